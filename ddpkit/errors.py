@@ -1,0 +1,48 @@
+"""Every error that ddpkit raises on purpose, with the exit code that the command line returns for it.
+
+DdpkitError              1    anything else that went wrong and has an explanation
+├── UsageError           2    the request cannot be carried out as written; nothing was started
+├── PreflightError       3    a check before the start found what would hang or fail; nothing was started
+├── LaunchError          4    a node or a scheduler refused to start the run
+└── EnvError             5    the environment of a rank is incomplete or contradicts itself
+
+A run that was started and failed is no exception: it is a value, and the command returns the job's own exit code
+(128+n for signal n). Ctrl-C returns 130, TERM 143, HUP 129.
+
+The message says what happened, to whom. `hint` is the next command to type, or the next thing to change.
+"""
+
+
+class DdpkitError(Exception):
+    """An error with an explanation, an exit code, and a hint that names the next step."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(DdpkitError):
+    """The request cannot be carried out as written. Nothing was started."""
+
+    exit_code = 2
+
+
+class PreflightError(DdpkitError):
+    """A check before the start found what would hang or fail. Nothing was started."""
+
+    exit_code = 3
+
+
+class LaunchError(DdpkitError):
+    """A node or a scheduler refused to start the run."""
+
+    exit_code = 4
+
+
+class EnvError(DdpkitError):
+    """The environment of a rank is incomplete or contradicts itself."""
+
+    exit_code = 5
