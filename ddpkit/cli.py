@@ -1,0 +1,358 @@
+"""The command line: the only module that imports typer, and the only one that prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ddpkit import __version__
+from ddpkit.errors import DdpkitError, UsageError
+
+app = typer.Typer(
+    name="ddpkit",
+    help="Start an unmodified PyTorch script on this machine, and know at once why it failed.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line. Returns the exit code (see `ddpkit.errors`)."""
+    # Everything behind the first `--` belongs to the script. Typer would take the `--` away.
+    head, tail = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, None)
+    try:
+        app(args=head, obj=tail, prog_name="ddpkit")
+    except DdpkitError as error:
+        print(f"ddpkit: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except BrokenPipeError:
+        # Somebody like `head` read enough. Python must not complain about it while it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    return 0
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ddpkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    pass
+
+
+@app.command(
+    epilog="Everything behind `--` belongs to the script: `-- train.py ARGS`, `-- -m pkg.train ARGS`, or any program. "
+    "Without `--`, the script comes from ddpkit.toml, else it is train.py in the current folder."
+)
+def launch(
+    context: typer.Context,
+    hosts: Annotated[list[str] | None, typer.Argument(help="The nodes, for backends that reach them by name.")] = None,
+    backend: Annotated[str | None, typer.Option("-b", "--backend", help="See `ddpkit backends`.")] = None,
+    nproc_per_node: Annotated[
+        str | None, typer.Option("-n", "--nproc-per-node", help="Ranks per node; auto: one per visible GPU, else 1.")
+    ] = None,
+    nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", help="Number of nodes.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the backend.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="K[=V]", help="Set a variable for every rank, or pass on the one set here."),
+    ] = None,
+    workdir: Annotated[str | None, typer.Option(help="The ranks' working folder; default: this one.")] = None,
+    python: Annotated[str | None, typer.Option(help="The ranks' Python; default: the one that runs ddpkit.")] = None,
+    profile: Annotated[str | None, typer.Option(help="A profile of ddpkit.toml.")] = None,
+    grace: Annotated[str | None, typer.Option(metavar="SECONDS", help="Time between TERM and KILL; 15.")] = None,
+    log_dir: Annotated[str | None, typer.Option(help="Where the run's logs go; default: logs.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, as a script; run nothing.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Print each setting and where it came from.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Run a script on every rank, and end everywhere at the first failure."""
+    from ddpkit import config
+
+    flags: dict[str, Any] = {}
+    for name, value in {"backend": backend, "workdir": workdir, "python": python, "log_dir": log_dir}.items():
+        if value is not None:
+            flags[name] = value
+    if nproc_per_node is not None:
+        flags["nproc_per_node"] = config.nproc(nproc_per_node, "-n ")
+    if nnodes is not None:
+        flags["nnodes"] = config.whole(nnodes, "-N ")
+    if grace is not None:
+        flags["grace"] = config.seconds(grace, "--grace ")
+    if hosts:
+        flags["hosts"] = hosts
+    if option:
+        flags["options"] = _pairs(option)
+    if env:
+        flags["env"] = _env(env, os.environ)
+    if context.obj is not None:
+        if not context.obj:
+            raise UsageError("nothing stands behind `--`", "ddpkit launch -- train.py ARGS")
+        flags["script"] = context.obj
+    settings = config.settings(Path.cwd(), os.environ, profile, flags)
+    if explain:
+        _explain(settings, as_json)
+        return
+    raise typer.Exit(_launch(settings, dry_run=dry_run, as_json=as_json))
+
+
+def _pairs(words: list[str]) -> dict[str, str]:
+    pairs = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError(f"-o {word}: an option is given as KEY=VALUE", "ddpkit backends NAME lists the options")
+        pairs[name] = value
+    return pairs
+
+
+def _env(words: list[str], environ: Mapping[str, str]) -> dict[str, str]:
+    from ddpkit.config import check_env_name
+
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        check_env_name(name)
+        if not equals and name not in environ:
+            raise UsageError(f"--env {name}: it is not set here", f"--env {name}=VALUE, or export {name}")
+        found[name] = value if equals else environ[name]
+    return found
+
+
+def _explain(settings: Any, as_json: bool) -> None:
+    from ddpkit.plan import guard
+
+    rows = [(name, str(guard(name, str(value))), source) for name, value, source in settings.rows()]
+    if as_json:
+        print(json.dumps([dict(zip(("name", "value", "source"), row, strict=True)) for row in rows], indent=2))
+    else:
+        _table(("setting", "value", "from"), rows)
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    # In a pipe nothing is cut to a width that nobody has.
+    Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(table)
+
+
+def _launch(settings: Any, *, dry_run: bool, as_json: bool) -> int:
+    """Settings to plan to run. Everything that can be refused is refused before anything is made or started."""
+    from ddpkit import launchers, runs, shell, survey
+    from ddpkit.plan import Job, guard
+
+    kind = launchers.load(settings["backend"])
+    backend = launchers.build(kind, {name: setting.value for name, setting in settings.options.items()})
+    workdir = Path(settings["workdir"]).absolute()
+    if not workdir.is_dir():
+        raise UsageError(f"there is no folder {workdir}", "--workdir DIR names the ranks' working folder")
+    command = tuple(settings["script"])
+    python = shutil.which(settings["python"])
+    if python is None:
+        raise UsageError(f"there is no Python at {settings['python']}", "--python /path/to/python")
+    job = Job(
+        run_id=runs.new_id(command),
+        command=command,
+        kind=_kind(command, workdir, settings.source("script")),
+        workdir=str(workdir),
+        python=os.path.abspath(python),  # not resolved: a virtual environment is its link's place  # noqa: PTH100
+        env={name: guard(name, setting.value) for name, setting in settings.env.items()},
+        grace=settings["grace"],
+    )
+    _one_machine(settings)
+    environ = {**os.environ, **{name: setting.value for name, setting in settings.env.items()}}
+    plan = backend.plan(job, survey.this_machine(settings["nproc_per_node"], environ))
+    if dry_run:
+        print(json.dumps(shell.plan_as_dict(plan), indent=2) if as_json else plan, end="\n" if as_json else "")
+        return 0
+    return _carry(plan, job, settings, as_json)
+
+
+def _kind(command: tuple[str, ...], workdir: Path, source: str) -> Literal["script", "module", "program"]:
+    """How the first word is started; an error where it cannot be."""
+    first = command[0]
+    if first == "-m":
+        if len(command) == 1:
+            raise UsageError("-m needs the name of a module", "ddpkit launch -- -m pkg.train ARGS")
+        return "module"
+    path = workdir / first
+    if first.endswith(".py"):
+        if not path.is_file():
+            hint = "ddpkit launch -- SCRIPT ARGS" if source == "default" else f"ls {workdir}"
+            raise UsageError(f"there is no script {first} in {workdir}", hint)
+        return "script"
+    if "/" in first or path.is_file():
+        if not path.is_file():
+            raise UsageError(f"there is no program {first} in {workdir}", f"ls {workdir}")
+        if not os.access(path, os.X_OK):
+            raise UsageError(f"{path} may not be executed", f"chmod +x {path}, or name its interpreter in front of it")
+        if "/" not in first:
+            raise UsageError(f"{first} is a file here, but not a program on PATH", f"ddpkit launch -- ./{first} ARGS")
+        return "program"
+    if shutil.which(first) is None:
+        raise UsageError(f"there is no program {first} on PATH and no such file in {workdir}", "-- train.py ARGS")
+    return "program"
+
+
+def _one_machine(settings: Any) -> None:
+    """The local backend has one host, and it is this one."""
+    from ddpkit.survey import short_hostname
+
+    hosts = [host for host in settings["hosts"] if host not in ("localhost", "127.0.0.1", short_hostname())]
+    asked = settings["nnodes"] or 1
+    if len(settings["hosts"]) > 1 or hosts:
+        raise UsageError(
+            f"backend local runs on this machine only, and these hosts were named: {' '.join(settings['hosts'])}",
+            "leave the hosts out, or choose a backend that reaches them: ddpkit backends",
+        )
+    if asked > 1:
+        raise UsageError(
+            f"backend local runs on this machine only, and -N {asked} was asked for",
+            "leave -N out, or choose a backend that reaches more nodes: ddpkit backends",
+        )
+
+
+def _carry(plan: Any, job: Any, settings: Any, as_json: bool) -> int:
+    """Run a plan, relay its lines, print the verdict, keep the record."""
+    from ddpkit import execute, runs, shell
+    from ddpkit import verdict as words
+    from ddpkit.relay import Relay
+
+    folder = runs.make_folder(Path(settings["log_dir"]), plan.run_id)
+    record = runs.Run(
+        run_id=plan.run_id,
+        folder=str(folder.absolute()),
+        backend=plan.backend,
+        command=job.command,
+        workdir=job.workdir,
+        hosts=tuple(step.host for step in plan.steps),
+        world_size=plan.world_size,
+        launcher_pid=os.getpid(),
+        launcher_started=runs.process_started(os.getpid()),
+        launcher_host=os.uname().nodename,
+        started=time.time(),
+        state="running",
+    )
+    record.save()
+    # With --json standard output holds one JSON document, and the ranks' lines go to standard error.
+    out = sys.stderr.buffer if as_json else sys.stdout.buffer
+    colour = out.isatty() and "NO_COLOR" not in os.environ
+    relay = Relay(folder, out, sys.stderr.buffer, colour=colour)
+    where = ", ".join(record.hosts)
+    relay.note(f"ddpkit: run {plan.run_id}: {shell.count(plan.world_size, 'rank')} on {where}; logs in {folder}/")
+    outcome = execute.carry(plan, relay, lambda step: execute.LocalLink())
+    state = "stopped" if outcome.stopped_by is not None else "failed" if outcome.failure else "done"
+    verdict = words.verdict(outcome.failure) if outcome.failure else None
+    record = record.change(ended=time.time(), state=state, exit_code=outcome.exit_code, verdict=verdict)
+    try:
+        for line in words.report(outcome):
+            relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)
+        if state == "done":
+            relay.note(f"ddpkit: done in {outcome.seconds:.1f} s")
+        relay.close()
+        if as_json:
+            print(json.dumps(asdict(record), indent=2))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(1, 2)
+    return outcome.exit_code
+
+
+@app.command()
+def backends(
+    name: Annotated[str | None, typer.Argument(help="Show one backend with all its options.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List the backends, what they need, and their options."""
+    from ddpkit import launchers
+
+    chosen = [launchers.load(each) for each in ([name] if name else launchers.names())]
+    described = [
+        {
+            "name": each.name,
+            "summary": (each.__doc__ or "").partition("\n")[0],
+            "needs": each.needs,
+            "options": [
+                {"name": entry.name, "values": entry.values, "default": entry.default, "doc": entry.doc}
+                for entry in launchers.options(each)
+            ],
+        }
+        for each in chosen
+    ]
+    if as_json:
+        print(json.dumps(described, indent=2))
+    elif name is None:
+        _table(("backend", "what it does", "needs"), [(d["name"], d["summary"], d["needs"]) for d in described])
+    else:
+        one = described[0]
+        print(f"{one['name']}: {one['summary']}\nneeds: {one['needs']}")
+        rows = [(f"-o {e['name']}=", e["values"], _shown(e["default"]), e["doc"]) for e in one["options"]]
+        _table(("option", "values", "default", "what it does"), rows)
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@app.command(name="env")
+def show_env(
+    as_json: JsonFlag = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Also say which sources were not used, and why.")] = False,
+) -> None:
+    """Show who this process is among its peers, and which variable each value came from."""
+    from ddpkit.distributed.torch import explain as explain_environment
+
+    found = explain_environment(os.environ)
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    "env": None if found.env is None else {**asdict(found.env), "origin": dict(found.env.origin)},
+                    "error": None if found.error is None else found.error.message,
+                    "hint": None if found.error is None else found.error.hint,
+                    "seen": dict(found.seen),
+                    "rejected": [asdict(entry) for entry in found.rejected],
+                },
+                indent=2,
+            )
+        )
+    elif found.env is not None:
+        values = {name: value for name, value in asdict(found.env).items() if name != "origin"}
+        rows = [(name, _shown(value), found.env.origin.get(name, "")) for name, value in values.items()]
+        _table(("field", "value", "from"), rows)
+    if explain and not as_json:
+        _table(("not used", "why"), [(entry.source, entry.reason) for entry in found.rejected])
+        _table(("variable seen", "value"), list(found.seen.items()))
+    if found.error is not None:
+        if as_json:
+            raise typer.Exit(found.error.exit_code)
+        raise found.error

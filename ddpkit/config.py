@@ -1,0 +1,239 @@
+"""Settings of a launch and where each came from: flag, then DDPKIT_* variable, then profile, then file, then default.
+
+`ddpkit.toml` in the current folder, or `[tool.ddpkit]` in its pyproject.toml:
+
+    backend = "local"                      # every key here holds for all profiles
+    script = ["train.py", "--epochs", "3"]
+
+    [profiles.two]                         # ddpkit launch --profile two
+    nproc_per_node = 2
+    options = { starter = "torchrun" }
+    env = { NCCL_DEBUG = "WARN" }
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ddpkit.errors import UsageError
+from ddpkit.launchers import nearest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILE = "ddpkit.toml"
+DEFAULTS: dict[str, Any] = {
+    "backend": "local",
+    "hosts": [],
+    "nproc_per_node": "auto",
+    "nnodes": None,
+    "script": ["train.py"],
+    "workdir": ".",
+    "python": sys.executable,
+    "grace": 15.0,
+    "log_dir": "logs",
+    "options": {},
+    "env": {},
+}
+_TOP_ONLY = ("profile", "profiles")
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value and what decided it: `flag`, `DDPKIT_BACKEND`, `profile big (ddpkit.toml)`, `ddpkit.toml`, `default`."""
+
+    value: Any
+    source: str
+
+
+class Settings:
+    """All settings of one launch. `options` and `env` have a source for each of their keys."""
+
+    def __init__(self) -> None:
+        self.plain = {name: Setting(value, "default") for name, value in DEFAULTS.items()}
+        self.options: dict[str, Setting] = {}
+        self.env: dict[str, Setting] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        return self.plain[name].value
+
+    def source(self, name: str) -> str:
+        return self.plain[name].source
+
+    def apply(self, values: Mapping[str, Any], source: str) -> None:
+        """Lay one source over what is there. Tables are merged key by key."""
+        for name, value in values.items():
+            if name == "options":
+                self.options |= {key: Setting(entry, source) for key, entry in value.items()}
+            elif name == "env":
+                self.env |= {key: Setting(entry, source) for key, entry in value.items()}
+            else:
+                self.plain[name] = Setting(value, source)
+
+    def rows(self) -> list[tuple[str, Any, str]]:
+        """(name, value, source) of every setting, for people."""
+        rows = [(name, self[name], self.source(name)) for name in DEFAULTS if name not in ("options", "env")]
+        rows += [(f"options.{key}", setting.value, setting.source) for key, setting in self.options.items()]
+        rows += [(f"env.{key}", setting.value, setting.source) for key, setting in self.env.items()]
+        return rows
+
+
+def settings(folder: Path, environ: Mapping[str, str], profile: str | None, flags: Mapping[str, Any]) -> Settings:
+    """Collect all sources. `flags` holds what the command line gave, and nothing else."""
+    found = Settings()
+    table, where = read(folder)
+    top = {name: value for name, value in table.items() if name not in _TOP_ONLY}
+    found.apply(top, where)
+    profiles = table.get("profiles", {})
+    chosen = profile or environ.get("DDPKIT_PROFILE") or table.get("profile")
+    if chosen is not None:
+        if chosen not in profiles:
+            known = ", ".join(sorted(profiles)) or "none is defined"
+            raise UsageError(
+                f"there is no profile {chosen!r} in {where or FILE}", nearest(chosen, profiles) or f"profiles: {known}"
+            )
+        found.apply(profiles[chosen], f"profile {chosen} ({where})")
+    for name in DEFAULTS:
+        variable = f"DDPKIT_{name.upper()}"
+        if variable in environ and name not in ("options", "env"):
+            found.apply({name: _from_text(name, environ[variable], variable)}, variable)
+    found.apply(flags, "flag")
+    return found
+
+
+def _from_text(name: str, text: str, variable: str) -> Any:
+    if name == "hosts":
+        return [word for word in re.split(r"[\s,]+", text) if word]
+    if name == "script":
+        return shlex.split(text)
+    return _checked(name, text, variable)
+
+
+def read(folder: Path) -> tuple[dict[str, Any], str]:
+    """The table of `ddpkit.toml`, or of pyproject.toml, and the file's name; an empty table where there is none."""
+    for path, keys in ((folder / FILE, ()), (folder / "pyproject.toml", ("tool", "ddpkit"))):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read {path}: {error}") from None
+        try:
+            table: Any = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{path}: {error}", "check the line that is named") from None
+        for key in keys:
+            table = table.get(key, {})
+        if table or not keys:
+            return _check_table(table, path.name), path.name
+    return {}, ""
+
+
+def _check_table(table: dict[str, Any], where: str) -> dict[str, Any]:
+    _known(table, (*DEFAULTS, *_TOP_ONLY), where)
+    profiles = table.get("profiles", {})
+    if not isinstance(profiles, dict) or not all(isinstance(entry, dict) for entry in profiles.values()):
+        raise UsageError(f"{where}: profiles must be tables: [profiles.NAME]")
+    checked = {name: _checked(name, value, where) for name, value in table.items() if name not in _TOP_ONLY}
+    checked["profiles"] = {}
+    for name, entry in profiles.items():
+        place = f"{where}, profile {name}"
+        _known(entry, DEFAULTS, place)
+        checked["profiles"][name] = {key: _checked(key, value, place) for key, value in entry.items()}
+    return {**checked, **({"profile": table["profile"]} if "profile" in table else {})}
+
+
+def _known(table: Mapping[str, Any], names: Any, where: str) -> None:
+    for name in table:
+        if name not in names:
+            known = f"known keys: {', '.join(names)}"
+            raise UsageError(f"{where}: unknown key {name!r}", nearest(name, names) or known)
+
+
+def _checked(name: str, value: Any, where: str) -> Any:
+    """One value in the type that the rest of the program expects, or an error that names key and place."""
+    wrong = UsageError(f"{where}: {name} = {value!r} is not understood", _MEANING[name])
+    if name == "nproc_per_node":
+        return nproc(value, f"{where}: {name} = ")
+    if name == "nnodes":
+        return whole(value, f"{where}: {name} = ")
+    if name == "grace":
+        return seconds(value, f"{where}: {name} = ")
+    if name == "script":
+        words = shlex.split(value) if isinstance(value, str) else value
+        if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
+            raise wrong
+        return words
+    if name == "hosts":
+        if not (isinstance(value, list) and all(isinstance(host, str) for host in value)):
+            raise wrong
+        return value
+    if name == "env":
+        if not isinstance(value, dict) or not all(isinstance(entry, str | int | float) for entry in value.values()):
+            raise wrong
+        return {key: str(entry) for key, entry in value.items() if check_env_name(key)}
+    if name == "options":
+        if not isinstance(value, dict):
+            raise wrong
+        return value
+    if not isinstance(value, str) or not value:
+        raise wrong
+    return value
+
+
+_MEANING = {
+    "backend": 'the name of a backend: backend = "local"',
+    "hosts": 'a list of host names: hosts = ["node1", "node2"]',
+    "nproc_per_node": 'a whole number, or "auto"',
+    "nnodes": "a whole number",
+    "script": 'text, or a list of words: script = ["train.py", "--epochs", "3"]',
+    "workdir": 'a folder: workdir = "/data/project"',
+    "python": 'an interpreter: python = "/opt/venv/bin/python"',
+    "grace": "seconds, 0 or more",
+    "log_dir": 'a folder: log_dir = "logs"',
+    "options": 'a table: options = { starter = "torchrun" }',
+    "env": 'a table of text: env = { NCCL_DEBUG = "WARN" }',
+}
+
+
+def nproc(value: Any, label: str) -> int | None:
+    """Ranks per node: a whole number from 1, or `auto` (None)."""
+    return None if value is None or value == "auto" else whole(value, label)
+
+
+def whole(value: Any, label: str) -> int:
+    """A whole number from 1; `label` stands in front of the value in the error."""
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise UsageError(f"{label}{value} is not a whole number") from None
+    if number < 1:
+        raise UsageError(f"{label}{value}: at least 1 is needed")
+    return number
+
+
+def seconds(value: Any, label: str) -> float:
+    """A length of time in seconds, 0 or more."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{label}{value} is not a number of seconds") from None
+    if not 0 <= number < float("inf"):
+        raise UsageError(f"{label}{value}: seconds are 0 or more")
+    return number
+
+
+def check_env_name(name: str) -> bool:
+    """A name that every shell and every program accepts as a variable's."""
+    if not _ENV_NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not the name of an environment variable", "letters, digits and underscores")
+    return True

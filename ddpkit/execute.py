@@ -1,0 +1,353 @@
+"""Carries out a plan: starts each step under a supervisor, relays lines, ends everything at the first failure.
+
+The same loop serves every way of reaching a node. A `Link` is one supervisor, wherever it runs: something that takes
+commands and yields events (see `ddpkit.node.supervisor`). Nothing here prints; lines go to a `Relay`.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from types import FrameType
+from typing import Any, Protocol
+
+from ddpkit.plan import Plan, Raw, Secret, Step, Value
+from ddpkit.relay import Relay
+from ddpkit.shell import count, exec_argv
+
+Event = dict[str, Any]
+
+# From these the launcher ends the run; a second one ends it at once.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# These are passed on to every rank: schedulers send them before they take a node away.
+PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
+# Beyond the grace: what the supervisor may need for leftovers, and its answer for the way back.
+MARGIN = 10.0
+
+
+class Link(Protocol):
+    """One supervisor."""
+
+    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        """Start it, send the request, and post its events from then on; None is its end."""
+
+    def send(self, command: Event) -> None:
+        """Send a command; to a supervisor that is gone it does nothing."""
+
+    def close(self) -> None:
+        """Cut the lifeline, and wait for it a moment."""
+
+
+class LocalLink:
+    """A supervisor on this machine, in a session of its own, so that Ctrl-C reaches the launcher alone."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        path = importlib.resources.files("ddpkit.node") / "supervisor.py"
+        self._process = subprocess.Popen(
+            [sys.executable, "-S", "-I", str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._read, args=(post,), daemon=True).start()
+        self._write(request)
+
+    def _read(self, post: Callable[[Event | None], None]) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            post(json.loads(line))
+        post(None)
+
+    def _write(self, text: str) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(text.encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it is gone; its end says so
+
+    def send(self, command: Event) -> None:
+        self._write(json.dumps(command))
+
+    def close(self) -> None:
+        if self._process is None:
+            return
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What failed first."""
+
+    host: str
+    rank: int | None  # None: not a rank, but `what`
+    what: str  # "rank", or the agent's name, or "supervisor"
+    code: int | None
+    signal: int | None
+    seconds: float  # since the start
+    last_lines: tuple[str, ...] = ()
+    log: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.signal if self.signal is not None else self.code or 1
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """How a run ended."""
+
+    failure: Failure | None = None
+    stopped_by: int | None = None  # the signal that ended the launcher
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        if self.stopped_by is not None:
+            return 128 + self.stopped_by
+        return self.failure.exit_code if self.failure else 0
+
+
+@dataclass(kw_only=True)
+class _Node:
+    """What the launcher knows of one step."""
+
+    step: Step
+    link: Link
+    ended: bool = False
+    said_end: bool = False
+    running: set[int] = field(default_factory=set)
+
+    @property
+    def agent(self) -> str:
+        return "preload" if self.step.preload else self.step.procs[0].name
+
+
+def _revealed(env: dict[str, Value]) -> dict[str, str | None]:
+    plain: dict[str, str | None] = {}
+    for name, value in env.items():
+        if isinstance(value, Raw):
+            raise TypeError(f"{name}: a supervisor has no shell to expand {value.text} with")
+        plain[name] = value.reveal() if isinstance(value, Secret) else value
+    return plain
+
+
+def request(step: Step, plan: Plan) -> str:
+    """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
+    folder = importlib.resources.files("ddpkit.node")
+    needed = {"preload"} if step.preload else {"tap"} if any(proc.rank is None for proc in step.procs) else set()
+    return json.dumps(
+        {
+            "run": plan.run_id,
+            "workdir": step.workdir,
+            "env": _revealed(dict(step.env)),
+            "ranks": list(step.ranks),
+            "procs": [
+                {
+                    "name": proc.name,
+                    "argv": exec_argv(proc),
+                    "env": _revealed(dict(proc.env)),
+                    "rank": proc.rank,
+                    "restarts": proc.restarts,
+                }
+                for proc in step.procs
+            ],
+            "preload": list(step.preload),
+            "sources": {name: (folder / f"{name}.py").read_text() for name in needed},
+            "grace": plan.grace,
+        }
+    )
+
+
+@contextmanager
+def _signals(inbox: queue.SimpleQueue[tuple[int, Any]]) -> Iterator[None]:
+    """Turn signals into messages (`SimpleQueue.put` is safe in a handler)."""
+
+    def handle(number: int, _: FrameType | None) -> None:
+        inbox.put((-1, number))
+
+    before = {}
+    for number in (*STOPPING, *PASSED_ON):
+        # Under nohup HUP is ignored, and stays so.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            before[number] = signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Carrier:
+    """One plan while it is carried out."""
+
+    def __init__(self, plan: Plan, relay: Relay, connect: Callable[[Step], Link]) -> None:
+        self.plan = plan
+        self.relay = relay
+        self.inbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        self.nodes = [_Node(step=step, link=connect(step)) for step in plan.steps]
+        self.outcome = Outcome()
+        self.started = time.time()
+        self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
+        self.screen_open = True
+
+    def run(self) -> Outcome:
+        with _signals(self.inbox):
+            try:
+                for index, node in enumerate(self.nodes):
+                    node.link.start(request(node.step, self.plan), partial(self.post, index))
+                self.loop()
+            finally:
+                for node in self.nodes:
+                    node.link.close()
+        self.outcome.seconds = time.time() - self.started
+        return self.outcome
+
+    def post(self, index: int, event: Event | None) -> None:
+        self.inbox.put((index, event))
+
+    def loop(self) -> None:
+        while not all(node.ended for node in self.nodes):
+            try:
+                index, message = self.inbox.get_nowait()
+            except queue.Empty:
+                self.on_screen(self.relay.flush)
+                wait = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+                try:
+                    index, message = self.inbox.get(timeout=wait)
+                except queue.Empty:
+                    self.give_up()
+                    return
+            if index < 0:
+                self.on_signal(message)
+            elif message is None:
+                self.on_end(self.nodes[index])
+            else:
+                self.on_event(self.nodes[index], message)
+        self.on_screen(self.relay.flush)
+
+    def on_screen(self, action: Callable[[], None]) -> None:
+        """Nobody reads our output any more: as for every other program at the head of a pipe, that is the end."""
+        try:
+            action()
+        except BrokenPipeError:
+            if self.screen_open:
+                self.screen_open = False
+                self.on_signal(signal.SIGPIPE)
+
+    def on_event(self, node: _Node, event: Event) -> None:
+        kind, step = event["e"], node.step
+        if kind == "out":
+            data = event["data"].encode("utf-8", "surrogateescape")
+            rank = event["rank"]
+            # What torchrun says about ranks that we are ending is noise; it stays in its log.
+            show = self.screen_open and not (rank is None and self.deadline is not None)
+            self.on_screen(lambda: self.relay.write(rank, step.host, node.agent, event["fd"], data, show=show))
+        elif kind == "start":
+            node.running.add(event["rank"])
+        elif kind == "exit":
+            node.running.discard(event["rank"])
+        elif kind == "failed":
+            self.on_failure(node, event)
+        elif kind == "refused":
+            self.fail(node, None, "supervisor", 1, None, (event["message"],))
+        elif kind == "left":
+            self.note(f"ended what outlived its rank on {step.host}: {', '.join(event['names'])}")
+        elif kind == "stuck":
+            self.note(f"cannot be ended on {step.host}, not even by KILL: {', '.join(event['names'])}")
+        elif kind == "end":
+            node.said_end = True
+
+    def on_failure(self, node: _Node, event: Event) -> None:
+        lines = self.relay.tail(event["rank"], node.step.host, node.agent)
+        self.fail(node, event["rank"], event["what"], event["code"], event["signal"], tuple(lines))
+
+    def fail(
+        self, node: _Node, rank: int | None, what: str, code: int | None, number: int | None, lines: tuple[str, ...]
+    ) -> None:
+        """The first failure decides; what fails after it, or after a stop, is a consequence."""
+        if self.outcome.failure is not None or self.deadline is not None:
+            return
+        host = node.step.host
+        self.outcome.failure = Failure(
+            host=host,
+            rank=rank,
+            what=what,
+            code=code,
+            signal=number,
+            seconds=time.time() - self.started,
+            last_lines=lines,
+            log=str(self.relay.folder / self.relay.log_name(rank, host, node.agent)),
+        )
+        others = sum(len(other.running) for other in self.nodes)
+        if others:
+            who = f"rank {rank}" if rank is not None else what
+            self.note(f"{who} on {host} failed; ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)")
+        self.stop(self.plan.grace)
+
+    def on_signal(self, number: int) -> None:
+        if number in PASSED_ON:
+            self.tell({"c": "signal", "name": signal.Signals(number).name})
+            return
+        name = signal.Signals(number).name
+        if self.outcome.stopped_by is None and self.outcome.failure is None:
+            self.outcome.stopped_by = number
+            again = "; once more ends them at once" if number == signal.SIGINT else ""
+            self.note(f"{name}: ending all ranks (at most {self.plan.grace:g} s){again}")
+            self.stop(0.0 if number == signal.SIGQUIT else self.plan.grace)
+        else:
+            self.stop(0.0)
+
+    def on_end(self, node: _Node) -> None:
+        node.ended = True
+        if not node.said_end:
+            self.fail(node, None, "supervisor", 1, None, ("it ended without a word, and its ranks with it",))
+
+    def note(self, text: str) -> None:
+        self.on_screen(lambda: self.relay.note(f"ddpkit: {text}"))
+
+    def stop(self, grace: float) -> None:
+        deadline = time.monotonic() + grace + MARGIN
+        self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
+        self.tell({"c": "stop", "grace": grace})
+
+    def tell(self, command: Event) -> None:
+        for node in self.nodes:
+            if not node.ended:
+                node.link.send(command)
+
+    def give_up(self) -> None:
+        hosts = [node.step.host for node in self.nodes if not node.ended]
+        self.note(f"no answer from {', '.join(hosts)}: processes may be left there")
+
+
+def carry(plan: Plan, relay: Relay, connect: Callable[[Step], Link]) -> Outcome:
+    """Run a plan to its end, whatever that is. Blocks; owns the process's signal handlers meanwhile.
+
+    Shapes: one `Link` per step, from `connect`. Returns how the run ended; raises nothing for a run that failed.
+    """
+    return Carrier(plan, relay, connect).run()

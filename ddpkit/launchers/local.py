@@ -1,0 +1,27 @@
+"""The ranks run on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ddpkit.plan import Job, Plan, World
+from ddpkit.starters import Starter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Local(Starter):
+    """One node: this machine. No network, no ssh, no scheduler."""
+
+    name: ClassVar[str] = "local"
+    reach: ClassVar[str] = "local"
+    needs: ClassVar[str] = "nothing but Python and torch"
+
+    def plan(self, job: Job, world: World) -> Plan:
+        return Plan(
+            run_id=job.run_id,
+            backend=self.name,
+            steps=(self.step(job, world, 0),),
+            world_size=world.world_size,
+            grace=job.grace,
+        )

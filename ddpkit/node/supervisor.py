@@ -1,0 +1,602 @@
+"""Runs the ranks of one node, tells the launcher everything about them, and never outlives it.
+
+One file, standard library only, Python 3.8 and later: it is also sent over a connection to nodes that have nothing of
+ours installed. Standard input is its lifeline: the first line is the request (JSON), later lines are commands, and at
+end of file the launcher is gone, however it went, and every process that was started here is ended.
+
+Events go to standard output, one JSON object a line:
+
+    {"e": "hello", "pid", "host", "t"}                      before anything is started
+    {"e": "start", "rank", "pid", "t"}                      a rank runs
+    {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun)
+    {"e": "exit", "rank", "code", "signal", "t"}            a rank ended; one of the two is null
+    {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended
+    {"e": "left", "names"}                                  processes that outlived their rank, and were ended
+    {"e": "stuck", "names"}                                 processes that even KILL does not end (state D)
+    {"e": "refused", "message"}                             nothing was started
+    {"e": "end", "t"}                                       nothing of this run is alive here any more
+
+Bytes that are no UTF-8 travel as lone surrogates (`surrogateescape`), so that logs are exact.
+
+To end a run: TERM to each rank (and to nobody else, so that a rank which saves a checkpoint keeps its DataLoader
+workers), then TERM to what the ranks left behind, then KILL. A child that called `setsid` or whose parent died is still
+found: this process is their subreaper, so that they become its children.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import selectors
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+CHUNK = 1 << 16
+LINE_LIMIT = 1 << 20  # a line without an end is passed on in pieces of this size
+BACKLOG_HIGH = 4 << 20  # bytes that wait for the launcher before the ranks' pipes are left to fill up
+BACKLOG_LOW = 1 << 20
+AGENT_PATIENCE = 1.0  # seconds for torchrun to end by itself once its ranks are gone
+LEFTOVER_PATIENCE = 2.0  # seconds between TERM and KILL for processes whose rank is gone
+STUCK_AFTER = 5.0  # seconds of KILL without effect
+LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
+DONE = -1.0
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(option: int, value: int) -> None:
+    _libc.prctl(option, value, 0, 0, 0)
+
+
+def _status(status: int) -> tuple[int | None, int | None]:
+    """A wait status as (exit code, None) or (None, signal)."""
+    return (None, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), None)
+
+
+def _default_signals() -> None:
+    """Undo what Python and this program changed: an ignored signal would stay ignored in the rank."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+    for name in ("SIGPIPE", "SIGXFSZ", "SIGCHLD"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+
+
+def _exec(argv: list[str], env: dict[str, str]) -> None:
+    """Become `argv`, or say why not and exit as a shell would."""
+    try:
+        os.execvpe(argv[0], argv, env)
+    except OSError as error:
+        os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
+        os._exit(127 if error.errno == errno.ENOENT else 126)
+
+
+class Stream:
+    """One output pipe of one rank: bytes in, whole lines out."""
+
+    def __init__(self, fd: int, number: int, rank: int | None) -> None:
+        self.fd = fd
+        self.number = number  # 1: standard output, 2: standard error
+        self.rank = rank
+        self.held = b""
+
+    def take(self, data: bytes) -> bytes:
+        """The part of the input so far that ends a line. A carriage return (a progress bar) ends one as well."""
+        held = self.held + data
+        # A carriage return at the very end may be the first half of a Windows line end.
+        cut = max(held.rfind(b"\n"), held.rfind(b"\r", 0, len(held) - 1)) + 1
+        if cut == 0 and len(held) >= LINE_LIMIT:
+            cut = len(held)
+        self.held = held[cut:]
+        return held[:cut]
+
+
+class Rank:
+    """What is known of one rank."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.alive = True
+
+
+class Supervisor:
+    def __init__(self, request: dict[str, Any], commands: bytes = b"") -> None:
+        self.request = request
+        self.grace = float(request["grace"])
+        self.restarts = max([0, *(proc.get("restarts", 0) for proc in request["procs"])])
+        self.selector = selectors.DefaultSelector()
+        self.out = bytearray()
+        self.out_open = True
+        self.paused = False
+        self.commands = commands  # read from standard input, and not yet carried out
+        self.ranks: dict[int, Rank] = {}
+        self.agents: dict[int, str] = {}  # process id: name, of the programs that start ranks themselves
+        self.pids: dict[int, int] = {}  # process id: rank, of the ranks that are our own children
+        self.streams: dict[int, list[Stream]] = {}  # by rank, of ranks that are our own children
+        self.local: dict[int, list[Stream]] = {}  # by local rank, of ranks behind a tap
+        self.failures: list[dict[str, Any]] = []  # of the current attempt, first one first
+        self.failed = False
+        self.folder = ""
+        self.events_fd = -1
+        self.events_held = b""
+        # Ending. All times are time.monotonic().
+        self.deadline: float | None = None  # None: nobody asked to end yet
+        self.ranks_gone: float | None = None
+        self.told: set[int] = set()  # process ids that got TERM
+        self.killing_since: float | None = None
+
+    # ---- talking to the launcher
+
+    def say(self, **event: object) -> None:
+        if self.out_open:
+            self.out += json.dumps(event, separators=(",", ":")).encode() + b"\n"
+            self.flush()
+
+    def flush(self) -> None:
+        while self.out and self.out_open:
+            try:
+                sent = os.write(1, self.out[: 1 << 20])
+            except BlockingIOError:
+                break
+            except OSError:
+                self.lose_launcher()
+                return
+            del self.out[:sent]
+        self.watch_stdout(bool(self.out))
+        if not self.paused and len(self.out) > BACKLOG_HIGH:
+            self.paused = True
+            for stream in self.all_streams():
+                self.unwatch(stream.fd)
+        elif self.paused and len(self.out) < BACKLOG_LOW:
+            self.paused = False
+            for stream in self.all_streams():
+                self.watch(stream.fd, stream)
+
+    def watch(self, fd: int, data: object, events: int = selectors.EVENT_READ) -> None:
+        try:
+            self.selector.register(fd, events, data)
+        except KeyError:
+            pass
+
+    def unwatch(self, fd: int) -> None:
+        try:
+            self.selector.unregister(fd)
+        except KeyError:
+            pass
+
+    def watch_stdout(self, wanted: bool) -> None:
+        if wanted:
+            self.watch(1, "stdout", selectors.EVENT_WRITE)
+        else:
+            self.unwatch(1)
+
+    def lose_launcher(self) -> None:
+        """Nobody listens any more: end everything."""
+        if self.out_open:
+            self.out_open = False
+            self.out.clear()
+            self.unwatch(1)
+        self.stop(self.grace)
+
+    def read_commands(self) -> None:
+        try:
+            data = os.read(0, CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self.unwatch(0)
+            self.lose_launcher()
+            return
+        self.commands += data
+        self.obey()
+
+    def obey(self) -> None:
+        *lines, self.commands = self.commands.split(b"\n")
+        for line in lines:
+            command = json.loads(line)
+            if command["c"] == "stop":
+                self.stop(float(command["grace"]))
+            elif command["c"] == "kill":
+                self.stop(0.0)
+            elif command["c"] == "signal":
+                self.signal_ranks(getattr(signal, command["name"]))
+
+    # ---- starting
+
+    def start(self) -> None:
+        request = self.request
+        os.chdir(request["workdir"])
+        base = _with(dict(os.environ), request["env"])
+        if request["preload"]:
+            self.start_preloaded(base)
+            return
+        for proc in request["procs"]:
+            env = _with(base, proc["env"])
+            if proc["rank"] is None:
+                self.make_folder(len(request["ranks"]))
+                env["DDPKIT_TAP"] = self.write_tap()
+                self.start_agent(proc["argv"], env, proc["name"])
+            else:
+                rank = proc["rank"]
+                pid = self.spawn(proc["argv"], env, rank)
+                self.pids[pid] = rank
+                self.ranks[rank] = Rank(pid)
+                self.say(e="start", rank=rank, pid=pid, t=time.time())
+
+    def start_agent(self, argv: list[str], env: dict[str, str], name: str) -> None:
+        self.agents[self.spawn(argv, env, None)] = name
+
+    def start_preloaded(self, base: dict[str, str]) -> None:
+        """One interpreter runs the ranks' own command; the hook that it finds on its path forks the ranks."""
+        request = self.request
+        self.make_folder(len(request["procs"]))
+        hook = f"{self.folder}/preload"
+        os.mkdir(hook)
+        _write(f"{hook}/sitecustomize.py", request["sources"]["preload"])
+        ranks = [{"rank": proc["rank"], "env": proc["env"]} for proc in request["procs"]]
+        spec = {"folder": self.folder, "hook": hook, "modules": request["preload"], "ranks": ranks}
+        _write(f"{self.folder}/preload.json", json.dumps(spec))
+        env = dict(base)
+        env["DDPKIT_PRELOAD"] = f"{self.folder}/preload.json"
+        env["PYTHONPATH"] = os.pathsep.join([hook, *filter(None, [base.get("PYTHONPATH")])])
+        self.start_agent(request["procs"][0]["argv"], env, "preload")
+
+    def make_folder(self, ranks: int) -> None:
+        """A private folder with two named pipes for each rank that another program starts, and one for their news."""
+        self.folder = tempfile.mkdtemp(prefix="ddpkit-")
+        os.mkfifo(f"{self.folder}/events", 0o600)
+        self.events_fd = os.open(f"{self.folder}/events", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.watch(self.events_fd, "events")
+        for local_rank in range(ranks):
+            for number, name in ((1, "out"), (2, "err")):
+                path = f"{self.folder}/{name}.{local_rank}"
+                os.mkfifo(path, 0o600)
+                # Open for both, so that it never reads as ended between two lives of a rank.
+                fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+                stream = Stream(fd, number, self.request["ranks"][local_rank])
+                self.local.setdefault(local_rank, []).append(stream)
+                self.watch(fd, stream)
+
+    def write_tap(self) -> str:
+        source = f"{self.folder}/tap.py"
+        path = f"{self.folder}/tap"
+        _write(source, self.request["sources"]["tap"])
+        # `-S -I`: nothing of the rank's own Python set-up is read, and nothing slows it down.
+        _write(path, f'exec {_sh(sys.executable)} -S -I {_sh(source)} {_sh(self.folder)} "$@"\n')
+        return path
+
+    def spawn(self, argv: list[str], env: dict[str, str], rank: int | None) -> int:
+        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
+        supervisor = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            # The second line of defence, should this process itself be killed.
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != supervisor:
+                os._exit(1)
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, 0)
+            os.dup2(pipes[0][1], 1)
+            os.dup2(pipes[1][1], 2)
+            _default_signals()
+            _exec(argv, env)
+        for number, (read, write) in enumerate(pipes, 1):
+            os.close(write)
+            os.set_blocking(read, False)
+            stream = Stream(read, number, rank)
+            self.streams.setdefault(-1 if rank is None else rank, []).append(stream)
+            self.watch(read, stream)
+        return pid
+
+    # ---- output
+
+    def all_streams(self) -> list[Stream]:
+        return [stream for group in (self.streams, self.local) for streams in group.values() for stream in streams]
+
+    def pass_on(self, stream: Stream, data: bytes) -> None:
+        if data:
+            text = data.decode("utf-8", "surrogateescape")
+            self.say(e="out", rank=stream.rank, fd=stream.number, data=text)
+
+    def read_stream(self, stream: Stream) -> bool:
+        """Read once. False: there is nothing more to read now."""
+        try:
+            data = os.read(stream.fd, CHUNK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            self.finish_stream(stream)
+            self.unwatch(stream.fd)
+            os.close(stream.fd)
+            for group in (self.streams, self.local):
+                for streams in group.values():
+                    if stream in streams:
+                        streams.remove(stream)
+            return False
+        self.pass_on(stream, stream.take(data))
+        return True
+
+    def finish_stream(self, stream: Stream) -> None:
+        """A last line without an end is a line as well."""
+        if stream.held:
+            held, stream.held = stream.held, b""
+            self.pass_on(stream, held + (b"" if held.endswith(b"\r") else b"\n"))
+
+    def drain(self, streams: list[Stream]) -> None:
+        """Read what a rank that ended has written. What its own children write later still comes."""
+        for stream in list(streams):
+            budget = 1 << 24
+            while budget > 0 and self.read_stream(stream):
+                budget -= CHUNK
+            self.finish_stream(stream)
+
+    # ---- news of the ranks
+
+    def read_events(self) -> None:
+        """News from taps and from the preloading interpreter: lines shorter than PIPE_BUF, so never mixed."""
+        while True:
+            try:
+                data = os.read(self.events_fd, CHUNK)
+            except (BlockingIOError, OSError):
+                return
+            *lines, self.events_held = (self.events_held + data).split(b"\n")
+            for line in lines:
+                kind, local, rank, *rest = line.decode().split()
+                if kind == "start":
+                    self.rank_started(int(local), int(rank), int(rest[0]), float(rest[1]))
+                else:
+                    code, number = (None if word == "None" else int(word) for word in rest[:2])
+                    self.drain(self.local.get(int(local), []))
+                    self.rank_ended(int(rank), code, number, float(rest[2]))
+
+    def rank_started(self, local_rank: int, rank: int, pid: int, when: float) -> None:
+        if not any(known.alive for known in self.ranks.values()):
+            self.failures.clear()  # torchrun starts its ranks again: what failed before is history
+        self.ranks[rank] = Rank(pid)
+        for stream in self.local.get(local_rank, []):
+            stream.rank = rank
+        self.say(e="start", rank=rank, pid=pid, t=when)
+        if self.deadline is not None:
+            self.kill(pid, signal.SIGTERM)
+
+    def rank_ended(self, rank: int, code: int | None, number: int | None, when: float) -> None:
+        if rank in self.ranks:
+            self.ranks[rank].alive = False
+        self.say(e="exit", rank=rank, code=code, signal=number, t=when)
+        if code != 0:
+            self.failures.append({"rank": rank, "code": code, "signal": number, "t": when, "what": "rank"})
+            if self.restarts == 0:
+                self.fail()
+
+    def agent_ended(self, pid: int, status: int) -> None:
+        name = self.agents.pop(pid)
+        self.read_events()
+        self.drain(self.streams.get(-1, []))
+        code, number = _status(status)
+        if code != 0:
+            self.failures.append({"rank": None, "code": code, "signal": number, "t": time.time(), "what": name})
+            self.fail()
+
+    def fail(self) -> None:
+        """The first failure on this node ends the others. Once a stop was asked for, nothing is a failure."""
+        if self.deadline is None and not self.failed:
+            self.failed = True
+            self.say(e="failed", **self.failures[0])
+            self.stop(self.grace)
+
+    def reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid in self.pids:
+                rank = self.pids.pop(pid)
+                self.drain(self.streams.get(rank, []))
+                self.rank_ended(rank, *_status(status), time.time())
+            elif pid in self.agents:
+                self.agent_ended(pid, status)
+
+    # ---- ending
+
+    def kill(self, pid: int, number: int) -> None:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def signal_ranks(self, number: int) -> None:
+        for rank in self.ranks.values():
+            if rank.alive:
+                self.kill(rank.pid, number)
+
+    def stop(self, grace: float) -> None:
+        """Begin to end everything, or end it sooner than begun."""
+        deadline = time.monotonic() + grace
+        if self.deadline is None:
+            self.deadline = deadline
+            if self.restarts:
+                # Signalled alone, the ranks would be started again.
+                for pid in self.agents:
+                    self.told.add(pid)
+                    self.kill(pid, signal.SIGTERM)
+            else:
+                self.signal_ranks(signal.SIGTERM)
+        self.deadline = min(self.deadline, deadline)
+
+    def ranks_alive(self) -> bool:
+        return any(rank.alive for rank in self.ranks.values())
+
+    def look_for_leftovers(self) -> float:
+        """All ranks ended well. What they left behind gets a moment to end by itself, then is ended."""
+        left = descendants()
+        if not left:
+            return DONE
+        now = time.monotonic()
+        if self.ranks_gone is None:
+            self.ranks_gone = now
+        if now >= self.ranks_gone + LEFTOVER_PATIENCE:
+            self.say(e="left", names=[f"{pid} ({_name(pid)})" for pid in left])
+            self.stop(self.grace)
+        return LOOK_AGAIN
+
+    def wind_down(self) -> float:
+        """One look at an ending run. Returns the seconds until the next look, or DONE: nothing is left."""
+        now = time.monotonic()
+        assert self.deadline is not None
+        if now < self.deadline and (self.ranks_alive() or (self.restarts and self.agents)):
+            return min(self.deadline - now, 1.0)
+        if self.ranks_gone is None:
+            self.ranks_gone = now
+        left = descendants()
+        if not left:
+            return DONE
+        patience = AGENT_PATIENCE if self.ranks and self.agents else 0.0
+        killing = now >= self.deadline or now >= self.ranks_gone + patience + LEFTOVER_PATIENCE
+        if killing:
+            if self.killing_since is None:
+                self.killing_since = now
+            for pid in left:
+                self.kill(pid, signal.SIGKILL)
+            if now > self.killing_since + STUCK_AFTER:
+                self.say(e="stuck", names=[f"{pid} ({_name(pid)})" for pid in left])
+                return DONE
+        elif now >= self.ranks_gone + patience:
+            for pid in left:
+                if pid not in self.told:
+                    self.told.add(pid)
+                    self.kill(pid, signal.SIGTERM)
+        return LOOK_AGAIN
+
+    # ---- the loop
+
+    def run(self) -> None:
+        wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_IGN)  # these come from a terminal, and are the launcher's to decide on
+        _prctl(PR_SET_CHILD_SUBREAPER, 1)
+        os.set_blocking(0, False)
+        os.set_blocking(1, False)
+        self.watch(0, "stdin")
+        self.watch(wake_read, "wake")
+        self.say(e="hello", pid=os.getpid(), host=os.uname().nodename, t=time.time())
+        try:
+            self.start()
+        except OSError as error:
+            self.say(e="refused", message=f"{error.strerror}: {error.filename}")
+            self.stop(0.0)
+        self.obey()
+        timeout: float | None = None
+        while True:
+            if self.deadline is None and not self.pids and not self.agents:
+                timeout = self.look_for_leftovers()
+            if self.deadline is not None:
+                timeout = self.wind_down()
+            if timeout == DONE:
+                break
+            for key, _ in self.selector.select(timeout):
+                if key.data == "stdin":
+                    self.read_commands()
+                elif key.data == "stdout":
+                    self.flush()
+                elif key.data == "events":
+                    self.read_events()
+                elif key.data == "wake":
+                    if signal.SIGTERM in os.read(wake_read, CHUNK):
+                        self.stop(self.grace)
+                elif isinstance(key.data, Stream):
+                    self.read_stream(key.data)
+            self.reap()
+        if self.events_fd >= 0:
+            self.read_events()
+        self.drain(self.all_streams())
+        self.say(e="end", t=time.time())
+        self.flush_for(2.0)
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def flush_for(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while self.out and self.out_open and time.monotonic() < until:
+            self.selector.select(0.1)
+            self.flush()
+
+
+def descendants() -> list[int]:
+    """Every living process below this one, whatever session or group it moved to. Zombies do not count."""
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    # The command name stands in brackets and may itself hold brackets and blanks.
+                    state, parent = file.read().rpartition(b")")[2].split()[:2]
+            except OSError:
+                continue
+            if state not in (b"Z", b"X"):
+                parents[int(name)] = int(parent)
+    children: dict[int, list[int]] = {}
+    for pid, parent_pid in parents.items():
+        children.setdefault(parent_pid, []).append(pid)
+    found: list[int] = []
+    todo = [os.getpid()]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def _name(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return "?"
+
+
+def _with(env: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
+    """An environment with changes; None takes a name away."""
+    merged = {**env, **changes}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def _write(path: str, text: str) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+
+
+def _sh(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def main() -> None:
+    received = b""
+    while b"\n" not in received:
+        data = os.read(0, CHUNK)
+        if not data:
+            return  # the launcher was gone before it had asked for anything
+        received += data
+    line, _, commands = received.partition(b"\n")
+    Supervisor(json.loads(line), commands).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""A launch is a value: what will run, where, and with what environment, before anything runs.
+
+A backend turns a `Job` (what every process runs) and a `World` (how wide, and where) into a `Plan`. The dry run prints
+that plan, and `ddpkit.execute` carries out the same value, so the dry run cannot lie.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A word that a shell must expand on the node, for example `$SLURM_PROCID`. Every other word is quoted."""
+
+    text: str
+
+
+class Secret:
+    """A value that dry runs, logs and records show as `***`. Only `reveal()` gives it away."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return "***"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+Word = str | Raw
+# None means: this name must not be set, whatever the node's own environment says.
+Value = str | Raw | Secret | None
+
+_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASS|CREDENTIAL|(^|_)API_?KEY|_KEY(_|$)", re.IGNORECASE)
+
+
+def guard(name: str, value: str) -> str | Secret:
+    """Wrap the value of a variable whose name says that it is a secret."""
+    return Secret(value) if _SECRET_NAME.search(name) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What every process runs. Says nothing about machines."""
+
+    run_id: str
+    command: tuple[str, ...]  # the script and its arguments: "train.py ...", "-m pkg.train ...", or a program
+    kind: Literal["script", "module", "program"] = "script"
+    workdir: str
+    python: str
+    env: Mapping[str, Value] = field(default_factory=dict)
+    grace: float = 15.0  # seconds between TERM and KILL
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command line of one rank."""
+        return self.command if self.kind == "program" else (self.python, *self.command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """One machine of the world."""
+
+    name: str
+    slots: int  # ranks on it
+    cpus: int = 1  # that this job may use there
+    stale: tuple[str, ...] = ()  # variables set there that would mislead a rank, left over from another launcher
+    env: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """How wide the job is, and where. Node rank is the position in `hosts`; ranks are given out host by host."""
+
+    hosts: tuple[Host, ...]
+    master_addr: str
+    master_port: int
+
+    @property
+    def world_size(self) -> int:
+        return sum(host.slots for host in self.hosts)
+
+    def first_rank(self, node_rank: int) -> int:
+        return sum(host.slots for host in self.hosts[:node_rank])
+
+    def ranks(self, node_rank: int) -> range:
+        """The global ranks on one node, in the order of their local ranks."""
+        first = self.first_rank(node_rank)
+        return range(first, first + self.hosts[node_rank].slots)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proc:
+    """One process that the supervisor starts: a rank, or an agent (torchrun) that starts ranks itself."""
+
+    name: str  # "rank", or the agent's: "torchrun"
+    argv: tuple[Word, ...]
+    env: Mapping[str, Value] = field(default_factory=dict)
+    rank: int | None = None  # None: an agent
+    restarts: int = 0  # how often an agent may start its ranks again before their failure is the run's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What runs on one machine: the same environment for all, then one process or more."""
+
+    host: str
+    node_rank: int
+    ranks: range
+    workdir: str
+    env: Mapping[str, Value]
+    procs: tuple[Proc, ...]
+    preload: tuple[str, ...] = ()  # modules that one interpreter imports before it forks these ranks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that a launch will do, in order."""
+
+    run_id: str
+    backend: str
+    steps: tuple[Step, ...]
+    world_size: int
+    grace: float
+
+    def __str__(self) -> str:
+        from ddpkit.shell import render_plan
+
+        return render_plan(self)

@@ -1,0 +1,162 @@
+"""How one node starts its ranks: a process per rank, torchrun, or the legacy `torch.distributed.launch`.
+
+Pure: a job and a world in, a step out. Every backend that reaches nodes by itself (local, ssh, pdsh) uses these three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ddpkit.errors import UsageError
+from ddpkit.plan import Job, Proc, Step, Value, World
+
+# torchrun gets this in place of the script. Under ddpkit's supervisor DDPKIT_TAP names a file that connects the rank's
+# output, process id and exit status with the supervisor, because torchrun tells nobody but its own log. Without
+# DDPKIT_TAP (the line pasted by hand) the script simply runs.
+_TAP = 'exec ${DDPKIT_TAP:+sh "$DDPKIT_TAP"}'
+
+
+def option(default: Any, doc: str) -> Any:
+    """A dataclass field that is also a `-o NAME=VALUE` of the backend, with its one line of documentation."""
+    return field(default=default, metadata={"doc": doc})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starter:
+    """The options that say how a node starts its ranks."""
+
+    starter: Literal["ranks", "torchrun", "legacy"] = option(
+        "ranks", "how the node starts its ranks: one process per rank, torchrun, or torch.distributed.launch"
+    )
+    preload: str = option(
+        "",
+        "`true` (torch) or a list of modules: one interpreter imports them once, then forks the ranks (starter ranks)",
+    )
+    max_restarts: int = option(0, "how often torchrun starts failed ranks again (starter torchrun)")
+    use_env: bool = option(
+        True, "false: pass --local-rank=N to the script, as torch.distributed.launch once did (starter legacy)"
+    )
+    local_rank_flag: str = option("--local-rank", "how to spell that argument; PyTorch 1.x spelled it --local_rank")
+
+    def check(self) -> None:
+        """Refuse options that the chosen starter does not have. The world plays no part in it."""
+        if self.preload and self.starter != "ranks":
+            raise UsageError(
+                f"-o preload works with starter ranks, not with {self.starter}", "leave out -o preload or -o starter"
+            )
+        if self.max_restarts and self.starter != "torchrun":
+            raise UsageError(
+                f"-o max_restarts works with starter torchrun, not with {self.starter}", "add -o starter=torchrun"
+            )
+        if self.max_restarts < 0:
+            raise UsageError(f"-o max_restarts={self.max_restarts}: a count of restarts is 0 or more")
+        if not self.use_env and self.starter != "legacy":
+            raise UsageError(
+                f"-o use_env=false works with starter legacy, not with {self.starter}", "add -o starter=legacy"
+            )
+
+    def step(self, job: Job, world: World, node_rank: int) -> Step:
+        """What one node of the world runs."""
+        self.check()
+        host = world.hosts[node_rank]
+        env = _node_env(job, world, node_rank)
+        preload: tuple[str, ...] = ()
+        if self.starter == "ranks":
+            env |= _rank_env(world, node_rank)
+            procs = tuple(
+                Proc(name="rank", argv=job.argv, env={"RANK": str(rank), "LOCAL_RANK": str(local_rank)}, rank=rank)
+                for local_rank, rank in enumerate(world.ranks(node_rank))
+            )
+            preload = _modules(self.preload)
+            if preload and job.kind == "program":
+                raise UsageError(
+                    f"-o preload needs a Python script, and {job.command[0]} is started as a program",
+                    "leave out -o preload, or name a .py file or -m MODULE",
+                )
+        else:
+            argv = _torchrun(job, world, node_rank, self)
+            procs = (Proc(name=self.starter, argv=argv, restarts=self.max_restarts),)
+        return Step(
+            host=host.name,
+            node_rank=node_rank,
+            ranks=world.ranks(node_rank),
+            workdir=job.workdir,
+            env={**dict.fromkeys(host.stale), **env, **host.env, **job.env},
+            procs=procs,
+            preload=preload,
+        )
+
+
+def _modules(text: str) -> tuple[str, ...]:
+    if text.lower() in ("", "false", "no", "off", "0"):
+        return ()
+    if text.lower() in ("true", "yes", "on", "1"):
+        return ("torch",)
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise UsageError(
+                f"-o preload={text}: {name!r} is not the name of a Python module", "-o preload=torch,numpy"
+            )
+    return names
+
+
+def _node_env(job: Job, world: World, node_rank: int) -> dict[str, Value]:
+    """What holds for every starter. Libraries read NODE_RANK, which torchrun does not set."""
+    host = world.hosts[node_rank]
+    return {
+        "DDPKIT_RUN": job.run_id,
+        "NODE_RANK": str(node_rank),
+        # torchrun forces 1 where nothing is set, which leaves most cores of most nodes idle.
+        "OMP_NUM_THREADS": str(max(1, host.cpus // max(1, host.slots))),
+        # A line is shown when it is printed, and a crash in C code shows where Python was.
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",
+    }
+
+
+def _rank_env(world: World, node_rank: int) -> dict[str, Value]:
+    """What torchrun would set for every rank of this node alike (GROUP_* are its words for the node)."""
+    return {
+        "MASTER_ADDR": world.master_addr,
+        "MASTER_PORT": str(world.master_port),
+        "WORLD_SIZE": str(world.world_size),
+        "LOCAL_WORLD_SIZE": str(world.hosts[node_rank].slots),
+        "GROUP_RANK": str(node_rank),
+        "GROUP_WORLD_SIZE": str(len(world.hosts)),
+    }
+
+
+def _torchrun(job: Job, world: World, node_rank: int, options: Starter) -> tuple[str, ...]:
+    """The command line of torchrun, or of the legacy launcher, which in PyTorch 2 is torchrun under an older name."""
+    legacy = options.starter == "legacy"
+    slots: Mapping[str, str] = {
+        "nnodes": str(len(world.hosts)),
+        "nproc_per_node": str(world.hosts[node_rank].slots),
+        "node_rank": str(node_rank),
+        "master_addr": world.master_addr,
+        "master_port": str(world.master_port),
+    }
+    # The spelling with underscores is the one that every PyTorch since 1.0 reads.
+    flags = [f"--{name}={value}" for name, value in slots.items()]
+    if legacy:
+        flags.append("--use_env")
+    elif options.max_restarts:
+        flags.append(f"--max_restarts={options.max_restarts}")
+    script = _TAP + ' "$@"' if options.use_env else _tap_with_local_rank(job, options.local_rank_flag)
+    command = ("sh", "-c", script, "rank", *job.argv)
+    module = "torch.distributed.launch" if legacy else "torch.distributed.run"
+    # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
+    words = tuple(word.replace("$", "$$") for word in command)
+    return (job.python, "-m", module, *flags, "--no_python", *words)
+
+
+def _tap_with_local_rank(job: Job, flag: str) -> str:
+    """Put `--local-rank=N` right behind the script, where the legacy launcher puts it."""
+    head = {"program": 1, "script": 2, "module": 3}[job.kind]
+    names = [f"w{number}" for number in range(1, head + 1)]
+    keep = " ".join(f"{name}=${number}" for number, name in enumerate(names, 1))
+    again = " ".join(f'"${name}"' for name in names)
+    return f'{keep}; shift {head}; {_TAP} {again} "{flag}=$LOCAL_RANK" "$@"'

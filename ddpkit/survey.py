@@ -1,0 +1,114 @@
+"""Asks a machine what a plan must know about it: processors, GPUs, misleading variables, a free port."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from ddpkit.errors import UsageError
+from ddpkit.plan import Host, World
+
+# Left over from another launcher (a shell inside a rank, an export in a start-up file), these would mislead a rank.
+_STALE = frozenset(
+    """RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_ADDR MASTER_PORT
+    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE DDPKIT_RANK DDPKIT_WORLD_SIZE DDPKIT_LOCAL_RANK DDPKIT_LOCAL_WORLD_SIZE
+    DDPKIT_NODE_RANK DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT DDPKIT_PRELOAD DDPKIT_TAP""".split()
+)
+
+
+def stale(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The variables that must not reach a rank."""
+    return tuple(name for name in environ if name in _STALE or name.startswith("TORCHELASTIC_"))
+
+
+def cpus() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def gpus(environ: Mapping[str, str], root: Path = Path("/")) -> int:
+    """How many GPUs a process with this environment sees, without torch: 0 where none is known.
+
+    Sources: DDPKIT_GPUS (for accelerators unknown to this function), then what the kernel drivers of NVIDIA and AMD
+    list, cut down by CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES.
+    """
+    declared = environ.get("DDPKIT_GPUS")
+    if declared is not None:
+        if not declared.isdecimal():
+            raise UsageError(f"DDPKIT_GPUS={declared} is not a count", "unset DDPKIT_GPUS")
+        present = int(declared)
+    else:
+        present = len(list(root.glob("proc/driver/nvidia/gpus/*"))) or len(list(root.glob("dev/nvidia[0-9]*")))
+        if not present:
+            # Every node of the topology with a graphics id is a GPU; processors have the id 0.
+            for path in root.glob("sys/class/kfd/kfd/topology/nodes/*/gpu_id"):
+                try:
+                    present += path.read_text().strip() not in ("", "0")
+                except OSError:
+                    continue
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        visible = environ.get(name)
+        if visible is not None:
+            entries = [entry.strip() for entry in visible.split(",")]
+            present = min(present, len([entry for entry in entries if entry and entry not in ("-1", "NoDevFiles")]))
+    return present
+
+
+def free_port() -> int:
+    """A port that nobody listens on now, below the range from which the kernel itself hands out ports.
+
+    The process that will listen there is not ours, so that the port cannot be held for it. A random choice outside the
+    kernel's own range keeps two launches apart that look at the same moment.
+    """
+    try:
+        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError):
+        lowest = 32768
+    top = lowest if lowest > 21000 else 65536
+    for _ in range(200):
+        port = random.SystemRandom().randrange(20000, top)
+        if _is_free(port):
+            return port
+    raise UsageError(f"no free port between 20000 and {top} on this machine", "ss -ltnp shows who listens")
+
+
+def _is_free(port: int) -> bool:
+    for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+        try:
+            probe = socket.socket(family)
+        except OSError:
+            continue  # this kernel has no IPv6
+        with probe:
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                probe.bind((address, port))
+            except OSError:
+                return False
+    return True
+
+
+def nproc(asked: int | None, environ: Mapping[str, str]) -> int:
+    """Ranks on this machine: as asked, or one per visible GPU, or one."""
+    visible = gpus(environ)
+    if asked is None:
+        return max(1, visible)
+    if visible and asked > visible:
+        raise UsageError(
+            f"-n {asked}: this machine has {visible} visible GPU{'s' if visible > 1 else ''}, one rank each",
+            f"use -n {visible}, or --env CUDA_VISIBLE_DEVICES= to run on the processors",
+        )
+    return asked
+
+
+def this_machine(asked: int | None, environ: Mapping[str, str]) -> World:
+    """A world of this machine alone. `environ` is what the ranks will see, `asked` the ranks, None: one per GPU."""
+    host = Host(name=short_hostname(), slots=nproc(asked, environ), cpus=cpus(), stale=stale(environ))
+    return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port())
+
+
+def short_hostname() -> str:
+    return socket.gethostname().partition(".")[0] or "localhost"

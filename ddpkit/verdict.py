@@ -1,0 +1,73 @@
+"""Says in words how a run ended: host, global rank, exit code or signal with what it usually means, last lines, fix."""
+
+from __future__ import annotations
+
+import signal
+
+from ddpkit.execute import Failure, Outcome
+
+# What a death by this signal nearly always means for a training process, and the next command.
+_SIGNALS = {
+    signal.SIGKILL: (
+        "usually the kernel's out-of-memory killer, or an administrator",
+        "on {host}: dmesg -T | grep -i 'killed process'",
+    ),
+    signal.SIGBUS: (
+        "usually /dev/shm is full: DataLoader workers pass batches through it",
+        "on {host}: df -h /dev/shm",
+    ),
+    signal.SIGSEGV: (
+        "a crash in compiled code; the last lines show where Python was",
+        "less {log}",
+    ),
+    signal.SIGABRT: (
+        "a compiled library gave up: an assertion, or NCCL's watchdog after a collective timed out",
+        "less {log}",
+    ),
+    signal.SIGILL: ("compiled for another processor than the one on this host", "on {host}: lscpu"),
+    signal.SIGTERM: ("somebody asked it to end: a scheduler, a time limit, or a person", "less {log}"),
+}
+
+_CODES = {
+    2: "usually the script refused its arguments",
+    75: "by convention: it saved a checkpoint and asks to be started again",
+    126: "the program was found, but may not be executed",
+    127: "the program was not found",
+}
+
+
+def how(failure: Failure) -> str:
+    """`exit code 7`, or `killed by signal 9 (SIGKILL)`, with the usual meaning."""
+    if failure.signal is not None:
+        name = signal.Signals(failure.signal).name
+        meaning = _SIGNALS.get(signal.Signals(failure.signal))
+        return f"killed by signal {failure.signal} ({name})" + (f": {meaning[0]}" if meaning else "")
+    meaning_of_code = _CODES.get(failure.code or 0)
+    return f"exit code {failure.code}" + (f": {meaning_of_code}" if meaning_of_code else "")
+
+
+def verdict(failure: Failure) -> str:
+    """One sentence: who failed first, where, how, and when."""
+    who = f"rank {failure.rank}" if failure.rank is not None else failure.what
+    return f"{who} on {failure.host} failed first, after {failure.seconds:.1f} s: {how(failure)}"
+
+
+def hint(failure: Failure) -> str:
+    """The next command to type."""
+    text = "less {log}"
+    if failure.signal is not None and failure.signal in _SIGNALS:
+        text = _SIGNALS[signal.Signals(failure.signal)][1]
+    return text.format(host=failure.host, log=failure.log)
+
+
+def report(outcome: Outcome) -> list[str]:
+    """What is printed at the end of a run that did not end well; empty for one that did."""
+    failure = outcome.failure
+    if failure is None:
+        return []
+    lines = []
+    if failure.last_lines:
+        who = f"rank {failure.rank}" if failure.rank is not None else failure.what
+        lines.append(f"last lines of {who} on {failure.host} ({failure.log}):")
+        lines += [f"    {line}" for line in failure.last_lines]
+    return [*lines, verdict(failure), f"hint: {hint(failure)}"]
