@@ -104,12 +104,13 @@ class Failure:
 
     host: str
     rank: int | None  # None: not a rank, but `what`
-    what: str  # "rank", or the agent's name, or "supervisor"
-    code: int | None
-    signal: int | None
-    seconds: float  # since the start
+    what: str  # "rank", or the agent's name, or "the supervisor"
+    code: int | None = None
+    signal: int | None = None
+    seconds: float = 0.0  # since the start
     last_lines: tuple[str, ...] = ()
     log: str = ""
+    reason: str = ""  # where neither a code nor a signal says it
 
     @property
     def exit_code(self) -> int:
@@ -141,6 +142,7 @@ class _Node:
     ended: bool = False
     said_end: bool = False
     running: set[int] = field(default_factory=set)
+    well: set[int] = field(default_factory=set)  # ranks that ended with exit code 0
 
     @property
     def agent(self) -> str:
@@ -271,10 +273,12 @@ class Carrier:
             node.running.add(event["rank"])
         elif kind == "exit":
             node.running.discard(event["rank"])
+            if event["code"] == 0:
+                node.well.add(event["rank"])
         elif kind == "failed":
             self.on_failure(node, event)
         elif kind == "refused":
-            self.fail(node, None, "supervisor", 1, None, (event["message"],))
+            self.fail(node, what="the supervisor", reason=f"nothing was started: {event['message']}")
         elif kind == "left":
             self.note(f"ended what outlived its rank on {step.host}: {', '.join(event['names'])}")
         elif kind == "stuck":
@@ -284,11 +288,17 @@ class Carrier:
 
     def on_failure(self, node: _Node, event: Event) -> None:
         lines = self.relay.tail(event["rank"], node.step.host, node.agent)
-        self.fail(node, event["rank"], event["what"], event["code"], event["signal"], tuple(lines))
+        self.fail(
+            node,
+            rank=event["rank"],
+            what=event["what"],
+            code=event["code"],
+            signal=event["signal"],
+            last_lines=tuple(lines),
+            log=str(self.relay.folder / self.relay.log_name(event["rank"], node.step.host, node.agent)),
+        )
 
-    def fail(
-        self, node: _Node, rank: int | None, what: str, code: int | None, number: int | None, lines: tuple[str, ...]
-    ) -> None:
+    def fail(self, node: _Node, *, what: str, rank: int | None = None, **details: Any) -> None:
         """The first failure decides; what fails after it, or after a stop, is a consequence."""
         if self.outcome.failure is not None or self.deadline is not None:
             return
@@ -297,11 +307,8 @@ class Carrier:
             host=host,
             rank=rank,
             what=what,
-            code=code,
-            signal=number,
             seconds=time.time() - self.started,
-            last_lines=lines,
-            log=str(self.relay.folder / self.relay.log_name(rank, host, node.agent)),
+            **details,
         )
         others = sum(len(other.running) for other in self.nodes)
         if others:
@@ -325,7 +332,10 @@ class Carrier:
     def on_end(self, node: _Node) -> None:
         node.ended = True
         if not node.said_end:
-            self.fail(node, None, "supervisor", 1, None, ("it ended without a word, and its ranks with it",))
+            self.fail(node, what="the supervisor", reason="it was killed, and its ranks with it")
+        elif node.well != set(node.step.ranks):
+            missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in node.well)
+            self.fail(node, what=node.agent, reason=f"it ended, but these ranks never ended well: {missing}")
 
     def note(self, text: str) -> None:
         self.on_screen(lambda: self.relay.note(f"ddpkit: {text}"))

@@ -38,6 +38,8 @@ _CODES = {
 
 def how(failure: Failure) -> str:
     """`exit code 7`, or `killed by signal 9 (SIGKILL)`, with the usual meaning."""
+    if failure.reason:
+        return failure.reason
     if failure.signal is not None:
         name = signal.Signals(failure.signal).name
         meaning = _SIGNALS.get(signal.Signals(failure.signal))
@@ -70,4 +72,5 @@ def report(outcome: Outcome) -> list[str]:
         who = f"rank {failure.rank}" if failure.rank is not None else failure.what
         lines.append(f"last lines of {who} on {failure.host} ({failure.log}):")
         lines += [f"    {line}" for line in failure.last_lines]
-    return [*lines, verdict(failure), f"hint: {hint(failure)}"]
+    lines.append(verdict(failure))
+    return [*lines, f"hint: {hint(failure)}"] if failure.log else lines

@@ -20,7 +20,8 @@ Bytes that are no UTF-8 travel as lone surrogates (`surrogateescape`), so that l
 
 To end a run: TERM to each rank (and to nobody else, so that a rank which saves a checkpoint keeps its DataLoader
 workers), then TERM to what the ranks left behind, then KILL. A child that called `setsid` or whose parent died is still
-found: this process is their subreaper, so that they become its children.
+found: this process is their subreaper, so that they become its children. It is two processes: the one that works, and
+one that only waits for it and, should it be killed, ends what it leaves.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ LEFTOVER_PATIENCE = 2.0  # seconds between TERM and KILL for processes whose ran
 STUCK_AFTER = 5.0  # seconds of KILL without effect
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 DONE = -1.0
+# These come from a terminal or a scheduler, and are the launcher's to decide on.
+FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -63,10 +66,8 @@ def _status(status: int) -> tuple[int | None, int | None]:
 
 def _default_signals() -> None:
     """Undo what Python and this program changed: an ignored signal would stay ignored in the rank."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    for number in (*FROM_TERMINAL, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    for name in ("SIGPIPE", "SIGXFSZ", "SIGCHLD"):
-        signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 
 def _exec(argv: list[str], env: dict[str, str]) -> None:
@@ -438,6 +439,12 @@ class Supervisor:
                 self.signal_ranks(signal.SIGTERM)
         self.deadline = min(self.deadline, deadline)
 
+    def end_by_signal(self) -> None:
+        """Somebody on this node ends the supervisor: an administrator, or the kernel because its guard was killed."""
+        if self.deadline is None:
+            self.say(e="failed", rank=None, code=None, signal=signal.SIGTERM, t=time.time(), what="the supervisor")
+        self.stop(self.grace)
+
     def ranks_alive(self) -> bool:
         return any(rank.alive for rank in self.ranks.values())
 
@@ -489,8 +496,8 @@ class Supervisor:
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
-        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(number, signal.SIG_IGN)  # these come from a terminal, and are the launcher's to decide on
+        for number in FROM_TERMINAL:
+            signal.signal(number, signal.SIG_IGN)
         _prctl(PR_SET_CHILD_SUBREAPER, 1)
         os.set_blocking(0, False)
         os.set_blocking(1, False)
@@ -520,7 +527,7 @@ class Supervisor:
                     self.read_events()
                 elif key.data == "wake":
                     if signal.SIGTERM in os.read(wake_read, CHUNK):
-                        self.stop(self.grace)
+                        self.end_by_signal()
                 elif isinstance(key.data, Stream):
                     self.read_stream(key.data)
             self.reap()
@@ -587,7 +594,35 @@ def _sh(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
 
+def guard(worker: int) -> None:
+    """Outlive the supervisor proper: should it be killed, its orphans come to this process, which ends them."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    for number in FROM_TERMINAL:
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(worker, signal.SIGTERM))
+    status = os.waitpid(worker, 0)[1]
+    until = time.monotonic() + STUCK_AFTER
+    while time.monotonic() < until:
+        left = descendants()
+        if not left:
+            break
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(LOOK_AGAIN)
+    os._exit(_status(status)[0] or 0)
+
+
 def main() -> None:
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    worker = os.fork()
+    if worker:
+        guard(worker)
+    _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     received = b""
     while b"\n" not in received:
         data = os.read(0, CHUNK)

@@ -1,0 +1,147 @@
+"""What every test may use: the command line as users run it, and a look at what is left of a run."""
+
+from __future__ import annotations
+
+import os
+import queue
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+# Generous: machines are shared and slow, and a test that waits for an event costs nothing when the event comes soon.
+PATIENCE = 120.0
+MARK = "DDPKIT_TEST_MARK"
+
+
+class Command:
+    """One running `ddpkit`, with its output as it comes. Every process below it carries a mark of its own."""
+
+    def __init__(self, args: list[str], cwd: Path, env: dict[str, str]) -> None:
+        self.mark = secrets.token_hex(8)
+        self.lines: list[str] = []
+        self._queue: queue.Queue[str | None] = queue.Queue()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ddpkit", *args],
+            cwd=cwd,
+            env={**env, MARK: self.mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as stream:
+            for line in stream:
+                self._queue.put(line.decode("utf-8", "replace").rstrip("\n"))
+        self._queue.put(None)
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Wait until `text` was printed so many times."""
+        until = time.monotonic() + PATIENCE
+        while sum(text in line for line in self.lines) < times:
+            line = self._queue.get(timeout=max(0.1, until - time.monotonic()))
+            assert line is not None, f"ended before it printed {text!r}:\n" + "\n".join(self.lines)
+            self.lines.append(line)
+
+    def end(self) -> int:
+        """Wait for the end. Returns the exit code."""
+        code = self.process.wait(PATIENCE)
+        while (line := self._queue.get(timeout=PATIENCE)) is not None:
+            self.lines.append(line)
+        return code
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    def survivors(self) -> dict[int, str]:
+        """Every living process that descends from this command, wherever it moved to."""
+        needle = f"{MARK}={self.mark}".encode()
+        found = {}
+        for path in Path("/proc").iterdir():
+            if path.name.isdigit():
+                try:
+                    if needle in (path / "environ").read_bytes().split(b"\0"):
+                        found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                except OSError:
+                    continue
+        return found
+
+    def wait_for_no_survivor(self, seconds: float = PATIENCE) -> None:
+        """Wait until nothing of this command lives; the test fails with the names of what does."""
+        until = time.monotonic() + seconds
+        while left := self.survivors():
+            assert time.monotonic() < until, f"left behind: {left}\n{self.text}"
+            time.sleep(0.02)  # nobody announces the death of somebody else's child
+
+    def clean_up(self) -> None:
+        for pid in self.survivors():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait(PATIENCE)
+
+
+@pytest.fixture
+def clean_environ() -> dict[str, str]:
+    """This environment without what a launcher, a scheduler or a user's habit may have put into it."""
+    prefixes = ("DDPKIT_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_", "NCCL_", "CUDA_VISIBLE", "HIP_VISIBLE", "ROCR_")
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PYTHONPATH")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes) and k not in names}
+    return {**kept, "NO_COLOR": "1", "DDPKIT_GPUS": "0"}
+
+
+@pytest.fixture
+def start(tmp_path: Path, clean_environ: dict[str, str]) -> Iterator[Callable[..., Command]]:
+    """Start `ddpkit ARGS` in a folder of its own; what it leaves behind is ended after the test."""
+    commands: list[Command] = []
+
+    def run(*args: str, cwd: Path = tmp_path, env: dict[str, str] | None = None) -> Command:
+        commands.append(Command(list(args), cwd, {**clean_environ, **(env or {})}))
+        return commands[-1]
+
+    yield run
+    for command in commands:
+        command.clean_up()
+
+
+@pytest.fixture
+def ddpkit(tmp_path: Path, clean_environ: dict[str, str]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run `ddpkit ARGS` to its end, standard output and standard error apart."""
+
+    def run(*args: str, cwd: Path = tmp_path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ddpkit", *args],
+            cwd=cwd,
+            env={**clean_environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[str], str]:
+    """Write a Python script into the test's folder. Returns its name."""
+
+    def write(text: str, name: str = "job.py") -> str:
+        (tmp_path / name).write_text(text)
+        return name
+
+    return write
