@@ -190,7 +190,8 @@ def _launch(settings: Any, *, dry_run: bool, as_json: bool) -> int:
     )
     _one_machine(settings)
     environ = {**os.environ, **{name: setting.value for name, setting in settings.env.items()}}
-    plan = backend.plan(job, survey.this_machine(settings["nproc_per_node"], environ))
+    asked = settings["nproc_per_node"]
+    plan = backend.plan(job, survey.this_machine(None if asked == "auto" else asked, environ))
     if dry_run:
         print(json.dumps(shell.plan_as_dict(plan), indent=2) if as_json else plan, end="\n" if as_json else "")
         return 0

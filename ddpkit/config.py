@@ -19,7 +19,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers import nearest
@@ -205,9 +205,9 @@ _MEANING = {
 }
 
 
-def nproc(value: Any, label: str) -> int | None:
-    """Ranks per node: a whole number from 1, or `auto` (None)."""
-    return None if value is None or value == "auto" else whole(value, label)
+def nproc(value: Any, label: str) -> int | Literal["auto"]:
+    """Ranks per node: a whole number from 1, or `auto`."""
+    return "auto" if value == "auto" else whole(value, label)
 
 
 def whole(value: Any, label: str) -> int:

@@ -57,6 +57,8 @@ class Relay:
             # What a terminal would show at the end: the last state that was drawn over the others.
             states = [state for state in line.split(b"\r") if state]
             lines.append((states[-1] if states else b"", True))
+        if rest and not rest.endswith(b"\r"):
+            return [*lines, (rest, True)]  # a piece of a line that is too long to wait for its end
         states = [state for state in rest.split(b"\r") if state.strip()]
         now = time.monotonic()
         if states and now - self._shown.get((name, number), -PROGRESS_EVERY) >= PROGRESS_EVERY:

@@ -35,6 +35,8 @@ class Command:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # A shell that starts the tests in the background has it ignored, and that is inherited.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -18,7 +18,6 @@ STARTERS = [
     pytest.param(["-o", "starter=ranks"], id="ranks"),
     pytest.param(["-o", "preload=json"], id="preload"),
     pytest.param(["-o", "starter=torchrun"], id="torchrun", marks=torch),
-    pytest.param(["-o", "starter=legacy"], id="legacy", marks=torch),
 ]
 
 # Each rank has a child that moved to a session of its own and ignores TERM, and says when both are ready.
@@ -85,6 +84,14 @@ def test_first_failure_ends_all(
     if end == "raises":
         assert "RuntimeError: boom" in tail
     assert command.survivors() == {}
+
+
+@torch
+def test_first_failure_ends_all_legacy(
+    start: Callable[..., Command], script: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The legacy launcher is torchrun under an older name: one look is enough."""
+    test_first_failure_ends_all("exits 7", ["-o", "starter=legacy"], start, script, tmp_path)
 
 
 ENDING = {"INT": 130, "TERM": 143, "HUP": 129}

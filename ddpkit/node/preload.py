@@ -73,10 +73,13 @@ def _become(rank: dict[str, Any], folder: str) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    # `random` reseeds itself after a fork. NumPy does not: its global state would be the same in every rank.
+    # `random` reseeds itself after a fork. NumPy and torch do not: every rank would draw the same numbers.
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.seed()  # the processor's; a CUDA generator starts from the same seed in every process
 
 
 def _wait(running: dict[int, dict[str, Any]], folder: str) -> None:

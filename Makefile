@@ -1,0 +1,50 @@
+# Each target installs what it needs into .venv, and nothing elsewhere. PYTHON chooses the interpreter that makes .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+
+.PHONY: demo test test-fast check golden bench clean
+
+# Train a real model on real data with two ranks, through the launcher.
+demo: $(VENV)/.demo
+	$(BIN)/ddpkit launch -n 2 -- train.py --config config/default.yaml
+
+# All tests. `make test-fast` leaves out those that start ranks that import torch.
+test: $(VENV)/.dev
+	$(BIN)/pytest --durations=15
+
+test-fast: $(VENV)/.dev
+	$(BIN)/pytest -m "not torch"
+
+# What must be clean before a change lands: style, types, shell scripts.
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/shellcheck.sh
+
+# Write the golden plans again, then look at what changed: git diff tests/golden
+golden: $(VENV)/.dev
+	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q tests/test_plan.py
+
+# Time to "first all_reduce done and exited", side by side, as ratios.
+bench: $(VENV)/.dev
+	$(BIN)/python bench/start.py
+
+# torch is installed first and from its pin, so that nothing else chooses another build of it.
+$(VENV)/.torch: constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt torch
+	touch $@
+
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml
+	$(PIP) install -c constraints.txt -e '.[train]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml
+	$(PIP) install -c constraints.txt -e '.[train,dev]'
+	touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

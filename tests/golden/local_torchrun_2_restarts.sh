@@ -1,0 +1,12 @@
+# ddpkit run 20260131-235959-train-3fa9: backend local, 2 ranks on 1 node
+# step 1 of 1, on node1: ranks 0-1
+cd '/data/my project'
+unset RANK TORCHELASTIC_RUN_ID
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export NODE_RANK=0
+export OMP_NUM_THREADS=4
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+/opt/venv/bin/python -m torch.distributed.run --nnodes=1 --nproc_per_node=2 --node_rank=0 --master_addr=127.0.0.1 --master_port=23456 --max_restarts=3 --no_python sh -c 'exec $${DDPKIT_TAP:+sh "$$DDPKIT_TAP"} "$$@"' rank /opt/venv/bin/python -m pkg.train --epochs 3

@@ -1,0 +1,272 @@
+"""The command line: every bad input has its own message and exit code 2 and starts nothing; settings have sources."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ddpkit as package
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+SCRIPT = Callable[..., str]
+
+BAD = {
+    "unknown backend": (["-b", "locla"], "there is no backend 'locla'", "did you mean 'local'?"),
+    "unknown option": (["-o", "stater=ranks"], "no option 'stater'", "did you mean 'starter'?"),
+    "option without value": (["-o", "starter"], "-o starter: an option is given as KEY=VALUE", "ddpkit backends"),
+    "option of another kind": (["-o", "max_restarts=lots"], "takes a whole number", "how often torchrun"),
+    "missing script": (["--", "missing.py"], "there is no script missing.py in ", "ls "),
+    "missing program": (["--", "no-such-program"], "there is no program no-such-program on PATH", "train.py"),
+    "program that is no program": (["--", "./data.txt"], "may not be executed", "chmod +x"),
+    "a module without a name": (["--", "-m"], "-m needs the name of a module", "pkg.train"),
+    "nothing behind the dashes": (["--"], "nothing stands behind `--`", "ddpkit launch -- train.py"),
+    "no ranks": (["-n", "0"], "-n 0: at least 1 is needed", None),
+    "negative ranks": (["-n", "-3"], "-n -3: at least 1 is needed", None),
+    "ranks in words": (["-n", "two"], "-n two is not a whole number", None),
+    "two hosts": (["node1", "node2"], "runs on this machine only, and these hosts were named: node1 node2", "backends"),
+    "another host": (["node1"], "runs on this machine only", "backends"),
+    "two nodes": (["-N", "2"], "-N 2 was asked for", "leave -N out"),
+    "no nodes": (["-N", "0"], "-N 0: at least 1 is needed", None),
+    "workdir": (["--workdir", "nowhere"], "there is no folder ", "--workdir DIR"),
+    "python": (["--python", "/nowhere/python"], "there is no Python at /nowhere/python", "--python"),
+    "grace": (["--grace", "-1"], "seconds are 0 or more", None),
+    "grace in words": (["--grace", "soon"], "--grace soon is not a number of seconds", None),
+    "variable that is not set": (["--env", "NOT_SET_HERE"], "--env NOT_SET_HERE: it is not set here", "export"),
+    "variable that has no name": (["--env", "=x"], "is not the name of an environment variable", "letters"),
+    "variable with a dash": (["--env", "A-B=x"], "'A-B' is not the name of an environment variable", "letters"),
+    "profile": (["--profile", "big"], "there is no profile 'big'", "none is defined"),
+    "log folder": (["--log-dir", "data.txt/logs"], "cannot write logs to data.txt/logs/", "--log-dir DIR"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(name: str, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    args, message, hint = BAD[name]
+    script("open('started', 'w')\n", "train.py")
+    (tmp_path / "data.txt").touch()
+    done = ddpkit("launch", *args)
+    assert done.returncode == 2, done.stderr
+    first, *rest = done.stderr.splitlines()
+    assert first.startswith("ddpkit: ")
+    assert message in first
+    if hint:
+        assert rest[0].startswith("hint: ")
+        assert hint in rest[0]
+    assert done.stdout == ""
+    assert {path.name for path in tmp_path.iterdir()} == {"train.py", "data.txt"}
+
+
+def test_more_ranks_than_gpus(ddpkit: DDPKIT, script: SCRIPT) -> None:
+    script("print('ran')", "train.py")
+    eight = {"DDPKIT_GPUS": "8"}
+    assert "this machine has 8 visible GPUs" in ddpkit("launch", "-n", "9", env=eight).stderr
+    two = {**eight, "CUDA_VISIBLE_DEVICES": "4,6"}
+    done = ddpkit("launch", "-n", "3", env=two)
+    assert done.returncode == 2
+    assert "this machine has 2 visible GPUs" in done.stderr
+    assert json.loads(ddpkit("launch", "--dry-run", "--json", env=two).stdout)["world_size"] == 2
+    hidden = ddpkit("launch", "-n", "3", "--env", "CUDA_VISIBLE_DEVICES=", env=two)
+    assert hidden.returncode == 0, hidden.stderr
+    assert hidden.stdout.count("] ran") == 3
+
+
+TOML = {
+    "syntax": ("backend = 'local'\nnproc_per_node = = 2\n", r"ddpkit\.toml: .*line 2"),
+    "unknown key": ("bakend = 'local'\n", r"ddpkit\.toml: unknown key 'bakend'"),
+    "unknown key in a profile": ("[profiles.a]\nopts = 1\n", r"profile a: unknown key 'opts'"),
+    "a profile in a profile": ("[profiles.a]\nprofiles = 1\n", r"profile a: unknown key 'profiles'"),
+    "wrong kind": ("hosts = 'node1'\n", r"ddpkit\.toml: hosts = 'node1' is not understood"),
+    "wrong number": ("nproc_per_node = 0\n", r"ddpkit\.toml: nproc_per_node = 0: at least 1"),
+    "wrong script": ("script = []\n", r"ddpkit\.toml: script = \[\] is not understood"),
+    "wrong option": ("[options]\nstater = 'ranks'\n", r"no option 'stater'"),
+    "wrong env": ("[env]\nA = []\n", r"ddpkit\.toml: env = "),
+}
+
+
+@pytest.mark.parametrize("name", TOML)
+def test_bad_file(name: str, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    text, message = TOML[name]
+    script("", "train.py")
+    (tmp_path / "ddpkit.toml").write_text(text)
+    done = ddpkit("launch")
+    assert done.returncode == 2
+    assert re.search(message, done.stderr.splitlines()[0])
+    assert not (tmp_path / "logs").exists()
+
+
+FILE = """
+nproc_per_node = 3
+grace = 4
+script = ["from_file.py", "a b"]
+env = { A = "file", B = "file" }
+[profiles.small]
+nproc_per_node = 2
+options = { starter = "torchrun" }
+env = { B = "profile" }
+"""
+
+
+def sources(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, str]]:
+    assert done.returncode == 0, done.stderr
+    return {row["name"]: (row["value"], row["source"]) for row in json.loads(done.stdout)}
+
+
+def test_sources_in_their_order(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").write_text(FILE)
+    env = {"DDPKIT_GRACE": "5", "DDPKIT_LOG_DIR": "elsewhere"}
+    args = ["launch", "--explain", "--json", "--profile", "small"]
+    found = sources(ddpkit(*args, "--grace", "6", "--env", "A=flag", env=env))
+    assert found["backend"] == ("local", "default")
+    assert found["nproc_per_node"] == ("2", "profile small (ddpkit.toml)")
+    assert found["grace"] == ("6.0", "flag")
+    assert found["log_dir"] == ("elsewhere", "DDPKIT_LOG_DIR")
+    assert found["script"] == ("['from_file.py', 'a b']", "ddpkit.toml")
+    assert found["options.starter"] == ("torchrun", "profile small (ddpkit.toml)")
+    assert found["env.A"] == ("flag", "flag")
+    assert found["env.B"] == ("profile", "profile small (ddpkit.toml)")
+    assert sources(ddpkit(*args, env=env))["grace"] == ("5.0", "DDPKIT_GRACE")
+    assert sources(ddpkit(*args))["grace"] == ("4.0", "ddpkit.toml")
+
+
+def test_pyproject_holds_settings_too(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.other]\nx = 1\n[tool.ddpkit]\nnproc_per_node = 2\n")
+    found = sources(ddpkit("launch", "--explain", "--json"))
+    assert found["nproc_per_node"] == ("2", "pyproject.toml")
+
+
+def test_secrets_do_not_show(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    """Nor in a dry run, nor in the list of settings, nor in a process list, nor in the record; but the rank has it."""
+    script(
+        "import os, subprocess\nassert os.environ['HF_TOKEN'] == 'sesame'\n"
+        "print(subprocess.check_output(['ps', 'axww', '-o', 'args'], text=True))"
+    )
+    secret = {"HF_TOKEN": "sesame"}
+    for more in (["--dry-run"], ["--dry-run", "--json"], ["--explain"], ["--explain", "--json"], []):
+        done = ddpkit("launch", "-n", "1", "--env", "HF_TOKEN", *more, "--", "job.py", env=secret)
+        assert done.returncode == 0, done.stderr
+        assert "sesame" not in done.stdout + done.stderr
+    for path in tmp_path.glob("logs/*/*"):
+        assert "sesame" not in path.read_text()
+
+
+def test_a_module_and_a_program_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    script("import os, sys; print(__spec__.name, sys.argv[1:], os.environ['RANK'])", "pkg/train.py")
+    assert "] pkg.train ['--x', '1'] 0\n" in ddpkit("launch", "-n", "1", "--", "-m", "pkg.train", "--x", "1").stdout
+    program = tmp_path / "train.sh"
+    program.write_text('#!/bin/sh\necho "$RANK of $WORLD_SIZE: $*"\n')
+    program.chmod(0o755)
+    assert "] 1 of 2: a b\n" in ddpkit("launch", "-n", "2", "--", "./train.sh", "a", "b").stdout
+    assert "] 0 of 1\n" in ddpkit("launch", "-n", "1", "--", "sh", "-c", "echo $RANK of $WORLD_SIZE").stdout
+
+
+def test_every_rank_has_the_whole_set(ddpkit: DDPKIT, script: SCRIPT) -> None:
+    names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT OMP_NUM_THREADS"
+    script(f"import os; print('is', *(os.environ[n] for n in '{names}'.split()))")
+    stale = {"RANK": "7", "TORCHELASTIC_USE_AGENT_STORE": "True", "MASTER_ADDR": "elsewhere", "LOCAL_RANK": "5"}
+    done = ddpkit("launch", "-n", "2", "--", "job.py", env=stale)
+    rows = sorted(line.split()[3:] for line in done.stdout.splitlines())
+    cores = len(os.sched_getaffinity(0))
+    for rank, row in enumerate(rows):
+        assert row[:6] == [str(rank), "2", str(rank), "2", "0", "127.0.0.1"]
+        assert 20000 <= int(row[6]) < 65536
+        assert row[7] == str(max(1, cores // 2))
+
+
+def test_the_record_and_the_json_say_how_it_ended(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script("import sys; print('a line'); sys.exit(7)")
+    done = ddpkit("launch", "-n", "1", "--json", "--", "job.py")
+    assert done.returncode == 7
+    record = json.loads(done.stdout)
+    assert "] a line" in done.stderr
+    assert (record["state"], record["exit_code"]) == ("failed", 7)
+    assert "rank 0 on " in record["verdict"]
+    assert json.loads((Path(record["folder"]) / "run.json").read_text()) == record
+
+
+def test_the_run_finds_its_script_by_default(ddpkit: DDPKIT, script: SCRIPT) -> None:
+    done = ddpkit("launch")
+    assert done.returncode == 2
+    assert "there is no script train.py" in done.stderr
+    script("print('the default')", "train.py")
+    assert "] the default" in ddpkit("launch").stdout
+
+
+def test_workdir_and_python(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    folder = tmp_path / "with blank"
+    folder.mkdir()
+    (folder / "job.py").write_text("import os, sys; print(os.getcwd(), sys.executable)")
+    done = ddpkit("launch", "-n", "1", "--workdir", "with blank", "--python", sys.executable, "--", "job.py")
+    assert f"] {folder} {sys.executable}\n" in done.stdout
+    assert (tmp_path / "logs").is_dir()
+
+
+def test_a_rank_that_cannot_start(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    bad = tmp_path / "bad"
+    bad.write_text("#!/nowhere/interpreter\n")
+    bad.chmod(0o755)
+    done = ddpkit("launch", "-n", "2", "--", "./bad")
+    assert done.returncode == 127, done.stderr
+    assert "cannot start ./bad" in done.stderr
+    assert "the program was not found" in done.stderr
+
+
+def test_backends_are_listed_with_their_options(ddpkit: DDPKIT) -> None:
+    listed = json.loads(ddpkit("backends", "--json").stdout)
+    assert "local" in [backend["name"] for backend in listed]
+    for backend in listed:
+        assert backend["summary"]
+        assert backend["needs"]
+        assert all(option["doc"] for option in backend["options"])
+        assert backend["name"] in ddpkit("backends").stdout
+    shown = ddpkit("backends", "local").stdout
+    for option in listed[0]["options"]:
+        assert f"-o {option['name']}=" in shown
+    assert ddpkit("backends", "locla").returncode == 2
+
+
+def test_env_shows_where_values_come_from(ddpkit: DDPKIT) -> None:
+    torch_set = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
+    found = json.loads(ddpkit("env", "--json", env={**torch_set, "LOCAL_WORLD_SIZE": "2"}).stdout)
+    assert (found["env"]["rank"], found["env"]["source"], found["env"]["origin"]["rank"]) == (3, "torch", "RANK")
+    alone = ddpkit("env", "--explain")
+    assert alone.returncode == 0
+    assert "single" in alone.stdout
+    broken = ddpkit("env", env={"RANK": "3"})
+    assert broken.returncode == 5
+    assert "hint: " in broken.stderr
+
+
+def test_version(ddpkit: DDPKIT) -> None:
+    assert ddpkit("--version").stdout == f"ddpkit {package.__version__}\n"
+
+
+def test_help_names_every_command(ddpkit: DDPKIT) -> None:
+    text = ddpkit("--help").stdout
+    for name in ("launch", "backends", "env"):
+        assert name in text
+    assert "Everything behind" in ddpkit("launch", "--help").stdout
+
+
+HEAVY = ("torch", "fabric", "paramiko", "sklearn", "numpy", "invoke")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["--help"], ["--version"], ["backends"], ["env"], ["launch", "--help"], ["launch", "--", "job.py"]],
+    ids=str,
+)
+def test_heavy_packages_are_not_imported(args: list[str], script: SCRIPT, tmp_path: Path) -> None:
+    script("")
+    command = [sys.executable, "-X", "importtime", "-m", "ddpkit", *args]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines() if "|" in line}
+    assert "ddpkit" in imported
+    assert not imported & set(HEAVY)
