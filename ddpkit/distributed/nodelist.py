@@ -1,0 +1,96 @@
+"""SLURM's short notation for many hosts and many counts, expanded in its order.
+
+Written here and not left to `scontrol show hostnames`, because a rank may run in a container without SLURM's programs,
+and because a program started by every one of 10,000 ranks is a load on the controller.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from ddpkit.distributed.reading import is_number
+from ddpkit.errors import EnvError
+
+
+def expand_nodelist(text: str) -> list[str]:
+    """Expand `a[01-03,7]b[1-2],c` to host names, in the order of `scontrol show hostnames`.
+
+    The order is kept, because it says which host holds rank 0. Zero padding is kept, because `n01` and `n1` are two
+    hosts. Raises EnvError where the text is no node list.
+    """
+    hosts: list[str] = []
+    for item in _split_outside_brackets(text):
+        # A part is the list of its alternatives: plain text has one, a bracket has as many as its ranges say. The last
+        # bracket varies fastest, which is the order of itertools.product, and SLURM's.
+        hosts.extend(map("".join, product(*_parts(item, text))))
+    return hosts
+
+
+def first_of_nodelist(text: str) -> str | None:
+    """Return the first host of a node list, None for an empty one; 10,000 more hosts cost nothing."""
+    items = _split_outside_brackets(text)
+    return "".join(part[0] for part in _parts(items[0], text, first_only=True)) if items else None
+
+
+def expand_tasks_per_node(text: str) -> list[int]:
+    """Expand SLURM's `3,1(x2)` to `[3, 1, 1]`."""
+    counts: list[int] = []
+    for item in text.split(","):
+        number, _, times = item.strip().partition("(x")
+        if not is_number(number) or (times and not (times.endswith(")") and is_number(times[:-1]))):
+            raise EnvError(
+                f"the tasks per node {text!r} cannot be read: {item!r} is no count", "echo $SLURM_STEP_TASKS_PER_NODE"
+            )
+        counts.extend([int(number)] * (int(times[:-1]) if times else 1))
+    return counts
+
+
+def _split_outside_brackets(text: str) -> list[str]:
+    """Split at the commas that are not inside a bracket."""
+    if not text.strip():
+        return []
+    items: list[str] = []
+    item = ""
+    for piece in text.split(","):
+        item = f"{item},{piece}" if item else piece
+        if item.count("[") <= item.count("]"):
+            if not item.strip():
+                raise _unreadable(text, "a name is missing at a comma")
+            items.append(item.strip())
+            item = ""
+    if item:
+        raise _unreadable(text, "a bracket is not closed")
+    return items
+
+
+def _parts(item: str, text: str, *, first_only: bool = False) -> list[list[str]]:
+    """Cut one item of a node list into its parts, each the list of its alternatives, or of the first of them."""
+    parts: list[list[str]] = []
+    while item:
+        name, bracket, item = item.partition("[")
+        if "]" in name:
+            raise _unreadable(text, "its brackets do not match")
+        if name.split() not in ([name], []):
+            raise _unreadable(text, f"{name!r} is no host name")
+        if name:
+            parts.append([name])
+        if bracket:
+            ranges, _, item = item.partition("]")
+            numbers = (number for one in ranges.split(",") for number in _numbers(one, text, first_only))
+            parts.append([next(numbers)] if first_only else list(numbers))
+    return parts
+
+
+def _numbers(one: str, text: str, first_only: bool) -> list[str]:
+    """Expand `7` or `01-03`, the inside of a bracket, with the zero padding of the lower end."""
+    low, dash, high = one.partition("-")
+    if not is_number(low) or (dash and not is_number(high)) or (dash and int(high) < int(low)):
+        raise _unreadable(text, f"{one!r} is no range of numbers")
+    if not dash or first_only:
+        return [low]
+    width = len(low)
+    return [str(number).zfill(width) for number in range(int(low), int(high) + 1)]
+
+
+def _unreadable(text: str, why: str) -> EnvError:
+    return EnvError(f"the node list {text!r} cannot be read: {why}", f"scontrol show hostnames {text!r}")

@@ -1,0 +1,164 @@
+"""Numbers, addresses and layouts read from an environment, each with the variable or rule that it came from.
+
+Every error of a rank's environment must name the variable and its value; a number that forgot where it came from could
+not. The sources (`slurm.py`, `mpi.py`, `sources.py`) are written with these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from ddpkit.errors import EnvError
+
+Environ = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Num:
+    """A number and the variable (or rule) it came from."""
+
+    value: int
+    origin: str
+
+    def __str__(self) -> str:
+        # A variable is shown as it would be typed, a rule such as "RANK (one node)" after the number that it gave.
+        return f"{self.origin}={self.value}" if " " not in self.origin else f"{self.value} ({self.origin})"
+
+    @property
+    def variable(self) -> str:
+        """The variable to correct, also where a rule was derived from it."""
+        return self.origin.partition(" ")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One source's answer. The master is None where the source does not know it."""
+
+    source: str
+    because: str
+    rank: Num
+    world_size: Num
+    local_rank: Num
+    local_world_size: Num
+    node_rank: Num
+    num_nodes: Num
+    master: Callable[[], tuple[tuple[str, str], Num]]
+    """Called only for the source that is used: a missing master is no error of a source that lost."""
+
+
+def complete_local(
+    rank: Num, world: Num, local_rank: Num | None, local_world: Num | None, prefix: str
+) -> tuple[Num, Num]:
+    """Fill in the local rank and the local world size where one node makes them certain; refuse to guess otherwise."""
+    one_node = f"{world.origin} (one node)"
+    if local_world is None and (local_rank is None or local_rank.value == rank.value):
+        local_world = Num(world.value, one_node)
+    if local_world is None:
+        raise EnvError(
+            f"{rank} with {local_rank} means several nodes, but {prefix}LOCAL_WORLD_SIZE is not set",
+            f"export {prefix}LOCAL_WORLD_SIZE=<ranks on this node> in every process",
+        )
+    if local_rank is None and local_world.value == world.value:
+        local_rank = Num(rank.value, f"{rank.origin} (one node)")
+    if local_rank is None:
+        # rank % local_world_size would be wrong for cyclic and uneven layouts.
+        raise EnvError(
+            f"{rank} is on one of several nodes, but {prefix}LOCAL_RANK is not set",
+            f"export {prefix}LOCAL_RANK=<which process on its node> in every process",
+        )
+    return local_rank, local_world
+
+
+def count_nodes(world: Num, local_world: Num, known: Num | None) -> Num:
+    if known is not None:
+        return known
+    if local_world.value < 1:
+        return Num(1, local_world.origin)  # refused by _finish, which names the variable
+    count = max(1, -(-world.value // local_world.value))
+    return Num(count, f"{world.origin} / {local_world.origin}")
+
+
+def place_node(rank: Num, local_rank: Num, local_world: Num, num_nodes: Num, known: Num | None) -> Num:
+    """Return the number of the node: as told, else from the layout that fits the rank and the local rank."""
+    if known is not None:
+        return known
+    if num_nodes.value <= 1 or local_world.value < 1:
+        return Num(0, "one node")
+    if rank.value % local_world.value != local_rank.value and rank.value // num_nodes.value == local_rank.value:
+        return Num(rank.value % num_nodes.value, f"{rank.origin} % number of nodes (ranks dealt out to the nodes)")
+    block = min(rank.value // local_world.value, num_nodes.value - 1)
+    return Num(block, f"{rank.origin} / {local_world.origin} (node after node)")
+
+
+def master_address(environ: Environ) -> tuple[str, str] | None:
+    for name in ("DDPKIT_MASTER_ADDR", "MASTER_ADDR"):
+        if text_of(environ, name):
+            return need_address(environ, name)
+    return None
+
+
+def need_address(environ: Environ, name: str) -> tuple[str, str]:
+    """Return the address, a bracketed IPv6 literal without its brackets, with the variable's name."""
+    text = text_of(environ, name)
+    addr = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    host, colon, port = addr.rpartition(":")
+    if colon and ":" not in host and is_number(port):
+        raise EnvError(f"{name}={text} carries a port", f"export {name}={host} MASTER_PORT={port}")
+    if not addr or any(letter.isspace() or letter in "/@[]?#" for letter in addr):
+        raise EnvError(f"{name}={text} is no host name and no address", f"export {name}=<the host of rank 0>")
+    return addr, name
+
+
+def master_port(environ: Environ) -> Num | None:
+    return number_in(environ, "DDPKIT_MASTER_PORT") or number_in(environ, "MASTER_PORT")
+
+
+def is_loopback(addr: str) -> bool:
+    """Return whether an address means the machine itself."""
+    return addr.lower() in ("localhost", "localhost.localdomain", "::1") or addr.startswith("127.")
+
+
+def text_of(environ: Environ, name: str) -> str:
+    """Return the value without blanks; '' where it is not set. torch also takes an empty value for none."""
+    return environ.get(name, "").strip()
+
+
+def number_in(environ: Environ, name: str) -> Num | None:
+    text = text_of(environ, name)
+    return Num(parse_number(name, text), name) if text else None
+
+
+def need(environ: Environ, name: str) -> Num:
+    return Num(parse_number(name, text_of(environ, name)), name)
+
+
+def parse_number(name: str, text: str) -> int:
+    text = text.strip()
+    if is_number(text):
+        return int(text)
+    what = "is negative" if text.startswith("-") and is_number(text[1:]) else "is no whole number"
+    raise EnvError(f"{name}={text} {what}", f"correct {name}, or: unset {name}")
+
+
+def is_number(text: str) -> bool:
+    # int() alone would accept "1_0", "+1" and digits of other scripts.
+    return text.isascii() and text.isdigit() and len(text) <= 18
+
+
+def show(environ: Environ, names: Sequence[str]) -> str:
+    return " ".join(f"{name}={text_of(environ, name)}" for name in names)
+
+
+# Linux hands out 32768..60999 for outgoing connections: a listening port there can be taken by anybody's client.
+FIRST_PORT, LAST_PORT = 20000, 32767
+
+
+def port_for(*identifiers: str) -> int:
+    """Return a port in 20000..32767 that is the same wherever the identifiers are the same.
+
+    The job alone is not enough: two steps of one job may share a node, and a requeued job may meet the sockets of its
+    former self. Not `hash()`: Python salts it, so that every rank would get another port.
+    """
+    return FIRST_PORT + crc32("/".join(identifiers).encode()) % (LAST_PORT - FIRST_PORT + 1)

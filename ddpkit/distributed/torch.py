@@ -1,0 +1,335 @@
+"""What a training script needs to be one rank of many: who it is, the process group, and a few things done right.
+
+`resolve` and `explain` are pure and need no torch (see `sources.py`). The others import torch when they are called, so
+that the launcher side and a preflight can import this module on a machine without it, and at no cost.
+
+Nothing here writes to `os.environ`: the group is started from a `DistEnv`, which is a value that can be printed,
+compared and passed on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ddpkit.distributed.nodelist import expand_nodelist
+from ddpkit.distributed.sources import DistEnv, Rejected, Resolution, explain, resolve
+from ddpkit.distributed.start import start_group
+from ddpkit.errors import EnvError
+
+if TYPE_CHECKING:  # torch takes more than a second to import; nothing of ours is imported here
+    import torch
+
+__all__ = [
+    "DistEnv",
+    "EnvError",
+    "Rejected",
+    "Resolution",
+    "barrier",
+    "device",
+    "expand_nodelist",
+    "explain",
+    "init",
+    "is_main",
+    "mean_over_ranks",
+    "per_rank_batch_size",
+    "resolve",
+    "save_atomic",
+    "seed_all",
+    "shutdown",
+]
+
+INIT_TIMEOUT = 60.0
+"""Seconds that a rank waits for the others to meet: long enough for a slow import, short enough to watch."""
+
+
+def init(
+    backend: str | None = None,
+    *,
+    timeout: float | None = None,
+    init_timeout: float = INIT_TIMEOUT,
+    env: DistEnv | None = None,
+) -> DistEnv:
+    """Start the process group and return who this process is. A second call changes nothing.
+
+    backend: default nccl on CUDA and ROCm, torch's own choice on another accelerator, gloo without one.
+    timeout: seconds for one collective; None leaves torch's default, which is minutes and right for long steps.
+    init_timeout: seconds in which all ranks must meet. It is apart from `timeout`, because a person waits for it.
+        DDPKIT_INIT_TIMEOUT replaces the default, for a cluster where 60 seconds are too few.
+    env: default `resolve(os.environ, sys.argv[1:])`.
+
+    Selects the rank's device. Does not write to os.environ. A world of one needs no network. Raises EnvError where the
+    environment is incomplete, the device does not exist, or the ranks cannot meet; torch's error is its `__cause__`.
+    """
+    import torch
+    import torch.distributed as dist
+
+    if env is None:
+        env = resolve(os.environ, sys.argv[1:])
+        _warn_if_alone(env)
+    if not dist.is_available():
+        if env.world_size == 1:
+            return env
+        raise EnvError(
+            f"rank {env.rank} of {env.world_size}: this build of torch ({torch.__version__}) has no torch.distributed",
+            "install a build of torch with it: python -m pip install torch",
+        )
+    if dist.is_initialized():
+        if (dist.get_rank(), dist.get_world_size()) != (env.rank, env.world_size):
+            raise EnvError(
+                f"a process group exists in which this is rank {dist.get_rank()} of {dist.get_world_size()}, "
+                f"but the environment says rank {env.rank} of {env.world_size} ({env.source})",
+                "call init() instead of init_process_group(), or pass the DistEnv of the existing group as env=",
+            )
+        return env
+    own_device = _select_device(env)
+    backend = backend or _default_backend(own_device)
+    if backend == "nccl" and own_device.type != "cuda":
+        raise EnvError(
+            f"rank {env.rank}: the nccl backend needs a GPU, and this process has none "
+            f"(device_index from {env.origin.get('device_index')})",
+            'check nvidia-smi and CUDA_VISIBLE_DEVICES on this machine, or: init("gloo")',
+        )
+    start_group(env, backend, own_device, timeout, _init_timeout(init_timeout))
+    return env
+
+
+def shutdown() -> None:
+    """Destroy the process group, if there is one."""
+    dist = _dist()
+    if dist is not None:
+        dist.destroy_process_group()
+
+
+def is_main(env: DistEnv | None = None) -> bool:
+    """Return whether this is rank 0: by `env`, else by the process group, else by the environment."""
+    if env is None:
+        dist = _dist()
+        if dist is not None:
+            return bool(dist.get_rank() == 0)
+        env = resolve(os.environ, sys.argv[1:])
+    return env.rank == 0
+
+
+def device(env: DistEnv) -> torch.device:
+    """Return the rank's own device: its GPU or other accelerator, else the CPU.
+
+    Raises EnvError where the rank's device index is not among the devices that torch sees.
+    """
+    import torch
+
+    if env.device_index is None:
+        return torch.device("cpu")
+    if torch.cuda.is_available():
+        kind, count = "cuda", torch.cuda.device_count()
+    else:
+        accelerator = getattr(torch, "accelerator", None)  # torch >= 2.6
+        if accelerator is None or not accelerator.is_available():
+            return torch.device("cpu")
+        kind, count = accelerator.current_accelerator().type, accelerator.device_count()
+        if kind == "mps":
+            return torch.device("mps")  # there is one, and it has no index
+    if env.device_index >= count:
+        visible = "CUDA_VISIBLE_DEVICES=" + os.environ.get("CUDA_VISIBLE_DEVICES", "(not set)")
+        raise EnvError(
+            f"rank {env.rank} (local rank {env.local_rank} of {env.local_world_size}) would use "
+            f"{kind}:{env.device_index}, but torch sees {count} of them here ({visible})",
+            f"start at most {count} ranks on this node, or make {env.local_world_size} devices visible",
+        )
+    return torch.device(kind, env.device_index)
+
+
+def seed_all(seed: int, env: DistEnv) -> int:
+    """Seed random, torch and, where it is loaded, numpy with `seed + rank`, and return that number.
+
+    Each rank gets its own seed, so that augmentation and dropout differ between ranks. What must be the same on all
+    ranks (a split, the order of a DistributedSampler) takes `seed` itself.
+    """
+    import random
+
+    import torch
+
+    own = seed + env.rank
+    random.seed(own)
+    torch.manual_seed(own)  # seeds every accelerator too, at the latest when it is first used
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(own % 2**32)  # numpy takes 32 bits
+    return own
+
+
+def mean_over_ranks(total: float, count: float, device: torch.device | str | None = None) -> float:
+    """Return sum(total) / sum(count) over all ranks; nan where nothing was counted anywhere.
+
+    A mean of means is wrong as soon as one rank has fewer samples, which the last batch of an epoch makes so. Sums are
+    kept in float64 and travel in one all_reduce, in which every rank must take part. Without a process group it is
+    total / count.
+    """
+    dist = _dist()
+    if dist is not None:
+        import torch
+
+        where = _collective_device() if device is None else torch.device(device)
+        if where.type == "mps":
+            where = torch.device("cpu")  # has no float64
+        pair = torch.tensor([total, count], dtype=torch.float64, device=where)
+        dist.all_reduce(pair)
+        total, count = pair.tolist()
+    return total / count if count else float("nan")
+
+
+def per_rank_batch_size(global_batch_size: int, world_size: int, accumulation: int = 1) -> int:
+    """Return the samples of one forward pass on one rank; raises ValueError where they do not divide evenly.
+
+    Rounding would silently train with another batch size, and so with another learning rate, than the one asked for.
+    """
+    if min(global_batch_size, world_size, accumulation) < 1:
+        raise ValueError(
+            f"the global batch size {global_batch_size}, the world size {world_size} and the accumulation "
+            f"{accumulation} must each be at least 1"
+        )
+    size, rest = divmod(global_batch_size, world_size * accumulation)
+    if rest:
+        lower = size * world_size * accumulation
+        upper = lower + world_size * accumulation
+        nearest = f"{lower} or {upper}" if lower else f"{upper}"
+        raise ValueError(
+            f"a global batch size of {global_batch_size} does not divide among {world_size} ranks times {accumulation} "
+            f"accumulation steps ({world_size * accumulation}); the nearest that does is {nearest}"
+        )
+    return size
+
+
+def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
+    """Save `obj` with torch.save so that `path` always holds a whole file, the old or the new, also after a crash.
+
+    Call it on one rank. The temporary file lies in the same folder, because a rename is atomic only within a file
+    system; it is removed where saving fails. The file and then the folder are flushed to the disk.
+    """
+    import errno
+    from pathlib import Path
+
+    import torch
+
+    target = Path(path)
+    # Not tempfile: its files have mode 0600, and a checkpoint should be as readable as the umask says.
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with open(handle, "wb") as file:
+            torch.save(obj, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:  # also Ctrl-C
+        temporary.unlink()
+        raise
+    # The rename itself is on the disk only when the folder is.
+    entry = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(entry)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems refuse; the data are safe
+            raise
+    finally:
+        os.close(entry)
+
+
+def barrier() -> None:
+    """Wait for all ranks; without a process group there is nobody to wait for."""
+    dist = _dist()
+    if dist is None:
+        return
+    if dist.get_backend() == "nccl":
+        import torch
+
+        # Without it nccl takes the rank's number for the device's, which is wrong on a second node and can hang.
+        dist.barrier(device_ids=[torch.cuda.current_device()])
+    else:
+        dist.barrier()
+
+
+# --- what init and the others need ---
+
+
+def _dist() -> Any:
+    """Return torch.distributed where a process group exists, else None; never imports torch by itself."""
+    torch = sys.modules.get("torch")
+    dist = getattr(torch, "distributed", None)
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return None
+    return dist
+
+
+def _warn_if_alone(env: DistEnv) -> None:
+    """Log a warning where a job of several tasks was given to SLURM, but this process was started without srun."""
+    ntasks = os.environ.get("SLURM_NTASKS", "1")
+    if env.source == "single" and ntasks not in ("", "1") and "SLURM_STEP_NUM_TASKS" not in os.environ:
+        import logging
+
+        logging.getLogger(__name__).warning(
+            "SLURM_NTASKS=%s, but srun did not start this process: it trains alone. "
+            "If it should be one of %s ranks: srun python %s",
+            ntasks,
+            ntasks,
+            sys.argv[0],
+        )
+
+
+def _init_timeout(asked: float) -> float:
+    text = os.environ.get("DDPKIT_INIT_TIMEOUT", "").strip()
+    if asked != INIT_TIMEOUT or not text:
+        return asked
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e6:
+        raise EnvError(
+            f"DDPKIT_INIT_TIMEOUT={text} is no number of seconds", "export DDPKIT_INIT_TIMEOUT=120, or unset it"
+        )
+    return seconds
+
+
+def _select_device(env: DistEnv) -> torch.device:
+    """Make the rank's device the current one, so that `.cuda()` and nccl use it."""
+    import torch
+
+    own = device(env)
+    if own.type == "cuda":
+        torch.cuda.set_device(own)
+    elif own.type not in ("cpu", "mps"):
+        accelerator: Any = torch.accelerator
+        # Renamed from set_device_idx in torch 2.7.
+        (getattr(accelerator, "set_device_index", None) or accelerator.set_device_idx)(own.index)
+    return own
+
+
+def _default_backend(own: torch.device) -> str:
+    import torch.distributed as dist
+
+    if own.type == "cuda" and dist.is_nccl_available():
+        return "nccl"
+    choose = getattr(dist, "get_default_backend_for_device", None)  # torch >= 2.6
+    if own.type not in ("cpu", "cuda", "mps") and choose is not None:
+        try:
+            return str(choose(own))
+        except ValueError:  # torch knows no backend for it
+            pass
+    return "gloo"
+
+
+def _collective_device() -> torch.device:
+    """Return a device whose tensors the group's backend can reduce."""
+    import torch
+    import torch.distributed as dist
+
+    backend = dist.get_backend()
+    if backend == "nccl":
+        return torch.device("cuda", torch.cuda.current_device())
+    accelerator: Any = getattr(torch, "accelerator", None)
+    if backend in ("gloo", "mpi") or accelerator is None or not accelerator.is_available():
+        return torch.device("cpu")
+    current: torch.device = accelerator.current_accelerator()
+    return current
