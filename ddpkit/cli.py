@@ -9,21 +9,57 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+import typer.core
 
 from ddpkit import __version__
 from ddpkit.errors import DdpkitError, UsageError
+
+
+def _as_they_come(parameters: list[Any]) -> list[Any]:
+    """Take parameters without conversion: all of ours are text, lists of text, or flags.
+
+    Typer from 0.27 converts values with pydantic. Importing that takes longer than everything else that a launch does
+    before its ranks start.
+    """
+    for parameter in parameters:
+        many = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+        parameter.process_value = partial(_taken, parameter, () if many else None)
+    return parameters
+
+
+def _taken(parameter: Any, missing: Any, context: Any, value: Any) -> Any:
+    value = missing if value is None else value
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
+
+
+class LeanCommand(typer.core.TyperCommand):
+    """A command whose parameters cost no import."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _as_they_come(super().get_params(ctx))
+
+
+class LeanGroup(typer.core.TyperGroup):
+    """The same for `ddpkit` itself."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _as_they_come(super().get_params(ctx))
+
 
 app = typer.Typer(
     name="ddpkit",
     help="Start an unmodified PyTorch script on this machine, and know at once why it failed.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help, at once: the boxes cost as much time as everything else
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 
@@ -54,7 +90,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(cls=LeanGroup)
 def _root(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
 ) -> None:
@@ -62,17 +98,25 @@ def _root(
 
 
 @app.command(
+    cls=LeanCommand,
     epilog="Everything behind `--` belongs to the script: `-- train.py ARGS`, `-- -m pkg.train ARGS`, or any program. "
-    "Without `--`, the script comes from ddpkit.toml, else it is train.py in the current folder."
+    "Without `--`, the script comes from ddpkit.toml, else it is train.py in the current folder.",
 )
 def launch(
     context: typer.Context,
-    hosts: Annotated[list[str] | None, typer.Argument(help="The nodes, for backends that reach them by name.")] = None,
-    backend: Annotated[str | None, typer.Option("-b", "--backend", help="See `ddpkit backends`.")] = None,
-    nproc_per_node: Annotated[
-        str | None, typer.Option("-n", "--nproc-per-node", help="Ranks per node; auto: one per visible GPU, else 1.")
+    hosts: Annotated[
+        list[str] | None, typer.Argument(metavar="[HOST]...", help="The nodes, for backends that reach them by name.")
     ] = None,
-    nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", help="Number of nodes.")] = None,
+    backend: Annotated[
+        str | None, typer.Option("-b", "--backend", metavar="NAME", help="See `ddpkit backends`.")
+    ] = None,
+    nproc_per_node: Annotated[
+        str | None,
+        typer.Option(
+            "-n", "--nproc-per-node", metavar="N|auto", help="Ranks per node; auto: one per visible GPU, else 1."
+        ),
+    ] = None,
+    nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N", help="Number of nodes.")] = None,
     option: Annotated[
         list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the backend.")
     ] = None,
@@ -80,16 +124,20 @@ def launch(
         list[str] | None,
         typer.Option("--env", metavar="K[=V]", help="Set a variable for every rank, or pass on the one set here."),
     ] = None,
-    workdir: Annotated[str | None, typer.Option(help="The ranks' working folder; default: this one.")] = None,
-    python: Annotated[str | None, typer.Option(help="The ranks' Python; default: the one that runs ddpkit.")] = None,
-    profile: Annotated[str | None, typer.Option(help="A profile of ddpkit.toml.")] = None,
+    workdir: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The ranks' working folder; default: this one.")
+    ] = None,
+    python: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The ranks' Python; default: the one that runs ddpkit.")
+    ] = None,
+    profile: Annotated[str | None, typer.Option(metavar="NAME", help="A profile of ddpkit.toml.")] = None,
     grace: Annotated[str | None, typer.Option(metavar="SECONDS", help="Time between TERM and KILL; 15.")] = None,
-    log_dir: Annotated[str | None, typer.Option(help="Where the run's logs go; default: logs.")] = None,
+    log_dir: Annotated[str | None, typer.Option(metavar="DIR", help="Where the run's logs go; default: logs.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, as a script; run nothing.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Print each setting and where it came from.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a script on every rank, and end everywhere at the first failure."""
+    """Run a script on every rank; the first failure ends all."""
     from ddpkit import config
 
     flags: dict[str, Any] = {}
@@ -288,7 +336,7 @@ def _carry(plan: Any, job: Any, settings: Any, as_json: bool) -> int:
     return outcome.exit_code
 
 
-@app.command()
+@app.command(cls=LeanCommand)
 def backends(
     name: Annotated[str | None, typer.Argument(help="Show one backend with all its options.")] = None,
     as_json: JsonFlag = False,
@@ -324,12 +372,12 @@ def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@app.command(name="env")
+@app.command(name="env", cls=LeanCommand)
 def show_env(
     as_json: JsonFlag = False,
     explain: Annotated[bool, typer.Option("--explain", help="Also say which sources were not used, and why.")] = False,
 ) -> None:
-    """Show who this process is among its peers, and which variable each value came from."""
+    """Show who this process is among its peers, and why."""
     from ddpkit.distributed.torch import explain as explain_environment
 
     found = explain_environment(os.environ)

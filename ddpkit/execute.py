@@ -6,7 +6,6 @@ commands and yields events (see `ddpkit.node.supervisor`). Nothing here prints; 
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 import queue
 import signal
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
@@ -26,6 +26,10 @@ from ddpkit.relay import Relay
 from ddpkit.shell import count, exec_argv
 
 Event = dict[str, Any]
+
+NODE = Path(__file__).parent / "node"
+# Imported, and not run as a file: Python keeps the compiled form of what is imported.
+_START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main()"
 
 # From these the launcher ends the run; a second one ends it at once.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -55,9 +59,8 @@ class LocalLink:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
-        path = importlib.resources.files("ddpkit.node") / "supervisor.py"
         self._process = subprocess.Popen(
-            [sys.executable, "-S", "-I", str(path)],
+            [sys.executable, "-S", "-I", "-c", _START, str(NODE)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -160,7 +163,6 @@ def _revealed(env: dict[str, Value]) -> dict[str, str | None]:
 
 def request(step: Step, plan: Plan) -> str:
     """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
-    folder = importlib.resources.files("ddpkit.node")
     needed = {"preload"} if step.preload else {"tap"} if any(proc.rank is None for proc in step.procs) else set()
     return json.dumps(
         {
@@ -179,7 +181,7 @@ def request(step: Step, plan: Plan) -> str:
                 for proc in step.procs
             ],
             "preload": list(step.preload),
-            "sources": {name: (folder / f"{name}.py").read_text() for name in needed},
+            "sources": {name: (NODE / f"{name}.py").read_text() for name in needed},
             "grace": plan.grace,
         }
     )

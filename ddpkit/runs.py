@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -52,7 +51,7 @@ def new_id(command: tuple[str, ...]) -> str:
     """A name that sorts by time and says what ran: `20260131-235959-train-3fa9`."""
     words = [word for word in command if not word.startswith("-")] or ["run"]
     stem = re.sub(r"[^A-Za-z0-9_]+", "-", Path(words[0]).stem).strip("-")[:24] or "run"
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{secrets.token_hex(2)}"
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{os.urandom(2).hex()}"
 
 
 def make_folder(log_dir: Path, run_id: str) -> Path:

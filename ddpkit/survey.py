@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -69,7 +68,7 @@ def free_port() -> int:
         lowest = 32768
     top = lowest if lowest > 21000 else 65536
     for _ in range(200):
-        port = random.SystemRandom().randrange(20000, top)
+        port = 20000 + int.from_bytes(os.urandom(4), "big") % (top - 20000)
         if _is_free(port):
             return port
     raise UsageError(f"no free port between 20000 and {top} on this machine", "ss -ltnp shows who listens")

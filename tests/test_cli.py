@@ -255,7 +255,7 @@ def test_help_names_every_command(ddpkit: DDPKIT) -> None:
     assert "Everything behind" in ddpkit("launch", "--help").stdout
 
 
-HEAVY = ("torch", "fabric", "paramiko", "sklearn", "numpy", "invoke")
+HEAVY = ("torch", "fabric", "paramiko", "sklearn", "numpy", "invoke", "pydantic")
 
 
 @pytest.mark.parametrize(

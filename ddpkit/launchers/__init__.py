@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.metadata
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
@@ -59,6 +58,8 @@ class Option:
 
 
 def _plug_ins() -> dict[str, str]:
+    import importlib.metadata  # reads every installed package: only for names that are not built in
+
     return {entry.name: entry.value for entry in importlib.metadata.entry_points(group=GROUP)}
 
 

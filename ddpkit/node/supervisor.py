@@ -31,12 +31,13 @@ import errno
 import json
 import os
 import selectors
-import shutil
 import signal
 import sys
-import tempfile
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every run
+    from typing import Any
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -253,7 +254,8 @@ class Supervisor:
 
     def make_folder(self, ranks: int) -> None:
         """A private folder with two named pipes for each rank that another program starts, and one for their news."""
-        self.folder = tempfile.mkdtemp(prefix="ddpkit-")
+        self.folder = "%s/ddpkit-%s" % (os.environ.get("TMPDIR") or "/tmp", os.urandom(8).hex())
+        os.mkdir(self.folder, 0o700)
         os.mkfifo(f"{self.folder}/events", 0o600)
         self.events_fd = os.open(f"{self.folder}/events", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self.watch(self.events_fd, "events")
@@ -537,7 +539,7 @@ class Supervisor:
         self.say(e="end", t=time.time())
         self.flush_for(2.0)
         if self.folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            _remove(self.folder)
 
     def flush_for(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -590,6 +592,15 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
+def _remove(folder: str) -> None:
+    for path, folders, files in os.walk(folder, topdown=False):
+        for name in files:
+            os.unlink(os.path.join(path, name))
+        for name in folders:
+            os.rmdir(os.path.join(path, name))
+    os.rmdir(folder)
+
+
 def _sh(word: str) -> str:
     return "'" + word.replace("'", "'\\''") + "'"
 
@@ -603,6 +614,8 @@ def guard(worker: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(worker, signal.SIGTERM))
     status = os.waitpid(worker, 0)[1]
+    if status == 0:
+        os._exit(0)  # it saw to everything itself
     until = time.monotonic() + STUCK_AFTER
     while time.monotonic() < until:
         left = descendants()
@@ -627,10 +640,11 @@ def main() -> None:
     while b"\n" not in received:
         data = os.read(0, CHUNK)
         if not data:
-            return  # the launcher was gone before it had asked for anything
+            os._exit(0)  # the launcher was gone before it had asked for anything
         received += data
     line, _, commands = received.partition(b"\n")
     Supervisor(json.loads(line), commands).run()
+    os._exit(0)  # nothing is left to tidy up, and the launcher waits
 
 
 if __name__ == "__main__":
