@@ -26,7 +26,7 @@ check: $(VENV)/.dev
 
 # Write the golden plans again, then look at what changed: git diff tests/golden
 golden: $(VENV)/.dev
-	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q tests/test_plan.py
+	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k golden tests/test_plan.py tests/test_docs.py
 
 # Time to "first all_reduce done and exited", side by side, as ratios.
 bench: $(VENV)/.dev

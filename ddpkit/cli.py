@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
 
 from ddpkit import __version__
 from ddpkit.errors import DdpkitError, UsageError
+
+if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from ddpkit.config import Settings
+    from ddpkit.plan import Job, Plan
 
 
 def _as_they_come(parameters: list[Any]) -> list[Any]:
@@ -190,7 +193,7 @@ def _env(words: list[str], environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _explain(settings: Any, as_json: bool) -> None:
+def _explain(settings: Settings, as_json: bool) -> None:
     from ddpkit.plan import guard
 
     rows = [(name, str(guard(name, str(value))), source) for name, value, source in settings.rows()]
@@ -213,90 +216,23 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(table)
 
 
-def _launch(settings: Any, *, dry_run: bool, as_json: bool) -> int:
-    """Settings to plan to run. Everything that can be refused is refused before anything is made or started."""
-    from ddpkit import launchers, runs, shell, survey
-    from ddpkit.plan import Job, guard
+def _launch(settings: Settings, *, dry_run: bool, as_json: bool) -> int:
+    from ddpkit import prepare, shell
 
-    kind = launchers.load(settings["backend"])
-    backend = launchers.build(kind, {name: setting.value for name, setting in settings.options.items()})
-    workdir = Path(settings["workdir"]).absolute()
-    if not workdir.is_dir():
-        raise UsageError(f"there is no folder {workdir}", "--workdir DIR names the ranks' working folder")
-    command = tuple(settings["script"])
-    python = shutil.which(settings["python"])
-    if python is None:
-        raise UsageError(f"there is no Python at {settings['python']}", "--python /path/to/python")
-    job = Job(
-        run_id=runs.new_id(command),
-        command=command,
-        kind=_kind(command, workdir, settings.source("script")),
-        workdir=str(workdir),
-        python=os.path.abspath(python),  # not resolved: a virtual environment is its link's place  # noqa: PTH100
-        env={name: guard(name, setting.value) for name, setting in settings.env.items()},
-        grace=settings["grace"],
-    )
-    _one_machine(settings)
-    environ = {**os.environ, **{name: setting.value for name, setting in settings.env.items()}}
-    asked = settings["nproc_per_node"]
-    plan = backend.plan(job, survey.this_machine(None if asked == "auto" else asked, environ))
-    if dry_run:
-        print(json.dumps(shell.plan_as_dict(plan), indent=2) if as_json else plan, end="\n" if as_json else "")
-        return 0
-    return _carry(plan, job, settings, as_json)
+    job, plan = prepare.prepare(settings, os.environ)
+    if not dry_run:
+        return _carry(plan, job, settings["log_dir"], as_json)
+    print(json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else plan, end="")
+    return 0
 
 
-def _kind(command: tuple[str, ...], workdir: Path, source: str) -> Literal["script", "module", "program"]:
-    """How the first word is started; an error where it cannot be."""
-    first = command[0]
-    if first == "-m":
-        if len(command) == 1:
-            raise UsageError("-m needs the name of a module", "ddpkit launch -- -m pkg.train ARGS")
-        return "module"
-    path = workdir / first
-    if first.endswith(".py"):
-        if not path.is_file():
-            hint = "ddpkit launch -- SCRIPT ARGS" if source == "default" else f"ls {workdir}"
-            raise UsageError(f"there is no script {first} in {workdir}", hint)
-        return "script"
-    if "/" in first or path.is_file():
-        if not path.is_file():
-            raise UsageError(f"there is no program {first} in {workdir}", f"ls {workdir}")
-        if not os.access(path, os.X_OK):
-            raise UsageError(f"{path} may not be executed", f"chmod +x {path}, or name its interpreter in front of it")
-        if "/" not in first:
-            raise UsageError(f"{first} is a file here, but not a program on PATH", f"ddpkit launch -- ./{first} ARGS")
-        return "program"
-    if shutil.which(first) is None:
-        raise UsageError(f"there is no program {first} on PATH and no such file in {workdir}", "-- train.py ARGS")
-    return "program"
-
-
-def _one_machine(settings: Any) -> None:
-    """The local backend has one host, and it is this one."""
-    from ddpkit.survey import short_hostname
-
-    hosts = [host for host in settings["hosts"] if host not in ("localhost", "127.0.0.1", short_hostname())]
-    asked = settings["nnodes"] or 1
-    if len(settings["hosts"]) > 1 or hosts:
-        raise UsageError(
-            f"backend local runs on this machine only, and these hosts were named: {' '.join(settings['hosts'])}",
-            "leave the hosts out, or choose a backend that reaches them: ddpkit backends",
-        )
-    if asked > 1:
-        raise UsageError(
-            f"backend local runs on this machine only, and -N {asked} was asked for",
-            "leave -N out, or choose a backend that reaches more nodes: ddpkit backends",
-        )
-
-
-def _carry(plan: Any, job: Any, settings: Any, as_json: bool) -> int:
+def _carry(plan: Plan, job: Job, log_dir: str, as_json: bool) -> int:
     """Run a plan, relay its lines, print the verdict, keep the record."""
     from ddpkit import execute, runs, shell
     from ddpkit import verdict as words
     from ddpkit.relay import Relay
 
-    folder = runs.make_folder(Path(settings["log_dir"]), plan.run_id)
+    folder = runs.make_folder(Path(log_dir), plan.run_id)
     record = runs.Run(
         run_id=plan.run_id,
         folder=str(folder.absolute()),

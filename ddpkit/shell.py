@@ -50,7 +50,7 @@ def exec_argv(proc: Proc) -> list[str]:
 
 def render_step(step: Step) -> str:
     """One step as a script that a person can read, and run by hand on that machine."""
-    lines = [f"cd {quote(step.workdir)}", *exports(step.env)]
+    lines = [f"cd {quote(step.workdir)} || exit 1", *exports(step.env)]
     if step.preload:
         lines.append(f"# one interpreter imports {', '.join(step.preload)} and forks these processes")
     if len(step.procs) == 1:
@@ -72,7 +72,7 @@ def span(ranks: range) -> str:
 def render_plan(plan: Plan) -> str:
     """The dry run: what a cluster's administrator would want to read before it runs."""
     nodes = count(len(plan.steps), "node")
-    out = [f"# ddpkit run {plan.run_id}: backend {plan.backend}, {count(plan.world_size, 'rank')} on {nodes}"]
+    out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {count(plan.world_size, 'rank')} on {nodes}"]
     for number, step in enumerate(plan.steps, 1):
         out.append(f"# step {number} of {len(plan.steps)}, on {step.host}: {span(step.ranks)}")
         out.append(render_step(step))

@@ -1,0 +1,1 @@
+"""What runs inside every rank: who it is, and the process group."""

@@ -11,6 +11,7 @@ Standard library only, Python 3.8 and later.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -109,6 +110,9 @@ def _main() -> None:
     unsafe = _import(spec["modules"])
     if unsafe:
         print("ddpkit: -o preload has no effect:", unsafe, file=sys.stderr, flush=True)
+    # What was imported lives as long as the process: no rank's garbage collector, least of all its last one at exit,
+    # needs to walk through it and thereby copy the shared pages.
+    gc.freeze()
     running = {}
     for rank in spec["ranks"]:
         pid = os.fork()

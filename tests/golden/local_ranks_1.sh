@@ -1,6 +1,7 @@
+#!/bin/sh
 # ddpkit run 20260131-235959-train-3fa9: backend local, 1 rank on 1 node
 # step 1 of 1, on node1: rank 0
-cd '/data/my project'
+cd '/data/my project' || exit 1
 export DDPKIT_RUN=20260131-235959-train-3fa9
 export NODE_RANK=0
 export OMP_NUM_THREADS=8

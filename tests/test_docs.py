@@ -1,0 +1,91 @@
+"""Every command in the documents parses, every plan in them is the golden one, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted(ROOT.glob("*.md"))
+FENCE = re.compile(r"(?:<!-- golden: (\w+) -->\n)?```(\w+)\n(.*?)```\n", re.DOTALL)
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def commands() -> list[tuple[str, str]]:
+    """(document, line) of every ddpkit command in a console block, in a table, or in the script's own help."""
+    found = []
+    for path in [*DOCUMENTS, ROOT / "train.py"]:
+        text = path.read_text()
+        lines = [line for _, kind, block in FENCE.findall(text) if kind == "console" for line in block.splitlines()]
+        lines += re.findall(r"`(ddpkit launch [^`]*--[^`]*)`", text)
+        if path.suffix == ".py":
+            lines += re.findall(r"^    (ddpkit .*?)(?:   .*)?$", text, re.MULTILINE)
+        found += [(path.name, line) for line in lines if line.startswith("ddpkit ")]
+    return found
+
+
+def test_there_are_commands() -> None:
+    assert len(commands()) > 10
+    assert ("train.py", "ddpkit launch -n 2 -- train.py --epochs 5") in commands()
+
+
+@pytest.mark.parametrize(("document", "line"), commands())
+def test_commands_parse(document: str, line: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    words = shlex.split(line, comments=True)[1:]
+    (tmp_path / "train.py").touch()
+    (tmp_path / "ddpkit.toml").write_text("[profiles.fast]\n")
+    if words[0] == "launch" and "--explain" not in words:
+        words.insert(1, "--dry-run")
+    done = ddpkit(*words, env={"WANDB_API_KEY": "x"})
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_plans_are_the_golden_ones(path: Path) -> None:
+    text = path.read_text()
+
+    def golden(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        return f"<!-- golden: {match[1]} -->\n```sh\n{(ROOT / f'tests/golden/{match[1]}.sh').read_text()}```\n"
+
+    wanted = FENCE.sub(golden, text)
+    if os.environ.get("DDPKIT_WRITE_GOLDEN"):
+        path.write_text(wanted)
+        return
+    assert text == wanted, "make golden brings it up to date"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        if not target.startswith("https://"):
+            assert (path.parent / target).exists(), target
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for path in DOCUMENTS:
+        blocks = [block for _, kind, block in FENCE.findall(path.read_text()) if kind == "console"]
+        for target in re.findall(r"^make ([a-z-]+)", "\n".join(blocks), re.MULTILINE):
+            assert target in targets, f"{path.name}: make {target}"
+
+
+def test_the_first_thirty_lines_do_the_main_job() -> None:
+    head = "\n".join((ROOT / "README.md").read_text().splitlines()[:30])
+    assert "make demo" in head
+    assert "make test" in head
+    assert "ddpkit launch -n 2 -- train.py" in head
+
+
+def test_the_module_map_is_complete() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for path in (ROOT / "ddpkit").iterdir():
+        if path.name not in ("__init__.py", "__main__.py", "__pycache__", "py.typed"):
+            assert f"`ddpkit/{path.name}{'/' if path.is_dir() else ''}`" in text, path.name

@@ -1,0 +1,94 @@
+"""Imports point down, and what runs on a node or in a rank stands alone, as the source says."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "ddpkit"
+FILES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path in PACKAGE.rglob("*.py")}
+
+# A module may import those on its right.
+ALLOWED = {
+    "errors": set(),
+    "plan": {"shell"},
+    "shell": {"plan"},
+    "starters": {"plan", "errors"},
+    "launchers": {"plan", "errors", "starters", "launchers"},
+    "survey": {"plan", "errors"},
+    "relay": set(),
+    "execute": {"plan", "relay", "shell"},
+    "verdict": {"execute"},
+    "runs": {"errors"},
+    "config": {"errors", "launchers"},
+    "prepare": {"config", "errors", "launchers", "plan", "runs", "survey"},
+    "distributed": {"errors", "distributed"},
+    "node": set(),
+    "cli": {
+        "__init__", "errors", "plan", "shell", "launchers", "prepare", "relay", "execute", "verdict", "runs", "config",
+        "distributed",
+    },
+    "__main__": {"__init__", "cli"},
+    "__init__": set(),
+}  # fmt: skip
+
+
+def imported(path: Path) -> set[str]:
+    """Full names of all modules that a file imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = {f"ddpkit.{alias.name}" for alias in node.names} if node.module == "ddpkit" else {node.module or ""}
+            found |= {"ddpkit" if name == "ddpkit.__version__" else name for name in names}
+    return found
+
+
+def part(module: str) -> str:
+    """`ddpkit.launchers.local` is of the part `launchers`."""
+    words = module.split(".")
+    return words[1] if len(words) > 1 else "__init__"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_imports_point_down(name: str) -> None:
+    own = name.partition("/")[0]
+    used = {part(module) for module in imported(FILES[name]) if module.partition(".")[0] == "ddpkit"}
+    assert own in ALLOWED, "a new module needs a place in the order"
+    assert used <= ALLOWED[own]
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("node/")])
+def test_the_node_needs_nothing(name: str) -> None:
+    assert {module.partition(".")[0] for module in imported(FILES[name])} <= set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.startswith("launchers/")])
+def test_a_backend_does_nothing_itself(name: str) -> None:
+    assert not imported(FILES[name]) & {"subprocess", "os", "socket", "ddpkit.execute"}
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name not in ("cli", "__main__")])
+def test_only_the_command_line_prints(name: str) -> None:
+    """`node` talks to its launcher over file descriptors; its one print is a warning of a rank-to-be."""
+    if name == "node/preload":
+        return
+    calls = [node.func for node in ast.walk(ast.parse(FILES[name].read_text())) if isinstance(node, ast.Call)]
+    assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"]
+    assert not {"typer", "rich"} & {module.partition(".")[0] for module in imported(FILES[name])}
+
+
+def test_modules_are_small() -> None:
+    """A file that one cannot read in one sitting is two files."""
+    long = {name: lines for name, path in FILES.items() if (lines := len(path.read_text().splitlines())) > 400}
+    assert set(long) <= {"node/supervisor"}, long  # one file by need: it travels to the nodes
+
+
+def test_every_module_says_what_it_promises() -> None:
+    for name, path in FILES.items():
+        assert ast.get_docstring(ast.parse(path.read_text())) or path.stat().st_size == 0, name
