@@ -71,8 +71,8 @@ def span(ranks: range) -> str:
 
 def render_plan(plan: Plan) -> str:
     """The dry run: what a cluster's administrator would want to read before it runs."""
-    nodes = count(len(plan.steps), "node")
-    out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {count(plan.world_size, 'rank')} on {nodes}"]
+    width = f"{count(plan.world_size, 'rank')} on {count(len(plan.steps), 'node')}"
+    out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
     for number, step in enumerate(plan.steps, 1):
         out.append(f"# step {number} of {len(plan.steps)}, on {step.host}: {span(step.ranks)}")
         out.append(render_step(step))
