@@ -4,18 +4,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-fast check golden bench clean
+.PHONY: demo test test-fast lab check golden bench clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
 	$(BIN)/ddpkit launch -n 2 -- train.py --config config/default.yaml
 
 # All tests. `make test-fast` leaves out those that start ranks that import torch.
+# The lab's packages are installed where that may be done (root, Debian); elsewhere its tests are skipped, and say so.
 test: $(VENV)/.dev
+	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/pytest --durations=15
 
 test-fast: $(VENV)/.dev
-	$(BIN)/pytest -m "not torch"
+	$(BIN)/pytest -m "not torch and not lab"
+
+# A cluster to try things on: four nodes and a login host, with sshd, pdsh and SLURM. Says how to enter it and end it.
+lab: $(VENV)/.dev
+	$(BIN)/python tests/lab/cluster.py install
+	$(BIN)/python tests/lab/cluster.py up $(VENV)/lab
 
 # What must be clean before a change lands: style, types, shell scripts.
 check: $(VENV)/.dev

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import queue
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cluster import Lab, missing
 
 # Generous: machines are shared and slow, and a test that waits for an event costs nothing when the event comes soon.
 PATIENCE = 120.0
@@ -147,3 +150,39 @@ def script(tmp_path: Path) -> Callable[[str], str]:
         return name
 
     return write
+
+
+# ---- the lab: one for all tests of a session. Where none can stand, its tests are skipped; in CI that is a failure.
+
+REASON = missing()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent / "lab"
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.lab)
+            if REASON is not None and not os.environ.get("CI"):
+                item.add_marker(pytest.mark.skip(reason=REASON))
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """Four nodes and a login host, idle. The folder is shared by all of them."""
+    assert REASON is None, REASON
+    folder = Path(tempfile.mkdtemp(prefix="ddpkit-lab-"))
+    cluster = Lab(folder)
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def idle_lab(lab: Lab) -> Iterator[Lab]:
+    """The lab with no job in it, before and after the test."""
+    yield lab
+    lab.run("login", "scancel", "--quiet", "--user", "root", check=False)
+    lab.wait_idle()

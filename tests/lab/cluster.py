@@ -1,0 +1,369 @@
+"""A cluster on one machine: hosts with real sshd, pdsh and SLURM, made of namespaces. For tests, and to try things.
+
+Each host has its own network, name, /etc/hosts, process tree and ~/.ssh; all share the machine's files, as nodes share
+a file system. `login` has no ranks: it is where a user sits, and where slurmctld runs. The network is a bridge in a
+namespace of its own, which leads nowhere else. Needs root and the Debian packages in `PACKAGES`.
+
+As a program: cluster.py install | up FOLDER | enter FOLDER HOST [COMMAND...] | down FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+PACKAGES = "slurm-wlm munge pdsh openssh-server openssh-client tmux rsync nftables iproute2 clustershell".split()
+NODES = ("node1", "node2", "node3", "node4")
+LOGIN = "login"
+HOSTS = (*NODES, LOGIN)
+GPUS = 4
+CPUS = 8
+PATIENCE = 60.0
+
+SLURM_CONF = """
+ClusterName=lab
+SlurmctldHost={login}({login_address})
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+StateSaveLocation={folder}/slurm/state
+SlurmdSpoolDir={folder}/slurm/spool/%n
+SlurmctldPidFile={folder}/slurm/slurmctld.pid
+SlurmdPidFile={folder}/slurm/%n.pid
+SlurmctldLogFile={folder}/log/slurmctld.log
+SlurmdLogFile={folder}/log/slurmd-%n.log
+# No cgroups, no accounting: what a machine without either can do.
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+ReturnToService=2
+SlurmdTimeout=10
+KillWait=5
+JobRequeue=1
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1,requeue_setup_env_fail
+GresTypes=gpu
+NodeName=node[1-4] NodeAddr=10.77.0.[1-4] CPUs={cpus} RealMemory=1000000 Gres=gpu:{gpus} State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=empty MaxTime=INFINITE State=UP
+"""
+
+SSHD_CONFIG = """
+Port 22
+HostKey {folder}/ssh/host_{name}
+AuthorizedKeysFile {folder}/ssh/user.pub
+PermitRootLogin yes
+PasswordAuthentication no
+StrictModes no
+UsePAM no
+PidFile none
+PrintMotd no
+AcceptEnv LANG LC_*
+"""
+
+SSH_CONFIG = """
+Host *
+    IdentityFile {folder}/ssh/user
+    UserKnownHostsFile {folder}/ssh/known_hosts
+    StrictHostKeyChecking yes
+    BatchMode yes
+"""
+
+
+def run(*argv: str, check: bool = True) -> str:
+    """Run one command of the set-up; its words are the error."""
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"{' '.join(argv)}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def missing() -> str | None:
+    """Why no lab can stand here, or None."""
+    if os.geteuid() != 0:
+        return "the lab needs root (network namespaces, slurmd)"
+    for program in ("slurmctld", "slurmd", "munged", "pdsh", "sshd", "tmux", "rsync", "nft", "ip", "unshare"):
+        if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+            return f"the lab needs {program}: {sys.executable} {__file__} install"
+    return None
+
+
+def install() -> None:
+    """Install the Debian packages, where that may be done."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        print("not root, or not Debian: the lab's packages are not installed")
+        return
+    lacking = [name for name in PACKAGES if "install ok installed" not in run("dpkg", "-s", name, check=False)]
+    if lacking:
+        env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        # No daemon of these packages is to start on the machine itself.
+        policy = Path("/usr/sbin/policy-rc.d")
+        own = not policy.exists()
+        if own:
+            policy.write_text("#!/bin/sh\nexit 101\n")
+            policy.chmod(0o755)
+        try:
+            subprocess.run(["apt-get", "update", "-qq"], env=env, check=True)
+            command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *lacking]
+            subprocess.run(command, env=env, check=True)
+        finally:
+            if own:
+                policy.unlink()
+
+
+class Lab:
+    """One cluster. `folder` holds everything of it; `up()` starts it, `down()` leaves nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        # Namespace names are global: two labs may stand side by side.
+        kept = folder / "tag"
+        self.tag = kept.read_text() if kept.exists() else f"lab{os.urandom(3).hex()}"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.address = {name: f"10.77.0.{number}" for number, name in enumerate(HOSTS, 1)}
+
+    # ---- set-up
+
+    def up(self) -> None:
+        reason = missing()
+        if reason:
+            raise RuntimeError(reason)
+        for name in ("munge", "ssh", "slurm/state", "slurm/spool", "log", "etc", "dev", "dot_ssh", "hosts"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        (self.folder / "tag").write_text(self.tag)
+        self._write_files()
+        self._start_munge()
+        run("ip", "netns", "add", f"{self.tag}-switch")
+        run("ip", "-n", f"{self.tag}-switch", "link", "add", "br0", "type", "bridge")
+        run("ip", "-n", f"{self.tag}-switch", "link", "set", "br0", "up")
+        for name in HOSTS:
+            self._wire(name)
+            self.boot(name)
+        self.wait_idle()
+
+    def _write_files(self) -> None:
+        folder = self.folder
+        hosts = "127.0.0.1 localhost\n::1 localhost\n"
+        hosts += "".join(f"{address} {name}\n" for name, address in self.address.items())
+        (folder / "etc/hosts").write_text(hosts)
+        (folder / "etc/nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files\n")
+        if not (folder / "ssh/user").exists():
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "ssh/user"))
+        known = ""
+        for name in HOSTS:
+            key = folder / f"ssh/host_{name}"
+            if not key.exists():
+                run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
+            kind, text = (folder / f"ssh/host_{name}.pub").read_text().split()[:2]
+            known += f"{name},{self.address[name]} {kind} {text}\n"
+            (folder / f"ssh/sshd_{name}.conf").write_text(SSHD_CONFIG.format(folder=folder, name=name))
+            (folder / f"etc/hostname_{name}").write_text(f"{name}\n")
+            (folder / f"slurm/spool/{name}").mkdir(exist_ok=True)
+        (folder / "ssh/known_hosts").write_text(known)
+        (folder / "dot_ssh/config").write_text(SSH_CONFIG.format(folder=folder))
+        for number in range(GPUS):
+            device = folder / f"dev/gpu{number}"
+            if not device.exists():
+                os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # a clone of /dev/null
+        (folder / "etc/gres.conf").write_text(f"Name=gpu File={folder}/dev/gpu[0-{GPUS - 1}]\n")
+        conf = SLURM_CONF.format(
+            folder=folder,
+            login=LOGIN,
+            login_address=self.address[LOGIN],
+            cpus=CPUS,
+            gpus=GPUS,
+        )
+        (folder / "etc/slurm.conf").write_text(conf)
+
+    def _start_munge(self) -> None:
+        key = self.folder / "munge/key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        (self.folder / "munge").chmod(0o755)
+        argv = ["munged", "--force", f"--key-file={key}", f"--socket={self.folder}/munge/socket"]
+        argv += [f"--pid-file={self.folder}/munge/pid", f"--log-file={self.folder}/log/munged.log"]
+        run(*argv, f"--seed-file={self.folder}/munge/seed")
+
+    def _wire(self, name: str) -> None:
+        space, switch = f"{self.tag}-{name}", f"{self.tag}-switch"
+        run("ip", "netns", "add", space)
+        run("ip", "-n", switch, "link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", space)
+        run("ip", "-n", switch, "link", "set", name, "master", "br0", "up")
+        run("ip", "-n", space, "address", "add", f"{self.address[name]}/24", "dev", "eth0")
+        for device in ("lo", "eth0"):
+            run("ip", "-n", space, "link", "set", device, "up")
+
+    def boot(self, name: str) -> None:
+        """Start a host, also one that was killed."""
+        self.mend(name)
+        folder = self.folder
+        daemons = [["/usr/sbin/sshd", "-D", "-e", "-f", f"{folder}/ssh/sshd_{name}.conf"]]
+        if name == LOGIN:
+            daemons.append(["slurmctld", "-D", "-f", f"{folder}/etc/slurm.conf"])
+        else:
+            daemons.append(["slurmd", "-D", "-N", name, "-f", f"{folder}/etc/slurm.conf"])
+        ready = folder / f"hosts/{name}.ready"
+        ready.unlink(missing_ok=True)
+        dot_ssh = Path.home() / ".ssh"
+        dot_ssh.mkdir(mode=0o700, exist_ok=True)
+        Path("/run/sshd").mkdir(exist_ok=True)
+        spec = {
+            "name": name,
+            "binds": {
+                "/etc/hosts": f"{folder}/etc/hosts",
+                "/etc/hostname": f"{folder}/etc/hostname_{name}",
+                "/etc/nsswitch.conf": f"{folder}/etc/nsswitch.conf",
+                str(dot_ssh): f"{folder}/dot_ssh",
+            },
+            "daemons": daemons,
+            "log": f"{folder}/log/{name}.log",
+            "ready": str(ready),
+        }
+        spec_path = folder / f"hosts/{name}.json"
+        spec_path.write_text(json.dumps(spec))
+        inner = ["unshare", "--uts", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL"]
+        program = [sys.executable, str(Path(__file__).with_name("host.py")), str(spec_path)]
+        with (folder / f"log/{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                ["nsenter", f"--net=/run/netns/{self.tag}-{name}", *inner, *program],
+                env=self.environ(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._processes[name] = process
+        (folder / f"hosts/{name}.pid").write_text(str(process.pid))
+        self._wait(ready.exists, f"host {name} did not start: {folder}/log/{name}.log")
+
+    def environ(self) -> dict[str, str]:
+        kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TERM") if key in os.environ}
+        kept["PATH"] = f"{Path(sys.executable).parent}:{kept.get('PATH', '')}:/usr/sbin:/sbin"
+        return {**kept, "SLURM_CONF": f"{self.folder}/etc/slurm.conf"}
+
+    def _wait(self, event: object, otherwise: str, seconds: float = PATIENCE) -> None:
+        assert callable(event)
+        until = time.monotonic() + seconds
+        while not event():
+            if time.monotonic() > until:
+                raise RuntimeError(otherwise)
+            time.sleep(0.02)
+
+    def wait_idle(self, nodes: Sequence[str] = NODES) -> None:
+        """Wait until SLURM would give these nodes to a job."""
+
+        def idle() -> bool:
+            shown = self.run(LOGIN, "sinfo", "-h", "-N", "-o", "%N %t", "-p", "main", check=False).stdout.splitlines()
+            return set(nodes) <= {line.split()[0] for line in shown if line.split()[1:] == ["idle"]}
+
+        self._wait(idle, f"SLURM's nodes did not become idle: {self.folder}/log")
+
+    # ---- use
+
+    def init_pid(self, name: str) -> int:
+        """The host's process 1, as the machine outside counts. nsenter became unshare, whose only child it is."""
+        outer = int((self.folder / f"hosts/{name}.pid").read_text())
+        return int(Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0])
+
+    def argv(self, name: str, argv: Sequence[str], cwd: str | Path = "/") -> list[str]:
+        """The command line that runs `argv` on a host."""
+        enter = ["nsenter", "--target", str(self.init_pid(name)), "--net", "--uts", "--mount", "--pid"]
+        return [*enter, f"--wd={cwd}", "--", *argv]
+
+    def run(
+        self,
+        name: str,
+        *argv: str,
+        cwd: str | Path = "/",
+        env: dict[str, str] | None = None,
+        check: bool = True,
+        timeout: float = 120.0,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command on a host to its end."""
+        done = subprocess.run(
+            self.argv(name, argv, cwd),
+            env={**self.environ(), **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise RuntimeError(f"{name}: {' '.join(argv)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return done
+
+    def cut(self, name: str) -> None:
+        """Pull the host's network cable."""
+        run("ip", "-n", f"{self.tag}-switch", "link", "set", name, "down")
+
+    def mend(self, name: str) -> None:
+        run("ip", "-n", f"{self.tag}-switch", "link", "set", name, "up")
+
+    def kill(self, name: str) -> None:
+        """The host dies: its cable is dead, and no process of it gets to do anything any more."""
+        self.cut(name)
+        outer = int((self.folder / f"hosts/{name}.pid").read_text())
+        try:
+            os.kill(self.init_pid(name), signal.SIGKILL)
+        except (OSError, IndexError):
+            pass
+        if name in self._processes:
+            self._processes.pop(name).wait(PATIENCE)
+        self._wait(lambda: not Path(f"/proc/{outer}").exists(), f"host {name} does not die")
+
+    def processes(self, name: str) -> dict[int, str]:
+        """What runs on a host: process id there, command line."""
+        shown = self.run(name, "ps", "-e", "-o", "pid=,args=").stdout.splitlines()
+        return {int(line.split(None, 1)[0]): line.split(None, 1)[1] for line in shown}
+
+    def down(self) -> None:
+        """End every process and take away every namespace of this lab. Works on a lab that is half up."""
+        for name in HOSTS:
+            if (self.folder / f"hosts/{name}.pid").exists():
+                self.kill(name)
+        pid = self.folder / "munge/pid"
+        if pid.exists():
+            os.kill(int(pid.read_text()), signal.SIGTERM)
+        for name in (*HOSTS, "switch"):
+            if Path(f"/run/netns/{self.tag}-{name}").exists():
+                run("ip", "netns", "delete", f"{self.tag}-{name}")
+
+
+def main() -> None:
+    action, *rest = sys.argv[1:] or ["help"]
+    if action == "install":
+        install()
+    elif action == "up" and rest:
+        lab = Lab(Path(rest[0]).absolute())
+        try:
+            lab.up()
+        except BaseException:
+            lab.down()
+            raise
+        me = f"{sys.executable} {__file__}"
+        print(f"hosts: {', '.join(HOSTS)}\nenter: {me} enter {rest[0]} login\nend:   {me} down {rest[0]}")
+    elif action == "enter" and len(rest) >= 2:
+        lab = Lab(Path(rest[0]).absolute())
+        command = rest[2:] or ["bash"]
+        os.execvpe("nsenter", lab.argv(rest[1], command, Path.cwd()), lab.environ())
+    elif action == "down" and rest:
+        Lab(Path(rest[0]).absolute()).down()
+    else:
+        sys.exit((__doc__ or "").strip())
+
+
+if __name__ == "__main__":
+    main()

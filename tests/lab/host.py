@@ -1,0 +1,39 @@
+"""Process 1 of one lab host: gives it its name and files, starts its daemons, and collects what they leave.
+
+Runs in network, UTS, mount and process namespaces of its own, so that ending this process is ending the host. Standard
+library only. Usage: host.py SPEC, a JSON file with `name`, `binds` ({path: what to show there}), `daemons` ([argv]),
+`log` and `ready` (written when all daemons were started).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    with open(sys.argv[1]) as file:
+        spec = json.load(file)
+    socket.sethostname(spec["name"])
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    for path, shown in spec["binds"].items():
+        subprocess.run(["mount", "--bind", shown, path], check=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    log = os.open(spec["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for argv in spec["daemons"]:
+        subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    Path(spec["ready"]).touch()
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            signal.pause()
+
+
+if __name__ == "__main__":
+    main()

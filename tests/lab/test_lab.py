@@ -1,0 +1,47 @@
+"""The lab is what it says: hosts of their own, reached by ssh, pdsh and SLURM, and gone when it is down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cluster import GPUS, NODES, Lab
+
+
+def test_hosts_have_their_own_names_and_processes(lab: Lab) -> None:
+    for name in NODES:
+        assert lab.run(name, "hostname").stdout.strip() == name
+        assert not any("slurmctld" in line for line in lab.processes(name).values())
+    assert any("slurmctld" in line for line in lab.processes("login").values())
+
+
+def test_ssh_and_pdsh_reach_every_node(lab: Lab) -> None:
+    shown = lab.run("login", "pdsh", "-R", "ssh", "-w", "node[1-4]", "hostname").stdout.splitlines()
+    assert sorted(shown) == [f"{name}: {name}" for name in NODES]
+
+
+def test_slurm_runs_steps_with_gpus(idle_lab: Lab) -> None:
+    script = 'echo "$SLURM_PROCID $(hostname) $CUDA_VISIBLE_DEVICES"'
+    shown = idle_lab.run("login", "srun", "-N4", "-n4", f"--gres=gpu:{GPUS}", "sh", "-c", script).stdout.splitlines()
+    assert sorted(shown) == [f"{rank} node{rank + 1} 0,1,2,3" for rank in range(4)]
+
+
+def test_a_host_can_die_and_come_back(lab: Lab) -> None:
+    lab.kill("node4")
+    assert lab.run("login", "ping", "-c1", "-W1", "node4", check=False).returncode != 0
+    lab.boot("node4")
+    lab.wait_idle()
+    assert lab.run("login", "ssh", "node4", "hostname").stdout.strip() == "node4"
+
+
+def test_two_labs_side_by_side_and_nothing_left(lab: Lab, tmp_path: Path) -> None:
+    other = Lab(tmp_path / "other")
+    before = set(Path("/run/netns").iterdir())
+    try:
+        other.up()
+        assert other.run("login", "srun", "-N2", "hostname").stdout.split()
+        pids = [other.init_pid(name) for name in NODES]
+    finally:
+        other.down()
+    assert set(Path("/run/netns").iterdir()) == before
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert lab.run("login", "srun", "hostname").stdout.split() == ["node1"]
