@@ -136,6 +136,9 @@ def launch(
     profile: Annotated[str | None, typer.Option(metavar="NAME", help="A profile of ddpkit.toml.")] = None,
     grace: Annotated[str | None, typer.Option(metavar="SECONDS", help="Time between TERM and KILL; 15.")] = None,
     log_dir: Annotated[str | None, typer.Option(metavar="DIR", help="Where the run's logs go; default: logs.")] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when a job is submitted, and do not follow it.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, as a script; run nothing.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Print each setting and where it came from.")] = False,
     as_json: JsonFlag = False,
@@ -167,7 +170,7 @@ def launch(
     if explain:
         _explain(settings, as_json)
         return
-    raise typer.Exit(_launch(settings, dry_run=dry_run, as_json=as_json))
+    raise typer.Exit(_launch(settings, detach=detach, dry_run=dry_run, as_json=as_json))
 
 
 def _pairs(words: list[str]) -> dict[str, str]:
@@ -216,23 +219,27 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(table)
 
 
-def _launch(settings: Settings, *, dry_run: bool, as_json: bool) -> int:
+def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
     from ddpkit import prepare, shell
 
     job, plan = prepare.prepare(settings, os.environ)
     if not dry_run:
-        return _carry(plan, job, settings["log_dir"], as_json)
+        return _carry(plan, job, settings["log_dir"], detach=detach, as_json=as_json)
     print(json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else plan, end="")
     return 0
 
 
-def _carry(plan: Plan, job: Job, log_dir: str, as_json: bool) -> int:
+def _carry(plan: Plan, job: Job, log_dir: str, *, detach: bool, as_json: bool) -> int:
     """Run a plan, relay its lines, print the verdict, keep the record."""
-    from ddpkit import execute, runs, shell
+    from ddpkit import execute, runs, scheduler, shell
     from ddpkit import verdict as words
     from ddpkit.relay import Relay
 
+    if detach and plan.batch is None:
+        raise UsageError("--detach leaves a submitted job, and this run is not one", "leave --detach out")
     folder = runs.make_folder(Path(log_dir), plan.run_id)
+    execute.write_files(plan)
+    job_id = scheduler.submit(plan.batch) if plan.batch else None
     record = runs.Run(
         run_id=plan.run_id,
         folder=str(folder.absolute()),
@@ -246,15 +253,22 @@ def _carry(plan: Plan, job: Job, log_dir: str, as_json: bool) -> int:
         launcher_host=os.uname().nodename,
         started=time.time(),
         state="running",
+        job_id=job_id,
     )
     record.save()
     # With --json standard output holds one JSON document, and the ranks' lines go to standard error.
     out = sys.stderr.buffer if as_json else sys.stdout.buffer
     colour = out.isatty() and "NO_COLOR" not in os.environ
     relay = Relay(folder, out, sys.stderr.buffer, colour=colour)
-    where = ", ".join(record.hosts)
-    relay.note(f"ddpkit: run {plan.run_id}: {shell.count(plan.world_size, 'rank')} on {where}; logs in {folder}/")
-    outcome = execute.carry(plan, relay, lambda step: execute.LocalLink())
+    where = f"in job {job_id}" if job_id else f"on {', '.join(record.hosts)}"
+    relay.note(f"ddpkit: run {plan.run_id}: {shell.count(plan.world_size, 'rank')} {where}; logs in {folder}/")
+    if plan.batch and (detach or not plan.batch.follow):
+        relay.note(f"ddpkit: submitted; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
+        relay.close()
+        if as_json:
+            print(json.dumps(asdict(record), indent=2))
+        return 0
+    outcome = execute.carry(plan, relay, lambda step: scheduler.connect(plan, step, job_id))
     state = "stopped" if outcome.stopped_by is not None else "failed" if outcome.failure else "done"
     verdict = words.verdict(outcome.failure) if outcome.failure else None
     record = record.change(ended=time.time(), state=state, exit_code=outcome.exit_code, verdict=verdict)

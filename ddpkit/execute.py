@@ -35,12 +35,13 @@ _START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; superv
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # These are passed on to every rank: schedulers send them before they take a node away.
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
-# Beyond the grace: what the supervisor may need for leftovers, and its answer for the way back.
-MARGIN = 10.0
 
 
 class Link(Protocol):
-    """One supervisor."""
+    """One supervisor, or what speaks like one."""
+
+    outlives: str  # what to say when the launcher leaves, where the ranks go on without it; else empty
+    margin: float  # seconds beyond the grace: for leftovers, and for the answer's way back
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
         """Start it, send the request, and post its events from then on; None is its end."""
@@ -54,6 +55,9 @@ class Link(Protocol):
 
 class LocalLink:
     """A supervisor on this machine, in a session of its own, so that Ctrl-C reaches the launcher alone."""
+
+    outlives = ""
+    margin = 10.0
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -107,7 +111,7 @@ class Failure:
 
     host: str
     rank: int | None  # None: not a rank, but `what`
-    what: str  # "rank", or the agent's name, or "the supervisor"
+    what: str  # "rank", or the agent's name, or "the supervisor", or "job 123"
     code: int | None = None
     signal: int | None = None
     seconds: float = 0.0  # since the start
@@ -152,7 +156,8 @@ class _Node:
         return "preload" if self.step.preload else self.step.procs[0].name
 
 
-def _revealed(env: dict[str, Value]) -> dict[str, str | None]:
+def revealed(env: dict[str, Value]) -> dict[str, str | None]:
+    """The environment as it is, secrets included, for a program's environment or its standard input."""
     plain: dict[str, str | None] = {}
     for name, value in env.items():
         if isinstance(value, Raw):
@@ -168,13 +173,13 @@ def request(step: Step, plan: Plan) -> str:
         {
             "run": plan.run_id,
             "workdir": step.workdir,
-            "env": _revealed(dict(step.env)),
+            "env": revealed(dict(step.env)),
             "ranks": list(step.ranks),
             "procs": [
                 {
                     "name": proc.name,
                     "argv": exec_argv(proc),
-                    "env": _revealed(dict(proc.env)),
+                    "env": revealed(dict(proc.env)),
                     "rank": proc.rank,
                     "restarts": proc.restarts,
                 }
@@ -185,6 +190,13 @@ def request(step: Step, plan: Plan) -> str:
             "grace": plan.grace,
         }
     )
+
+
+def write_files(plan: Plan) -> None:
+    """Write what the plan needs on disk, into the run's own folder."""
+    for file in plan.files:
+        text = (NODE / f"{file.copy_of}.py").read_text() if file.copy_of else file.text
+        Path(file.path).write_text(text)
 
 
 @contextmanager
@@ -265,12 +277,13 @@ class Carrier:
 
     def on_event(self, node: _Node, event: Event) -> None:
         kind, step = event["e"], node.step
+        host = event.get("host", step.host)
         if kind == "out":
             data = event["data"].encode("utf-8", "surrogateescape")
             rank = event["rank"]
             # What torchrun says about ranks that we are ending is noise; it stays in its log.
             show = self.screen_open and not (rank is None and self.deadline is not None)
-            self.on_screen(lambda: self.relay.write(rank, step.host, node.agent, event["fd"], data, show=show))
+            self.on_screen(lambda: self.relay.write(rank, host, node.agent, event["fd"], data, show=show))
         elif kind == "start":
             node.running.add(event["rank"])
         elif kind == "exit":
@@ -278,7 +291,9 @@ class Carrier:
             if event["code"] == 0:
                 node.well.add(event["rank"])
         elif kind == "failed":
-            self.on_failure(node, event)
+            self.on_failure(node, event, host)
+        elif kind == "note":
+            self.note(event["text"])
         elif kind == "refused":
             self.fail(node, what="the supervisor", reason=f"nothing was started: {event['message']}")
         elif kind == "left":
@@ -288,23 +303,25 @@ class Carrier:
         elif kind == "end":
             node.said_end = True
 
-    def on_failure(self, node: _Node, event: Event) -> None:
-        lines = self.relay.tail(event["rank"], node.step.host, node.agent)
+    def on_failure(self, node: _Node, event: Event, host: str) -> None:
+        lines = self.relay.tail(event["rank"], host, node.agent)
         self.fail(
             node,
+            host=host,
             rank=event["rank"],
             what=event["what"],
-            code=event["code"],
-            signal=event["signal"],
+            code=event.get("code"),
+            signal=event.get("signal"),
+            reason=event.get("reason", ""),
             last_lines=tuple(lines),
-            log=str(self.relay.folder / self.relay.log_name(event["rank"], node.step.host, node.agent)),
+            log=str(self.relay.folder / self.relay.log_name(event["rank"], host, node.agent)),
         )
 
-    def fail(self, node: _Node, *, what: str, rank: int | None = None, **details: Any) -> None:
+    def fail(self, node: _Node, *, what: str, host: str = "", rank: int | None = None, **details: Any) -> None:
         """The first failure decides; what fails after it, or after a stop, is a consequence."""
         if self.outcome.failure is not None or self.deadline is not None:
             return
-        host = node.step.host
+        host = host or node.step.host
         self.outcome.failure = Failure(
             host=host,
             rank=rank,
@@ -323,6 +340,14 @@ class Carrier:
             self.tell({"c": "signal", "name": signal.Signals(number).name})
             return
         name = signal.Signals(number).name
+        leaving = [node for node in self.nodes if node.link.outlives and not node.ended]
+        if leaving:
+            # The ranks are a scheduler's: the launcher only watches, and may go.
+            self.outcome.stopped_by = number
+            for node in leaving:
+                node.ended = True
+                self.note(node.link.outlives)
+            return
         if self.outcome.stopped_by is None and self.outcome.failure is None:
             self.outcome.stopped_by = number
             again = "; once more ends them at once" if number == signal.SIGINT else ""
@@ -343,7 +368,7 @@ class Carrier:
         self.on_screen(lambda: self.relay.note(f"ddpkit: {text}"))
 
     def stop(self, grace: float) -> None:
-        deadline = time.monotonic() + grace + MARGIN
+        deadline = time.monotonic() + grace + max(node.link.margin for node in self.nodes)
         self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
         self.tell({"c": "stop", "grace": grace})
 

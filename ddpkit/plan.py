@@ -65,6 +65,7 @@ class Job:
     python: str
     env: Mapping[str, Value] = field(default_factory=dict)
     grace: float = 15.0  # seconds between TERM and KILL
+    folder: str = ""  # the run's own, for logs and what a backend must write; absolute
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -81,6 +82,16 @@ class Host:
     cpus: int = 1  # that this job may use there
     stale: tuple[str, ...] = ()  # variables set there that would mislead a rank, left over from another launcher
     env: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocation:
+    """The nodes that a scheduler has already given to us."""
+
+    job_id: str
+    hosts: tuple[str, ...]  # in the scheduler's order
+    nproc_per_node: int | None = None  # that the request meant, where it says
+    cpus_per_task: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +127,44 @@ class Proc:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Request:
+    """A world that a scheduler has still to find: how wide, and what we hold already."""
+
+    nnodes: int | None  # None: not asked for
+    nproc_per_node: int | None
+    here: Host  # where the launcher runs
+    allocation: Allocation | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """A file that must be there before anything starts."""
+
+    path: str
+    text: str = ""
+    copy_of: str = ""  # one of the programs in ddpkit/node, by its name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """How to follow what a scheduler runs for us. `{job}` stands for the job's id."""
+
+    submit: tuple[str, ...]
+    env: Mapping[str, Value]  # for the submitting program: what must not stand in a file
+    job_id: str  # a regular expression with one group, for the submitting program's output
+    state: tuple[str, ...]  # prints what the next ones read
+    state_pattern: str  # named groups: state, reason, start, nodes, code, signal
+    waiting: tuple[str, ...]  # states
+    running: tuple[str, ...]
+    well: tuple[str, ...]
+    hopeless: str  # a regular expression of reasons for which a job waits for ever
+    stop: tuple[str, ...]
+    log: str
+    again: int | None = None  # an exit code with which the job starts itself again
+    follow: bool = True  # False: many jobs in one; only submitted
+
+
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """What runs on one machine: the same environment for all, then one process or more."""
 
@@ -126,6 +175,7 @@ class Step:
     env: Mapping[str, Value]
     procs: tuple[Proc, ...]
     preload: tuple[str, ...] = ()  # modules that one interpreter imports before it forks these ranks
+    srun: Literal["", "ranks", "torchrun"] = ""  # the one process ends in `srun --label`, whose tasks are these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +187,8 @@ class Plan:
     steps: tuple[Step, ...]
     world_size: int
     grace: float
+    files: tuple[File, ...] = ()
+    batch: Batch | None = None  # then the steps say what the job will run
 
     def __str__(self) -> str:
         from ddpkit.shell import render_plan

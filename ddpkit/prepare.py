@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from ddpkit import launchers, runs, survey
 from ddpkit.config import Settings
 from ddpkit.errors import UsageError
-from ddpkit.plan import Job, Plan, guard
+from ddpkit.plan import Job, Plan, Request, World, guard
 
 
 def prepare(settings: Settings, environ: Mapping[str, str]) -> tuple[Job, Plan]:
@@ -36,10 +37,26 @@ def prepare(settings: Settings, environ: Mapping[str, str]) -> tuple[Job, Plan]:
         env={name: guard(name, value) for name, value in env.items()},
         grace=settings["grace"],
     )
-    _one_machine(settings)
-    asked = settings["nproc_per_node"]
-    world = survey.this_machine(None if asked == "auto" else asked, {**environ, **env})
+    job = replace(job, folder=str(Path(settings["log_dir"]).absolute() / job.run_id))
+    nproc = None if settings["nproc_per_node"] == "auto" else settings["nproc_per_node"]
+    world: World | Request
+    if kind.reach == "slurm":
+        _no_hosts(settings)
+        world = survey.slurm(settings["nnodes"], nproc, environ)
+    else:
+        _one_machine(settings)
+        world = survey.this_machine(nproc, {**environ, **env})
     return job, backend.plan(job, world)
+
+
+def _no_hosts(settings: Settings) -> None:
+    """The scheduler chooses the nodes."""
+    if settings["hosts"]:
+        hosts = ",".join(settings["hosts"])
+        raise UsageError(
+            f"backend {settings['backend']} gets its nodes from SLURM, and these were named: {hosts}",
+            f"-N COUNT asks for nodes; -o nodelist={hosts} asks for these",
+        )
 
 
 def _kind(command: tuple[str, ...], workdir: Path, source: str) -> Literal["script", "module", "program"]:

@@ -32,6 +32,7 @@ class Run:
     state: str = "starting"
     exit_code: int | None = None
     verdict: str | None = None
+    job_id: str | None = None  # the scheduler's
 
     def save(self) -> None:
         """Write the record beside its final place and rename it: a reader sees the old one or the new one."""

@@ -50,6 +50,11 @@ def exec_argv(proc: Proc) -> list[str]:
 
 def render_step(step: Step) -> str:
     """One step as a script that a person can read, and run by hand on that machine."""
+    if step.srun:
+        # The process is a shell already: its text stands here as it is.
+        text = step.procs[0].argv[-1]
+        assert isinstance(text, str)
+        return "\n".join([f"cd {quote(step.workdir)} || exit 1", *exports(step.env), text])
     lines = [f"cd {quote(step.workdir)} || exit 1", *exports(step.env)]
     if step.preload:
         lines.append(f"# one interpreter imports {', '.join(step.preload)} and forks these processes")
@@ -71,7 +76,11 @@ def span(ranks: range) -> str:
 
 def render_plan(plan: Plan) -> str:
     """The dry run: what a cluster's administrator would want to read before it runs."""
-    width = f"{count(plan.world_size, 'rank')} on {count(len(plan.steps), 'node')}"
+    if plan.batch is not None:
+        head, _, rest = plan.files[-1].text.partition("\n")
+        return f"{head}\n# ddpkit run {plan.run_id}: backend {plan.backend}, {join(plan.batch.submit)}\n{rest}"
+    width = count(plan.world_size, "rank")
+    width += "" if plan.steps[0].srun else f" on {count(len(plan.steps), 'node')}"
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
     for number, step in enumerate(plan.steps, 1):
         out.append(f"# step {number} of {len(plan.steps)}, on {step.host}: {span(step.ranks)}")
@@ -90,6 +99,8 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "backend": plan.backend,
         "world_size": plan.world_size,
         "grace": plan.grace,
+        "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
+        "submit": list(plan.batch.submit) if plan.batch else None,
         "steps": [
             {
                 "host": step.host,

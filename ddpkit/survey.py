@@ -7,8 +7,9 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import UsageError
-from ddpkit.plan import Host, World
+from ddpkit.plan import Allocation, Host, Request, World
 
 # Left over from another launcher (a shell inside a rank, an export in a start-up file), these would mislead a rank.
 _STALE = frozenset(
@@ -107,6 +108,53 @@ def this_machine(asked: int | None, environ: Mapping[str, str]) -> World:
     """A world of this machine alone. `environ` is what the ranks will see, `asked` the ranks, None: one per GPU."""
     host = Host(name=short_hostname(), slots=nproc(asked, environ), cpus=cpus(), stale=stale(environ))
     return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port())
+
+
+def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
+    """What is asked of SLURM, and the allocation that this process stands in, if it does."""
+    # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
+    left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in ("SLURM_CONF",)]
+    here = Host(name=short_hostname(), slots=0, cpus=cpus(), stale=(*stale(environ), *left))
+    job_id = environ.get("SLURM_JOB_ID", "")
+    if not job_id or environ.get("DDPKIT_DETECT_SLURM", "").lower() in ("0", "false", "no", "off"):
+        return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
+    if environ.get("SLURM_HET_SIZE"):
+        raise UsageError(
+            f"allocation {job_id} is heterogeneous: ddpkit launch starts the same number of ranks on every node",
+            "start it with srun itself; ddpkit.distributed.torch.init() finds the ranks of a heterogeneous step",
+        )
+    hosts = tuple(expand_nodelist(environ.get("SLURM_JOB_NODELIST", "")))
+    if not hosts:
+        raise UsageError(f"SLURM_JOB_ID={job_id} is set, but SLURM_JOB_NODELIST is not", "unset SLURM_JOB_ID")
+    held = Allocation(
+        job_id=job_id,
+        hosts=hosts,
+        nproc_per_node=None if nproc_per_node else _tasks_per_node(environ, job_id, len(hosts)),
+        cpus_per_task=_number(environ, "SLURM_CPUS_PER_TASK"),
+    )
+    return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here, allocation=held)
+
+
+def _tasks_per_node(environ: Mapping[str, str], job_id: str, nnodes: int) -> int | None:
+    """Ranks for each node of an allocation: one per GPU, or as many as tasks were asked for."""
+    for name in ("SLURM_GPUS_ON_NODE", "SLURM_NTASKS_PER_NODE"):
+        if _number(environ, name):
+            return _number(environ, name)
+    gpus_per_node = environ.get("SLURM_GPUS_PER_NODE", "").rpartition(":")[2]
+    if gpus_per_node.isdecimal():
+        return int(gpus_per_node)
+    tasks = _number(environ, "SLURM_NTASKS") or _number(environ, "SLURM_NPROCS")
+    if tasks and tasks % nnodes:
+        raise UsageError(
+            f"allocation {job_id} has {tasks} tasks on {nnodes} nodes, which is not the same number on each",
+            f"-n {tasks // nnodes} starts that many ranks on every node",
+        )
+    return tasks // nnodes if tasks else None
+
+
+def _number(environ: Mapping[str, str], name: str) -> int | None:
+    text = environ.get(name, "")
+    return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
 def short_hostname() -> str:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ddpkit import launchers, shell
 from ddpkit.errors import UsageError
-from ddpkit.plan import Host, Job, Proc, Raw, Secret, World, guard
+from ddpkit.plan import Allocation, Host, Job, Proc, Raw, Request, Secret, World, guard
 
 GOLDEN = Path(__file__).parent / "golden"
 JOB = Job(
@@ -28,13 +28,37 @@ JOB = Job(
     workdir="/data/my project",
     python="/opt/venv/bin/python",
     env={"NCCL_DEBUG": "WARN", "WANDB_API_KEY": guard("WANDB_API_KEY", "key-0123")},
+    folder="/data/my project/logs/20260131-235959-train-3fa9",
 )
 ONE = World(hosts=(Host(name="node1", slots=1, cpus=8),), master_addr="127.0.0.1", master_port=23456)
 TWO = replace(ONE, hosts=(Host(name="node1", slots=2, cpus=8, stale=("RANK", "TORCHELASTIC_RUN_ID")),))
 MODULE = replace(JOB, kind="module", command=("-m", "pkg.train", "--epochs", "3"))
 PROGRAM = replace(JOB, kind="program", command=("./train.sh", "--epochs", "3"))
 
-CASES: dict[str, tuple[dict[str, object], Job, World]] = {
+LOGIN = Host(name="login", slots=0, cpus=8, stale=("RANK",))
+ASKED = Request(nnodes=2, nproc_per_node=None, here=LOGIN)
+SHELL = replace(LOGIN, stale=("RANK", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NTASKS"))
+ALLOCATION = Allocation(job_id="123", hosts=("node1", "node2"), nproc_per_node=2, cpus_per_task=3)
+HELD = Request(nnodes=None, nproc_per_node=None, here=SHELL, allocation=ALLOCATION)
+ON_FIRST = replace(HELD, here=replace(SHELL, name="node1"))
+SITE: dict[str, object] = {
+    "partition": "gpu",
+    "account": "team a",
+    "time": "2-00:00:00",
+    "gpus-per-node": "4",
+    "cpus-per-task": "6",
+    "mem": "0",
+    "exclusive": True,
+    "signal": "USR1@120",
+    "chain": 3,
+    "job-name": "run 1",
+    "output": "logs/train_%j.out",
+    "sbatch": "--mail-type=END --comment='two words'",
+    "srun": "--cpu-bind=cores",
+    "setup": "module load cuda\nsource venv/bin/activate",
+}
+
+CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
     "local_ranks_1": ({}, JOB, ONE),
     "local_ranks_2": ({}, JOB, TWO),
     "local_ranks_2_module": ({}, MODULE, TWO),
@@ -45,16 +69,22 @@ CASES: dict[str, tuple[dict[str, object], Job, World]] = {
     "local_legacy_2": ({"starter": "legacy"}, JOB, TWO),
     "local_legacy_2_local_rank": ({"starter": "legacy", "use_env": "false"}, JOB, TWO),
     "local_legacy_2_local_rank_module": ({"starter": "legacy", "use_env": "false"}, MODULE, TWO),
+    "slurm-srun_job": ({}, JOB, ASKED),
+    "slurm-srun_job_options": (SITE, JOB, ASKED),
+    "slurm-srun_step": ({}, JOB, HELD),
+    "slurm-srun_step_on_first_node": ({"cpus_per_task": "4"}, PROGRAM, ON_FIRST),
+    "slurm-torchrun_job": ({"gpus-per-node": "a100:2"}, MODULE, ASKED),
+    "slurm-torchrun_step": ({}, JOB, HELD),
 }
 
 
-def make(options: dict[str, object], job: Job, world: World) -> Any:
-    return launchers.build(launchers.load("local"), options).plan(job, world)
+def make(options: dict[str, object], job: Job, world: World | Request, backend: str = "local") -> Any:
+    return launchers.build(launchers.load(backend), options).plan(job, world)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_golden(name: str) -> None:
-    text = str(make(*CASES[name]))
+    text = str(make(*CASES[name], backend=name.partition("_")[0]))
     path = GOLDEN / f"{name}.sh"
     if os.environ.get("DDPKIT_WRITE_GOLDEN"):
         path.write_text(text)

@@ -8,7 +8,8 @@
         needs: ClassVar[str] = "what must be installed, and where"
         queue: str = option("", "one line of documentation")
 
-        def plan(self, job: Job, world: World) -> Plan: ...
+        def plan(self, job: Job, world: World) -> Plan: ...    # with reach "slurm": a Request
+
 
 Others come from the entry-point group `ddpkit.launchers`. A backend's module is imported when its name is used.
 """
@@ -23,10 +24,15 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol
 
 from ddpkit.errors import UsageError
-from ddpkit.plan import Job, Plan, World
+from ddpkit.plan import Job, Plan
 
 GROUP = "ddpkit.launchers"
-_BUILT_IN = {"local": "ddpkit.launchers.local:Local"}
+_BUILT_IN = {
+    "local": "ddpkit.launchers.local:Local",
+    "slurm-srun": "ddpkit.launchers.slurm:SlurmSrun",
+    "slurm-torchrun": "ddpkit.launchers.slurm:SlurmTorchrun",
+}
+_ALIASES = {"slurm": "slurm-srun"}
 
 
 class Launcher(Protocol):
@@ -36,7 +42,7 @@ class Launcher(Protocol):
     reach: ClassVar[str]
     needs: ClassVar[str]
 
-    def plan(self, job: Job, world: World) -> Plan:
+    def plan(self, job: Job, world: Any) -> Plan:
         """Say what will run. Pure: the same job and world always give the same plan."""
 
 
@@ -70,9 +76,12 @@ def names() -> list[str]:
 
 def load(name: str) -> type[Any]:
     """Import the class of a backend. A built-in name cannot be taken by a plug-in."""
+    name = _ALIASES.get(name, name)
     target = _BUILT_IN.get(name) or _plug_ins().get(name)
     if target is None:
-        raise UsageError(f"there is no backend {name!r}", nearest(name, names()) or "ddpkit backends lists them")
+        raise UsageError(
+            f"there is no backend {name!r}", nearest(name, [*names(), *_ALIASES]) or "ddpkit backends lists them"
+        )
     module, _, attribute = target.partition(":")
     try:
         found: type[Any] = getattr(importlib.import_module(module), attribute)
@@ -105,7 +114,8 @@ def build(backend: type[Any], given: Mapping[str, object]) -> Launcher:
     """Make a backend with options, each checked against its field's type."""
     known = {option.name: option for option in options(backend)}
     values = {}
-    for name, value in given.items():
+    for word, value in given.items():
+        name = word.replace("-", "_")
         if name not in known:
             listed = f"ddpkit backends {backend.name} lists its options"
             raise UsageError(f"backend {backend.name!r} has no option {name!r}", nearest(name, known) or listed)

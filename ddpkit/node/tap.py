@@ -5,6 +5,8 @@ and exit status are reported there, and this process then ends as the rank ended
 have seen. torchrun itself says who failed only in text, at its end.
 
 Usage: tap.py FOLDER COMMAND [ARG...], with the named pipes `out.N`, `err.N` (N: local rank) and `events` in FOLDER.
+       tap.py --lines COMMAND [ARG...], where no supervisor is near (a SLURM step): output and news are lines that begin
+       with the rank, on the standard output and error that are there (see `ddpkit/srun.py`).
 """
 
 from __future__ import annotations
@@ -23,12 +25,17 @@ FROM_ABOVE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, sign
 
 def main(folder: str, argv: list[str]) -> None:
     local_rank, rank = os.environ["LOCAL_RANK"], os.environ["RANK"]
-    del os.environ["DDPKIT_TAP"]
-    for name, fd in (("out", 1), ("err", 2)):
-        pipe = os.open(f"{folder}/{name}.{local_rank}", os.O_WRONLY)
-        os.dup2(pipe, fd)
-        os.close(pipe)
-    events = os.open(f"{folder}/events", os.O_WRONLY)
+    os.environ.pop("DDPKIT_TAP", None)
+    lines = folder == "--lines"
+    events, pipes = 2, []
+    if lines:
+        pipes = [os.pipe(), os.pipe()]
+    else:
+        for name, fd in (("out", 1), ("err", 2)):
+            pipe = os.open(f"{folder}/{name}.{local_rank}", os.O_WRONLY)
+            os.dup2(pipe, fd)
+            os.close(pipe)
+        events = os.open(f"{folder}/events", os.O_WRONLY)
     for number in FROM_ABOVE:
         signal.signal(number, signal.SIG_IGN)
     prctl = ctypes.CDLL(None).prctl
@@ -36,18 +43,23 @@ def main(folder: str, argv: list[str]) -> None:
     pid = os.fork()
     if pid == 0:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        for number in (*FROM_ABOVE, signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
-        try:
-            os.execvp(argv[0], argv)
-        except OSError as error:
-            os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
-            os._exit(127 if error.errno == errno.ENOENT else 126)
-    os.write(events, f"start {local_rank} {rank} {pid} {time.time()}\n".encode())
-    status = os.waitpid(pid, 0)[1]
+        for (_, write), fd in zip(pipes, (1, 2)):
+            os.dup2(write, fd)
+        start(argv)
+    if lines:
+        host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+        step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
+        os.write(events, f"ddpkit: rank {rank} on {host} pid {pid} step {step}\n".encode())
+        status = relay(pid, rank, pipes)
+    else:
+        os.write(events, f"start {local_rank} {rank} {pid} {time.time()}\n".encode())
+        status = os.waitpid(pid, 0)[1]
     killer = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
     code = None if killer else os.WEXITSTATUS(status)
-    os.write(events, f"exit {local_rank} {rank} {code} {killer} {time.time()}\n".encode())
+    if lines:
+        os.write(events, f"ddpkit: rank {rank} ended: code {code} signal {killer}\n".encode())
+    else:
+        os.write(events, f"exit {local_rank} {rank} {code} {killer} {time.time()}\n".encode())
     if killer is None:
         os._exit(os.WEXITSTATUS(status))
     import resource
@@ -56,6 +68,58 @@ def main(folder: str, argv: list[str]) -> None:
     if killer != signal.SIGKILL:
         signal.signal(killer, signal.SIG_DFL)
     os.kill(os.getpid(), killer)
+
+
+def start(argv: list[str]) -> None:
+    """Become the rank, with signals as if torchrun had started it itself."""
+    for number in (*FROM_ABOVE, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
+        os._exit(127 if error.errno == errno.ENOENT else 126)
+
+
+def relay(pid: int, rank: str, pipes: list[tuple[int, int]]) -> int:
+    """Pass the rank's output on, each line with the rank in front, until the rank has ended. Returns its status."""
+    import select
+
+    label = f"[rank {rank}] ".encode()
+    held = {}
+    for (read, write), fd in zip(pipes, (1, 2)):
+        os.close(write)
+        held[read] = (fd, b"")
+    poll = select.poll()
+    for read in held:
+        poll.register(read, select.POLLIN)
+    status = None
+    while held:
+        # What the rank's own children still hold open is not waited for.
+        ready = poll.poll(100 if status is None else 0)
+        if not ready and status is not None:
+            break
+        for read, _ in ready:
+            fd, before = held[read]
+            data = os.read(read, 1 << 16)
+            if not data:
+                poll.unregister(read)
+                del held[read]
+            # One write a line: srun keeps lines of one task whole, and mixes those of several.
+            *whole, rest = (before + data).split(b"\n")
+            for line in whole:
+                os.write(fd, label + line + b"\n")
+            if data:
+                held[read] = (fd, rest)
+            elif rest:
+                os.write(fd, label + rest + b"\n")
+        if status is None:
+            done, found = os.waitpid(pid, os.WNOHANG)
+            status = found if done else None
+    for fd, rest in held.values():
+        if rest:
+            os.write(fd, label + rest + b"\n")
+    return os.waitpid(pid, 0)[1] if status is None else status
 
 
 if __name__ == "__main__":

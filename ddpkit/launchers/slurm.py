@@ -1,0 +1,298 @@
+"""The ranks run in a SLURM job: submitted from a login node, or as a step of the allocation that one stands in.
+
+Both run the same lines. In a job script they stand behind the `#SBATCH` lines; inside an allocation they are run here.
+Every trap of srun that a person meets is closed in them: `--kill-on-bad-exit=1` (the default lets the others wait),
+`--export=ALL` (a value in it is cut at a comma, and a job submitted with NONE would lose PATH), `--cpus-per-task` on
+srun itself (some versions do not take it from the job), ranks from the *step's* variables, a port that is free on rank
+0's host and belongs to this step alone.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ddpkit.errors import UsageError
+from ddpkit.plan import Batch, File, Job, Plan, Proc, Request, Secret, Step, Value
+from ddpkit.shell import join, quote, render_step
+from ddpkit.starters import option
+
+# Each task of `slurm-srun` is a rank. LOCAL_WORLD_SIZE is counted: SLURM_NTASKS_PER_NODE is the job's, maybe stale.
+_RANK = """\
+n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
+export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
+export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
+cores=$((${SLURM_CPUS_ON_NODE:-1} / n)); [ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
+exec "$@\""""
+
+# Each task of `slurm-torchrun` is a node. $0 is the Python, $1... the rank's command.
+_AGENT = """\
+export NODE_RANK="$SLURM_PROCID"
+cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})); [ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-$cores}}"
+exec "$0" -m torch.distributed.run --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
+    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
+
+# A random port below those that kernels hand out by themselves. Runs on rank 0's host.
+_PORT = """\
+import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break"""
+
+AGAIN = 75  # EX_TEMPFAIL: saved, start me again; what train.py exits with
+_CODE = r"srun: error: .* Exited with exit code \([0-9]*\)"
+_FLAGS = {"exclusive"}  # without a value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slurm:
+    """What both ways have in common: the options, by their SLURM names, and the job."""
+
+    reach: ClassVar[str] = "slurm"
+    needs: ClassVar[str] = "sbatch and srun; a folder that all nodes share"
+
+    partition: str = option("", "queue")
+    account: str = option("", "account to charge")
+    qos: str = option("", "quality of service")
+    time: str = option("", "time limit: minutes, HH:MM:SS, D-HH:MM:SS")
+    gpus_per_node: str = option("", "GPUs on each node: 8, or a100:8")
+    gres: str = option("", "generic resources on each node: gpu:8")
+    cpus_per_task: int = option(0, "processors for each rank")
+    mem: str = option("", "memory on each node: 200G; 0 is all")
+    constraint: str = option("", "features that the nodes must have")
+    exclude: str = option("", "nodes not to use")
+    nodelist: str = option("", "nodes to use")
+    reservation: str = option("", "reservation to use")
+    exclusive: bool = option(False, "share the nodes with nobody")
+    job_name: str = option("", "default: the script's name")
+    output: str = option("", "the job's output file; default: slurm-%j.out in the run's folder")
+    array: str = option("", "an array of jobs: 0-9%2; submitted, not followed")
+    dependency: str = option("", "wait for other jobs: afterok:123")
+    signal: str = option("", "announce the time limit: USR1@120 reaches the ranks")
+    requeue: str = option("", "true, false: whether SLURM may start the job again; empty: as the site has it")
+    chain: int = option(0, "start the job again, so many times at most, when its ranks saved and exit with 75")
+    sbatch: str = option("", "more options for sbatch, as one would type them")
+    srun: str = option("", "more options for srun, as one would type them")
+    setup: str = option("", "shell lines before the ranks start: module load cuda; source venv/bin/activate")
+
+    name: ClassVar[str]
+    torchrun: ClassVar[bool]
+
+    def plan(self, job: Job, world: Request) -> Plan:
+        nnodes, nproc = self._width(world)
+        step = self._step(job, world, nnodes, nproc)
+        files = [File(path=f"{job.folder}/tap.py", copy_of="tap")] if self.torchrun else []
+        batch = None
+        if world.allocation is None:
+            script = f"{job.folder}/job.sbatch"
+            files.append(File(path=script, text=self._script(job, step, nnodes, nproc)))
+            batch = self._batch(job, script)
+        return Plan(
+            run_id=job.run_id,
+            backend=self.name,
+            steps=(step,),
+            world_size=nnodes * nproc,
+            grace=job.grace,
+            files=tuple(files),
+            batch=batch,
+        )
+
+    def _width(self, world: Request) -> tuple[int, int]:
+        """Nodes, and ranks on each of them."""
+        held = world.allocation
+        if held is None:
+            return world.nnodes or 1, world.nproc_per_node or self._gpus() or 1
+        nnodes = world.nnodes or len(held.hosts)
+        if nnodes > len(held.hosts):
+            raise UsageError(
+                f"-N {nnodes}: allocation {held.job_id} has {len(held.hosts)} nodes",
+                f"-N {len(held.hosts)}, or ask for more: salloc --nodes={nnodes}",
+            )
+        return nnodes, world.nproc_per_node or self._gpus() or held.nproc_per_node or 1
+
+    def _gpus(self) -> int:
+        """GPUs on each node, as asked for; 0 where none were."""
+        for text in (self.gpus_per_node, self.gres if self.gres.startswith("gpu") else ""):
+            count = text.rpartition(":")[2] if text else ""
+            if count.isdecimal():
+                return int(count)
+            if text == "gpu":
+                return 1
+        return 0
+
+    def _step(self, job: Job, world: Request, nnodes: int, nproc: int) -> Step:
+        held = world.allocation
+        if "arbitrary" in self.srun:
+            raise UsageError(
+                "-o srun with --distribution=arbitrary: rank 0's host would be the first of SLURM_HOSTFILE",
+                "start it with srun itself; ddpkit.distributed.torch.init() reads SLURM_HOSTFILE",
+            )
+        master = quote(held.hosts[0]) if held else '"$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
+        probe = join([job.python, "-c", _PORT])
+        inside: list[str] = []
+        if held:
+            # The shell's own SLURM_* variables are unset (see `env`): they would be defaults of srun that contradict
+            # what is asked for here, and inside a step they would confine us to its node.
+            inside = [f"--jobid={held.job_id}", "--overlap"]
+            if world.here.name != held.hosts[0].partition(".")[0]:
+                where = ["--nodes=1", "--ntasks=1", f"--nodelist={held.hosts[0]}"]
+                probe = join(["srun", *inside, *where, "--export=ALL"]) + " " + probe
+        tasks = 1 if self.torchrun else nproc
+        cpus = (self.cpus_per_task or (held.cpus_per_task or 0 if held else 0)) * (nproc if self.torchrun else 1)
+        srun = ["srun", *inside, f"--nodes={nnodes}", f"--ntasks={nnodes * tasks}", f"--ntasks-per-node={tasks}"]
+        srun += [f"--cpus-per-task={cpus}"] if cpus else []
+        srun += ["--kill-on-bad-exit=1", "--export=ALL", "--label", *_words("srun", self.srun)]
+        if self.torchrun:
+            tap = [job.python, "-S", "-I", f"{job.folder}/tap.py", "--lines", *job.argv]
+            # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
+            words = [job.python, *(word.replace("$", "$$") for word in tap)]
+            text = _AGENT.format(nnodes=nnodes, nproc=nproc)
+        else:
+            words, text = ["rank", *job.argv], _RANK
+        lines = [
+            *([self.setup] if self.setup else []),
+            "# rank 0 runs on the first node",
+            f"MASTER_ADDR={master}",
+            f"MASTER_PORT=$({probe}) || exit 1",
+            "export MASTER_ADDR MASTER_PORT",
+            f"each={quote(text)}",
+        ]
+        command = f'{join(srun)} sh -c "$each" {join(words)}'
+        lines += [f"exec {command}"] if held else self._in_job(job, command)
+        env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+        return Step(
+            host=world.here.name if held else "slurm",
+            node_rank=0,
+            ranks=range(nnodes * nproc),
+            workdir=job.workdir,
+            env={**dict.fromkeys(world.here.stale), **env, **job.env},
+            procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
+            srun="torchrun" if self.torchrun else "ranks",
+        )
+
+    def _in_job(self, job: Job, command: str) -> list[str]:
+        """srun in a job script, whose exit code is the job's.
+
+        srun returns the highest code of its tasks, and those that it ended by itself count: 143. The first task that
+        failed stands in its output, which is the job's.
+        """
+        said = r"ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*" if self.torchrun else _CODE
+        before, _, after = self._log(job).partition("{job}")
+        number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
+        lines = [
+            f"log={quote(before)}{number}{quote(after)}",
+            'from=$(($(wc -c < "$log") + 1))',
+            f"{command} || code=$?",
+            f'first=$(tail -c "+$from" "$log" | sed -n {quote(f"s/^.*{said}$/{chr(92)}1/p")} | head -n 1)',
+            "code=${first:-${code:-0}}",
+        ]
+        if self.chain:
+            lines += [
+                f'if [ "$code" = {AGAIN} ] && [ "${{SLURM_RESTART_COUNT:-0}}" -lt {self.chain} ]; then',
+                '    scontrol requeue "$SLURM_JOB_ID"',
+                "fi",
+            ]
+        return [*lines, 'exit "$code"']
+
+    def _script(self, job: Job, step: Step, nnodes: int, nproc: int) -> str:
+        """The job script: what an administrator reads, and `sbatch` takes."""
+        tasks = 1 if self.torchrun else nproc
+        cpus = self.cpus_per_task * (nproc if self.torchrun else 1)
+        asked: dict[str, object] = {
+            "job-name": self.job_name or job.run_id.split("-", 2)[-1].rpartition("-")[0] or "ddpkit",
+            "nodes": nnodes,
+            "ntasks-per-node": tasks,
+            "cpus-per-task": cpus or "",
+            "output": self._log(job).replace("{job}", "%A_%a" if self.array else "%j"),
+            # After a requeue the job goes on in the same file.
+            "open-mode": "append",
+        }
+        for name in (
+            "partition account qos time gpus_per_node gres mem constraint exclude nodelist reservation exclusive array "
+            "dependency signal"
+        ).split():
+            asked[name.replace("_", "-")] = getattr(self, name)
+        lines = []
+        for name, value in asked.items():
+            if "\n" in str(value):
+                raise UsageError(f"-o {name.replace('-', '_')}: a line break cannot stand in a job script")
+            if name in _FLAGS:
+                lines += [f"#SBATCH --{name}"] if value else []
+            elif value != "":
+                lines.append(f"#SBATCH --{name}={quote(str(value))}")
+        if self.requeue or self.chain:
+            again = self.chain or _true("requeue", self.requeue)
+            lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
+        lines += [f"#SBATCH {quote(word)}" for word in _words("sbatch", self.sbatch)]
+        return "\n".join(["#!/bin/bash", *lines, "", render_step(step), ""])
+
+    def _log(self, job: Job) -> str:
+        """The job's output file, with {job} for its id."""
+        if not self.output:
+            return f"{job.folder}/slurm-{{job}}.out"
+        path = self.output.replace("%A_%a" if self.array else "%j", "{job}")
+        if path.count("{job}") != 1 or "%" in path:
+            raise UsageError(
+                f"-o output={self.output}: the file's name needs the job's id, and nothing else that SLURM fills in",
+                "-o output=logs/train_%j.out, for an array logs/train_%A_%a.out",
+            )
+        return path if path.startswith("/") else f"{job.workdir}/{path}"
+
+    def _batch(self, job: Job, script: str) -> Batch:
+        return Batch(
+            submit=("sbatch", "--parsable", script),
+            env={name: value for name, value in job.env.items() if isinstance(value, Secret)},
+            job_id=r"^(\d+)",
+            # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
+            state=("scontrol", "--oneliner", "show", "job", "{job}"),
+            state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bExitCode=(?P<code>\d+):"
+            r"(?P<signal>\d+) .*?\bStartTime=(?P<start>\S+) .*? NodeList=(?P<nodes>\S*)",
+            waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
+            running=("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT"),
+            well=("COMPLETED",),
+            hopeless=r"Partition(Config|NodeLimit|TimeLimit|Down|Inactive)|BadConstraints|InvalidAccount|InvalidQOS|"
+            r"DependencyNeverSatisfied|launch_failed_requeued_held",
+            stop=("scancel", "{job}"),
+            log=self._log(job),
+            follow=not self.array,
+            again=AGAIN if self.chain else None,
+        )
+
+
+def _words(name: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"-o {name}={text}: {error}", "quote it as on a command line") from None
+
+
+def _true(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise UsageError(f"-o {name}={text}: true or false")
+    return text.lower() == "true"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmSrun(Slurm):
+    """A SLURM job in which srun starts each rank."""
+
+    name: ClassVar[str] = "slurm-srun"
+    torchrun: ClassVar[Literal[False]] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmTorchrun(Slurm):
+    """A SLURM job in which srun starts one torchrun on each node."""
+
+    name: ClassVar[str] = "slurm-torchrun"
+    torchrun: ClassVar[Literal[True]] = True

@@ -1,0 +1,140 @@
+"""Reads what `srun --label` prints, and turns it into the events that a supervisor would send.
+
+Every line of a task comes as `3: text` (padded to equal width); what srun itself has to say comes without a label:
+
+    srun: error: node2: task 3: Exited with exit code 7
+    srun: error: node1: tasks 0-1: Terminated
+
+Our own start line in each task names rank, host and step, and is not passed on. Lines beyond 1,024 bytes come in pieces
+(Slurm's message size), which are joined again. Pure: bytes in, events out. Source: Slurm 22.05, seen.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+Event = dict[str, Any]
+
+PIECE = 1024
+# Printed by each rank's own shell (or tap) to its standard error before the script runs.
+STARTED = re.compile(r"ddpkit: rank (\d+) on (\S+) pid (\d+) step (\S+)")
+# Printed by the tap of a rank under torchrun, whose label is the node's and not the rank's.
+RANK_LINE = re.compile(r"\[rank (\d+)\] (.*)", re.DOTALL)
+RANK_ENDED = re.compile(r"ddpkit: rank (\d+) ended: code (\S+) signal (\S+)")
+
+_LABEL = re.compile(r" *(\d+): (.*)", re.DOTALL)
+_ENDED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): (.*)")
+_CODE = re.compile(r"Exited with exit code (\d+)")
+_SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_signals()}
+
+
+class SrunReader:
+    """The state between two reads: unfinished lines, and which rank is where."""
+
+    def __init__(self, ranks: int, *, torchrun: bool) -> None:
+        self.ranks = ranks
+        self.torchrun = torchrun  # a label is then a node's number
+        self.hosts: dict[int, str] = {}
+        self.step = ""  # 123.0, as `scancel` takes it
+        self.failed = False
+        self._held: dict[int, bytes] = {}
+        self._long: dict[tuple[int, str], str] = {}
+
+    def feed(self, number: int, data: bytes) -> Iterator[Event]:
+        """Take bytes of srun's standard output (1) or error (2); yield events."""
+        *lines, self._held[number] = (self._held.get(number, b"") + data).split(b"\n")
+        for line in lines:
+            yield from self._line(number, line.decode("utf-8", "surrogateescape"))
+
+    def flush(self) -> Iterator[Event]:
+        """The end of the output: a last line without an end is a line as well."""
+        for number in (1, 2):
+            if self._held.get(number):
+                yield from self.feed(number, b"\n")
+
+    def finished(self) -> Iterator[Event]:
+        """srun ended with exit code 0: so did every rank."""
+        for rank in range(self.ranks):
+            yield {"e": "exit", "rank": rank, "code": 0, "signal": None, "t": time.time()}
+
+    def _line(self, number: int, line: str) -> Iterator[Event]:
+        ended = _ENDED.match(line)
+        if ended:
+            yield _out(None, number, line)
+            yield from self._task_ended(*ended.groups())
+            return
+        labelled = _LABEL.fullmatch(line)
+        if labelled is None or int(labelled[1]) >= self.ranks:
+            yield _out(None, number, line)
+            return
+        task, text = labelled[1], self._joined(number, labelled[1], labelled[2])
+        if text is None:
+            return
+        started = STARTED.match(text)
+        over = RANK_ENDED.match(text)
+        inner = RANK_LINE.fullmatch(text) if self.torchrun else None
+        if started:
+            rank, host, pid, self.step = int(started[1]), started[2], int(started[3]), started[4]
+            self.hosts[rank] = host
+            yield {"e": "start", "rank": rank, "host": host, "pid": pid, "t": time.time()}
+        elif over:
+            code, killer = (None if word == "None" else int(word) for word in over.groups()[1:])
+            yield from self._rank_ended(int(over[1]), code, killer)
+        elif inner:
+            yield self._of_rank(int(inner[1]), number, inner[2])
+        elif self.torchrun:
+            yield _out(None, number, text)
+        else:
+            yield self._of_rank(int(task), number, text)
+
+    def _joined(self, number: int, task: str, text: str) -> str | None:
+        """A whole line, or None while pieces of it are still to come. A piece is full, and its line goes on."""
+        whole = self._long.pop((number, task), "") + text
+        if len(text.encode("utf-8", "surrogateescape")) < PIECE:
+            return whole
+        self._long[number, task] = whole
+        return None
+
+    def _of_rank(self, rank: int, number: int, text: str) -> Event:
+        return {**_out(rank, number, text), **({"host": self.hosts[rank]} if rank in self.hosts else {})}
+
+    def _task_ended(self, host: str, tasks: str, how: str) -> Iterator[Event]:
+        code = _CODE.match(how)
+        killer = None if code else _SIGNALS.get(how.partition(" (core dumped)")[0])
+        if code is None and killer is None:
+            return
+        if self.torchrun:  # the task is an agent; if none of its ranks failed, it failed by itself
+            yield from self._fail(None, host, "torchrun", int(code[1]) if code else None, killer)
+            return
+        for rank in _numbers(tasks):
+            self.hosts.setdefault(rank, host)
+            yield from self._rank_ended(rank, int(code[1]) if code else None, killer)
+
+    def _rank_ended(self, rank: int, code: int | None, killer: int | None) -> Iterator[Event]:
+        host = self.hosts.get(rank, "?")
+        yield {"e": "exit", "rank": rank, "host": host, "code": code, "signal": killer, "t": time.time()}
+        if code != 0:
+            yield from self._fail(rank, host, "rank", code, killer)
+
+    def _fail(self, rank: int | None, host: str, what: str, code: int | None, killer: int | None) -> Iterator[Event]:
+        """Only the first failure is one: after it srun ends the other tasks."""
+        if not self.failed:
+            self.failed = True
+            yield {"e": "failed", "rank": rank, "host": host, "what": what, "code": code, "signal": killer}
+
+
+def _out(rank: int | None, number: int, text: str) -> Event:
+    return {"e": "out", "rank": rank, "fd": number, "data": text + "\n"}
+
+
+def _numbers(text: str) -> list[int]:
+    """`0,2-3` as [0, 2, 3]."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found

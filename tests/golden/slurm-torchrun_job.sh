@@ -1,0 +1,40 @@
+#!/bin/bash
+# ddpkit run 20260131-235959-train-3fa9: backend slurm-torchrun, sbatch --parsable '/data/my project/logs/20260131-235959-train-3fa9/job.sbatch'
+#SBATCH --job-name=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --output='/data/my project/logs/20260131-235959-train-3fa9/slurm-%j.out'
+#SBATCH --open-mode=append
+#SBATCH --gpus-per-node=a100:2
+
+cd '/data/my project' || exit 1
+unset RANK
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+# rank 0 runs on the first node
+MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
+MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break') || exit 1
+export MASTER_ADDR MASTER_PORT
+each='export NODE_RANK="$SLURM_PROCID"
+cores=$((${SLURM_CPUS_ON_NODE:-1} / 2)); [ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+exec "$0" -m torch.distributed.run --nnodes=2 --nproc_per_node=2 --node_rank="$SLURM_PROCID" \
+    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
+log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
+from=$(($(wc -c < "$log") + 1))
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/tap.py' --lines /opt/venv/bin/python -m pkg.train --epochs 3 || code=$?
+first=$(tail -c "+$from" "$log" | sed -n 's/^.*ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
+code=${first:-${code:-0}}
+exit "$code"
