@@ -50,6 +50,8 @@ def how(failure: Failure) -> str:
 
 def verdict(failure: Failure) -> str:
     """One sentence: who failed first, where, how, and when."""
+    if failure.what.startswith("job ") and failure.reason:
+        return f"{failure.what} {failure.reason}"
     who = f"rank {failure.rank}" if failure.rank is not None else failure.what
     return f"{who} on {failure.host} failed first, after {failure.seconds:.1f} s: {how(failure)}"
 
@@ -73,4 +75,4 @@ def report(outcome: Outcome) -> list[str]:
         lines.append(f"last lines of {who} on {failure.host} ({failure.log}):")
         lines += [f"    {line}" for line in failure.last_lines]
     lines.append(verdict(failure))
-    return [*lines, f"hint: {hint(failure)}"] if failure.log else lines
+    return [*lines, f"hint: {hint(failure)}"] if failure.log and not failure.reason else lines

@@ -30,8 +30,8 @@ ALLOWED = {
     "distributed": {"errors", "distributed"},
     "node": set(),
     "cli": {
-        "__init__", "errors", "plan", "shell", "launchers", "prepare", "relay", "execute", "scheduler", "verdict", "runs",
-        "config", "distributed",
+        "__init__", "errors", "plan", "shell", "launchers", "prepare", "relay", "execute", "scheduler", "verdict",
+        "runs", "config", "distributed",
     },
     "__main__": {"__init__", "cli"},
     "__init__": set(),

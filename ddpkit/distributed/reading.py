@@ -155,10 +155,10 @@ def show(environ: Environ, names: Sequence[str]) -> str:
 FIRST_PORT, LAST_PORT = 20000, 32767
 
 
-def port_for(*identifiers: str) -> int:
-    """Return a port in 20000..32767 that is the same wherever the identifiers are the same.
+def port_for(*identifiers: str, step: int = 0) -> int:
+    """Return a port in 20000..32767 that is the same wherever the arguments are the same.
 
-    The job alone is not enough: two steps of one job may share a node, and a requeued job may meet the sockets of its
-    former self. Not `hash()`: Python salts it, so that every rank would get another port.
+    What differs in `step` alone gets another port for certain; what differs in the identifiers, nearly always. Not
+    `hash()`: Python salts it, so that every rank would get another port.
     """
-    return FIRST_PORT + crc32("/".join(identifiers).encode()) % (LAST_PORT - FIRST_PORT + 1)
+    return FIRST_PORT + (crc32("/".join(identifiers).encode()) + step) % (LAST_PORT - FIRST_PORT + 1)

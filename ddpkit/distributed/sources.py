@@ -1,9 +1,9 @@
-"""Who a process is among its peers, decided from its environment alone: the same mapping always gives the same answer.
+"""Who a process is among its peers, decided from its environment: the same mapping always gives the same answer.
 
 A rank that guesses wrong waits for ever for peers that do not exist, so this module refuses to guess: it takes the
 first source that is complete, says of every one before it why it was not used, and calls values that contradict each
 other an error that prints both. It is pure (no file, no network, no torch), so that every situation can be written down
-as a mapping and tested on a laptop.
+as a mapping and tested on a laptop. The little that SLURM's variables only point at is handed over as `Facts`.
 
 The order: explicit `DDPKIT_*` values, what ddpkit's launcher set, a complete torch set, a SLURM step, MPI, and else a
 single process. What counts as a contradiction is said at `torchset.py` and at `_placed_task`.
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ddpkit.distributed.facts import Facts
 from ddpkit.distributed.mpi import read_mpi
 from ddpkit.distributed.reading import (
     Environ,
@@ -72,23 +73,31 @@ class Resolution:
     rejected: tuple[Rejected, ...]
 
 
-def resolve(environ: Environ, argv: Sequence[str] = ()) -> DistEnv:
-    """Return who this process is. `argv` is read only for the legacy `--local-rank=N`. Raises EnvError."""
-    resolution = explain(environ, argv)
+_NOTHING_LOOKED_UP = Facts()
+
+
+def resolve(environ: Environ, argv: Sequence[str] = (), facts: Facts = _NOTHING_LOOKED_UP) -> DistEnv:
+    """Return who this process is. Raises EnvError.
+
+    argv: read only for the legacy `--local-rank=N`.
+    facts: what `gather_facts(environ)` saw. Without it, a SLURM step laid out by a host file needs MASTER_ADDR, and the
+        shell of `srun -n4 --pty bash` cannot be told from task 0 of 4.
+    """
+    resolution = explain(environ, argv, facts)
     if resolution.env is None:
         assert resolution.error is not None
         raise resolution.error
     return resolution.env
 
 
-def explain(environ: Environ, argv: Sequence[str] = ()) -> Resolution:
+def explain(environ: Environ, argv: Sequence[str] = (), facts: Facts = _NOTHING_LOOKED_UP) -> Resolution:
     """Return the answer of `resolve` or its error as a value, with all that was seen and what was not used."""
     rejected: list[Rejected] = []
     seen = {name: environ[name] for name in sorted(environ) if _is_relevant(name)}
     env: DistEnv | None = None
     error: EnvError | None = None
     try:
-        env = _finish(_decide(environ, argv, rejected), environ)
+        env = _finish(_decide(environ, argv, rejected, facts), environ)
     except EnvError as caught:
         # Without the traceback, which would keep the caller's frames alive in a value that may be stored.
         error = caught.with_traceback(None)
@@ -98,7 +107,7 @@ def explain(environ: Environ, argv: Sequence[str] = ()) -> Resolution:
 # --- the sources, in their order ---
 
 
-def _decide(environ: Environ, argv: Sequence[str], rejected: list[Rejected]) -> Task:
+def _decide(environ: Environ, argv: Sequence[str], rejected: list[Rejected], facts: Facts) -> Task:
     """Return the task of the first source that is complete; note why the ones before it were not used."""
     for source, read in (("explicit", _explicit), ("ddpkit", _ddpkit)):
         task = read(environ)
@@ -108,7 +117,7 @@ def _decide(environ: Environ, argv: Sequence[str], rejected: list[Rejected]) -> 
     compared: list[Task] = []
 
     def placed() -> Task | None:
-        found = _placed_task(environ, [])
+        found = _placed_task(environ, [], facts)
         compared.extend([found] if found else [])
         return found
 
@@ -118,7 +127,7 @@ def _decide(environ: Environ, argv: Sequence[str], rejected: list[Rejected]) -> 
         rejected.extend(Rejected(source=other.source, reason=reason) for other in compared)
         return task
     rejected.append(Rejected(source="torch", reason=task))
-    return _placed_task(environ, rejected) or _single()
+    return _placed_task(environ, rejected, facts) or _single()
 
 
 def _explicit(environ: Environ) -> Task | str:
@@ -174,7 +183,7 @@ def _ddpkit(environ: Environ) -> Task | str:
     return complete_set(environ, "ddpkit", "DDPKIT_RUN", number_in(environ, "LOCAL_RANK"), None)
 
 
-def _placed_task(environ: Environ, rejected: list[Rejected]) -> Task | None:
+def _placed_task(environ: Environ, rejected: list[Rejected], facts: Facts) -> Task | None:
     """Return the task that SLURM or MPI says this process is, or None.
 
     Both may be there. `srun --mpi=pmi2` sets PMI_RANK for the tasks of the step: the same numbers, and SLURM says more.
@@ -182,7 +191,7 @@ def _placed_task(environ: Environ, rejected: list[Rejected]) -> Task | None:
     other numbers, and MPI is right, being the inner one. An MPI world of one inside a larger step says nothing: it is
     what an interactive shell under `--mpi=pmi2` leaves to the `srun` typed in it.
     """
-    slurm, mpi = read_step(environ), read_mpi(environ)
+    slurm, mpi = read_step(environ, facts), read_mpi(environ)
     if isinstance(slurm, Task) and isinstance(mpi, Task) and mpi.world_size.value > 1:
         ours, theirs = (mpi.rank.value, mpi.world_size.value), (slurm.rank.value, slurm.world_size.value)
         if ours != theirs:
@@ -293,6 +302,11 @@ def _device_index(environ: Environ, local_rank: Num) -> tuple[int | None, str]:
             return None, f"{name} (no device visible)"
         if counts[name] == 1:
             return 0, f"{name} (one device visible)"
+        # Several per task (`--gpus-per-task=2`, a mask): another task sees others, and the local rank may be too large.
+        bound, of = _count_devices(environ.get("SLURM_STEP_GPUS", "")), number_in(environ, "SLURM_GPUS_ON_NODE")
+        if of is not None and counts[name] == bound < of.value:
+            rule = f"{local_rank.origin} % {bound}, SLURM bound {bound} of {of.value} to this task"
+            return local_rank.value % bound, f"{name} ({rule})"
     return local_rank.value, local_rank.origin
 
 
@@ -315,6 +329,7 @@ _RELEVANT = frozenset(
     SLURM_JOB_ID SLURM_JOBID SLURM_ARRAY_TASK_ID SLURM_RESTART_COUNT SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NUM_TASKS
     SLURM_STEP_NUM_NODES SLURM_STEP_NODELIST SLURM_STEP_TASKS_PER_NODE SLURM_JOB_NODELIST SLURM_NTASKS SLURM_NPROCS
     SLURM_PROCID SLURM_LOCALID SLURM_NODEID SLURM_GTIDS SLURM_HOSTFILE SLURM_DISTRIBUTION SLURM_PTY_PORT
+    SLURM_TASK_PID SLURMD_NODENAME SLURM_HET_SIZE SLURM_STEP_GPUS SLURM_GPUS_ON_NODE
     PMI_RANK PMI_SIZE PMI_LOCAL_RANK PMI_LOCAL_SIZE MPI_LOCALRANKID MPI_LOCALNRANKS PMIX_NAMESPACE
     OMPI_MCA_ess_base_jobid LSB_JOBID LSB_HOSTS LSB_MCPU_HOSTS PBS_JOBID
     DDPKIT_RUN DDPKIT_RANK DDPKIT_WORLD_SIZE DDPKIT_LOCAL_RANK DDPKIT_LOCAL_WORLD_SIZE DDPKIT_NODE_RANK
@@ -325,7 +340,9 @@ _RELEVANT_PREFIXES = (
     "MV2_COMM_WORLD_",
     "JSM_NAMESPACE_",
     "SLURM_JOB_NODELIST_HET_GROUP_",
+    "SLURM_JOB_NODELIST_PACK_GROUP_",
     "SLURM_JOB_ID_HET_GROUP_",
+    "SLURM_JOB_ID_PACK_GROUP_",
 )
 
 

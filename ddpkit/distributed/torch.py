@@ -1,7 +1,8 @@
 """What a training script needs to be one rank of many: who it is, the process group, and a few things done right.
 
-`resolve` and `explain` are pure and need no torch (see `sources.py`). The others import torch when they are called, so
-that the launcher side and a preflight can import this module on a machine without it, and at no cost.
+`resolve` and `explain` are pure (see `sources.py`), `gather_facts` reads what they may be told besides, and none of
+them needs torch. The others import it when they are called, so that the launcher side and a preflight can import this
+module on a machine without it, and at no cost.
 
 Nothing here writes to `os.environ`: the group is started from a `DistEnv`, which is a value that can be printed,
 compared and passed on.
@@ -13,7 +14,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ddpkit.distributed.facts import Facts, gather_facts
 from ddpkit.distributed.nodelist import expand_nodelist
+from ddpkit.distributed.slurm import srun_command, turned_off
 from ddpkit.distributed.sources import DistEnv, Rejected, Resolution, explain, resolve
 from ddpkit.distributed.start import start_group
 from ddpkit.errors import EnvError
@@ -24,12 +27,14 @@ if TYPE_CHECKING:  # torch takes more than a second to import; nothing of ours i
 __all__ = [
     "DistEnv",
     "EnvError",
+    "Facts",
     "Rejected",
     "Resolution",
     "barrier",
     "device",
     "expand_nodelist",
     "explain",
+    "gather_facts",
     "init",
     "is_main",
     "mean_over_ranks",
@@ -57,7 +62,7 @@ def init(
     timeout: seconds for one collective; None leaves torch's default, which is minutes and right for long steps.
     init_timeout: seconds in which all ranks must meet. It is apart from `timeout`, because a person waits for it.
         DDPKIT_INIT_TIMEOUT replaces the default, for a cluster where 60 seconds are too few.
-    env: default `resolve(os.environ, sys.argv[1:])`.
+    env: default `resolve(os.environ, sys.argv[1:], gather_facts(os.environ))`.
 
     Selects the rank's device. Does not write to os.environ. A world of one needs no network. Raises EnvError where the
     environment is incomplete, the device does not exist, or the ranks cannot meet; torch's error is its `__cause__`.
@@ -66,8 +71,9 @@ def init(
     import torch.distributed as dist
 
     if env is None:
-        env = resolve(os.environ, sys.argv[1:])
-        _warn_if_alone(env)
+        facts = gather_facts(os.environ)
+        env = resolve(os.environ, sys.argv[1:], facts)
+        _warn_if_alone(env, facts)
     if not dist.is_available():
         if env.world_size == 1:
             return env
@@ -108,7 +114,7 @@ def is_main(env: DistEnv | None = None) -> bool:
         dist = _dist()
         if dist is not None:
             return bool(dist.get_rank() == 0)
-        env = resolve(os.environ, sys.argv[1:])
+        env = resolve(os.environ, sys.argv[1:], gather_facts(os.environ))
     return env.rank == 0
 
 
@@ -262,17 +268,18 @@ def _dist() -> Any:
     return dist
 
 
-def _warn_if_alone(env: DistEnv) -> None:
+def _warn_if_alone(env: DistEnv, facts: Facts) -> None:
     """Log a warning where a job of several tasks was given to SLURM, but this process was started without srun."""
     ntasks = os.environ.get("SLURM_NTASKS", "1")
-    if env.source == "single" and ntasks not in ("", "1") and "SLURM_STEP_NUM_TASKS" not in os.environ:
+    if env.source == "single" and ntasks not in ("", "1") and not turned_off(os.environ):
         import logging
 
         logging.getLogger(__name__).warning(
             "SLURM_NTASKS=%s, but srun did not start this process: it trains alone. "
-            "If it should be one of %s ranks: srun python %s",
+            "If it should be one of %s ranks: %s python %s",
             ntasks,
             ntasks,
+            srun_command(os.environ, facts),
             sys.argv[0],
         )
 

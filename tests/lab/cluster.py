@@ -32,7 +32,8 @@ ClusterName=lab
 SlurmctldHost={login}({login_address})
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
+# A requeued job may start again when its old credentials have run out: two minutes by default.
+AuthInfo=socket={folder}/munge/socket,cred_expire=5
 StateSaveLocation={folder}/slurm/state
 SlurmdSpoolDir={folder}/slurm/spool/%n
 SlurmctldPidFile={folder}/slurm/slurmctld.pid

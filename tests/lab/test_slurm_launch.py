@@ -1,0 +1,392 @@
+"""`ddpkit launch` on a real SLURM: from the login node, in an allocation, in a job script, and inside another step."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cluster import NODES, Lab
+from conftest import PATIENCE
+from hostile import ARGS, ENV, PROBE
+
+DDPKIT = [sys.executable, "-m", "ddpkit"]
+torch = pytest.mark.torch
+BACKENDS = [pytest.param("slurm", id="srun"), pytest.param("slurm-torchrun", id="torchrun", marks=torch)]
+
+# Says who it is, then comes to its end in some way once both files that it waits for are there.
+WHO = """
+import json, os, sys, time
+names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT OMP_NUM_THREADS".split()
+seen = {name: os.environ[name] for name in names}
+seen["host"] = os.uname().nodename
+with open(f"who.{seen['RANK']}", "w") as file:
+    json.dump(seen, file)
+"""
+SLEEP = "import os, time\nprint('ready', flush=True)\ntime.sleep(3600)\n"
+FAIL = """
+import os, signal, sys, time
+print("ready", flush=True)
+if os.environ["RANK"] == "3":
+    while not os.path.exists("go"):
+        time.sleep(0.02)
+    print("last words", flush=True)
+    {end}
+time.sleep(3600)
+"""
+
+
+@pytest.fixture
+def folder(idle_lab: Lab, tmp_path: Path) -> Path:
+    return tmp_path
+
+
+class Launch:
+    """One `ddpkit launch` on the login host, its output as it comes."""
+
+    def __init__(self, lab: Lab, folder: Path, args: list[str], before: list[str]) -> None:
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            lab.argv("login", [*before, *DDPKIT, "launch", *args], folder),
+            env={**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        )
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        assert self.process.stdout is not None
+        while sum(text in line for line in self.lines) < times:
+            line = self.process.stdout.readline()
+            assert line, f"ended before it printed {text!r}:\n{self.text}"
+            self.lines.append(line.rstrip("\n"))
+
+    def signal(self, lab: Lab, number: int) -> None:
+        """To the launcher itself, which runs in the host's own process tree."""
+        shown = lab.processes("login").items()
+        (pid,) = [pid for pid, line in shown if line.startswith(f"{sys.executable} -m ddpkit launch")]
+        lab.run("login", "kill", f"-{number}", str(pid))
+
+    def end(self) -> int:
+        out, _ = self.process.communicate(timeout=PATIENCE)
+        self.lines += out.splitlines()
+        return self.process.returncode
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+@pytest.fixture
+def launch(idle_lab: Lab, folder: Path) -> Iterator[Callable[..., Launch]]:
+    """Start `ddpkit launch ARGS` on the login host, after the words in `before`."""
+    started: list[Launch] = []
+
+    def run(*args: str, before: list[str] | None = None) -> Launch:
+        started.append(Launch(idle_lab, folder, list(args), before or []))
+        return started[-1]
+
+    yield run
+    for each in started:
+        if each.process.poll() is None:
+            os.killpg(each.process.pid, signal.SIGKILL)
+        each.process.wait(PATIENCE)
+        assert each.process.stdout is not None
+        each.process.stdout.close()
+
+
+SALLOC = ["salloc", "-Q", "-N2", "--ntasks-per-node=2"]
+
+
+def on_nodes(lab: Lab, what: str) -> dict[str, list[str]]:
+    """Every process with `what` in its command line, on every node."""
+    return {name: found for name in NODES if (found := [p for p in lab.processes(name).values() if what in p])}
+
+
+def wait_until_gone(lab: Lab, what: str) -> None:
+    until = time.monotonic() + PATIENCE
+    while left := on_nodes(lab, what):
+        assert time.monotonic() < until, left
+        time.sleep(0.05)  # SLURM tells nobody when the last process of a step is gone
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("place", ["login", "salloc", "script", "step"])
+def test_ranks_are_right_from_everywhere(
+    backend: str, place: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+) -> None:
+    (folder / "who.py").write_text(WHO)
+    args = ["-b", backend, "-n", "2", "-N", "2", "--", "who.py"]
+    if place == "login":
+        command = launch(*args)
+    elif place == "salloc":
+        command = launch(*args, before=SALLOC)
+    elif place == "step":
+        # A step of one task on the second node: its SLURM_* variables confine whoever believes them.
+        command = launch(*args, before=[*SALLOC, "srun", "-N1", "-n1", "-r1", "--overlap"])
+    else:
+        root = Path(__file__).parents[2]
+        line = f"#!/bin/bash\nPYTHONPATH={root} {shlex.join([*DDPKIT, 'launch', *args])}\n"
+        (folder / "job.sh").write_text(line)
+        done = idle_lab.run("login", "sbatch", "--wait", "-Q", "-N2", "--ntasks-per-node=2", "job.sh", cwd=folder)
+        assert done.returncode == 0
+        command = None
+    if command is not None:
+        assert command.end() == 0, command.text
+    seen = [json.loads((folder / f"who.{rank}").read_text()) for rank in range(4)]
+    hosts = [who["host"] for who in seen]
+    assert hosts == [hosts[0], hosts[0], hosts[2], hosts[2]]
+    assert hosts[0] != hosts[2]
+    assert len({who["MASTER_PORT"] for who in seen}) == 1
+    for rank, who in enumerate(seen):
+        assert (who["RANK"], who["WORLD_SIZE"], who["LOCAL_WORLD_SIZE"]) == (str(rank), "4", "2")
+        assert (who["LOCAL_RANK"], who["NODE_RANK"]) == (str(rank % 2), str(rank // 2))
+        assert who["MASTER_ADDR"] == hosts[0]
+        assert int(who["OMP_NUM_THREADS"]) >= 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("before", [[], SALLOC], ids=["login", "salloc"])
+def test_hostile_words_arrive(backend: str, before: list[str], launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "job.py").write_text(PROBE)
+    given = [word for name, value in ENV.items() for word in ("--env", f"{name}={value}")]
+    command = launch("-b", backend, "-N", "2", "-n", "1", *given, "--", "job.py", *ARGS, before=before)
+    assert command.end() == 0, command.text
+    for rank in range(2):
+        seen = json.loads((folder / f"seen.{rank}").read_text())
+        assert seen["argv"] == ARGS
+        assert seen["env"] == ENV
+    assert not (folder / "pwned").exists()
+
+
+ENDS = {
+    "exits 7": ("sys.exit(7)", 7, "exit code 7"),
+    "is killed": ("os.kill(os.getpid(), 9)", 137, "killed by signal 9"),
+    "raises": ("raise RuntimeError('boom')", 1, "exit code 1"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("before", [[], SALLOC], ids=["login", "salloc"])
+def test_first_failure(
+    end: str, backend: str, before: list[str], launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+) -> None:
+    text, code, how = ENDS[end]
+    (folder / "job.py").write_text(FAIL.format(end=text))
+    command = launch("-b", backend, "-N", "2", "-n", "2", "--", "job.py", before=before)
+    command.wait_for("] ready", times=4)
+    assert set(on_nodes(idle_lab, "job.py")) == {"node1", "node2"}
+    (folder / "go").touch()
+    assert command.end() == code, command.text
+    verdict = [line for line in command.lines if "failed first" in line]
+    assert len(verdict) == 1, command.text
+    assert "rank 3 on node2" in verdict[0]
+    assert how in verdict[0]
+    assert "last words" in command.text.partition("last lines of rank 3")[2]
+    wait_until_gone(idle_lab, "job.py")
+    if not before and end == "exits 7":
+        job = json.loads(next(folder.glob("logs/*/run.json")).read_text())["job_id"]
+        assert " ExitCode=7:0 " in idle_lab.run("login", "scontrol", "-o", "show", "job", job).stdout
+
+
+TRAPS = "import signal, sys\nsignal.signal(15, lambda *_: (print('saved', flush=True), sys.exit(0)))\n" + SLEEP
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_a_signal_in_an_allocation_ends_the_step(
+    name: str, backend: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+) -> None:
+    """The ranks get TERM first, and time to save."""
+    (folder / "job.py").write_text(TRAPS)
+    command = launch("-b", backend, "-N", "2", "-n", "1", "--", "job.py", before=[*SALLOC, "setsid", "--wait"])
+    command.wait_for("] ready", times=2)
+    command.signal(idle_lab, getattr(signal, f"SIG{name}"))
+    assert command.end() == 128 + getattr(signal, f"SIG{name}"), command.text
+    assert command.text.count("] saved") == 2, command.text
+    wait_until_gone(idle_lab, "job.py")
+
+
+def test_a_killed_launcher_in_an_allocation_leaves_nothing(
+    launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+) -> None:
+    (folder / "job.py").write_text(SLEEP)
+    command = launch("-b", "slurm", "-N", "2", "-n", "1", "--", "job.py", before=[*SALLOC, "setsid", "--wait"])
+    command.wait_for("] ready", times=2)
+    command.signal(idle_lab, signal.SIGKILL)
+    wait_until_gone(idle_lab, "job.py")
+
+
+def test_leaving_a_job_says_how_to_come_back(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    (folder / "job.py").write_text(SLEEP)
+    command = launch("-b", "slurm", "-N", "2", "-n", "1", "--", "job.py")
+    command.wait_for("] ready", times=2)
+    command.signal(idle_lab, signal.SIGINT)
+    assert command.end() == 130
+    job = json.loads(next(folder.glob("logs/*/run.json")).read_text())["job_id"]
+    assert f"job {job} goes on without this command" in command.text
+    assert f"scancel {job}" in command.text
+    assert set(on_nodes(idle_lab, "job.py")) == {"node1", "node2"}
+    idle_lab.run("login", "scancel", job)
+    wait_until_gone(idle_lab, "job.py")
+
+
+def test_detach_and_secrets(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    """What is secret reaches the ranks through the submitting program's environment, and stands in no file."""
+    (folder / "job.py").write_text("import os\nopen('got.' + os.environ['RANK'], 'w').write(os.environ['HF_TOKEN'])\n")
+    command = launch("-b", "slurm", "-N", "2", "-n", "1", "--detach", "--env", "HF_TOKEN=sesame", "--", "job.py")
+    assert command.end() == 0, command.text
+    assert "submitted; to stop it: scancel" in command.text
+    until = time.monotonic() + PATIENCE
+    while not (folder / "got.1").exists() or (folder / "got.1").read_text() != "sesame":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    for path in folder.glob("logs/*/*"):
+        assert "sesame" not in path.read_text()
+
+
+REFUSED = {
+    "partition": (["-o", "partition=nope"], "sbatch refused the job", "invalid partition"),
+    "resource": (["-o", "gres=tpu:1"], "sbatch refused the job", "generic resource"),
+    "too many nodes": (["-N", "9"], "would wait for ever (PartitionConfig), and was cancelled", "job "),
+    "a partition without nodes": (["-o", "partition=empty"], "", ""),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    args, first, second = REFUSED[name]
+    (folder / "job.py").write_text("open('ran', 'w')\n")
+    command = launch("-b", "slurm", *args, "--", "job.py")
+    assert command.end() == 4, command.text
+    assert first in command.text
+    assert second in command.text
+    assert idle_lab.run("login", "squeue", "-h").stdout == ""
+    assert not (folder / "ran").exists()
+
+
+def test_a_job_cancelled_in_the_queue(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    (folder / "job.py").write_text("open('ran', 'w')\n")
+    idle_lab.run("login", "sbatch", "-N4", "--exclusive", "-o", "/dev/null", "--wrap", "sleep 3600")
+    command = launch("-b", "slurm", "-N", "4", "-o", "exclusive=true", "--", "job.py")
+    command.wait_for("waits in the queue: Resources")
+    job = json.loads(next(folder.glob("logs/*/run.json")).read_text())["job_id"]
+    idle_lab.run("login", "scancel", job)
+    assert command.end() == 143, command.text
+    assert f"job {job} was cancelled" in command.text
+    assert not (folder / "ran").exists()
+
+
+def test_a_node_that_dies(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    (folder / "job.py").write_text(SLEEP)
+    command = launch("-b", "slurm", "-N", "2", "-n", "1", "-o", "requeue=false", "--", "job.py")
+    command.wait_for("] ready", times=2)
+    try:
+        idle_lab.kill("node2")
+        assert command.end() != 0, command.text
+        assert "node2" in command.text or "lost a node" in command.text
+        assert idle_lab.run("login", "squeue", "-h", "-t", "RUNNING").stdout == ""
+    finally:
+        idle_lab.boot("node2")
+    wait_until_gone(idle_lab, "job.py")
+
+
+def test_no_controller(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    (folder / "job.py").write_text("")
+    pids = [pid for pid, line in idle_lab.processes("login").items() if "slurmctld" in line]
+    idle_lab.run("login", "kill", "-STOP", *map(str, pids))
+    try:
+        command = launch("-b", "slurm", "--", "job.py")
+        assert command.end() == 4, command.text
+    finally:
+        idle_lab.run("login", "kill", "-CONT", *map(str, pids))
+    assert "sbatch" in command.text
+    idle_lab.wait_idle()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_more_nodes_than_the_allocation(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "job.py").write_text("")
+    command = launch("-b", backend, "-N", "3", "--", "job.py", before=SALLOC)
+    assert command.end() == 2
+    assert "-N 3: allocation " in command.text
+    assert "has 2 nodes" in command.text
+
+
+def test_uneven_tasks_are_refused_in_words(launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "job.py").write_text("")
+    command = launch("-b", "slurm", "--", "job.py", before=["salloc", "-Q", "-N2", "-n3"])
+    assert command.end() == 2
+    assert "has 3 tasks on 2 nodes" in command.text
+
+
+def test_hosts_are_slurms_to_choose(launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "job.py").write_text("")
+    command = launch("-b", "slurm", "node1", "node2", "--", "job.py")
+    assert command.end() == 2
+    assert "-o nodelist=node1,node2" in command.text
+
+
+def test_steps_side_by_side_have_ports_of_their_own(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    """Two steps of one job, started together, again and again."""
+    (folder / "who.py").write_text(WHO.replace("who.{", "{sys.argv[1]}.{"))
+    root = Path(__file__).parents[2]
+    one = f"PYTHONPATH={root} {shlex.join([*DDPKIT, 'launch', '-b', 'slurm', '-n', '1', '--', 'who.py'])}"
+    lines = "\n".join(f"{one} a{number} & {one} b{number} & wait" for number in range(5))
+    (folder / "both.sh").write_text(f"#!/bin/bash\n{lines}\n")
+    idle_lab.run("login", *SALLOC, "bash", "both.sh", cwd=folder)
+    for number in range(5):
+        ports = {json.loads((folder / f"{name}{number}.0").read_text())["MASTER_PORT"] for name in "ab"}
+        assert len(ports) == 2
+
+
+CHAIN = """
+import os, sys, time
+attempt = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+print("attempt", attempt, flush=True)
+sys.exit(75 if attempt < 2 else 0)
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_job_that_saved_is_started_again(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "job.py").write_text(CHAIN)
+    command = launch("-b", backend, "-N", "2", "-n", "1", "-o", "chain=5", "--", "job.py")
+    assert command.end() == 0, command.text
+    # srun ends the slower rank of an attempt that failed, perhaps before it could say anything.
+    assert "] attempt 0" in command.text
+    assert "] attempt 1" in command.text
+    assert command.text.count("] attempt 2") == 2
+    assert "attempt 3" not in command.text
+
+
+def test_a_chain_has_an_end(launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "job.py").write_text(CHAIN)
+    command = launch("-b", "slurm", "-N", "2", "-n", "1", "-o", "chain=1", "--", "job.py")
+    assert command.end() == 75, command.text
+    assert "] attempt 1" in command.text
+    assert "attempt 2" not in command.text
+
+
+@torch
+def test_training_is_the_same_everywhere(launch: Callable[..., Launch], folder: Path) -> None:
+    root = Path(__file__).parents[2]
+    final = set()
+    for backend, before in (("slurm", []), ("slurm-torchrun", []), ("slurm", SALLOC)):
+        words = [str(root / "train.py"), "--epochs", "2", "--save-dir", f"out-{backend}-{len(before)}"]
+        command = launch("-b", backend, "-N", "2", "-n", "2", "--", *words, before=before)
+        assert command.end() == 0, command.text
+        final.add(re.search(r"final accuracy ([\d.]+) %", command.text)[1])  # type: ignore[index]
+    assert len(final) == 1
