@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import queue
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -166,7 +168,11 @@ def launch(
         if not context.obj:
             raise UsageError("nothing stands behind `--`", "ddpkit launch -- train.py ARGS")
         flags["script"] = context.obj
-    settings = config.settings(Path.cwd(), os.environ, profile, flags)
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the current folder is gone", "cd to one that is there") from None
+    settings = config.settings(here, os.environ, profile, flags)
     if explain:
         _explain(settings, as_json)
         return
@@ -225,7 +231,9 @@ def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -
     job, plan = prepare.prepare(settings, os.environ)
     if not dry_run:
         return _carry(plan, job, settings["log_dir"], detach=detach, as_json=as_json)
-    print(json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else plan, end="")
+    text = json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else str(plan)
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
+    sys.stdout.flush()
     return 0
 
 
@@ -234,6 +242,7 @@ def _carry(plan: Plan, job: Job, log_dir: str, *, detach: bool, as_json: bool) -
     from ddpkit import execute, runs, scheduler, shell
     from ddpkit import verdict as words
     from ddpkit.relay import Relay
+    from ddpkit.screen import Screen
 
     if detach and plan.batch is None:
         raise UsageError("--detach leaves a submitted job, and this run is not one", "leave --detach out")
@@ -257,32 +266,42 @@ def _carry(plan: Plan, job: Job, log_dir: str, *, detach: bool, as_json: bool) -
     )
     record.save()
     # With --json standard output holds one JSON document, and the ranks' lines go to standard error.
-    out = sys.stderr.buffer if as_json else sys.stdout.buffer
-    colour = out.isatty() and "NO_COLOR" not in os.environ
-    relay = Relay(folder, out, sys.stderr.buffer, colour=colour)
+    stream = sys.stderr if as_json else sys.stdout
+    inbox: execute.Inbox = queue.SimpleQueue()
+    # Nobody reads any more: as for every other program at the head of a pipe, that is the end.
+    screen = Screen(stream.buffer, sys.stderr.buffer, lambda: inbox.put((-1, signal.SIGPIPE)))
+    relay = Relay(folder, screen.out, screen.err, colour=stream.isatty() and "NO_COLOR" not in os.environ)
     where = f"in job {job_id}" if job_id else f"on {', '.join(record.hosts)}"
     relay.note(f"ddpkit: run {plan.run_id}: {shell.count(plan.world_size, 'rank')} {where}; logs in {folder}/")
     if plan.batch and (detach or not plan.batch.follow):
         relay.note(f"ddpkit: submitted; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
         relay.close()
+        screen.close(None)
         if as_json:
             print(json.dumps(asdict(record), indent=2))
         return 0
-    outcome = execute.carry(plan, relay, lambda step: scheduler.connect(plan, step, job_id))
+    outcome = execute.carry(plan, relay, lambda step: scheduler.connect(plan, step, job_id), inbox, screen)
     state = "stopped" if outcome.stopped_by is not None else "failed" if outcome.failure else "done"
     verdict = words.verdict(outcome.failure) if outcome.failure else None
-    record = record.change(ended=time.time(), state=state, exit_code=outcome.exit_code, verdict=verdict)
+    for line in words.report(outcome):
+        relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)
+    if state == "done":
+        relay.note(f"ddpkit: done in {outcome.seconds:.1f} s")
+    record = replace(record, ended=time.time(), state=state, exit_code=outcome.exit_code, verdict=verdict)
     try:
-        for line in words.report(outcome):
-            relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)
-        if state == "done":
-            relay.note(f"ddpkit: done in {outcome.seconds:.1f} s")
-        relay.close()
-        if as_json:
-            print(json.dumps(asdict(record), indent=2))
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.dup2(1, 2)
+        record.save()
+    except OSError as error:
+        relay.note(f"ddpkit: cannot write the record of this run: {error.strerror}: {error.filename}")
+    relay.close()
+    # Whoever reads slowly gets everything; whoever ended the run does not wait for a reader that may never come.
+    screen.close(2.0 if outcome.stopped_by is not None else None)
+    if as_json:
+        print(json.dumps(asdict(record), indent=2))
+    if not (screen.out.open and screen.err.open):
+        # Python must not complain about it while it exits.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
     return outcome.exit_code
 
 

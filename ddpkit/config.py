@@ -30,6 +30,7 @@ else:
     import tomli as tomllib
 
 FILE = "ddpkit.toml"
+DAY = 86400.0
 DEFAULTS: dict[str, Any] = {
     "backend": "local",
     "hosts": [],
@@ -96,6 +97,10 @@ def settings(folder: Path, environ: Mapping[str, str], profile: str | None, flag
     profiles = table.get("profiles", {})
     chosen = profile or environ.get("DDPKIT_PROFILE") or table.get("profile")
     if chosen is not None:
+        if not isinstance(chosen, str):
+            raise UsageError(
+                f"{where}: profile = {chosen!r} is not understood", 'the name of a profile: profile = "big"'
+            )
         if chosen not in profiles:
             known = ", ".join(sorted(profiles)) or "none is defined"
             raise UsageError(
@@ -113,8 +118,6 @@ def settings(folder: Path, environ: Mapping[str, str], profile: str | None, flag
 def _from_text(name: str, text: str, variable: str) -> Any:
     if name == "hosts":
         return [word for word in re.split(r"[\s,]+", text) if word]
-    if name == "script":
-        return shlex.split(text)
     return _checked(name, text, variable)
 
 
@@ -133,6 +136,8 @@ def read(folder: Path) -> tuple[dict[str, Any], str]:
             raise UsageError(f"{path}: {error}", "check the line that is named") from None
         for key in keys:
             table = table.get(key, {})
+            if not isinstance(table, dict):
+                raise UsageError(f"{path}: {key} = {table!r} is not a table", "[tool.ddpkit] begins ddpkit's")
         if table or not keys:
             return _check_table(table, path.name), path.name
     return {}, ""
@@ -161,7 +166,8 @@ def _known(table: Mapping[str, Any], names: Any, where: str) -> None:
 
 def _checked(name: str, value: Any, where: str) -> Any:
     """One value in the type that the rest of the program expects, or an error that names key and place."""
-    wrong = UsageError(f"{where}: {name} = {value!r} is not understood", _MEANING[name])
+    shown = "..." if name == "env" else repr(value)  # an environment may hold secrets
+    wrong = UsageError(f"{where}: {name} = {shown} is not understood", _MEANING[name])
     if name == "nproc_per_node":
         return nproc(value, f"{where}: {name} = ")
     if name == "nnodes":
@@ -169,10 +175,10 @@ def _checked(name: str, value: Any, where: str) -> Any:
     if name == "grace":
         return seconds(value, f"{where}: {name} = ")
     if name == "script":
-        words = shlex.split(value) if isinstance(value, str) else value
+        words = _split(value, where) if isinstance(value, str) else value
         if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
             raise wrong
-        return words
+        return [no_nul(word, f"{where}: {name}") for word in words]
     if name == "hosts":
         if not (isinstance(value, list) and all(isinstance(host, str) for host in value)):
             raise wrong
@@ -180,7 +186,7 @@ def _checked(name: str, value: Any, where: str) -> Any:
     if name == "env":
         if not isinstance(value, dict) or not all(isinstance(entry, str | int | float) for entry in value.values()):
             raise wrong
-        return {key: str(entry) for key, entry in value.items() if check_env_name(key)}
+        return {key: no_nul(str(entry), f"{where}: env.{key}") for key, entry in value.items() if check_env_name(key)}
     if name == "options":
         if not isinstance(value, dict):
             raise wrong
@@ -227,9 +233,23 @@ def seconds(value: Any, label: str) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise UsageError(f"{label}{value} is not a number of seconds") from None
-    if not 0 <= number < float("inf"):
-        raise UsageError(f"{label}{value}: seconds are 0 or more")
+    if not 0 <= number <= DAY:
+        raise UsageError(f"{label}{value}: seconds are 0 or more, and at most a day")
     return number
+
+
+def no_nul(text: str, label: str) -> str:
+    """Neither an argument nor a variable can hold a NUL."""
+    if "\0" in text:
+        raise UsageError(f"{label}: a NUL character, which no program can be given")
+    return text
+
+
+def _split(text: str, label: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{label}: {text}: {error}", "quote it as on a command line") from None
 
 
 def check_env_name(name: str) -> bool:

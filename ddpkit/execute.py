@@ -23,9 +23,12 @@ from typing import Any, Protocol
 
 from ddpkit.plan import Plan, Raw, Secret, Step, Value
 from ddpkit.relay import Relay
+from ddpkit.screen import Screen
 from ddpkit.shell import count, exec_argv
 
 Event = dict[str, Any]
+# (index of the step, event or None), or (-1, number of a signal)
+Inbox = queue.SimpleQueue[tuple[int, Any]]
 
 NODE = Path(__file__).parent / "node"
 # Imported, and not run as a file: Python keeps the compiled form of what is imported.
@@ -75,9 +78,13 @@ class LocalLink:
     def _read(self, post: Callable[[Event | None], None]) -> None:
         assert self._process is not None
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            post(json.loads(line))
-        post(None)
+        try:
+            for line in self._process.stdout:
+                if not line.endswith(b"\n"):
+                    break  # it was killed in the middle of a word
+                post(json.loads(line))
+        finally:
+            post(None)
 
     def _write(self, text: str) -> None:
         assert self._process is not None
@@ -102,7 +109,7 @@ class LocalLink:
         try:
             self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            pass  # with its lifeline cut it ends everything in its own time, also without us
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +207,7 @@ def write_files(plan: Plan) -> None:
 
 
 @contextmanager
-def _signals(inbox: queue.SimpleQueue[tuple[int, Any]]) -> Iterator[None]:
+def _signals(inbox: Inbox) -> Iterator[None]:
     """Turn signals into messages (`SimpleQueue.put` is safe in a handler)."""
 
     def handle(number: int, _: FrameType | None) -> None:
@@ -221,15 +228,15 @@ def _signals(inbox: queue.SimpleQueue[tuple[int, Any]]) -> Iterator[None]:
 class Carrier:
     """One plan while it is carried out."""
 
-    def __init__(self, plan: Plan, relay: Relay, connect: Callable[[Step], Link]) -> None:
+    def __init__(self, plan: Plan, relay: Relay, connect: Callable[[Step], Link], inbox: Inbox, screen: Screen) -> None:
         self.plan = plan
         self.relay = relay
-        self.inbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+        self.inbox = inbox
+        self.screen = screen
         self.nodes = [_Node(step=step, link=connect(step)) for step in plan.steps]
         self.outcome = Outcome()
         self.started = time.time()
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
-        self.screen_open = True
 
     def run(self) -> Outcome:
         with _signals(self.inbox):
@@ -244,6 +251,9 @@ class Carrier:
         return self.outcome
 
     def post(self, index: int, event: Event | None) -> None:
+        """Called by the links' own threads. A screen that is not read slows them down, and through them the ranks."""
+        if event is not None and event["e"] == "out":
+            self.screen.wait_for_room()
         self.inbox.put((index, event))
 
     def loop(self) -> None:
@@ -251,7 +261,7 @@ class Carrier:
             try:
                 index, message = self.inbox.get_nowait()
             except queue.Empty:
-                self.on_screen(self.relay.flush)
+                self.relay.flush()
                 wait = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
                 try:
                     index, message = self.inbox.get(timeout=wait)
@@ -264,16 +274,7 @@ class Carrier:
                 self.on_end(self.nodes[index])
             else:
                 self.on_event(self.nodes[index], message)
-        self.on_screen(self.relay.flush)
-
-    def on_screen(self, action: Callable[[], None]) -> None:
-        """Nobody reads our output any more: as for every other program at the head of a pipe, that is the end."""
-        try:
-            action()
-        except BrokenPipeError:
-            if self.screen_open:
-                self.screen_open = False
-                self.on_signal(signal.SIGPIPE)
+        self.relay.flush()
 
     def on_event(self, node: _Node, event: Event) -> None:
         kind, step = event["e"], node.step
@@ -282,8 +283,8 @@ class Carrier:
             data = event["data"].encode("utf-8", "surrogateescape")
             rank = event["rank"]
             # What torchrun says about ranks that we are ending is noise; it stays in its log.
-            show = self.screen_open and not (rank is None and self.deadline is not None)
-            self.on_screen(lambda: self.relay.write(rank, host, node.agent, event["fd"], data, show=show))
+            show = not (rank is None and self.deadline is not None)
+            self.relay.write(rank, host, node.agent, event["fd"], data, show=show)
         elif kind == "start":
             node.running.add(event["rank"])
         elif kind == "exit":
@@ -295,7 +296,7 @@ class Carrier:
         elif kind == "note":
             self.note(event["text"])
         elif kind == "refused":
-            self.fail(node, what="the supervisor", reason=f"nothing was started: {event['message']}")
+            self.fail(node, what="the supervisor", reason=event["message"], code=4)
         elif kind == "left":
             self.note(f"ended what outlived its rank on {step.host}: {', '.join(event['names'])}")
         elif kind == "stuck":
@@ -314,7 +315,7 @@ class Carrier:
             signal=event.get("signal"),
             reason=event.get("reason", ""),
             last_lines=tuple(lines),
-            log=str(self.relay.folder / self.relay.log_name(event["rank"], host, node.agent)),
+            log=str(self.relay.folder / self.relay.log_name(event["rank"], host, node.agent)) if lines else "",
         )
 
     def fail(self, node: _Node, *, what: str, host: str = "", rank: int | None = None, **details: Any) -> None:
@@ -365,11 +366,12 @@ class Carrier:
             self.fail(node, what=node.agent, reason=f"it ended, but these ranks never ended well: {missing}")
 
     def note(self, text: str) -> None:
-        self.on_screen(lambda: self.relay.note(f"ddpkit: {text}"))
+        self.relay.note(f"ddpkit: {text}")
 
     def stop(self, grace: float) -> None:
         deadline = time.monotonic() + grace + max(node.link.margin for node in self.nodes)
         self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
+        self.screen.hurry()
         self.tell({"c": "stop", "grace": grace})
 
     def tell(self, command: Event) -> None:
@@ -382,9 +384,10 @@ class Carrier:
         self.note(f"no answer from {', '.join(hosts)}: processes may be left there")
 
 
-def carry(plan: Plan, relay: Relay, connect: Callable[[Step], Link]) -> Outcome:
+def carry(plan: Plan, relay: Relay, connect: Callable[[Step], Link], inbox: Inbox, screen: Screen) -> Outcome:
     """Run a plan to its end, whatever that is. Blocks; owns the process's signal handlers meanwhile.
 
-    Shapes: one `Link` per step, from `connect`. Returns how the run ended; raises nothing for a run that failed.
+    Shapes: one `Link` per step, from `connect`; `inbox` may get (-1, signal) from anywhere. Returns how the
+    run ended; raises nothing for a run that failed.
     """
-    return Carrier(plan, relay, connect).run()
+    return Carrier(plan, relay, connect, inbox, screen).run()

@@ -80,6 +80,7 @@ class Host:
     name: str
     slots: int  # ranks on it
     cpus: int = 1  # that this job may use there
+    chosen: tuple[str, ...] = ()  # variables that the user has set there, which a default of ours must not replace
     stale: tuple[str, ...] = ()  # variables set there that would mislead a rank, left over from another launcher
     env: Mapping[str, Value] = field(default_factory=dict)
 

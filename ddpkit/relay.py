@@ -10,7 +10,7 @@ import os
 import time
 from collections import deque
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 TAIL = 20  # lines of each rank that a verdict can show
 PROGRESS_EVERY = 1.0  # seconds between two shown states of one progress bar
@@ -19,10 +19,18 @@ PROGRESS_EVERY = 1.0  # seconds between two shown states of one progress bar
 _COLOURS = ("36", "33", "35", "32", "34", "96", "95", "93")
 
 
+class Sink(Protocol):
+    """What lines are written to: a stream of a `Screen`, or any binary file."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
 class Relay:
     """Where the lines go: two streams and a folder of logs."""
 
-    def __init__(self, folder: Path, out: IO[bytes], err: IO[bytes], *, colour: bool) -> None:
+    def __init__(self, folder: Path, out: Sink, err: Sink, *, colour: bool) -> None:
         self.folder = folder
         self.out = out
         self.err = err
@@ -69,8 +77,9 @@ class Relay:
     def note(self, text: str) -> None:
         """A line of ddpkit's own, on standard error."""
         self.flush()
-        self._keep("all.log", b"".join(f"[ddpkit] {line}\n".encode() for line in text.splitlines()))
-        self.err.write(text.encode("utf-8", "surrogateescape") + b"\n")
+        data = text.encode("utf-8", "surrogateescape")
+        self._keep("all.log", b"".join(b"[ddpkit] " + line + b"\n" for line in data.splitlines()))
+        self.err.write(data + b"\n")
         self.flush()
 
     def tail(self, rank: int | None, host: str, agent: str) -> list[str]:

@@ -6,9 +6,8 @@ import json
 import os
 import re
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from ddpkit.errors import UsageError
 
@@ -40,12 +39,6 @@ class Run:
         beside = path.with_suffix(f".{os.getpid()}")
         beside.write_text(json.dumps(asdict(self), indent=2) + "\n")
         beside.replace(path)
-
-    def change(self, **changes: Any) -> Run:
-        """The same run with changes, saved."""
-        run = replace(self, **changes)
-        run.save()
-        return run
 
 
 def new_id(command: tuple[str, ...]) -> str:

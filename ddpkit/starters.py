@@ -12,10 +12,10 @@ from typing import Any, Literal
 from ddpkit.errors import UsageError
 from ddpkit.plan import Job, Proc, Step, Value, World
 
-# torchrun gets this in place of the script. Under ddpkit's supervisor DDPKIT_TAP names a file that connects the rank's
-# output, process id and exit status with the supervisor, because torchrun tells nobody but its own log. Without
-# DDPKIT_TAP (the line pasted by hand) the script simply runs.
-_TAP = 'exec ${DDPKIT_TAP:+sh "$DDPKIT_TAP"}'
+# torchrun gets this in place of the script. Under ddpkit's supervisor DDPKIT_TAP names a program that connects the
+# rank's output, process id and exit status with the supervisor, because torchrun tells nobody but its own log. Without
+# DDPKIT_TAP (the line pasted by hand) the script simply runs. Not a shell, which would drop variables with odd names.
+_TAP = "tap = os.environ.get('DDPKIT_TAP'); exec(open(tap).read() if tap else 'os.execvp(sys.argv[1], sys.argv[1:])')"
 
 
 def option(default: Any, doc: str) -> Any:
@@ -38,7 +38,9 @@ class Starter:
     use_env: bool = option(
         True, "false: pass --local-rank=N to the script, as torch.distributed.launch once did (starter legacy)"
     )
-    local_rank_flag: str = option("--local-rank", "how to spell that argument; PyTorch 1.x spelled it --local_rank")
+    local_rank_flag: Literal["--local-rank", "--local_rank"] = option(
+        "--local-rank", "how to spell that argument; PyTorch 1.x spelled it --local_rank"
+    )
 
     def check(self) -> None:
         """Refuse options that the chosen starter does not have. The world plays no part in it."""
@@ -106,14 +108,17 @@ def _modules(text: str) -> tuple[str, ...]:
 def _node_env(job: Job, world: World, node_rank: int) -> dict[str, Value]:
     """What holds for every starter. Libraries read NODE_RANK, which torchrun does not set."""
     host = world.hosts[node_rank]
-    return {
-        "DDPKIT_RUN": job.run_id,
-        "NODE_RANK": str(node_rank),
+    wished: dict[str, Value] = {
         # torchrun forces 1 where nothing is set, which leaves most cores of most nodes idle.
         "OMP_NUM_THREADS": str(max(1, host.cpus // max(1, host.slots))),
         # A line is shown when it is printed, and a crash in C code shows where Python was.
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
+    }
+    return {
+        "DDPKIT_RUN": job.run_id,
+        "NODE_RANK": str(node_rank),
+        **{name: value for name, value in wished.items() if name not in host.chosen},
     }
 
 
@@ -145,18 +150,13 @@ def _torchrun(job: Job, world: World, node_rank: int, options: Starter) -> tuple
         flags.append("--use_env")
     elif options.max_restarts:
         flags.append(f"--max_restarts={options.max_restarts}")
-    script = _TAP + ' "$@"' if options.use_env else _tap_with_local_rank(job, options.local_rank_flag)
-    command = ("sh", "-c", script, "rank", *job.argv)
+    text = _TAP
+    if not options.use_env:
+        # Right behind the script, where the legacy launcher puts it. sys.argv[0] is Python's own.
+        place = {"program": 1, "script": 2, "module": 3}[job.kind] + 1
+        text = f"sys.argv.insert({place}, '{options.local_rank_flag}=' + os.environ['LOCAL_RANK']); {_TAP}"
+    command = (job.python, "-S", "-I", "-c", f"import os, sys; {text}", *job.argv)
     module = "torch.distributed.launch" if legacy else "torch.distributed.run"
     # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
     words = tuple(word.replace("$", "$$") for word in command)
     return (job.python, "-m", module, *flags, "--no_python", *words)
-
-
-def _tap_with_local_rank(job: Job, flag: str) -> str:
-    """Put `--local-rank=N` right behind the script, where the legacy launcher puts it."""
-    head = {"program": 1, "script": 2, "module": 3}[job.kind]
-    names = [f"w{number}" for number in range(1, head + 1)]
-    keep = " ".join(f"{name}=${number}" for number, name in enumerate(names, 1))
-    again = " ".join(f'"${name}"' for name in names)
-    return f'{keep}; shift {head}; {_TAP} {again} "{flag}=$LOCAL_RANK" "$@"'

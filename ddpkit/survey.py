@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 from collections.abc import Mapping
@@ -52,8 +53,9 @@ def gpus(environ: Mapping[str, str], root: Path = Path("/")) -> int:
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         visible = environ.get(name)
         if visible is not None:
-            entries = [entry.strip() for entry in visible.split(",")]
-            present = min(present, len([entry for entry in entries if entry and entry not in ("-1", "NoDevFiles")]))
+            # The first entry that is none ends the list, for CUDA as well.
+            entries = itertools.takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), visible.split(","))
+            present = min(present, len(list(entries)))
     return present
 
 
@@ -106,7 +108,8 @@ def nproc(asked: int | None, environ: Mapping[str, str]) -> int:
 
 def this_machine(asked: int | None, environ: Mapping[str, str]) -> World:
     """A world of this machine alone. `environ` is what the ranks will see, `asked` the ranks, None: one per GPU."""
-    host = Host(name=short_hostname(), slots=nproc(asked, environ), cpus=cpus(), stale=stale(environ))
+    slots = nproc(asked, environ)
+    host = Host(name=short_hostname(), slots=slots, cpus=cpus(), chosen=tuple(environ), stale=stale(environ))
     return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port())
 
 

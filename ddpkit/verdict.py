@@ -7,7 +7,7 @@ import signal
 from ddpkit.execute import Failure, Outcome
 
 # What a death by this signal nearly always means for a training process, and the next command.
-_SIGNALS = {
+_SIGNALS: dict[int, tuple[str, str]] = {
     signal.SIGKILL: (
         "usually the kernel's out-of-memory killer, or an administrator",
         "on {host}: dmesg -T | grep -i 'killed process'",
@@ -41,9 +41,9 @@ def how(failure: Failure) -> str:
     if failure.reason:
         return failure.reason
     if failure.signal is not None:
-        name = signal.Signals(failure.signal).name
-        meaning = _SIGNALS.get(signal.Signals(failure.signal))
-        return f"killed by signal {failure.signal} ({name})" + (f": {meaning[0]}" if meaning else "")
+        number = failure.signal
+        name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""  # real-time ones have none
+        return f"killed by signal {number}{name}" + (f": {_SIGNALS[number][0]}" if number in _SIGNALS else "")
     meaning_of_code = _CODES.get(failure.code or 0)
     return f"exit code {failure.code}" + (f": {meaning_of_code}" if meaning_of_code else "")
 
@@ -60,7 +60,7 @@ def hint(failure: Failure) -> str:
     """The next command to type."""
     text = "less {log}"
     if failure.signal is not None and failure.signal in _SIGNALS:
-        text = _SIGNALS[signal.Signals(failure.signal)][1]
+        text = _SIGNALS[failure.signal][1]
     return text.format(host=failure.host, log=failure.log)
 
 

@@ -153,7 +153,7 @@ class Slurm:
         srun += [f"--cpus-per-task={cpus}"] if cpus else []
         srun += ["--kill-on-bad-exit=1", "--export=ALL", "--label", *_words("srun", self.srun)]
         if self.torchrun:
-            tap = [job.python, "-S", "-I", f"{job.folder}/tap.py", "--lines", *job.argv]
+            tap = [job.python, "-S", "-I", f"{job.folder}/tap.py", *job.argv]
             # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
             words = [job.python, *(word.replace("$", "$$") for word in tap)]
             text = _AGENT.format(nnodes=nnodes, nproc=nproc)

@@ -38,8 +38,16 @@ def _real_sitecustomize() -> None:
         __import__("sitecustomize")
     except ImportError as error:
         if error.name != "sitecustomize":
-            raise
+            _complain(error)
+    except Exception as error:
+        _complain(error)
     sys.modules.setdefault("sitecustomize", ours)
+
+
+def _complain(error: Exception) -> None:
+    """As Python itself does about a sitecustomize that fails, before it goes on."""
+    text = "Error in sitecustomize; set PYTHONVERBOSE for traceback:\n%s: %s\n" % (type(error).__name__, error)
+    sys.stderr.write(text)
 
 
 def _import(modules: list[str]) -> str | None:
@@ -128,4 +136,10 @@ def _main() -> None:
 
 
 if "DDPKIT_PRELOAD" in os.environ:
-    _main()
+    try:
+        _main()
+    except BaseException as _error:
+        # Whatever happens, the script must not run here, as a rank that is none.
+        sys.stderr.write("ddpkit: cannot preload: %s: %s\n" % (type(_error).__name__, _error))
+        sys.stderr.flush()
+        os._exit(1)

@@ -32,7 +32,6 @@ import json
 import os
 import selectors
 import signal
-import sys
 import time
 
 TYPE_CHECKING = False
@@ -50,6 +49,9 @@ LEFTOVER_PATIENCE = 2.0  # seconds between TERM and KILL for processes whose ran
 STUCK_AFTER = 5.0  # seconds of KILL without effect
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 DONE = -1.0
+# Where ranks that another program starts are connected. PYTHONPATH may hold it, and has colons between its entries.
+_TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
+FOLDER = "%s/ddpkit-%s" % ("/tmp" if ":" in _TMP else _TMP, os.urandom(8).hex())
 # These come from a terminal or a scheduler, and are the launcher's to decide on.
 FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -120,6 +122,7 @@ class Supervisor:
         self.commands = commands  # read from standard input, and not yet carried out
         self.ranks: dict[int, Rank] = {}
         self.agents: dict[int, str] = {}  # process id: name, of the programs that start ranks themselves
+        self.pidfds: dict[int, int] = {}  # process id: its descriptor
         self.pids: dict[int, int] = {}  # process id: rank, of the ranks that are our own children
         self.streams: dict[int, list[Stream]] = {}  # by rank, of ranks that are our own children
         self.local: dict[int, list[Stream]] = {}  # by local rank, of ranks behind a tap
@@ -130,7 +133,8 @@ class Supervisor:
         self.events_held = b""
         # Ending. All times are time.monotonic().
         self.deadline: float | None = None  # None: nobody asked to end yet
-        self.ranks_gone: float | None = None
+        self.quiet_since: float | None = None  # all ranks ended well
+        self.ranks_gone: float | None = None  # all ranks ended, of a run that is being ended
         self.told: set[int] = set()  # process ids that got TERM
         self.killing_since: float | None = None
 
@@ -217,7 +221,7 @@ class Supervisor:
     def start(self) -> None:
         request = self.request
         os.chdir(request["workdir"])
-        base = _with(dict(os.environ), request["env"])
+        base = _with({**os.environ, "PWD": request["workdir"]}, request["env"])
         if request["preload"]:
             self.start_preloaded(base)
             return
@@ -254,8 +258,8 @@ class Supervisor:
 
     def make_folder(self, ranks: int) -> None:
         """A private folder with two named pipes for each rank that another program starts, and one for their news."""
-        self.folder = "%s/ddpkit-%s" % (os.environ.get("TMPDIR") or "/tmp", os.urandom(8).hex())
-        os.mkdir(self.folder, 0o700)
+        os.mkdir(FOLDER, 0o700)
+        self.folder = FOLDER
         os.mkfifo(f"{self.folder}/events", 0o600)
         self.events_fd = os.open(f"{self.folder}/events", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self.watch(self.events_fd, "events")
@@ -270,11 +274,8 @@ class Supervisor:
                 self.watch(fd, stream)
 
     def write_tap(self) -> str:
-        source = f"{self.folder}/tap.py"
-        path = f"{self.folder}/tap"
-        _write(source, self.request["sources"]["tap"])
-        # `-S -I`: nothing of the rank's own Python set-up is read, and nothing slows it down.
-        _write(path, f'exec {_sh(sys.executable)} -S -I {_sh(source)} {_sh(self.folder)} "$@"\n')
+        path = f"{self.folder}/tap.py"
+        _write(path, self.request["sources"]["tap"])
         return path
 
     def spawn(self, argv: list[str], env: dict[str, str], rank: int | None) -> int:
@@ -293,6 +294,12 @@ class Supervisor:
             os.dup2(pipes[1][1], 2)
             _default_signals()
             _exec(argv, env)
+        try:
+            # Ready descriptors come in the order in which they became so; `waitpid` goes by the order of starts.
+            self.pidfds[pid] = os.pidfd_open(pid)
+            self.watch(self.pidfds[pid], pid)
+        except (AttributeError, OSError):  # Python 3.8, Linux before 5.3
+            pass
         for number, (read, write) in enumerate(pipes, 1):
             os.close(write)
             os.set_blocking(read, False)
@@ -333,9 +340,8 @@ class Supervisor:
 
     def finish_stream(self, stream: Stream) -> None:
         """A last line without an end is a line as well."""
-        if stream.held:
-            held, stream.held = stream.held, b""
-            self.pass_on(stream, held + (b"" if held.endswith(b"\r") else b"\n"))
+        held, stream.held = stream.held, b""
+        self.pass_on(stream, held)
 
     def drain(self, streams: list[Stream]) -> None:
         """Read what a rank that ended has written. What its own children write later still comes."""
@@ -343,6 +349,7 @@ class Supervisor:
             budget = 1 << 24
             while budget > 0 and self.read_stream(stream):
                 budget -= CHUNK
+        for stream in list(streams):  # last: what follows a line without an end would look like its end
             self.finish_stream(stream)
 
     # ---- news of the ranks
@@ -352,7 +359,7 @@ class Supervisor:
         while True:
             try:
                 data = os.read(self.events_fd, CHUNK)
-            except (BlockingIOError, OSError):
+            except OSError:
                 return
             *lines, self.events_held = (self.events_held + data).split(b"\n")
             for line in lines:
@@ -400,19 +407,30 @@ class Supervisor:
             self.stop(self.grace)
 
     def reap(self) -> None:
+        """Collect children. Those with a process descriptor in the selector wait there, in the order of their ends."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if pid == 0:
+            if ended is None or ended.si_pid in self.pidfds:
                 return
-            if pid in self.pids:
-                rank = self.pids.pop(pid)
-                self.drain(self.streams.get(rank, []))
-                self.rank_ended(rank, *_status(status), time.time())
-            elif pid in self.agents:
-                self.agent_ended(pid, status)
+            self.child_ended(ended.si_pid)
+
+    def child_ended(self, pid: int) -> None:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found == 0:
+            return
+        if pid in self.pidfds:
+            fd = self.pidfds.pop(pid)
+            self.unwatch(fd)
+            os.close(fd)
+        if pid in self.pids:
+            rank = self.pids.pop(pid)
+            self.drain(self.streams.get(rank, []))
+            self.rank_ended(rank, *_status(status), time.time())
+        elif pid in self.agents:
+            self.agent_ended(pid, status)
 
     # ---- ending
 
@@ -456,9 +474,9 @@ class Supervisor:
         if not left:
             return DONE
         now = time.monotonic()
-        if self.ranks_gone is None:
-            self.ranks_gone = now
-        if now >= self.ranks_gone + LEFTOVER_PATIENCE:
+        if self.quiet_since is None:
+            self.quiet_since = now
+        if now >= self.quiet_since + LEFTOVER_PATIENCE:
             self.say(e="left", names=[f"{pid} ({_name(pid)})" for pid in left])
             self.stop(self.grace)
         return LOOK_AGAIN
@@ -509,7 +527,8 @@ class Supervisor:
         try:
             self.start()
         except OSError as error:
-            self.say(e="refused", message=f"{error.strerror}: {error.filename}")
+            what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+            self.say(e="refused", message=f"cannot start {'all ranks' if self.pids else 'any rank'}: {what}")
             self.stop(0.0)
         self.obey()
         timeout: float | None = None
@@ -530,6 +549,8 @@ class Supervisor:
                 elif key.data == "wake":
                     if signal.SIGTERM in os.read(wake_read, CHUNK):
                         self.end_by_signal()
+                elif isinstance(key.data, int):
+                    self.child_ended(key.data)
                 elif isinstance(key.data, Stream):
                     self.read_stream(key.data)
             self.reap()
@@ -537,14 +558,21 @@ class Supervisor:
             self.read_events()
         self.drain(self.all_streams())
         self.say(e="end", t=time.time())
-        self.flush_for(2.0)
+        for stream in self.all_streams():
+            self.unwatch(stream.fd)
+        self.unwatch(wake_read)
+        if self.events_fd >= 0:
+            self.unwatch(self.events_fd)
+        self.flush_all()
         if self.folder:
             _remove(self.folder)
 
-    def flush_for(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while self.out and self.out_open and time.monotonic() < until:
-            self.selector.select(0.1)
+    def flush_all(self) -> None:
+        """The launcher may read slowly, or be stopped by Ctrl-Z. While it lives it gets everything."""
+        while self.out and self.out_open:
+            for key, _ in self.selector.select():
+                if key.data == "stdin":
+                    self.read_commands()
             self.flush()
 
 
@@ -575,7 +603,7 @@ def descendants() -> list[int]:
 
 def _name(pid: int) -> str:
     try:
-        with open(f"/proc/{pid}/comm") as file:
+        with open(f"/proc/{pid}/comm", errors="replace") as file:
             return file.read().strip()
     except OSError:
         return "?"
@@ -593,16 +621,15 @@ def _write(path: str, text: str) -> None:
 
 
 def _remove(folder: str) -> None:
-    for path, folders, files in os.walk(folder, topdown=False):
-        for name in files:
-            os.unlink(os.path.join(path, name))
-        for name in folders:
-            os.rmdir(os.path.join(path, name))
-    os.rmdir(folder)
-
-
-def _sh(word: str) -> str:
-    return "'" + word.replace("'", "'\\''") + "'"
+    try:
+        for path, folders, files in os.walk(folder, topdown=False):
+            for name in files:
+                os.unlink(os.path.join(path, name))
+            for name in folders:
+                os.rmdir(os.path.join(path, name))
+        os.rmdir(folder)
+    except OSError:
+        pass  # whoever took it away before us has done the work
 
 
 def guard(worker: int) -> None:
@@ -627,15 +654,19 @@ def guard(worker: int) -> None:
             except ProcessLookupError:
                 pass
         time.sleep(LOOK_AGAIN)
+    _remove(FOLDER)
     os._exit(_status(status)[0] or 0)
 
 
 def main() -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    me = os.getpid()
     worker = os.fork()
     if worker:
         guard(worker)
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != me:
+        os._exit(1)
     received = b""
     while b"\n" not in received:
         data = os.read(0, CHUNK)

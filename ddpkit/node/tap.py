@@ -4,9 +4,9 @@ torchrun starts this in place of the rank. The rank's output goes straight into 
 and exit status are reported there, and this process then ends as the rank ended, so that torchrun sees what it would
 have seen. torchrun itself says who failed only in text, at its end.
 
-Usage: tap.py FOLDER COMMAND [ARG...], with the named pipes `out.N`, `err.N` (N: local rank) and `events` in FOLDER.
-       tap.py --lines COMMAND [ARG...], where no supervisor is near (a SLURM step): output and news are lines that begin
-       with the rank, on the standard output and error that are there (see `ddpkit/srun.py`).
+Usage: tap.py COMMAND [ARG...], where DDPKIT_TAP is this file's path, and the named pipes `out.N`, `err.N` (N: local
+       rank) and `events` lie in its folder; without DDPKIT_TAP, where no supervisor is near (a SLURM step), output and
+       news are lines that begin with the rank, on the standard output and error that are there (`ddpkit/srun.py`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ PR_SET_PDEATHSIG = 1
 FROM_ABOVE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def main(folder: str, argv: list[str]) -> None:
+def main(argv: list[str]) -> None:
     local_rank, rank = os.environ["LOCAL_RANK"], os.environ["RANK"]
-    os.environ.pop("DDPKIT_TAP", None)
-    lines = folder == "--lines"
+    path = os.environ.pop("DDPKIT_TAP", None)
+    lines = path is None
+    folder = os.path.dirname(path or "")
     events, pipes = 2, []
     if lines:
         pipes = [os.pipe(), os.pipe()]
@@ -123,4 +124,4 @@ def relay(pid: int, rank: str, pipes: list[tuple[int, int]]) -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1:])
