@@ -15,7 +15,7 @@ from ddpkit.plan import Job, Proc, Step, Value, World
 # torchrun gets this in place of the script. Under ddpkit's supervisor DDPKIT_TAP names a program that connects the
 # rank's output, process id and exit status with the supervisor, because torchrun tells nobody but its own log. Without
 # DDPKIT_TAP (the line pasted by hand) the script simply runs. Not a shell, which would drop variables with odd names.
-_TAP = "tap = os.environ.get('DDPKIT_TAP'); exec(open(tap).read() if tap else 'os.execvp(sys.argv[1], sys.argv[1:])')"
+_TAP = 'tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'
 
 
 def option(default: Any, doc: str) -> Any:
@@ -154,7 +154,7 @@ def _torchrun(job: Job, world: World, node_rank: int, options: Starter) -> tuple
     if not options.use_env:
         # Right behind the script, where the legacy launcher puts it. sys.argv[0] is Python's own.
         place = {"program": 1, "script": 2, "module": 3}[job.kind] + 1
-        text = f"sys.argv.insert({place}, '{options.local_rank_flag}=' + os.environ['LOCAL_RANK']); {_TAP}"
+        text = f'sys.argv.insert({place}, "{options.local_rank_flag}=" + os.environ["LOCAL_RANK"]); {_TAP}'
     command = (job.python, "-S", "-I", "-c", f"import os, sys; {text}", *job.argv)
     module = "torch.distributed.launch" if legacy else "torch.distributed.run"
     # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.

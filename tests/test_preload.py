@@ -23,6 +23,7 @@ class Thing: pass
 def work(number): return number * number, Thing.__module__
 if __name__ == "__main__":
     main = sys.modules["__main__"]
+    threads = threading.active_count()  # before a pool has some
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         spawned = pool.map(work, [3])
     with multiprocessing.get_context("fork").Pool(1) as pool:
@@ -32,7 +33,7 @@ if __name__ == "__main__":
         "file": main.__file__, "name": main.__name__, "spec": str(getattr(main.__spec__, "name", None)),
         "package": main.__package__, "loader": type(main.__loader__).__name__,
         "cached": getattr(main, "__cached__", None), "cwd": os.getcwd(),
-        "helper": helper_module.__file__, "threads": threading.active_count(),
+        "helper": helper_module.__file__, "threads": threads,
         "main_thread": threading.current_thread() is threading.main_thread(),
         "signals": {s.name: str(signal.getsignal(s)) for s in signal.Signals if s not in (9, 19)},
         "env": {k: v for k, v in os.environ.items() if k not in ("DDPKIT_RUN", "MASTER_PORT", "DDPKIT_TEST_MARK")},
