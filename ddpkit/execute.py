@@ -175,7 +175,8 @@ def revealed(env: dict[str, Value]) -> dict[str, str | None]:
 
 def request(step: Step, plan: Plan) -> str:
     """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
-    needed = {"preload"} if step.preload else {"tap"} if any(proc.rank is None for proc in step.procs) else set()
+    agent = any(proc.rank is None for proc in step.procs) and not step.srun
+    needed = {"preload"} if step.preload else {"tap"} if agent else set()
     return json.dumps(
         {
             "run": plan.run_id,

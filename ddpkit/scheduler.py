@@ -165,7 +165,7 @@ class JobLink:
 
     def _events(self) -> Iterator[Event]:
         """What happens to the job, from the queue to its end."""
-        batch, said, pause, ask_at = self._batch, "", 0.2, 0.0
+        batch, said, pause, ask_at, restarts = self._batch, "", 0.2, 0.0, 0
         while True:
             yield from self._read()
             if time.monotonic() >= ask_at:
@@ -173,6 +173,11 @@ class JobLink:
                 # Controllers are shared: a job that waits is asked about less and less often.
                 pause = min(pause * 1.5, 10.0) if facts["state"] in batch.waiting else min(pause * 1.5, 2.0)
                 ask_at = time.monotonic() + (0.2 if self._reader.failed else pause)
+                if int(facts.get("restarts") or 0) > restarts:
+                    restarts = int(facts["restarts"])
+                    # What failed before is history. Its last lines may still be on their way into the file.
+                    self._held, self._reader.failed = None, False
+                    yield {"e": "note", "text": f"job {self._job_id} is started again"}
                 if facts["state"] in batch.waiting:
                     if re.search(batch.hopeless, facts["reason"]):
                         self._run(batch.stop)
@@ -242,7 +247,4 @@ class JobLink:
             if event["e"] == "failed" and event["code"] == self._batch.again is not None:
                 self._held = event
             else:
-                if event["e"] == "start" and self._held is not None:
-                    self._held, self._reader.failed = None, False
-                    yield {"e": "note", "text": f"job {self._job_id} started again"}
                 yield event

@@ -255,7 +255,8 @@ class Slurm:
             job_id=r"^(\d+)",
             # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
             state=("scontrol", "--oneliner", "show", "job", "{job}"),
-            state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bExitCode=(?P<code>\d+):"
+            state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
+            r".*?\bExitCode=(?P<code>\d+):"
             r"(?P<signal>\d+) .*?\bStartTime=(?P<start>\S+) .*? NodeList=(?P<nodes>\S*)",
             waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
             running=("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT"),

@@ -90,6 +90,7 @@ class Stream:
         self.number = number  # 1: standard output, 2: standard error
         self.rank = rank
         self.held = b""
+        self.closed = False
 
     def take(self, data: bytes) -> bytes:
         """The part of the input so far that ends a line. A carriage return (a progress bar) ends one as well."""
@@ -228,8 +229,9 @@ class Supervisor:
         for proc in request["procs"]:
             env = _with(base, proc["env"])
             if proc["rank"] is None:
-                self.make_folder(len(request["ranks"]))
-                env["DDPKIT_TAP"] = self.write_tap()
+                if "tap" in request["sources"]:
+                    self.make_folder(len(request["ranks"]))
+                    env["DDPKIT_TAP"] = self.write_tap()
                 self.start_agent(proc["argv"], env, proc["name"])
             else:
                 rank = proc["rank"]
@@ -320,6 +322,8 @@ class Supervisor:
 
     def read_stream(self, stream: Stream) -> bool:
         """Read once. False: there is nothing more to read now."""
+        if stream.closed:
+            return False  # ended a moment ago, in the same turn of the loop
         try:
             data = os.read(stream.fd, CHUNK)
         except BlockingIOError:
@@ -330,6 +334,7 @@ class Supervisor:
             self.finish_stream(stream)
             self.unwatch(stream.fd)
             os.close(stream.fd)
+            stream.closed = True
             for group in (self.streams, self.local):
                 for streams in group.values():
                     if stream in streams:
