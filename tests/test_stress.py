@@ -69,6 +69,14 @@ def test_term_is_obeyed_while_nobody_reads(script: SCRIPT, tmp_path: Path, clean
         process.stdout.close()
 
 
+def test_many_ranks_that_end_at_once(ddpkit: DDPKIT) -> None:
+    """The end of a rank and the end of its output may be seen in either order, or in the same moment."""
+    for _ in range(3):
+        done = ddpkit("launch", "-n", "64", "--", "true")
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_a_slow_reader_gets_everything(script: SCRIPT, tmp_path: Path, clean_environ: dict[str, str]) -> None:
     script(MANY)
     line = f"{sys.executable} -m ddpkit launch -n 2 -- job.py | (sleep 1; grep -c xxx)"

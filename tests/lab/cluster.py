@@ -19,7 +19,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-PACKAGES = "slurm-wlm munge pdsh openssh-server openssh-client tmux rsync nftables iproute2 clustershell".split()
+PACKAGES = "slurm-wlm munge pdsh openssh-server openssh-client tmux rsync nftables iproute2".split()
+PACKAGES += "clustershell iputils-ping procps util-linux".split()
 NODES = ("node1", "node2", "node3", "node4")
 LOGIN = "login"
 HOSTS = (*NODES, LOGIN)

@@ -390,3 +390,36 @@ def test_training_is_the_same_everywhere(launch: Callable[..., Launch], folder: 
         assert command.end() == 0, command.text
         final.add(re.search(r"final accuracy ([\d.]+) %", command.text)[1])  # type: ignore[index]
     assert len(final) == 1
+
+
+def wait_for_steps(folder: Path, steps: int) -> None:
+    """Until the training has recorded so many optimizer steps."""
+    path, until = folder / "metrics.jsonl", time.monotonic() + PATIENCE
+    while not path.exists() or not any(f'"step": {steps},' in line for line in path.read_text().splitlines()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@torch
+def test_a_job_preempted_twice_has_the_weights_of_an_undisturbed_one(
+    launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+) -> None:
+    root = Path(__file__).parents[2]
+    words = [str(root / "train.py"), "--epochs", "4", "--log-every", "1", "--resume", "auto", "--batch-size", "8"]
+    plain = launch("-b", "slurm", "-N", "2", "-n", "1", "--", *words, "--save-dir", "plain")
+    assert plain.end() == 0, plain.text
+    command = launch("-b", "slurm", "-N", "2", "-n", "1", "-o", "chain=3", "--", *words, "--save-dir", "disturbed")
+    for steps in (30, 150):
+        wait_for_steps(folder / "disturbed", steps)
+        records = [json.loads(path.read_text()) for path in folder.glob("logs/*/run.json")]
+        (job,) = [record["job_id"] for record in records if "disturbed" in record["command"]]
+        idle_lab.run("login", "scancel", "--signal=USR1", f"{job}.0")
+    assert command.end() == 0, command.text
+    assert command.text.count("is started again") == 2
+    compare = """
+import sys, torch
+paths = ("plain/checkpoint_epoch_4.pt", "disturbed/checkpoint_epoch_4.pt")
+a, b = (torch.load(path, weights_only=True)["model"] for path in paths)
+sys.exit(not (a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)))
+"""
+    subprocess.run([sys.executable, "-c", compare], cwd=folder, check=True)
