@@ -348,8 +348,9 @@ def show_env(
 ) -> None:
     """Show who this process is among its peers, and why."""
     from ddpkit.distributed.torch import explain as explain_environment
+    from ddpkit.distributed.torch import gather_facts
 
-    found = explain_environment(os.environ)
+    found = explain_environment(os.environ, (), gather_facts(os.environ))
     if as_json:
         print(
             json.dumps(

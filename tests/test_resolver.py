@@ -8,18 +8,32 @@ from __future__ import annotations
 
 import os
 import pickle
+import pty
+import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field, fields
+import time
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ddpkit.distributed.byhand import read_hostfile
+from ddpkit.distributed.facts import MOST_BYTES
 from ddpkit.distributed.nodelist import first_of_nodelist
-from ddpkit.distributed.torch import DistEnv, expand_nodelist, explain, per_rank_batch_size, resolve
+from ddpkit.distributed.torch import (
+    DistEnv,
+    Facts,
+    expand_nodelist,
+    explain,
+    gather_facts,
+    per_rank_batch_size,
+    resolve,
+)
 from ddpkit.errors import EnvError
 
 
@@ -33,6 +47,7 @@ class Row:
     error: tuple[str, ...] = ()
     hint: str = ""
     argv: tuple[str, ...] = ()
+    facts: Facts = field(default_factory=Facts)
 
 
 def good(name: str, environ: dict[str, str], *argv: str, **want: Any) -> Row:
@@ -41,6 +56,10 @@ def good(name: str, environ: dict[str, str], *argv: str, **want: Any) -> Row:
 
 def bad(name: str, environ: dict[str, str], *error: str, hint: str = "", argv: tuple[str, ...] = ()) -> Row:
     return Row(name, environ, error=error, hint=hint, argv=argv)
+
+
+def seeing(facts: Facts, row: Row) -> Row:
+    return replace(row, facts=facts)
 
 
 def torch_set(rank: int = 1, world: int = 4, local: int | None = None, **more: str) -> dict[str, str]:
@@ -243,7 +262,23 @@ HET = STEP | {
     "SLURM_NODEID": "2",
     "SLURM_GTIDS": "2",
 }
-BY_HAND = STEP | {"SLURM_HOSTFILE": "/tmp/hosts", "SLURM_STEP_NUM_NODES": "3", "SLURM_STEP_NUM_TASKS": "3"}
+BY_HAND = STEP | {
+    "SLURM_DISTRIBUTION": "arbitrary",
+    "SLURM_HOSTFILE": "/tmp/hosts",
+    "SLURM_STEP_NODELIST": "n[2-4]",
+    "SLURM_STEP_NUM_NODES": "3",
+    "SLURM_STEP_NUM_TASKS": "3",
+}
+# Tasks 0 and 2 on n4, 1 on n2, 3 on n3; this is task 1.
+BY_HAND_UNEVEN = BY_HAND | {
+    "SLURM_STEP_NUM_TASKS": "4",
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "0",
+    "SLURM_GTIDS": "1",
+    "SLURMD_NODENAME": "n2",
+}
+FILE = Facts(hostfile="n4\nn2\nn4\nn3\n")
 SLURM_ROWS = [
     good("a step on a part of the job", STEP, **ON_NODE_1, source="slurm", master_addr="n2"),
     good("batch script, before srun", BATCH, **ALONE, source="single"),
@@ -292,9 +327,61 @@ SLURM_ROWS = [
     bad(
         "arbitrary, no master",
         BY_HAND | {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "2", "SLURM_GTIDS": "0"},
-        "SLURM_HOSTFILE",
-        "task 0 of 3",
+        "SLURM_HOSTFILE=/tmp/hosts",
+        "task 0 of the step, which is on n4",
         hint='export MASTER_ADDR="$(head -n 1 "$SLURM_HOSTFILE")"',
+    ),
+    bad(
+        "arbitrary, by -w",
+        without(BY_HAND_UNEVEN, "SLURM_HOSTFILE"),
+        "task 1 of the step, which is on n2",
+        "-m arbitrary",
+        hint="the first host of srun's -w",
+    ),
+    seeing(
+        FILE,
+        good(
+            "arbitrary, with its file",
+            BY_HAND_UNEVEN,
+            **{"rank": 1, "local_world_size": 1, "node_rank": 1, "num_nodes": 3, "master_addr": "n4"},
+        ),
+    ),
+    seeing(
+        FILE,
+        good(
+            "arbitrary, with its file, rank 0",
+            BY_HAND_UNEVEN | {"SLURM_PROCID": "0", "SLURM_NODEID": "2", "SLURM_GTIDS": "0,2", "SLURMD_NODENAME": "n4"},
+            **{"rank": 0, "local_world_size": 2, "node_rank": 0, "num_nodes": 3, "master_addr": "n4"},
+        ),
+    ),
+    good("arbitrary, the node of MASTER_ADDR", BY_HAND_UNEVEN | {"MASTER_ADDR": "n4"}, node_rank=1, master_addr="n4"),
+    good("arbitrary, an alias as MASTER_ADDR", BY_HAND_UNEVEN | {"MASTER_ADDR": "ib4"}, node_rank=0, master_addr="ib4"),
+    seeing(
+        Facts(hostfile="n4\nn3\n"),
+        bad(
+            "arbitrary, its file changed",
+            BY_HAND_UNEVEN,
+            "SLURM_HOSTFILE=/tmp/hosts gives task 1 n3, but SLURM started it on n2",
+            hint="leave the file as it is",
+        ),
+    ),
+    seeing(
+        Facts(hostfile="n4"),
+        bad("arbitrary, its file cut short", BY_HAND_UNEVEN, "gives task 1 no host"),
+    ),
+    seeing(
+        Facts(hostfile_error="No such file or directory"),
+        bad(
+            "arbitrary, its file is elsewhere",
+            BY_HAND_UNEVEN,
+            "SLURM_HOSTFILE=/tmp/hosts cannot be read here: No such file or directory",
+            hint="where every node sees it",
+        ),
+    ),
+    good(
+        "arbitrary, two nodes: the other one",
+        STEP | {"SLURM_DISTRIBUTION": "arbitrary", "SLURM_NODEID": "0", "SLURMD_NODENAME": "n2"},
+        **{"rank": 3, "node_rank": 1, "num_nodes": 2, "master_addr": "n3"},
     ),
     good(
         "a left-over host file, but a block layout",
@@ -302,6 +389,7 @@ SLURM_ROWS = [
         **ON_NODE_1,
         master_addr="n2",
     ),
+    good("a host file that srun ignored", STEP | {"SLURM_HOSTFILE": "/tmp/hosts"}, **ON_NODE_1, master_addr="n2"),
     good(
         "heterogeneous: total tasks, first host of the lowest group",
         HET,
@@ -314,6 +402,49 @@ SLURM_ROWS = [
         | {"SLURM_NODEID": "1"},
         **{"rank": 1, "world_size": 2, "num_nodes": 2, "master_addr": "n1"},
     ),
+    good(
+        "heterogeneous, outside of an allocation",
+        {name.replace("_HET_GROUP", "_PACK_GROUP"): value for name, value in HET.items()},
+        **{"rank": 2, "world_size": 3, "num_nodes": 3, "node_rank": 2, "master_addr": "n9"},
+    ),
+    bad(
+        "heterogeneous, uneven, without SLURM_GTIDS",
+        without(HET, "SLURM_GTIDS") | {"SLURM_STEP_TASKS_PER_NODE": "1,2,1", "SLURM_STEP_NUM_TASKS": "4"},
+        "neither SLURM_GTIDS nor",
+    ),
+    seeing(Facts(shell="bash"), good("the shell of srun -n4 --pty", STEP, **ALONE, source="single")),
+    seeing(
+        Facts(shell="bash"),
+        good("a launcher in the shell of srun -n4 --pty", STEP | torch_set(0, 1), **ALONE, source="torch"),
+    ),
+    good(
+        "bound to the node's second half",
+        STEP
+        | {"SLURM_GTIDS": "0,1,2,3", "SLURM_LOCALID": "3", "SLURM_STEP_NUM_NODES": "1"}
+        | {"CUDA_VISIBLE_DEVICES": "2,3", "SLURM_STEP_GPUS": "2,3", "SLURM_GPUS_ON_NODE": "4"},
+        local_rank=3,
+        device_index=1,
+    ),
+    good(
+        "the user's own choice of devices",
+        STEP
+        | {"SLURM_GTIDS": "0,1,2,3", "SLURM_LOCALID": "3", "SLURM_STEP_NUM_NODES": "1"}
+        | {"CUDA_VISIBLE_DEVICES": "2,3", "SLURM_STEP_GPUS": "0,1,2,3", "SLURM_GPUS_ON_NODE": "4"},
+        local_rank=3,
+        device_index=3,  # more ranks than devices: `device()` says so
+    ),
+    bad(
+        "MASTER_ADDR of the job, rank 0 elsewhere",
+        STEP | MASTER | {"SLURM_PROCID": "0", "SLURM_GTIDS": "0,1", "SLURM_NODEID": "0", "SLURMD_NODENAME": "n2"},
+        "MASTER_ADDR=n1 is a node of this job, but rank 0 of this step is on n2",
+        hint="env -u MASTER_ADDR",
+    ),
+    bad(
+        "MASTER_ADDR is this node, rank 0 is not here",
+        STEP | {"MASTER_ADDR": "n3", "SLURMD_NODENAME": "n3"},
+        "rank 0 of this step is not there: its tasks are 2,3",
+    ),
+    good("MASTER_ADDR by another name", STEP | {"MASTER_ADDR": "n3-ib", "SLURMD_NODENAME": "n3"}, master_addr="n3-ib"),
     good("--gpus-per-task=1", STEP | {"CUDA_VISIBLE_DEVICES": "0"}, local_rank=1, device_index=0),
     good("--gpu-bind=single:1", STEP | {"CUDA_VISIBLE_DEVICES": "3"}, local_rank=1, device_index=0),
     good("--gpu-bind=none", STEP, local_rank=1, device_index=1),
@@ -485,10 +616,10 @@ ROWS = [
 @pytest.mark.parametrize("row", ROWS)
 def test_row(row: Row) -> None:
     environ, outside = dict(row.environ), dict(os.environ)
-    resolution = explain(environ, row.argv)
+    resolution = explain(environ, row.argv, row.facts)
     if row.error:
         with pytest.raises(EnvError) as caught:
-            resolve(environ, row.argv)
+            resolve(environ, row.argv, row.facts)
         for words in row.error:
             assert words in caught.value.message
         assert caught.value.hint
@@ -497,7 +628,7 @@ def test_row(row: Row) -> None:
         assert resolution.error is not None
         assert (resolution.error.message, resolution.error.hint) == (caught.value.message, caught.value.hint)
     else:
-        env = resolve(environ, row.argv)
+        env = resolve(environ, row.argv, row.facts)
         assert {name: getattr(env, name) for name in row.want} == row.want
         assert (resolution.env, resolution.error) == (env, None)
         assert set(env.origin) == {one.name for one in fields(DistEnv)} - {"origin"}
@@ -509,7 +640,8 @@ def test_row(row: Row) -> None:
 @pytest.mark.parametrize("row", ROWS)
 def test_an_unrelated_variable_changes_nothing(row: Row) -> None:
     more = {"HOME": "/root", "SLURM_JOB_NAME": "bash", "API_TOKEN": "s3cret"}
-    with_more, without_more = explain(row.environ | more, row.argv), explain(row.environ, row.argv)
+    with_more = explain(row.environ | more, row.argv, row.facts)
+    without_more = explain(row.environ, row.argv, row.facts)
     assert with_more.env == without_more.env
     assert with_more.rejected == without_more.rejected
     assert with_more.seen == without_more.seen
@@ -536,6 +668,92 @@ def test_explain_says_why_a_source_was_not_used() -> None:
     assert "SLURM_NTASKS=4 describes the job" in reasons["slurm"]
     assert "srun did not start this process" in reasons["slurm"]
     assert "DDPKIT_RUN is not set" in reasons["ddpkit"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "facts", "typed"),
+    [
+        (BATCH, Facts(), "srun python ..."),
+        (BATCH | {"SLURM_EXPORT_ENV": "NONE"}, Facts(), "srun --export=ALL python ..."),
+        (BATCH | {"SLURM_HET_SIZE": "3"}, Facts(), "srun --het-group=0-2 python ..."),
+        (STEP | {"SLURM_STEP_ID": "4294967290"}, Facts(), "srun python ..."),
+        (STEP, Facts(shell="zsh"), "srun --overlap python ..."),
+        (without(BATCH, "SLURM_NTASKS"), Facts(), "srun python ..."),
+    ],
+)
+def test_explain_says_what_to_type_instead(environ: dict[str, str], facts: Facts, typed: str) -> None:
+    (reason,) = (one.reason for one in explain(environ, (), facts).rejected if one.source == "slurm")
+    assert reason.endswith(f"for one rank per task, type: {typed}")
+
+
+def test_facts_are_looked_up_in_a_step_only(tmp_path: Path) -> None:
+    path = tmp_path / "hosts"
+    path.write_bytes(b"n4\nn\xff2\n")
+    environ = STEP | {"SLURM_HOSTFILE": str(path), "SLURM_DISTRIBUTION": "arbitrary"}
+    assert gather_facts(environ) == Facts(hostfile="n4\nn\ufffd2\n")
+    assert gather_facts(without(environ, "SLURM_STEP_NUM_TASKS")) == Facts()
+    assert gather_facts(environ | {"SLURM_DISTRIBUTION": "block"}) == Facts()
+    path.unlink()
+    assert gather_facts(environ) == Facts(hostfile_error="No such file or directory")
+
+
+def test_facts_are_bounded(tmp_path: Path) -> None:
+    pipe, long = tmp_path / "pipe", tmp_path / "long"
+    os.mkfifo(pipe)
+    long.write_bytes(b"n" * (MOST_BYTES + 1))
+    environ = STEP | {"SLURM_DISTRIBUTION": "arbitrary"}
+    assert gather_facts(environ | {"SLURM_HOSTFILE": str(pipe)}) == Facts(hostfile_error="not a file")
+    assert gather_facts(environ | {"SLURM_HOSTFILE": str(tmp_path)}).hostfile is None
+    assert gather_facts(environ | {"SLURM_HOSTFILE": str(long)}) == Facts(hostfile_error="larger than 4 MiB")
+
+
+def started_as(*argv: str, task_pid: str = "") -> str:
+    """Start a program on a terminal, as `srun --pty` does. Returns the shell that the facts name."""
+    code = "import os, sys; own = str(os.getpid()); os.environ['SLURM_TASK_PID'] = sys.argv[1] or own; "
+    code += "os.execvp(sys.argv[2], sys.argv[2:])"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", code, task_pid, *argv])
+    try:
+        command = Path(f"/proc/{pid}/cmdline")
+        until = time.monotonic() + 60
+        while not command.read_bytes().startswith(argv[0].encode() + b"\0"):
+            assert time.monotonic() < until
+            time.sleep(0.01)  # nobody announces an exec
+        return gather_facts(STEP | {"SLURM_TASK_PID": str(pid)}).shell
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc, as SLURM's tasks have it")
+def test_the_shell_on_a_terminal() -> None:
+    assert started_as("bash", "--norc") == "bash"
+    assert started_as("bash", "--rcfile", "/dev/null", "-i") == "bash"
+    assert started_as("sh") == "sh"
+    assert started_as("bash", "-c", "sleep 60; true") == ""
+    assert started_as("sleep", "60") == ""
+    assert started_as("bash", "--norc", task_pid="1") == ""  # a container: the number is another process's
+    assert gather_facts(STEP | {"SLURM_TASK_PID": "4194305"}) == Facts()  # more than any process's number
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("n3\nn1\nn3\n", "n3 n1 n3"),
+        ("# all\n\nn3*2, n1 # old\nn[5,4]", "n3 n3 n1 n5 n4"),
+        ("n2 * 2", "n2 n2"),
+        ("n2*x", "n2"),
+        ("", ""),
+    ],
+)
+def test_read_hostfile(text: str, hosts: str) -> None:
+    assert read_hostfile(text, 10) == hosts.split()
+
+
+def test_a_hostfile_is_read_as_far_as_needed() -> None:
+    assert len(read_hostfile("n1*999999999\nn2", 4)) == 4
 
 
 def test_explain_names_the_step_that_lost_to_a_torch_set() -> None:
@@ -618,6 +836,7 @@ def test_the_port_of_mpi_differs_between_two_jobs_on_one_node() -> None:
         ("n[3,1]", "n3 n1"),
         ("n[1-2]-ib", "n1-ib n2-ib"),
         ("n[1-2][3-4]", "n13 n14 n23 n24"),
+        ("a[0-1]b[2,3]c[4]", "a0b2c4 a1b2c4 a0b3c4 a1b3c4"),
         (" a , b ", "a b"),
         ("", ""),
     ],
@@ -642,11 +861,10 @@ def nodelists(draw: st.DrawFn) -> tuple[str, list[str]]:
     texts: list[str] = []
     hosts: list[str] = []
     for _ in range(draw(st.integers(1, 3))):
-        text, columns = "", []
-        for _ in range(draw(st.integers(1, 3))):
-            name = draw(names)
-            text += name
-            columns.append([name])
+        text, columns, name = "", [], ""
+        for _ in range(draw(st.integers(1, 4))):
+            name += (piece := draw(names))
+            text += piece
             if draw(st.booleans()):
                 numbers: list[str] = []
                 pieces: list[str] = []
@@ -656,9 +874,12 @@ def nodelists(draw: st.DrawFn) -> tuple[str, list[str]]:
                     numbers += padded
                     pieces.append(padded[0] if count == 1 else f"{padded[0]}-{padded[-1]}")
                 text += f"[{','.join(pieces)}]"
-                columns.append(numbers)
+                columns.append([name + number for number in numbers])
+                name = ""
         texts.append(text)
-        hosts += ["".join(parts) for parts in product(*columns)]
+        # The last bracket varies fastest, then the first, then the second.
+        for *others, last in product(*reversed(columns[:-1]), columns[-1] if columns else [""]):
+            hosts.append("".join([*reversed(others), last, name]))
     return ",".join(texts), hosts
 
 

@@ -89,7 +89,7 @@ def _mpi_task(
         raise EnvError(
             f"MPI rank {rank.value} of {world.value} does not know which process on its node it is: "
             f"{names[0] if local_rank is None else names[1]} is not set",
-            "start the script with torchrun or `ddpkit run`, or export DDPKIT_RANK, DDPKIT_WORLD_SIZE, "
+            "start the script with torchrun or `ddpkit launch`, or export DDPKIT_RANK, DDPKIT_WORLD_SIZE, "
             "DDPKIT_LOCAL_RANK and DDPKIT_LOCAL_WORLD_SIZE in every process",
         )
     num_nodes = count_nodes(world, local_world, None)

@@ -46,7 +46,7 @@ def read_torch(environ: Environ, argv: Sequence[str], placed: Callable[[], Task 
         raise EnvError(
             f"{show(environ, present)} is set, but {' and '.join(missing)} is not: "
             "half of a launcher's variables, most likely a leftover of an earlier export",
-            f"unset {' '.join(present)}, or start the script with torchrun or `ddpkit run`",
+            f"unset {' '.join(present)}, or start the script with torchrun or `ddpkit launch`",
         )
     if torchrun:
         return complete_set(environ, "torchrun", "TORCHELASTIC_RUN_ID", number_in(environ, "LOCAL_RANK"), None)
