@@ -8,6 +8,7 @@ screen themselves.
 from __future__ import annotations
 
 import errno
+import select
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -84,9 +85,18 @@ class _Stream:
         """Returns the error, or 0. After one the stream is closed: a full disk must not end a run that has its logs."""
         if not self.open:
             return 0
+        left = memoryview(data)
         try:
-            self._stream.write(data)
-            self._stream.flush()
+            while left:
+                try:
+                    # Unbuffered (PYTHONUNBUFFERED), a stream may take a part only; None is: nothing now.
+                    taken = self._stream.write(left)
+                    self._stream.flush()
+                except BlockingIOError as error:
+                    taken = error.characters_written
+                left = left[taken or 0 :]
+                if left and not taken:
+                    select.select([], [self._stream], [])  # somebody made it non-blocking
         except (OSError, ValueError) as error:
             self.open = False
             return getattr(error, "errno", 0) or 0

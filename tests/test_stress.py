@@ -77,13 +77,30 @@ def test_many_ranks_that_end_at_once(ddpkit: DDPKIT) -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_a_slow_reader_gets_everything(script: SCRIPT, tmp_path: Path, clean_environ: dict[str, str]) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_slow_reader_gets_everything(
+    unbuffered: str, script: SCRIPT, tmp_path: Path, clean_environ: dict[str, str]
+) -> None:
+    """Also where Python's own streams take what fits and leave the rest to the caller (PYTHONUNBUFFERED)."""
     script(MANY)
-    line = f"{sys.executable} -m ddpkit launch -n 2 -- job.py | (sleep 1; grep -c xxx)"
-    done = subprocess.run(
-        ["sh", "-c", line], cwd=tmp_path, env=clean_environ, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "80000"
+    pattern = "] " + "x" * 79 + "$"
+    line = f"{sys.executable} -m ddpkit launch -n 2 -- job.py | (sleep 1; grep -c '{pattern}')"
+    env = {**clean_environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=env, capture_output=True, check=True)
+    assert done.stdout.strip() == b"80000"
+
+
+def test_a_screen_that_does_not_block(script: SCRIPT, tmp_path: Path, clean_environ: dict[str, str]) -> None:
+    """Another program that shares the terminal may have made it so."""
+    script(MANY)
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    command = [sys.executable, "-m", "ddpkit", "launch", "-n", "1", "--", "job.py"]
+    with subprocess.Popen(command, cwd=tmp_path, env=clean_environ, stdout=write, stderr=subprocess.DEVNULL) as process:
+        os.close(write)
+        with open(read, "rb") as stream:
+            assert sum(line.endswith(b"x" * 79 + b"\n") for line in stream) == 40000
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("where", ["> /dev/full", "2> /dev/full", ">&-", "2>&-", ">&- 2>&- <&-"])
