@@ -261,7 +261,6 @@ def _carry(plan: Plan, job: Job, log_dir: str, *, detach: bool, as_json: bool) -
         launcher_started=runs.process_started(os.getpid()),
         launcher_host=os.uname().nodename,
         started=time.time(),
-        state="running",
         job_id=job_id,
     )
     record.save()
@@ -281,7 +280,8 @@ def _carry(plan: Plan, job: Job, log_dir: str, *, detach: bool, as_json: bool) -
             print(json.dumps(asdict(record), indent=2))
         return 0
     outcome = execute.carry(plan, relay, lambda step: scheduler.connect(plan, step, job_id), inbox, screen)
-    state = "stopped" if outcome.stopped_by is not None else "failed" if outcome.failure else "done"
+    stopped = "left" if plan.batch and outcome.failure is None else "stopped"
+    state = stopped if outcome.stopped_by is not None else "failed" if outcome.failure else "done"
     verdict = words.verdict(outcome.failure) if outcome.failure else None
     for line in words.report(outcome):
         relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)

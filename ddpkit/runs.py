@@ -14,7 +14,7 @@ from ddpkit.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What is known of one run. `state` is starting, running, done, failed or stopped."""
+    """What is known of one run. `state`: running, done, failed, stopped, or left (a job that goes on)."""
 
     run_id: str
     folder: str
@@ -28,7 +28,7 @@ class Run:
     launcher_host: str
     started: float  # seconds since the epoch
     ended: float | None = None
-    state: str = "starting"
+    state: str = "running"
     exit_code: int | None = None
     verdict: str | None = None
     job_id: str | None = None  # the scheduler's

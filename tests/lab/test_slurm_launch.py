@@ -236,6 +236,7 @@ def test_leaving_a_job_says_how_to_come_back(launch: Callable[..., Launch], fold
     command.signal(idle_lab, signal.SIGINT)
     assert command.end() == 130
     job = json.loads(next(folder.glob("logs/*/run.json")).read_text())["job_id"]
+    assert json.loads(next(folder.glob("logs/*/run.json")).read_text())["state"] == "left"
     assert f"job {job} goes on without this command" in command.text
     assert f"scancel {job}" in command.text
     assert set(on_nodes(idle_lab, "job.py")) == {"node1", "node2"}
