@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 
 def main() -> None:
+    # Until a run has handlers of its own: Ctrl-C while Python still imports is no error to show a traceback for.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, lambda *_: sys.exit(128 + signal.SIGINT))
     for fd in range(3):
         # Closed by whoever started us, it would be given to the next file or pipe that is opened.
         try:
@@ -14,22 +18,15 @@ def main() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
             setattr(sys, ("stdin", "stdout", "stderr")[fd], open(fd, "w" if fd else "r", closefd=False))
-    try:
-        sys.exit(_run())
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
-def _run() -> int:
     if sys.argv[1:] == ["--version"]:
         # The one question that scripts ask often needs nothing but this.
         from ddpkit import __version__
 
         print(f"ddpkit {__version__}")
-        return 0
+        return
     from ddpkit.cli import run
 
-    return run(sys.argv[1:])
+    sys.exit(run(sys.argv[1:]))
 
 
 if __name__ == "__main__":

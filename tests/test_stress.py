@@ -276,6 +276,6 @@ def test_an_early_interrupt_is_quiet(tmp_path: Path, clean_environ: dict[str, st
         time.sleep(milliseconds / 1000)  # the moment itself is what is tried
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE)
-        # Before Python's own handler is there, the signal itself ends the process.
+        # Before our handler is there, Python's own ends the process, or the signal itself.
         assert process.returncode in (130, -signal.SIGINT), err
-        assert "ddpkit" not in err or "Traceback" not in err, err
+        assert process.returncode != 130 or "Traceback" not in err, err

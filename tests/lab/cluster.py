@@ -34,7 +34,7 @@ SlurmctldHost={login}({login_address})
 SlurmUser=root
 AuthType=auth/munge
 # A requeued job may start again when its old credentials have run out: two minutes by default.
-AuthInfo=socket={folder}/munge/socket,cred_expire=5
+AuthInfo=socket={folder}/munge/socket,cred_expire=10
 StateSaveLocation={folder}/slurm/state
 SlurmdSpoolDir={folder}/slurm/spool/%n
 SlurmctldPidFile={folder}/slurm/slurmctld.pid
