@@ -54,6 +54,7 @@ _TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
 FOLDER = "%s/ddpkit-%s" % ("/tmp" if ":" in _TMP else _TMP, os.urandom(8).hex())
 # These come from a terminal or a scheduler, and are the launcher's to decide on.
 FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+RANK_SIGNALS = (*FROM_TERMINAL, signal.SIGTERM)  # what a rank may be sent
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -69,7 +70,7 @@ def _status(status: int) -> tuple[int | None, int | None]:
 
 def _default_signals() -> None:
     """Undo what Python and this program changed: an ignored signal would stay ignored in the rank."""
-    for number in (*FROM_TERMINAL, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+    for number in (*RANK_SIGNALS, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
 
 
@@ -283,6 +284,8 @@ class Supervisor:
     def spawn(self, argv: list[str], env: dict[str, str], rank: int | None) -> int:
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
         supervisor = os.getpid()
+        # A TERM that comes before the child has its own handling of it would be lost: it waits until then.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, RANK_SIGNALS)
         pid = os.fork()
         if pid == 0:
             os.setsid()
@@ -295,7 +298,9 @@ class Supervisor:
             os.dup2(pipes[0][1], 1)
             os.dup2(pipes[1][1], 2)
             _default_signals()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             _exec(argv, env)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
             # Ready descriptors come in the order in which they became so; `waitpid` goes by the order of starts.
             self.pidfds[pid] = os.pidfd_open(pid)

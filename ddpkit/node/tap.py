@@ -37,8 +37,8 @@ def main(argv: list[str]) -> None:
             os.dup2(pipe, fd)
             os.close(pipe)
         events = os.open(f"{folder}/events", os.O_WRONLY)
-    for number in FROM_ABOVE:
-        signal.signal(number, signal.SIG_IGN)
+    # What comes before the rank has its own handling of signals waits until then, and is not lost.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_ABOVE)
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     pid = os.fork()
@@ -46,7 +46,10 @@ def main(argv: list[str]) -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         for (_, write), fd in zip(pipes, (1, 2)):
             os.dup2(write, fd)
-        start(argv)
+        start(argv, mask)
+    for number in FROM_ABOVE:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     if lines:
         host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
         step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
@@ -71,10 +74,11 @@ def main(argv: list[str]) -> None:
     os.kill(os.getpid(), killer)
 
 
-def start(argv: list[str]) -> None:
+def start(argv: list[str], mask: set[int]) -> None:
     """Become the rank, with signals as if torchrun had started it itself."""
     for number in (*FROM_ABOVE, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
