@@ -58,7 +58,7 @@ class LeanGroup(typer.core.TyperGroup):
 
 app = typer.Typer(
     name="ddpkit",
-    help="Start an unmodified PyTorch script on this machine, and know at once why it failed.",
+    help="Start an unmodified PyTorch script on every rank, and know at once why it failed.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help, at once: the boxes cost as much time as everything else
@@ -118,7 +118,11 @@ def launch(
     nproc_per_node: Annotated[
         str | None,
         typer.Option(
-            "-n", "--nproc-per-node", metavar="N|auto", help="Ranks per node; auto: one per visible GPU, else 1."
+            "-n",
+            "--nproc-per-node",
+            "--nproc_per_node",
+            metavar="N|auto",
+            help="Ranks per node; auto: one per visible GPU, else 1.",
         ),
     ] = None,
     nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N", help="Number of nodes.")] = None,
@@ -287,6 +291,8 @@ def _carry(plan: Plan, job: Job, log_dir: str, *, detach: bool, as_json: bool) -
         relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)
     if state == "done":
         relay.note(f"ddpkit: done in {outcome.seconds:.1f} s")
+    elif state == "stopped":
+        relay.note(f"ddpkit: {words.stopped(outcome)}")
     record = replace(record, ended=time.time(), state=state, exit_code=outcome.exit_code, verdict=verdict)
     try:
         record.save()

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -138,7 +139,7 @@ class Outcome:
     failure: Failure | None = None
     stopped_by: int | None = None  # the signal that ended the launcher
     seconds: float = 0.0
-    notes: list[str] = field(default_factory=list)
+    ends: Counter[str] = field(default_factory=Counter)  # how many ranks ended in which way
 
     @property
     def exit_code(self) -> int:
@@ -292,6 +293,9 @@ class Carrier:
             node.running.discard(event["rank"])
             if event["code"] == 0:
                 node.well.add(event["rank"])
+            self.outcome.ends[
+                f"signal {event['signal']}" if event["code"] is None else f"exit code {event['code']}"
+            ] += 1
         elif kind == "failed":
             self.on_failure(node, event, host)
         elif kind == "note":

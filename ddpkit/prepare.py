@@ -87,6 +87,11 @@ def _kind(command: tuple[str, ...], workdir: Path, source: str) -> Literal["scri
 
 def _one_machine(settings: Settings) -> None:
     """The local backend has one host, and it is this one."""
+    for host in settings["hosts"]:
+        if host.endswith(".py") or Path(settings["workdir"], host).is_file():
+            raise UsageError(
+                f"{host} stands where hosts stand; the script comes behind `--`", f"ddpkit launch -- {host} ARGS"
+            )
     here = ("localhost", "127.0.0.1", survey.short_hostname())
     hosts = [host for host in settings["hosts"] if host not in here]
     asked = settings["nnodes"] or 1

@@ -57,11 +57,14 @@ def render_step(step: Step) -> str:
         return "\n".join([f"cd {quote(step.workdir)} || exit 1", *exports(step.env), text])
     lines = [f"cd {quote(step.workdir)} || exit 1", *exports(step.env)]
     if step.preload:
-        lines.append(f"# one interpreter imports {', '.join(step.preload)} and forks these processes")
+        modules = ", ".join(step.preload)
+        lines.append(f"# ddpkit forks these from one interpreter that has imported {modules}; this script does not")
     if len(step.procs) == 1:
         lines.append(command_line(step.procs[0]))
     else:
-        lines += [command_line(proc) + " &" for proc in step.procs] + ["wait"]
+        lines += [f'{command_line(proc)} & pids="$pids $!"' for proc in step.procs]
+        # ddpkit would end the others as well; a shell can at least say that one failed.
+        lines += ['for pid in $pids; do wait "$pid" || code=$?; done', 'exit "${code:-0}"']
     return "\n".join(lines)
 
 

@@ -28,9 +28,12 @@ _SIGNALS: dict[int, tuple[str, str]] = {
     signal.SIGTERM: ("somebody asked it to end: a scheduler, a time limit, or a person", "less {log}"),
 }
 
+AGAIN = 75  # EX_TEMPFAIL
+# What C++ prints when a thread of gloo still runs while the interpreter is taken down (torch 2.13, seen).
+TEARDOWN = "terminate called without an active exception"
 _CODES = {
     2: "usually the script refused its arguments",
-    75: "by convention: it saved a checkpoint and asks to be started again",
+    AGAIN: "by convention: it saved a checkpoint and asks to be started again",
     126: "the program was found, but may not be executed",
     127: "the program was not found",
 }
@@ -42,6 +45,8 @@ def how(failure: Failure) -> str:
         return failure.reason
     if failure.signal is not None:
         number = failure.signal
+        if number == signal.SIGABRT and any(TEARDOWN in line for line in failure.last_lines):
+            return "killed by signal 6 (SIGABRT) in torch's own teardown, when the script had ended: TROUBLESHOOTING.md"
         name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""  # real-time ones have none
         return f"killed by signal {number}{name}" + (f": {_SIGNALS[number][0]}" if number in _SIGNALS else "")
     meaning_of_code = _CODES.get(failure.code or 0)
@@ -53,7 +58,8 @@ def verdict(failure: Failure) -> str:
     if failure.what.startswith("job ") and failure.reason:
         return f"{failure.what} {failure.reason}"
     who = f"rank {failure.rank}" if failure.rank is not None else failure.what
-    return f"{who} on {failure.host} failed first, after {failure.seconds:.1f} s: {how(failure)}"
+    verb = "ended" if failure.code == AGAIN else "failed"
+    return f"{who} on {failure.host} {verb} first, after {failure.seconds:.1f} s: {how(failure)}"
 
 
 def hint(failure: Failure) -> str:
@@ -62,6 +68,14 @@ def hint(failure: Failure) -> str:
     if failure.signal is not None and failure.signal in _SIGNALS:
         text = _SIGNALS[failure.signal][1]
     return text.format(host=failure.host, log=failure.log)
+
+
+def stopped(outcome: Outcome) -> str:
+    """The last word on a run that was ended from outside: by what, when, and how its ranks took it."""
+    assert outcome.stopped_by is not None
+    text = f"ended by {signal.Signals(outcome.stopped_by).name} after {outcome.seconds:.1f} s"
+    ends = ", ".join(f"{number} x {end}" for end, number in sorted(outcome.ends.items()))
+    return f"{text}; its ranks: {ends}" if ends else text
 
 
 def report(outcome: Outcome) -> list[str]:

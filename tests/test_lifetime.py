@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -107,6 +108,7 @@ def test_signal_to_launcher(
     assert command.end() == ENDING[name], command.text
     assert command.survivors() == {}
     assert "failed" not in command.text
+    assert re.search(rf"ended by SIG{name} after .* s; its ranks: 2 x signal 15", command.text)
 
 
 def test_killed_launcher(starter: list[str], start: Callable[..., Command], script: Callable[[str], str]) -> None:

@@ -122,6 +122,15 @@ def test_quoted_words_survive_a_shell(words: list[str]) -> None:
     assert done.stdout.decode() == "\0".join(words)
 
 
+@pytest.mark.parametrize("ranks", ["1", "3"])
+def test_the_dry_run_ends_as_its_ranks(ranks: str, ddpkit: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """A script that is pasted into CI must not be green when a rank failed."""
+    fails = "exit $((RANK == WORLD_SIZE - 1 ? 7 : 0))"
+    for script, code in ((fails, 7), ("exit 0", 0)):
+        shown = ddpkit("launch", "-n", ranks, "--dry-run", "--", "sh", "-c", script)
+        assert subprocess.run(["sh"], input=shown.stdout, text=True, check=False).returncode == code
+
+
 def test_a_raw_word_is_expanded_where_it_runs() -> None:
     proc = Proc(name="rank", argv=("printf", "%s|", Raw("rank-$ID"), "$ID", "two words"), rank=0)
     done = subprocess.run(shell.exec_argv(proc), env={**os.environ, "ID": "5 *"}, capture_output=True, check=True)

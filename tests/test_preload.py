@@ -126,6 +126,7 @@ def test_a_module_that_is_missing_is_the_scripts_own_error(ddpkit: DDPKIT, scrip
     done = ddpkit("launch", "-n", "2", "-o", "preload=does_not_exist", "--", "job.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("never mind") == 2
+    assert "-o preload cannot import does_not_exist" in done.stderr
 
 
 def test_the_hook_does_nothing_by_itself() -> None:

@@ -55,9 +55,9 @@ def _import(modules: list[str]) -> str | None:
     for name in modules:
         try:
             __import__(name)
-        except Exception:
-            # The script meets the same error when it imports the module itself, with a traceback that names its line.
-            pass
+        except Exception as error:
+            # If the script needs it, it meets the same error, with a traceback that names its line.
+            print("ddpkit: -o preload cannot import %s: %s" % (name, error), file=sys.stderr, flush=True)
     if threading.active_count() > 1:
         return "importing %s starts threads" % ", ".join(modules)
     torch = sys.modules.get("torch")

@@ -16,7 +16,8 @@ export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
-# one interpreter imports torch and forks these processes
-RANK=0 LOCAL_RANK=0 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' &
-RANK=1 LOCAL_RANK=1 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' &
-wait
+# ddpkit forks these from one interpreter that has imported torch; this script does not
+RANK=0 LOCAL_RANK=0 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=1 LOCAL_RANK=1 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+for pid in $pids; do wait "$pid" || code=$?; done
+exit "${code:-0}"

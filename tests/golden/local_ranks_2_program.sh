@@ -16,6 +16,7 @@ export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
-RANK=0 LOCAL_RANK=0 ./train.sh --epochs 3 &
-RANK=1 LOCAL_RANK=1 ./train.sh --epochs 3 &
-wait
+RANK=0 LOCAL_RANK=0 ./train.sh --epochs 3 & pids="$pids $!"
+RANK=1 LOCAL_RANK=1 ./train.sh --epochs 3 & pids="$pids $!"
+for pid in $pids; do wait "$pid" || code=$?; done
+exit "${code:-0}"
