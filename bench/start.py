@@ -36,6 +36,8 @@ dist.destroy_process_group()
 PYTHON = shlex.quote(sys.executable)
 # One core and thread for each, everywhere: otherwise the ways would differ in what torch does, and not in themselves.
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}
+# An installed package comes compiled; one that is run from its sources compiles itself in the first round.
+ENV.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def bare(ranks: int) -> str:
