@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,12 @@ def test_a_module_that_is_missing_is_the_scripts_own_error(ddpkit: DDPKIT, scrip
 
 
 def test_the_hook_does_nothing_by_itself() -> None:
-    assert hook.__doc__
+    """Imported without the supervisor's variable, it neither forks nor touches anything."""
+    folder = Path(hook.__file__).parent
+    look = "import os, sys; sys.path.insert(0, sys.argv[1]); before = list(sys.path), dict(os.environ); "
+    look += "import preload; assert (sys.path, dict(os.environ)) == before; print('alone')"
+    done = subprocess.run([sys.executable, "-c", look, str(folder)], capture_output=True, text=True, check=True)
+    assert done.stdout == "alone\n"
 
 
 TORCH = """

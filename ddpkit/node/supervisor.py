@@ -213,8 +213,6 @@ class Supervisor:
             command = json.loads(line)
             if command["c"] == "stop":
                 self.stop(float(command["grace"]))
-            elif command["c"] == "kill":
-                self.stop(0.0)
             elif command["c"] == "signal":
                 self.signal_ranks(getattr(signal, command["name"]))
 
