@@ -1,4 +1,4 @@
-"""The command line: the only module that imports typer, and the only one that prints."""
+"""`ddpkit launch`: from words on the command line to a run, its verdict and its record."""
 
 from __future__ import annotations
 
@@ -8,98 +8,19 @@ import queue
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.core
 
-from ddpkit import __version__
-from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
+from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import Settings
     from ddpkit.plan import Job, Plan
-
-
-def _as_they_come(parameters: list[Any]) -> list[Any]:
-    """Take parameters without conversion: all of ours are text, lists of text, or flags.
-
-    Typer from 0.27 converts values with pydantic. Importing that takes longer than everything else that a launch does
-    before its ranks start.
-    """
-    for parameter in parameters:
-        many = parameter.nargs == -1 or getattr(parameter, "multiple", False)
-        parameter.process_value = partial(_taken, parameter, () if many else None)
-    return parameters
-
-
-def _taken(parameter: Any, missing: Any, context: Any, value: Any) -> Any:
-    value = missing if value is None else value
-    return value if parameter.callback is None else parameter.callback(context, parameter, value)
-
-
-class LeanCommand(typer.core.TyperCommand):
-    """A command whose parameters cost no import."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _as_they_come(super().get_params(ctx))
-
-
-class LeanGroup(typer.core.TyperGroup):
-    """The same for `ddpkit` itself."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _as_they_come(super().get_params(ctx))
-
-
-app = typer.Typer(
-    name="ddpkit",
-    help="Start an unmodified PyTorch script on every rank, and know at once why it failed.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help, at once: the boxes cost as much time as everything else
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
-
-
-def run(argv: list[str]) -> int:
-    """Run one command line. Returns the exit code (see `ddpkit.errors`)."""
-    # Everything behind the first `--` belongs to the script. Typer would take the `--` away.
-    head, tail = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, None)
-    try:
-        app(args=head, obj=tail, prog_name="ddpkit")
-    except DdpkitError as error:
-        print(f"ddpkit: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
-        return error.exit_code
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    except BrokenPipeError:
-        # Somebody like `head` read enough. Python must not complain about it while it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
-    return 0
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"ddpkit {__version__}")
-        raise typer.Exit
-
-
-@app.callback(cls=LeanGroup)
-def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
-) -> None:
-    pass
 
 
 @app.command(
@@ -213,20 +134,7 @@ def _explain(settings: Settings, as_json: bool) -> None:
     if as_json:
         print(json.dumps([dict(zip(("name", "value", "source"), row, strict=True)) for row in rows], indent=2))
     else:
-        _table(("setting", "value", "from"), rows)
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    # In a pipe nothing is cut to a width that nobody has.
-    Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(table)
+        table(("setting", "value", "from"), rows)
 
 
 def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
@@ -309,75 +217,3 @@ def _carry(plan: Plan, job: Job, log_dir: str, *, detach: bool, as_json: bool) -
         os.dup2(null, 1)
         os.dup2(null, 2)
     return outcome.exit_code
-
-
-@app.command(cls=LeanCommand)
-def backends(
-    name: Annotated[str | None, typer.Argument(help="Show one backend with all its options.")] = None,
-    as_json: JsonFlag = False,
-) -> None:
-    """List the backends, what they need, and their options."""
-    from ddpkit import launchers
-
-    chosen = [launchers.load(each) for each in ([name] if name else launchers.names())]
-    described = [
-        {
-            "name": each.name,
-            "summary": (each.__doc__ or "").partition("\n")[0],
-            "needs": each.needs,
-            "options": [
-                {"name": entry.name, "values": entry.values, "default": entry.default, "doc": entry.doc}
-                for entry in launchers.options(each)
-            ],
-        }
-        for each in chosen
-    ]
-    if as_json:
-        print(json.dumps(described, indent=2))
-    elif name is None:
-        _table(("backend", "what it does", "needs"), [(d["name"], d["summary"], d["needs"]) for d in described])
-    else:
-        one = described[0]
-        print(f"{one['name']}: {one['summary']}\nneeds: {one['needs']}")
-        rows = [(f"-o {e['name']}=", e["values"], _shown(e["default"]), e["doc"]) for e in one["options"]]
-        _table(("option", "values", "default", "what it does"), rows)
-
-
-def _shown(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-@app.command(name="env", cls=LeanCommand)
-def show_env(
-    as_json: JsonFlag = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Also say which sources were not used, and why.")] = False,
-) -> None:
-    """Show who this process is among its peers, and why."""
-    from ddpkit.distributed.torch import explain as explain_environment
-    from ddpkit.distributed.torch import gather_facts
-
-    found = explain_environment(os.environ, (), gather_facts(os.environ))
-    if as_json:
-        print(
-            json.dumps(
-                {
-                    "env": None if found.env is None else {**asdict(found.env), "origin": dict(found.env.origin)},
-                    "error": None if found.error is None else found.error.message,
-                    "hint": None if found.error is None else found.error.hint,
-                    "seen": dict(found.seen),
-                    "rejected": [asdict(entry) for entry in found.rejected],
-                },
-                indent=2,
-            )
-        )
-    elif found.env is not None:
-        values = {name: value for name, value in asdict(found.env).items() if name != "origin"}
-        rows = [(name, _shown(value), found.env.origin.get(name, "")) for name, value in values.items()]
-        _table(("field", "value", "from"), rows)
-    if explain and not as_json:
-        _table(("not used", "why"), [(entry.source, entry.reason) for entry in found.rejected])
-        _table(("variable seen", "value"), list(found.seen.items()))
-    if found.error is not None:
-        if as_json:
-            raise typer.Exit(found.error.exit_code)
-        raise found.error

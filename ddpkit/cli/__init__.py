@@ -1,0 +1,9 @@
+"""The command line: the only part that imports typer, and the only one that prints.
+
+A command is a function in one of these modules; importing the module makes it known to `app`.
+"""
+
+from ddpkit.cli import launch, show
+from ddpkit.cli.app import run
+
+__all__ = ["launch", "run", "show"]

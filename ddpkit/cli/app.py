@@ -1,0 +1,109 @@
+"""The `ddpkit` program itself: its options, its errors, and what its commands have in common."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+import typer.core
+
+from ddpkit import __version__
+from ddpkit.errors import DdpkitError
+
+
+def _as_they_come(parameters: list[Any]) -> list[Any]:
+    """Take parameters without conversion: all of ours are text, lists of text, or flags.
+
+    Typer from 0.27 converts values with pydantic. Importing that takes longer than everything else that a launch does
+    before its ranks start.
+    """
+    for parameter in parameters:
+        many = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+        parameter.process_value = partial(_taken, parameter, () if many else None)
+    return parameters
+
+
+def _taken(parameter: Any, missing: Any, context: Any, value: Any) -> Any:
+    value = missing if value is None else value
+    return value if parameter.callback is None else parameter.callback(context, parameter, value)
+
+
+class LeanCommand(typer.core.TyperCommand):
+    """A command whose parameters cost no import."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _as_they_come(super().get_params(ctx))
+
+
+class LeanGroup(typer.core.TyperGroup):
+    """The same for `ddpkit` itself."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _as_they_come(super().get_params(ctx))
+
+
+app = typer.Typer(
+    name="ddpkit",
+    help="Start an unmodified PyTorch script on every rank, and know at once why it failed.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help, at once: the boxes cost as much time as everything else
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line. Returns the exit code (see `ddpkit.errors`)."""
+    # Everything behind the first `--` belongs to the script. Typer would take the `--` away.
+    head, tail = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, None)
+    try:
+        app(args=head, obj=tail, prog_name="ddpkit")
+    except DdpkitError as error:
+        print(f"ddpkit: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except BrokenPipeError:
+        # Somebody like `head` read enough. Python must not complain about it while it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    return 0
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ddpkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback(cls=LeanGroup)
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    pass
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    # In a pipe nothing is cut to a width that nobody has.
+    Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(table)
+
+
+def shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
