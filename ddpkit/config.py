@@ -9,6 +9,15 @@
     nproc_per_node = 2
     options = { starter = "torchrun" }
     env = { NCCL_DEBUG = "WARN" }
+
+    [groups]                               # ddpkit launch -b ssh @gpus
+    gpus = ["node[1-4]", "admin@big:2222"]
+
+    [host.big]                             # what holds on this node alone
+    slots = 8
+    python = "/opt/venv/bin/python"
+    workdir = "/scratch/project"
+    env = { NCCL_SOCKET_IFNAME = "ib0" }
 """
 
 from __future__ import annotations
@@ -34,6 +43,7 @@ DAY = 86400.0
 DEFAULTS: dict[str, Any] = {
     "backend": "local",
     "hosts": [],
+    "hostfile": "",
     "nproc_per_node": "auto",
     "nnodes": None,
     "script": ["train.py"],
@@ -41,10 +51,11 @@ DEFAULTS: dict[str, Any] = {
     "python": sys.executable,
     "grace": 15.0,
     "log_dir": "logs",
+    "preflight": True,
     "options": {},
     "env": {},
 }
-_TOP_ONLY = ("profile", "profiles")
+_TOP_ONLY = ("profile", "profiles", "groups", "host")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -63,6 +74,8 @@ class Settings:
         self.plain = {name: Setting(value, "default") for name, value in DEFAULTS.items()}
         self.options: dict[str, Setting] = {}
         self.env: dict[str, Setting] = {}
+        self.groups: dict[str, list[str]] = {}
+        self.host: dict[str, dict[str, Any]] = {}  # by name: what holds on that node alone
 
     def __getitem__(self, name: str) -> Any:
         return self.plain[name].value
@@ -94,6 +107,7 @@ def settings(folder: Path, environ: Mapping[str, str], profile: str | None, flag
     table, where = read(folder)
     top = {name: value for name, value in table.items() if name not in _TOP_ONLY}
     found.apply(top, where)
+    found.groups, found.host = table.get("groups", {}), table.get("host", {})
     profiles = table.get("profiles", {})
     chosen = profile or environ.get("DDPKIT_PROFILE") or table.get("profile")
     if chosen is not None:
@@ -149,12 +163,39 @@ def _check_table(table: dict[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(profiles, dict) or not all(isinstance(entry, dict) for entry in profiles.values()):
         raise UsageError(f"{where}: profiles must be tables: [profiles.NAME]")
     checked = {name: _checked(name, value, where) for name, value in table.items() if name not in _TOP_ONLY}
+    checked["groups"] = _groups(table.get("groups", {}), where)
+    checked["host"] = _host(table.get("host", {}), where)
     checked["profiles"] = {}
     for name, entry in profiles.items():
         place = f"{where}, profile {name}"
         _known(entry, DEFAULTS, place)
         checked["profiles"][name] = {key: _checked(key, value, place) for key, value in entry.items()}
     return {**checked, **({"profile": table["profile"]} if "profile" in table else {})}
+
+
+def _groups(table: Any, where: str) -> dict[str, list[str]]:
+    if not isinstance(table, dict) or not all(_is_words(entry) for entry in table.values()):
+        raise UsageError(f"{where}: [groups] is not understood", 'gpus = ["node1", "node2"]')
+    return table
+
+
+def _host(table: Any, where: str) -> dict[str, dict[str, Any]]:
+    if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in table.values()):
+        raise UsageError(f"{where}: [host] is not understood", "[host.node1] begins what holds on node1 alone")
+    checked = {}
+    for name, entry in table.items():
+        place = f"{where}, host {name}"
+        _known(entry, ("user", "port", "slots", "python", "workdir", "env"), place)
+        numbers = {key: whole(entry[key], f"{place}: {key} = ") for key in ("port", "slots") if key in entry}
+        if not all(isinstance(entry.get(key, ""), str) for key in ("user", "python", "workdir")):
+            raise UsageError(f"{place}: user, python and workdir are text")
+        env = _checked("env", entry["env"], place) if "env" in entry else {}
+        checked[name] = {**entry, **numbers, "env": env}
+    return checked
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
 def _known(table: Mapping[str, Any], names: Any, where: str) -> None:
@@ -172,15 +213,19 @@ def _checked(name: str, value: Any, where: str) -> Any:
         return nproc(value, f"{where}: {name} = ")
     if name == "nnodes":
         return whole(value, f"{where}: {name} = ")
+    if name == "preflight":
+        if str(value).lower() not in ("true", "false", "1", "0"):
+            raise wrong
+        return str(value).lower() in ("true", "1")
     if name == "grace":
         return seconds(value, f"{where}: {name} = ")
     if name == "script":
         words = _split(value, where) if isinstance(value, str) else value
-        if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
+        if not (words and _is_words(words)):
             raise wrong
         return [no_nul(word, f"{where}: {name}") for word in words]
     if name == "hosts":
-        if not (isinstance(value, list) and all(isinstance(host, str) for host in value)):
+        if not _is_words(value):
             raise wrong
         return value
     if name == "env":
@@ -199,6 +244,7 @@ def _checked(name: str, value: Any, where: str) -> Any:
 _MEANING = {
     "backend": 'the name of a backend: backend = "local"',
     "hosts": 'a list of host names: hosts = ["node1", "node2"]',
+    "hostfile": 'a file with one host a line: hostfile = "hosts.txt"',
     "nproc_per_node": 'a whole number, or "auto"',
     "nnodes": "a whole number",
     "script": 'text, or a list of words: script = ["train.py", "--epochs", "3"]',
@@ -206,6 +252,7 @@ _MEANING = {
     "python": 'an interpreter: python = "/opt/venv/bin/python"',
     "grace": "seconds, 0 or more",
     "log_dir": 'a folder: log_dir = "logs"',
+    "preflight": "true or false",
     "options": 'a table: options = { starter = "torchrun" }',
     "env": 'a table of text: env = { NCCL_DEBUG = "WARN" }',
 }

@@ -6,12 +6,8 @@ commands and yields events (see `ddpkit.node.supervisor`). Nothing here prints; 
 
 from __future__ import annotations
 
-import json
 import queue
 import signal
-import subprocess
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,97 +16,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
-from ddpkit.plan import Plan, Raw, Secret, Step, Value
+from ddpkit.link import NODE, Event, Link, request
+from ddpkit.plan import Plan, Step
 from ddpkit.relay import Relay
 from ddpkit.screen import Screen
-from ddpkit.shell import count, exec_argv
+from ddpkit.shell import count
+from ddpkit.vitals import Vitals
 
-Event = dict[str, Any]
 # (index of the step, event or None), or (-1, number of a signal)
 Inbox = queue.SimpleQueue[tuple[int, Any]]
-
-NODE = Path(__file__).parent / "node"
-# Imported, and not run as a file: Python keeps the compiled form of what is imported.
-_START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main()"
 
 # From these the launcher ends the run; a second one ends it at once.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # These are passed on to every rank: schedulers send them before they take a node away.
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
-
-
-class Link(Protocol):
-    """One supervisor, or what speaks like one."""
-
-    outlives: str  # what to say when the launcher leaves, where the ranks go on without it; else empty
-    margin: float  # seconds beyond the grace: for leftovers, and for the answer's way back
-
-    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
-        """Start it, send the request, and post its events from then on; None is its end."""
-
-    def send(self, command: Event) -> None:
-        """Send a command; to a supervisor that is gone it does nothing."""
-
-    def close(self) -> None:
-        """Cut the lifeline, and wait for it a moment."""
-
-
-class LocalLink:
-    """A supervisor on this machine, in a session of its own, so that Ctrl-C reaches the launcher alone."""
-
-    outlives = ""
-    margin = 10.0
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-S", "-I", "-c", _START, str(NODE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        threading.Thread(target=self._read, args=(post,), daemon=True).start()
-        self._write(request)
-
-    def _read(self, post: Callable[[Event | None], None]) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        try:
-            for line in self._process.stdout:
-                if not line.endswith(b"\n"):
-                    break  # it was killed in the middle of a word
-                post(json.loads(line))
-        finally:
-            post(None)
-
-    def _write(self, text: str) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(text.encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it is gone; its end says so
-
-    def send(self, command: Event) -> None:
-        self._write(json.dumps(command))
-
-    def close(self) -> None:
-        if self._process is None:
-            return
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.close()
-        except BrokenPipeError:
-            pass
-        try:
-            self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            pass  # with its lifeline cut it ends everything in its own time, also without us
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +44,7 @@ class Failure:
     code: int | None = None
     signal: int | None = None
     seconds: float = 0.0  # since the start
+    at: float = 0.0  # seconds since the epoch, in this machine's time
     last_lines: tuple[str, ...] = ()
     log: str = ""
     reason: str = ""  # where neither a code nor a signal says it
@@ -164,43 +86,6 @@ class _Node:
         return "preload" if self.step.preload else self.step.procs[0].name
 
 
-def revealed(env: dict[str, Value]) -> dict[str, str | None]:
-    """The environment as it is, secrets included, for a program's environment or its standard input."""
-    plain: dict[str, str | None] = {}
-    for name, value in env.items():
-        if isinstance(value, Raw):
-            raise TypeError(f"{name}: a supervisor has no shell to expand {value.text} with")
-        plain[name] = value.reveal() if isinstance(value, Secret) else value
-    return plain
-
-
-def request(step: Step, plan: Plan) -> str:
-    """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
-    agent = any(proc.rank is None for proc in step.procs) and not step.srun
-    needed = {"preload"} if step.preload else {"tap"} if agent else set()
-    return json.dumps(
-        {
-            "run": plan.run_id,
-            "workdir": step.workdir,
-            "env": revealed(dict(step.env)),
-            "ranks": list(step.ranks),
-            "procs": [
-                {
-                    "name": proc.name,
-                    "argv": exec_argv(proc),
-                    "env": revealed(dict(proc.env)),
-                    "rank": proc.rank,
-                    "restarts": proc.restarts,
-                }
-                for proc in step.procs
-            ],
-            "preload": list(step.preload),
-            "sources": {name: (NODE / f"{name}.py").read_text() for name in needed},
-            "grace": plan.grace,
-        }
-    )
-
-
 def write_files(plan: Plan) -> None:
     """Write what the plan needs on disk, into the run's own folder."""
     for file in plan.files:
@@ -237,6 +122,7 @@ class Carrier:
         self.screen = screen
         self.nodes = [_Node(step=step, link=connect(step)) for step in plan.steps]
         self.outcome = Outcome()
+        self.vitals = Vitals(relay.folder)
         self.started = time.time()
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
 
@@ -249,6 +135,7 @@ class Carrier:
             finally:
                 for node in self.nodes:
                     node.link.close()
+                self.vitals.write()
         self.outcome.seconds = time.time() - self.started
         return self.outcome
 
@@ -287,12 +174,15 @@ class Carrier:
             # What torchrun says about ranks that we are ending is noise; it stays in its log.
             show = not (rank is None and self.deadline is not None)
             self.relay.write(rank, host, node.agent, event["fd"], data, show=show)
+        elif kind == "beat":
+            self.vitals.heard(step.host, event["t"], event["ranks"])
         elif kind == "start":
             node.running.add(event["rank"])
         elif kind == "exit":
             node.running.discard(event["rank"])
             if event["code"] == 0:
                 node.well.add(event["rank"])
+            self.vitals.ended(host, event["rank"], event["code"], event["signal"])
             self.outcome.ends[
                 f"signal {event['signal']}" if event["code"] is None else f"exit code {event['code']}"
             ] += 1
@@ -302,6 +192,10 @@ class Carrier:
             self.note(event["text"])
         elif kind == "refused":
             self.fail(node, what="the supervisor", reason=event["message"], code=4)
+        elif kind == "lost":
+            if self.deadline is not None:
+                self.note(f"{step.host}: {event['reason']}")
+            self.fail(node, what="the supervisor", reason=event["reason"])
         elif kind == "left":
             self.note(f"ended what outlived its rank on {step.host}: {', '.join(event['names'])}")
         elif kind == "stuck":
@@ -313,6 +207,7 @@ class Carrier:
         lines = self.relay.tail(event["rank"], host, node.agent)
         self.fail(
             node,
+            at=event.get("t"),
             host=host,
             rank=event["rank"],
             what=event["what"],
@@ -323,18 +218,34 @@ class Carrier:
             log=str(self.relay.folder / self.relay.log_name(event["rank"], host, node.agent)) if lines else "",
         )
 
-    def fail(self, node: _Node, *, what: str, host: str = "", rank: int | None = None, **details: Any) -> None:
+    def fail(
+        self,
+        node: _Node,
+        *,
+        what: str,
+        host: str = "",
+        rank: int | None = None,
+        at: float | None = None,
+        **details: Any,
+    ) -> None:
         """The first failure decides; what fails after it, or after a stop, is a consequence."""
-        if self.outcome.failure is not None or self.deadline is not None:
+        at = time.time() if at is None else at
+        known = self.outcome.failure
+        # News of what was first can come second, behind many lines of output.
+        earlier = known is not None and at < known.at
+        if not earlier and (known is not None or self.deadline is not None):
             return
         host = host or node.step.host
         self.outcome.failure = Failure(
             host=host,
             rank=rank,
             what=what,
-            seconds=time.time() - self.started,
+            seconds=at - self.started,
+            at=at,
             **details,
         )
+        if earlier:
+            return
         others = sum(len(other.running) for other in self.nodes)
         if others:
             who = f"rank {rank}" if rank is not None else what

@@ -82,7 +82,9 @@ class Host:
     cpus: int = 1  # that this job may use there
     chosen: tuple[str, ...] = ()  # variables that the user has set there, which a default of ours must not replace
     stale: tuple[str, ...] = ()  # variables set there that would mislead a rank, left over from another launcher
-    env: Mapping[str, Value] = field(default_factory=dict)
+    env: Mapping[str, Value] = field(default_factory=dict)  # what holds there alone; it wins over the job's
+    python: str = ""  # where it is not the job's
+    workdir: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +190,7 @@ class Plan:
     steps: tuple[Step, ...]
     world_size: int
     grace: float
+    heartbeat_timeout: float = 0.0  # seconds; 0: the end of the launcher always shows, as on one machine
     files: tuple[File, ...] = ()
     batch: Batch | None = None  # then the steps say what the job will run
 

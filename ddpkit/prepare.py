@@ -1,24 +1,90 @@
-"""Turns settings into a plan, and refuses what cannot run before anything is made or started."""
+"""Turns settings into a plan, and refuses what cannot run before anything is made or started.
+
+For nodes that we reach ourselves that means to enter them: the ways in that were opened for the survey are those that
+the run then uses.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ddpkit import launchers, runs, survey
 from ddpkit.config import Settings
 from ddpkit.errors import UsageError
-from ddpkit.plan import Job, Plan, Request, World, guard
+from ddpkit.launchers.ssh import Nodes
+from ddpkit.plan import Job, Plan, guard
+
+if TYPE_CHECKING:
+    from ddpkit.fleet import Fleet
+    from ddpkit.hosts import HostSpec
+
+# Reaches that go to nodes by themselves.
+_NODES = ("ssh", "pdsh")
+# What a launch on other machines passes on unasked: it tunes the libraries that ranks use, and holds wherever they run.
+FORWARDED = (
+    "NCCL_", "GLOO_", "UCX_", "FI_", "TORCH_", "PYTORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "HF_", "TRANSFORMERS_",
+    "TOKENIZERS_", "WANDB_", "OMP_", "MKL_", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_ORDER", "CUBLAS_", "PYTHONPATH",
+    "PYTHONHASHSEED",
+)  # fmt: skip
 
 
-def prepare(settings: Settings, environ: Mapping[str, str]) -> tuple[Job, Plan]:
-    """Make the job and its plan. Asks this machine for facts, changes nothing. Raises UsageError."""
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """A plan, and the ways in to the nodes that it needs."""
+
+    job: Job
+    plan: Plan
+    fleet: Fleet | None = None
+
+
+@contextmanager
+def prepare(settings: Settings, environ: Mapping[str, str], note: Callable[[str], None]) -> Iterator[Ready]:
+    """Make the job and its plan; changes nothing. At the end the ways in to the nodes are closed.
+
+    `note` gets what a person should know. Raises UsageError, LaunchError, PreflightError.
+    """
     kind = launchers.load(settings["backend"])
     backend = launchers.build(kind, {name: setting.value for name, setting in settings.options.items()})
+    if kind.reach not in _NODES:
+        _no_hostfile(settings)
+        yield _here(settings, environ, kind, backend)
+        return
+    from ddpkit import fleet as fleets  # with all that it needs, for those who use it
+    from ddpkit.judge import Wish
+
+    assert isinstance(backend, Nodes)
+    specs = _specs(settings, backend)
+    job = _remote_job(settings, environ)
+    script = job.command[0] if job.kind == "script" or (job.kind == "program" and "/" in job.command[0]) else None
+    local = Path(job.workdir, script) if script else None
+    wish = Wish(
+        job=job,
+        nproc_per_node=_nproc(settings),
+        script=script,
+        digest=hashlib.sha256(local.read_bytes()).hexdigest() if local and local.is_file() else "",
+        torch=job.kind != "program" or backend.starter != "ranks",
+        starter=backend.starter,
+        master_addr=backend.master_addr,
+        master_port=backend.master_port,
+    )
+    way = fleets.open_way(backend, note)
+    fleet = fleets.Fleet(specs, way, backend.heartbeat_timeout, job.python)
+    try:
+        world = fleets.survey(fleet, wish, note, strict=settings["preflight"])
+        yield Ready(job=job, plan=backend.plan(job, world), fleet=fleet)
+    finally:
+        fleet.close()
+
+
+def _here(settings: Settings, environ: Mapping[str, str], kind: Any, backend: launchers.Launcher) -> Ready:
+    """What runs on this machine, or is given to the scheduler from it."""
     workdir = Path(settings["workdir"]).absolute()
     if not workdir.is_dir():
         raise UsageError(f"there is no folder {workdir}", "--workdir DIR names the ranks' working folder")
@@ -26,27 +92,94 @@ def prepare(settings: Settings, environ: Mapping[str, str]) -> tuple[Job, Plan]:
     python = shutil.which(settings["python"])
     if python is None:
         raise UsageError(f"there is no Python at {settings['python']}", "--python /path/to/python")
-    env = {name: setting.value for name, setting in settings.env.items()}
+    # Absolute, but not resolved: a virtual environment is found by the place of its link.
+    python = os.path.abspath(python)  # noqa: PTH100
+    env = _env(settings)
+    job = _job(settings, command, _kind(command, workdir, settings.source("script")), str(workdir), python, env)
+    if kind.reach == "slurm":
+        _no_hosts(settings)
+        return Ready(job=job, plan=backend.plan(job, survey.slurm(settings["nnodes"], _nproc(settings), environ)))
+    _one_machine(settings)
+    return Ready(job=job, plan=backend.plan(job, survey.this_machine(_nproc(settings), {**environ, **env})))
+
+
+def _remote_job(settings: Settings, environ: Mapping[str, str]) -> Job:
+    """A job whose folder and Python are the nodes' to know; they are looked at there."""
+    command = tuple(settings["script"])
+    workdir = settings["workdir"]
+    if not workdir.startswith("~"):  # a home folder is the node's to know
+        workdir = str(Path(workdir).absolute())
+    python = settings["python"]
+    if "/" in python and not python.startswith(("/", "~/")):
+        python = str(Path(python).absolute())
+    if Path(workdir).is_dir():
+        kind = _kind(command, Path(workdir), settings.source("script"))
+    else:
+        kind = "module" if command[0] == "-m" else "script" if command[0].endswith(".py") else "program"
+    forwarded = {name: value for name, value in environ.items() if name.startswith(FORWARDED)}
+    return _job(settings, command, kind, workdir, python, {**forwarded, **_env(settings)})
+
+
+def _job(
+    settings: Settings,
+    command: tuple[str, ...],
+    kind: Literal["script", "module", "program"],
+    workdir: str,
+    python: str,
+    env: Mapping[str, str],
+) -> Job:
     job = Job(
         run_id=runs.new_id(command),
         command=command,
-        kind=_kind(command, workdir, settings.source("script")),
-        workdir=str(workdir),
-        # Absolute, but not resolved: a virtual environment is found by the place of its link.
-        python=os.path.abspath(python),  # noqa: PTH100
+        kind=kind,
+        workdir=workdir,
+        python=python,
         env={name: guard(name, value) for name, value in env.items()},
         grace=settings["grace"],
     )
-    job = replace(job, folder=str(Path(settings["log_dir"]).absolute() / job.run_id))
-    nproc = None if settings["nproc_per_node"] == "auto" else settings["nproc_per_node"]
-    world: World | Request
-    if kind.reach == "slurm":
-        _no_hosts(settings)
-        world = survey.slurm(settings["nnodes"], nproc, environ)
+    return replace(job, folder=str(Path(settings["log_dir"]).absolute() / job.run_id))
+
+
+def _env(settings: Settings) -> dict[str, str]:
+    return {name: setting.value for name, setting in settings.env.items()}
+
+
+def _nproc(settings: Settings) -> int | None:
+    """Ranks on each node; None: one per GPU."""
+    return None if settings["nproc_per_node"] == "auto" else int(settings["nproc_per_node"])
+
+
+def _specs(settings: Settings, backend: Nodes) -> list[HostSpec]:
+    """The nodes by name, as many of them as were asked for."""
+    from ddpkit import hosts
+
+    _no_scripts_among_hosts(settings)
+    if settings["hosts"] and settings["hostfile"] and settings.source("hosts") == settings.source("hostfile"):
+        raise UsageError("hosts were named twice, as words and in a host file", "leave one of the two out")
+    words_win = settings["hosts"] and settings.source("hosts") == "flag"
+    if settings["hostfile"] and not words_win:
+        path = settings["hostfile"]
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read the host file {path}: {error}", "--hostfile FILE") from None
+        specs = hosts.parse_file(path, text, settings.host, backend.exclude, settings.groups)
     else:
-        _one_machine(settings)
-        world = survey.this_machine(nproc, {**environ, **env})
-    return job, backend.plan(job, world)
+        specs = hosts.parse(settings["hosts"], settings.groups, settings.host, backend.exclude)
+    if not specs:
+        raise UsageError(
+            f"backend {backend.name} needs the names of nodes", f"ddpkit launch -b {settings['backend']} node1 node2"
+        )
+    asked = settings["nnodes"]
+    if asked and asked > len(specs):
+        raise UsageError(
+            f"-N {asked}: {len(specs)} {'host was' if len(specs) == 1 else 'hosts were'} named", f"-N {len(specs)}"
+        )
+    if settings["nproc_per_node"] != "auto":
+        # What was asked for on the command line is stronger than a file's slots.
+        stronger = settings.source("nproc_per_node") == "flag"
+        specs = [replace(spec, slots=None if stronger else spec.slots) for spec in specs]
+    return specs[: asked or len(specs)]
 
 
 def _no_hosts(settings: Settings) -> None:
@@ -85,13 +218,25 @@ def _kind(command: tuple[str, ...], workdir: Path, source: str) -> Literal["scri
     return "program"
 
 
-def _one_machine(settings: Settings) -> None:
-    """The local backend has one host, and it is this one."""
+def _no_scripts_among_hosts(settings: Settings) -> None:
     for host in settings["hosts"]:
         if host.endswith(".py") or Path(settings["workdir"], host).is_file():
             raise UsageError(
                 f"{host} stands where hosts stand; the script comes behind `--`", f"ddpkit launch -- {host} ARGS"
             )
+
+
+def _no_hostfile(settings: Settings) -> None:
+    if settings["hostfile"]:
+        raise UsageError(
+            f"backend {settings['backend']} reads no host file, and one was named: {settings['hostfile']}",
+            "-b ssh or -b pdsh goes to the hosts of a file",
+        )
+
+
+def _one_machine(settings: Settings) -> None:
+    """The local backend has one host, and it is this one."""
+    _no_scripts_among_hosts(settings)
     here = ("localhost", "127.0.0.1", survey.short_hostname())
     hosts = [host for host in settings["hosts"] if host not in here]
     asked = settings["nnodes"] or 1

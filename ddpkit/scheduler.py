@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import LaunchError
-from ddpkit.execute import Event, Link, LocalLink, revealed
+from ddpkit.link import Event, Link, LocalLink, revealed
 from ddpkit.plan import Batch, Plan, Step
 from ddpkit.srun import SrunReader
 

@@ -102,6 +102,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "backend": plan.backend,
         "world_size": plan.world_size,
         "grace": plan.grace,
+        "heartbeat_timeout": plan.heartbeat_timeout,
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
         "submit": list(plan.batch.submit) if plan.batch else None,
         "steps": [

@@ -6,7 +6,7 @@ Pure: a job and a world in, a step out. Every backend that reaches nodes by itse
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ddpkit.errors import UsageError
@@ -63,6 +63,7 @@ class Starter:
         """What one node of the world runs."""
         self.check()
         host = world.hosts[node_rank]
+        job = replace(job, python=host.python or job.python, workdir=host.workdir or job.workdir)
         env = _node_env(job, world, node_rank)
         preload: tuple[str, ...] = ()
         if self.starter == "ranks":
@@ -85,7 +86,7 @@ class Starter:
             node_rank=node_rank,
             ranks=world.ranks(node_rank),
             workdir=job.workdir,
-            env={**dict.fromkeys(host.stale), **env, **host.env, **job.env},
+            env={**dict.fromkeys(host.stale), **env, **job.env, **host.env},
             procs=procs,
             preload=preload,
         )

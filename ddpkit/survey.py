@@ -2,95 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import socket
 from collections.abc import Mapping
-from pathlib import Path
 
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import UsageError
+from ddpkit.node import probe
 from ddpkit.plan import Allocation, Host, Request, World
 
-# Left over from another launcher (a shell inside a rank, an export in a start-up file), these would mislead a rank.
-_STALE = frozenset(
-    """RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_ADDR MASTER_PORT
-    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE DDPKIT_RANK DDPKIT_WORLD_SIZE DDPKIT_LOCAL_RANK DDPKIT_LOCAL_WORLD_SIZE
-    DDPKIT_NODE_RANK DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT DDPKIT_PRELOAD DDPKIT_TAP""".split()
-)
 
-
-def stale(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The variables that must not reach a rank."""
-    return tuple(name for name in environ if name in _STALE or name.startswith("TORCHELASTIC_"))
-
-
-def cpus() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def gpus(environ: Mapping[str, str], root: Path = Path("/")) -> int:
-    """How many GPUs a process with this environment sees, without torch: 0 where none is known.
-
-    Sources: DDPKIT_GPUS (for accelerators unknown to this function), then what the kernel drivers of NVIDIA and AMD
-    list, cut down by CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES.
-    """
-    declared = environ.get("DDPKIT_GPUS")
-    if declared is not None:
-        if not declared.isdecimal():
-            raise UsageError(f"DDPKIT_GPUS={declared} is not a count", "unset DDPKIT_GPUS")
-        present = int(declared)
-    else:
-        present = len(list(root.glob("proc/driver/nvidia/gpus/*"))) or len(list(root.glob("dev/nvidia[0-9]*")))
-        if not present:
-            # Every node of the topology with a graphics id is a GPU; processors have the id 0.
-            for path in root.glob("sys/class/kfd/kfd/topology/nodes/*/gpu_id"):
-                try:
-                    present += path.read_text().strip() not in ("", "0")
-                except OSError:
-                    continue
-    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
-        visible = environ.get(name)
-        if visible is not None:
-            # The first entry that is none ends the list, for CUDA as well.
-            entries = itertools.takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), visible.split(","))
-            present = min(present, len(list(entries)))
-    return present
+def gpus(environ: Mapping[str, str], root: str = "/") -> int:
+    """How many GPUs a process with this environment sees on this machine (see `probe.gpus`)."""
+    try:
+        return probe.gpus(environ, root)
+    except ValueError as problem:
+        raise UsageError(str(problem), "unset DDPKIT_GPUS") from None
 
 
 def free_port() -> int:
-    """A port that nobody listens on now, below the range from which the kernel itself hands out ports.
-
-    The process that will listen there is not ours, so that the port cannot be held for it. A random choice outside the
-    kernel's own range keeps two launches apart that look at the same moment.
-    """
-    try:
-        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    except (OSError, ValueError):
-        lowest = 32768
-    top = lowest if lowest > 21000 else 65536
-    for _ in range(200):
-        port = 20000 + int.from_bytes(os.urandom(4), "big") % (top - 20000)
-        if _is_free(port):
-            return port
-    raise UsageError(f"no free port between 20000 and {top} on this machine", "ss -ltnp shows who listens")
-
-
-def _is_free(port: int) -> bool:
-    for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
-        try:
-            probe = socket.socket(family)
-        except OSError:
-            continue  # this kernel has no IPv6
-        with probe:
-            if family == socket.AF_INET6:
-                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            try:
-                probe.bind((address, port))
-            except OSError:
-                return False
-    return True
+    """A port of this machine that nobody listens on (see `probe.free_port`)."""
+    port = probe.free_port()
+    if port is None:
+        raise UsageError("no port from 20000 on is free on this machine", "ss -ltnp shows who listens")
+    return port
 
 
 def nproc(asked: int | None, environ: Mapping[str, str]) -> int:
@@ -109,7 +43,9 @@ def nproc(asked: int | None, environ: Mapping[str, str]) -> int:
 def this_machine(asked: int | None, environ: Mapping[str, str]) -> World:
     """A world of this machine alone. `environ` is what the ranks will see, `asked` the ranks, None: one per GPU."""
     slots = nproc(asked, environ)
-    host = Host(name=short_hostname(), slots=slots, cpus=cpus(), chosen=tuple(environ), stale=stale(environ))
+    host = Host(
+        name=short_hostname(), slots=slots, cpus=probe.cpus(), chosen=tuple(environ), stale=tuple(probe.stale(environ))
+    )
     return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port())
 
 
@@ -117,7 +53,7 @@ def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, 
     """What is asked of SLURM, and the allocation that this process stands in, if it does."""
     # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
     left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in ("SLURM_CONF",)]
-    here = Host(name=short_hostname(), slots=0, cpus=cpus(), stale=(*stale(environ), *left))
+    here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=(*probe.stale(environ), *left))
     job_id = environ.get("SLURM_JOB_ID", "")
     if not job_id or environ.get("DDPKIT_DETECT_SLURM", "").lower() in ("0", "false", "no", "off"):
         return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)

@@ -228,7 +228,7 @@ def test_backends_are_listed_with_their_options(ddpkit: DDPKIT) -> None:
         assert all(option["doc"] for option in backend["options"])
         assert backend["name"] in ddpkit("backends").stdout
     shown = ddpkit("backends", "local").stdout
-    for option in listed[0]["options"]:
+    for option in next(each for each in listed if each["name"] == "local")["options"]:
         assert f"-o {option['name']}=" in shown
     assert ddpkit("backends", "locla").returncode == 2
 

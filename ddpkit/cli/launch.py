@@ -20,7 +20,7 @@ from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import Settings
-    from ddpkit.plan import Job, Plan
+    from ddpkit.prepare import Ready
 
 
 @app.command(
@@ -63,6 +63,12 @@ def launch(
     profile: Annotated[str | None, typer.Option(metavar="NAME", help="A profile of ddpkit.toml.")] = None,
     grace: Annotated[str | None, typer.Option(metavar="SECONDS", help="Time between TERM and KILL; 15.")] = None,
     log_dir: Annotated[str | None, typer.Option(metavar="DIR", help="Where the run's logs go; default: logs.")] = None,
+    hostfile: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The nodes, one a line: `node1 slots=4`.")
+    ] = None,
+    no_preflight: Annotated[
+        bool, typer.Option("--no-preflight", help="Go on although the nodes differ; say what was found.")
+    ] = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="Return when a job is submitted, and do not follow it.")
     ] = False,
@@ -74,7 +80,13 @@ def launch(
     from ddpkit import config
 
     flags: dict[str, Any] = {}
-    for name, value in {"backend": backend, "workdir": workdir, "python": python, "log_dir": log_dir}.items():
+    for name, value in {
+        "backend": backend,
+        "workdir": workdir,
+        "python": python,
+        "log_dir": log_dir,
+        "hostfile": hostfile,
+    }.items():
         if value is not None:
             flags[name] = value
     if nproc_per_node is not None:
@@ -83,6 +95,8 @@ def launch(
         flags["nnodes"] = config.whole(nnodes, "-N ")
     if grace is not None:
         flags["grace"] = config.seconds(grace, "--grace ")
+    if no_preflight:
+        flags["preflight"] = False
     if hosts:
         flags["hosts"] = hosts
     if option:
@@ -140,22 +154,29 @@ def _explain(settings: Settings, as_json: bool) -> None:
 def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
     from ddpkit import prepare, shell
 
-    job, plan = prepare.prepare(settings, os.environ)
-    if not dry_run:
-        return _carry(plan, job, settings["log_dir"], detach=detach, as_json=as_json)
+    with prepare.prepare(settings, os.environ, _note) as ready:
+        if not dry_run:
+            return _carry(ready, settings["log_dir"], detach=detach, as_json=as_json)
+        plan = ready.plan
     text = json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else str(plan)
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
     sys.stdout.flush()
     return 0
 
 
-def _carry(plan: Plan, job: Job, log_dir: str, *, detach: bool, as_json: bool) -> int:
+def _note(text: str) -> None:
+    """Something that a person should know before the run, and that no program reads."""
+    print(f"ddpkit: {text}", file=sys.stderr)
+
+
+def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool) -> int:
     """Run a plan, relay its lines, print the verdict, keep the record."""
     from ddpkit import execute, runs, scheduler, shell
     from ddpkit import verdict as words
     from ddpkit.relay import Relay
     from ddpkit.screen import Screen
 
+    job, plan, fleet = ready.job, ready.plan, ready.fleet
     if detach and plan.batch is None:
         raise UsageError("--detach leaves a submitted job, and this run is not one", "leave --detach out")
     folder = runs.make_folder(Path(log_dir), plan.run_id)
@@ -191,7 +212,9 @@ def _carry(plan: Plan, job: Job, log_dir: str, *, detach: bool, as_json: bool) -
         if as_json:
             print(json.dumps(asdict(record), indent=2))
         return 0
-    outcome = execute.carry(plan, relay, lambda step: scheduler.connect(plan, step, job_id), inbox, screen)
+    outcome = execute.carry(
+        plan, relay, lambda step: fleet.link(step) if fleet else scheduler.connect(plan, step, job_id), inbox, screen
+    )
     stopped = "left" if plan.batch and outcome.failure is None else "stopped"
     state = stopped if outcome.stopped_by is not None else "failed" if outcome.failure else "done"
     verdict = words.verdict(outcome.failure) if outcome.failure else None

@@ -29,10 +29,13 @@ from ddpkit.plan import Job, Plan
 GROUP = "ddpkit.launchers"
 _BUILT_IN = {
     "local": "ddpkit.launchers.local:Local",
+    "ssh-torchrun-auto": "ddpkit.launchers.ssh:SshTorchrunAuto",
+    "pdsh": "ddpkit.launchers.ssh:Pdsh",
+    "legacy": "ddpkit.launchers.ssh:Legacy",
     "slurm-srun": "ddpkit.launchers.slurm:SlurmSrun",
     "slurm-torchrun": "ddpkit.launchers.slurm:SlurmTorchrun",
 }
-_ALIASES = {"slurm": "slurm-srun"}
+_ALIASES = {"slurm": "slurm-srun", "ssh": "ssh-torchrun-auto"}
 
 
 class Launcher(Protocol):

@@ -1,12 +1,16 @@
 """Runs the ranks of one node, tells the launcher everything about them, and never outlives it.
 
 One file, standard library only, Python 3.8 and later: it is also sent over a connection to nodes that have nothing of
-ours installed. Standard input is its lifeline: the first line is the request (JSON), later lines are commands, and at
-end of file the launcher is gone, however it went, and every process that was started here is ended.
+ours installed. Standard input is its lifeline: at end of file the launcher is gone, however it went, and every process
+that was started here is ended. On a network the end may never come: there, a launcher that has not been heard for the
+request's `silence` seconds is gone as well. What is read are lines of JSON: questions first (see `Questions`), then the
+request, then commands.
 
 Events go to standard output, one JSON object a line:
 
-    {"e": "hello", "pid", "host", "t"}                      before anything is started
+    {"e": "hello", "pid", "host", "t"}                      before anything is asked or started
+    {"e": "answer", "id", "value", "error"}                 to a question; one of the two is null
+    {"e": "beat", "t", "ranks"}                             every few seconds: a sign of life, and how the ranks are
     {"e": "start", "rank", "pid", "t"}                      a rank runs
     {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun)
     {"e": "exit", "rank", "code", "signal", "t"}            a rank ended; one of the two is null
@@ -30,6 +34,7 @@ import ctypes
 import errno
 import json
 import os
+import select
 import selectors
 import signal
 import time
@@ -47,8 +52,12 @@ BACKLOG_LOW = 1 << 20
 AGENT_PATIENCE = 1.0  # seconds for torchrun to end by itself once its ranks are gone
 LEFTOVER_PATIENCE = 2.0  # seconds between TERM and KILL for processes whose rank is gone
 STUCK_AFTER = 5.0  # seconds of KILL without effect
+BEAT = 5.0  # seconds between two signs of life
+UNASKED = 120.0  # seconds that a launcher on a network may leave unused between hello and request
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 DONE = -1.0
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
 # Where ranks that another program starts are connected. PYTHONPATH may hold it, and has colons between its entries.
 _TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
 FOLDER = "%s/ddpkit-%s" % ("/tmp" if ":" in _TMP else _TMP, os.urandom(8).hex())
@@ -139,6 +148,12 @@ class Supervisor:
         self.ranks_gone: float | None = None  # all ranks ended, of a run that is being ended
         self.told: set[int] = set()  # process ids that got TERM
         self.killing_since: float | None = None
+        # A launcher that may be cut off. Local ones say 0: their end always comes as an end of file.
+        self.silence = float(request.get("silence", 0.0))
+        self.heard = time.monotonic()
+        self.beat_every = min(BEAT, self.silence / 4) if self.silence else BEAT
+        self.beat_at = self.heard + self.beat_every
+        self.last_out: dict[int, float] = {}  # rank: time.time() of its last line
 
     # ---- talking to the launcher
 
@@ -204,6 +219,7 @@ class Supervisor:
             self.unwatch(0)
             self.lose_launcher()
             return
+        self.heard = time.monotonic()
         self.commands += data
         self.obey()
 
@@ -215,6 +231,32 @@ class Supervisor:
                 self.stop(float(command["grace"]))
             elif command["c"] == "signal":
                 self.signal_ranks(getattr(signal, command["name"]))
+
+    def beat(self) -> None:
+        """A sign of life in each direction, where it is due. Called when everything that came in was read."""
+        now = time.monotonic()
+        if self.silence and now - self.heard > self.silence and self.out_open:
+            self.lose_launcher()
+        if now >= self.beat_at:
+            self.beat_at = now + self.beat_every
+            if not self.out:  # where the launcher does not read, there is enough for it to hear
+                self.say(e="beat", t=time.time(), ranks=self.vitals())
+
+    def vitals(self) -> dict[int, dict[str, Any]]:
+        """What the kernel tells of each living rank: its state; processor seconds and memory of it and all below it."""
+        table = processes()
+        shown = {}
+        for number, rank in self.ranks.items():
+            if rank.alive and rank.pid in table:
+                family = [rank.pid, *below(rank.pid, table)]
+                shown[number] = {
+                    "pid": rank.pid,
+                    "state": table[rank.pid][1],
+                    "cpu": round(sum(table[pid][2] for pid in family), 2),
+                    "rss": sum(table[pid][3] for pid in family),
+                    "out": self.last_out.get(number),
+                }
+        return shown
 
     # ---- starting
 
@@ -321,6 +363,8 @@ class Supervisor:
     def pass_on(self, stream: Stream, data: bytes) -> None:
         if data:
             text = data.decode("utf-8", "surrogateescape")
+            if stream.rank is not None:
+                self.last_out[stream.rank] = time.time()
             self.say(e="out", rank=stream.rank, fd=stream.number, data=text)
 
     def read_stream(self, stream: Stream) -> bool:
@@ -531,7 +575,6 @@ class Supervisor:
         os.set_blocking(1, False)
         self.watch(0, "stdin")
         self.watch(wake_read, "wake")
-        self.say(e="hello", pid=os.getpid(), host=os.uname().nodename, t=time.time())
         try:
             self.start()
         except OSError as error:
@@ -547,7 +590,8 @@ class Supervisor:
                 timeout = self.wind_down()
             if timeout == DONE:
                 break
-            for key, _ in self.selector.select(timeout):
+            due = self.beat_at - time.monotonic() if timeout is None else min(timeout, self.beat_at - time.monotonic())
+            for key, _ in self.selector.select(max(0.0, due)):
                 if key.data == "stdin":
                     self.read_commands()
                 elif key.data == "stdout":
@@ -562,6 +606,7 @@ class Supervisor:
                 elif isinstance(key.data, Stream):
                     self.read_stream(key.data)
             self.reap()
+            self.beat()
         if self.events_fd >= 0:
             self.read_events()
         self.drain(self.all_streams())
@@ -578,35 +623,103 @@ class Supervisor:
     def flush_all(self) -> None:
         """The launcher may read slowly, or be stopped by Ctrl-Z. While it lives it gets everything."""
         while self.out and self.out_open:
-            for key, _ in self.selector.select():
+            for key, _ in self.selector.select(self.beat_every):
                 if key.data == "stdin":
                     self.read_commands()
             self.flush()
+            self.beat()
 
 
-def descendants() -> list[int]:
-    """Every living process below this one, whatever session or group it moved to. Zombies do not count."""
-    parents: dict[int, int] = {}
+def processes() -> dict[int, tuple[int, str, float, int]]:
+    """Every process of this machine that lives: parent, state, processor seconds, bytes of memory. Zombies do not."""
+    table: dict[int, tuple[int, str, float, int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
                     # The command name stands in brackets and may itself hold brackets and blanks.
-                    state, parent = file.read().rpartition(b")")[2].split()[:2]
+                    words = file.read().rpartition(b")")[2].split()
             except OSError:
                 continue
-            if state not in (b"Z", b"X"):
-                parents[int(name)] = int(parent)
+            if words[0] not in (b"Z", b"X"):
+                # utime, stime, and those of the children that were waited for
+                ticks = sum(int(word) for word in words[11:15])
+                table[int(name)] = (int(words[1]), words[0].decode(), ticks / TICKS, int(words[21]) * PAGE)
+    return table
+
+
+def below(pid: int, table: dict[int, tuple[int, str, float, int]]) -> list[int]:
+    """The children of a process, their children, and so on, whatever session or group they moved to."""
     children: dict[int, list[int]] = {}
-    for pid, parent_pid in parents.items():
-        children.setdefault(parent_pid, []).append(pid)
+    for each, (parent, *_) in table.items():
+        children.setdefault(parent, []).append(each)
     found: list[int] = []
-    todo = [os.getpid()]
+    todo = [pid]
     while todo:
-        below = children.get(todo.pop(), [])
-        found += below
-        todo += below
+        young = children.get(todo.pop(), [])
+        found += young
+        todo += young
     return found
+
+
+def descendants() -> list[int]:
+    """Every living process below this one."""
+    return below(os.getpid(), processes())
+
+
+class Questions:
+    """What a launcher wants to know of this machine before it makes its request.
+
+    A question is {"ask": function, "args": {...}, "id": ...}. The functions are those of a program that came with
+    {"learn": SOURCE} (`probe.py`), so that a request is answered without another connection, and without waiting for
+    another interpreter.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, Any] = {}
+        self.received = b""
+
+    def until_request(self) -> tuple[dict[str, Any], bytes]:
+        """Answer until the request comes. Returns it, and what was read behind it."""
+        say({"e": "hello", "pid": os.getpid(), "host": os.uname().nodename, "t": time.time()})
+        while True:
+            message = json.loads(self.line())
+            if "learn" in message:
+                exec(message["learn"], self.known)
+            elif "ask" in message:
+                self.answer(message)
+            else:
+                if "close" in self.known:
+                    self.known["close"]()
+                return message, self.received
+
+    def line(self) -> bytes:
+        while b"\n" not in self.received:
+            # Nobody has to be waited for long: nothing runs here yet, and the connection may have been cut.
+            ready = select.select([0], [], [], UNASKED)[0]
+            data = os.read(0, CHUNK) if ready else b""
+            if not data:
+                os._exit(0)  # the launcher was gone before it had asked for anything
+            self.received += data
+        line, _, self.received = self.received.partition(b"\n")
+        return line
+
+    def answer(self, message: dict[str, Any]) -> None:
+        try:
+            value, error = self.known[message["ask"]](**message["args"]), None
+        except Exception as problem:  # whatever it is, it is the answer
+            value, error = None, f"{type(problem).__name__}: {problem}"
+        say({"e": "answer", "id": message["id"], "value": value, "error": error})
+
+
+def say(event: dict[str, Any]) -> None:
+    """Tell the launcher something before the loop runs that can wait for it."""
+    data = json.dumps(event, separators=(",", ":")).encode() + b"\n"
+    while data:
+        try:
+            data = data[os.write(1, data) :]
+        except OSError:
+            os._exit(0)  # it is gone
 
 
 def _name(pid: int) -> str:
@@ -675,14 +788,7 @@ def main() -> None:
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != me:
         os._exit(1)
-    received = b""
-    while b"\n" not in received:
-        data = os.read(0, CHUNK)
-        if not data:
-            os._exit(0)  # the launcher was gone before it had asked for anything
-        received += data
-    line, _, commands = received.partition(b"\n")
-    Supervisor(json.loads(line), commands).run()
+    Supervisor(*Questions().until_request()).run()
     os._exit(0)  # nothing is left to tidy up, and the launcher waits
 
 

@@ -1,0 +1,241 @@
+"""The way into a node: a supervisor that was started there over some wire, asked questions, then given its step.
+
+A wire carries bytes to the supervisor's standard input and from its standard output, and says when it ends: an SSH
+channel (`ddpkit/remote.py`), or pdsh (`ddpkit/pdsh.py`). Everything above the bytes is here, once for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+import zlib
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from ddpkit.link import NODE, Event
+from ddpkit.shell import quote
+
+NOISE = 20  # lines of a shell's start-up files that an error can show
+BEAT = 5.0
+
+# The command line holds only this: what follows comes over the wire, where `ps` does not show it. No quotes of the kind
+# that a shell needs, and nothing that csh, fish or a POSIX shell would expand.
+_BOOT = 'exec(open(0,"rb",0,closefd=False).readline())'
+# The first line over the wire reads the program that follows it. `os.read` takes what is there and not a byte more.
+_READ = (
+    "import os,zlib,base64\nd=b''\nwhile len(d)<{size}:\n c=os.read(0,{size}-len(d))\n if not c: os._exit(0)\n d+=c\n"
+)
+_READ += "exec(compile(zlib.decompress(base64.b64decode(d)),'ddpkit-supervisor','exec'))"
+
+
+class Wire(Protocol):
+    """A stream of bytes to and from one supervisor."""
+
+    def write(self, data: bytes) -> None:
+        """Send all of it. Raises OSError where the wire is gone."""
+
+    def read(self) -> bytes:
+        """Wait a second at most for more. Empty: nothing came. Raises EOFError at the end."""
+
+    def why(self) -> str:
+        """What the end of the wire says about its cause, in words; empty where it says nothing."""
+
+    def close(self) -> None:
+        """Cut it. The supervisor sees the end of its standard input."""
+
+
+class RefusedError(Exception):
+    """A node could not be entered. `fix` is the command that helps."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.fix = fix
+
+
+class NoAnswerError(Exception):
+    """A node did not answer, or not with what was asked for. The text says why."""
+
+
+def command(python: str) -> str:
+    """The command line for a node: a Python that reads its program from standard input."""
+    # A home folder is the node's to know.
+    word = '"$HOME"/' + quote(python[2:]) if python.startswith("~/") else quote(python)
+    return f"exec {word} -S -I -c '{_BOOT}'"
+
+
+def program() -> bytes:
+    """What is sent at first: the supervisor, and in front of it the line that reads it."""
+    packed = b64encode(zlib.compress((NODE / "supervisor.py").read_bytes(), 6))
+    return f"exec({_READ.format(size=len(packed))!r})\n".encode() + packed
+
+
+class Door:
+    """One supervisor on another machine. First it answers questions, then it is the `Link` of a step."""
+
+    outlives = ""
+    margin = 10.0
+
+    def __init__(self, name: str, wire: Wire, silence: float) -> None:
+        self.name = name
+        self.silence = silence
+        self._wire = wire
+        self._answers: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._post: Callable[[Event | None], None] | None = None
+        self._noise: deque[str] = deque(maxlen=NOISE)
+        self._asked = 0
+        self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
+        self._ended = ""  # why
+        self._lock = threading.Lock()  # between the end of the wire and the beginning of a step
+        self._closed = False
+
+    # ---- before the step
+
+    def open(self, sources: bytes, until: float) -> None:
+        """Send the supervisor's program and wait for its first word. Raises NoAnswerError."""
+        threading.Thread(target=self._read, daemon=True).start()
+        self._write(sources)
+        self._next("hello", until)
+
+    def learn(self, source: str) -> None:
+        self._send({"learn": source})
+
+    def ask(self, function: str, args: Mapping[str, Any]) -> None:
+        """Put a question; `answer` waits for what it gives, so that many nodes can be asked at once."""
+        self._asked += 1
+        self._send({"ask": function, "args": dict(args), "id": self._asked})
+
+    def answer(self, until: float) -> Any:
+        """What the node says. `until` is a time.monotonic(). Raises NoAnswerError."""
+        event = self._next("answer", until)
+        if event["error"] is not None:
+            raise NoAnswerError(event["error"])
+        return event["value"]
+
+    def _next(self, kind: str, until: float) -> Event:
+        while True:
+            try:
+                event = self._answers.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                raise NoAnswerError("its supervisor did not answer in time" + self._said()) from None
+            if event is None:
+                raise NoAnswerError(f"the connection ended before its supervisor answered{self._why()}{self._said()}")
+            if event["e"] == kind:
+                return event
+
+    def _why(self) -> str:
+        return f" ({self._ended})" if self._ended else ""
+
+    def _said(self) -> str:
+        """What a shell said before, or in place of, the supervisor."""
+        return f"; it said: {' / '.join(self._noise)}" if self._noise else ""
+
+    # ---- the link of a step
+
+    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        with self._lock:
+            self._post = post
+            gone = bool(self._ended)
+        if gone:
+            self._lost(self._ended)
+        self._write(request.encode() + b"\n")
+
+    def send(self, command: Event) -> None:
+        self._send(command)
+
+    def close(self) -> None:
+        self._closed = True
+        self._wire.close()
+
+    def beat(self) -> None:
+        """A sign of life, so that the supervisor need not think that it was cut off."""
+        if self._post is not None and not self._ended:
+            self._send({"c": "beat"})
+
+    def _send(self, message: Event) -> None:
+        self._write(json.dumps(message).encode() + b"\n")
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._wire.write(data)
+        except OSError:
+            pass  # it is gone; its end says so
+
+    # ---- what comes back
+
+    def _read(self) -> None:
+        held, heard = b"", time.monotonic()
+        try:
+            while True:
+                data = self._wire.read()
+                now = time.monotonic()
+                if data:
+                    heard = now
+                    *lines, held = (held + data).split(b"\n")
+                    self._take(lines)
+                elif self._post is not None and now - heard > self.silence:
+                    why = f"nothing was heard of it for {self.silence:g} s: the host or the network is down"
+                    self._end(f"{why}; what ran there ends itself")
+                    return
+        except EOFError:
+            if held:
+                self._take([held])
+            self._end(self._wire.why())
+
+    def _take(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            if not line.startswith(b'{"e":'):
+                # A shell's start-up file, a banner: not ours, and worth reading only if ours never comes.
+                text = line.decode("utf-8", "replace").strip()
+                if text:
+                    self._noise.append(text)
+                continue
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue  # it was cut off in the middle of a word
+            if "t" in event:
+                # In our time, so that what happened first is known although clocks differ and some lines come late.
+                self._ahead = min(self._ahead, time.time() - event["t"])
+                event["t"] += self._ahead
+            if self._post is None:
+                self._answers.put(event)
+            else:
+                self._post(event)
+
+    def _end(self, why: str) -> None:
+        with self._lock:
+            self._ended = why or "without a word"
+            post = self._post
+        if post is None:
+            self._answers.put(None)
+        else:
+            self._lost(why)
+
+    def _lost(self, why: str) -> None:
+        assert self._post is not None
+        if why and not self._closed:
+            self._post({"e": "lost", "reason": why})
+        self._post(None)
+
+
+class Heart:
+    """Beats for every door, from one thread, until it is stopped."""
+
+    def __init__(self, doors: Iterable[Door], silence: float) -> None:
+        self._doors = tuple(doors)
+        self._every = min(BEAT, silence / 4)
+        self._stopped = threading.Event()
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self) -> None:
+        while not self._stopped.wait(self._every):
+            for door in self._doors:
+                door.beat()
+
+    def stop(self) -> None:
+        self._stopped.set()

@@ -1,0 +1,190 @@
+"""All nodes of a launch at once: enters them in parallel, asks what they are, and holds the ways in until the end."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ddpkit import judge
+from ddpkit.door import Door, Heart, NoAnswerError, RefusedError, Wire, command, program
+from ddpkit.hosts import HostSpec
+from ddpkit.judge import Facts, Problem, Wish
+from ddpkit.launchers.ssh import Nodes, SshTorchrunAuto
+from ddpkit.link import NODE, revealed
+from ddpkit.plan import Step, World
+
+AT_ONCE = 64  # connections that are being made at the same time
+ENTER_LIMIT = 12.0  # seconds for all of them, tries included
+LOOK_LIMIT = 12.0  # seconds for a node to say what it is
+REACH_LIMIT = 3.0  # seconds for one node to reach another
+
+
+class Way(Protocol):
+    """How nodes are entered: ssh, pdsh."""
+
+    def enter(self, spec: HostSpec, command: str, until: float) -> Wire:
+        """Start a command on a node. Raises RefusedError: it has `what` and `fix`."""
+
+    def close(self) -> None: ...
+
+
+class Fleet:
+    """The nodes of one launch."""
+
+    def __init__(self, specs: Sequence[HostSpec], way: Way, silence: float, python: str) -> None:
+        self.specs = tuple(specs)
+        self._way = way
+        self._silence = silence
+        self._python = python
+        self._doors: dict[str, Door] = {}
+        self._heart: Heart | None = None
+
+    # ---- entering
+
+    def enter(self) -> list[Problem]:
+        """Start a supervisor on every node. Returns what went wrong; where something did, close the fleet."""
+        todo: queue.SimpleQueue[HostSpec] = queue.SimpleQueue()
+        done: queue.SimpleQueue[tuple[HostSpec, Door | Problem]] = queue.SimpleQueue()
+        for spec in self.specs:
+            todo.put(spec)
+        sources, until = program(), time.monotonic() + ENTER_LIMIT
+        for _ in range(min(AT_ONCE, len(self.specs))):
+            # Not a pool: at exit Python would wait for its threads, and one of them for a host that is off.
+            threading.Thread(target=self._work, args=(todo, done, sources, until), daemon=True).start()
+        problems = {}
+        for _ in self.specs:
+            spec, result = done.get()
+            if isinstance(result, Door):
+                self._doors[spec.label] = result
+            else:
+                problems[spec.label] = result
+        return [problems[spec.label] for spec in self.specs if spec.label in problems]
+
+    def _work(self, todo: Any, done: Any, sources: bytes, until: float) -> None:
+        while True:
+            try:
+                spec = todo.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                done.put((spec, self._enter(spec, sources, until)))
+            except Exception as problem:  # a thread that dies in silence would be waited for
+                text = f"{type(problem).__name__}: {problem}"
+                done.put((spec, Problem(host=spec.label, what=text, fix=f"ssh {spec.target}", unreachable=True)))
+
+    def _enter(self, spec: HostSpec, sources: bytes, until: float) -> Door | Problem:
+        opened = None
+        try:
+            wire = self._way.enter(spec, command(spec.python or self._python), until)
+            opened = Door(spec.label, wire, self._silence)
+            opened.open(sources, until + 3.0)
+            return opened
+        except NoAnswerError as problem:
+            assert opened is not None
+            opened.close()
+            fix = f"ssh {spec.target} {spec.python or self._python} --version"
+            return Problem(host=spec.label, what=str(problem), fix=fix, unreachable=True)
+        except RefusedError as problem:
+            return Problem(host=spec.label, what=problem.what, fix=problem.fix, unreachable=True)
+
+    # ---- asking
+
+    def look(self, wish: Wish) -> tuple[list[Facts], list[Problem]]:
+        """What every node is. Facts and problems in the hosts' order."""
+        source = (NODE / "probe.py").read_text()
+        for index, spec in enumerate(self.specs):
+            self._doors[spec.label].learn(source)
+            self._doors[spec.label].ask(
+                "look",
+                {
+                    "workdir": spec.workdir or wish.job.workdir,
+                    "script": wish.script,
+                    "python": spec.python or wish.job.python,
+                    "environ": revealed({**wish.job.env, **spec.env}),
+                    "port": wish.master_port if index == 0 else None,
+                    "torch": wish.torch,
+                },
+            )
+        return self._answers(LOOK_LIMIT)
+
+    def reach(self, asked: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[Any], list[Problem]]:
+        """Which of these each node can reach."""
+        for spec, targets in zip(self.specs, asked, strict=True):
+            self._doors[spec.label].ask("reach", {"targets": targets, "timeout": REACH_LIMIT})
+        return self._answers(REACH_LIMIT + 3.0)
+
+    def _answers(self, limit: float) -> tuple[list[Any], list[Problem]]:
+        until, values, problems = time.monotonic() + limit, [], []
+        for spec in self.specs:
+            try:
+                values.append(self._doors[spec.label].answer(until))
+            except NoAnswerError as problem:
+                fix = f"ssh {spec.target} uptime"
+                problems.append(Problem(host=spec.label, what=str(problem), fix=fix, unreachable=True))
+        return values, problems
+
+    # ---- the run
+
+    def link(self, step: Step) -> Door:
+        if self._heart is None:
+            self._heart = Heart(self._doors.values(), self._silence)
+        return self._doors[step.host]
+
+    def close(self) -> None:
+        """Cut every way in. What was started there ends."""
+        if self._heart is not None:
+            self._heart.stop()
+        for each in self._doors.values():
+            each.close()
+        self._way.close()
+
+
+def survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: bool) -> World:
+    """Enter every node, ask what it is, and say how they run the job together.
+
+    Raises LaunchError where a node cannot be entered, PreflightError where they cannot run it; all causes at once. Not
+    strict: what only looks wrong is a note.
+    """
+    specs = fleet.specs
+    problems = fleet.enter()
+    if problems:
+        raise judge.refusal(problems, len(specs))
+    facts, problems = fleet.look(wish)
+    if problems:
+        raise judge.refusal(problems, len(specs))
+    found = judge.alone(wish, specs, facts)
+    if len(specs) == 1:
+        if found and strict:
+            raise judge.refusal(found, 1)
+        world: World | None = World(
+            hosts=(judge.host(wish, specs[0], facts[0], {}),),
+            master_addr=wish.master_addr or "127.0.0.1",
+            master_port=facts[0]["port"] or wish.master_port,
+        )
+    elif facts[0]["port"] is None:
+        raise judge.refusal(found, len(specs))
+    else:
+        answers, problems = fleet.reach(judge.questions(wish, specs, facts))
+        if problems:
+            raise judge.refusal(problems, len(specs))
+        world, apart, notes = judge.together(wish, specs, facts, answers)
+        for text in notes:
+            note(text)
+        found += apart
+        if world is None or (found and strict):
+            raise judge.refusal(found, len(specs))
+    assert world is not None
+    for problem in found:
+        note(f"{problem.host}: {problem.what} (fix: {problem.fix})")
+    return world
+
+
+def open_way(backend: Nodes, note: Callable[[str], None]) -> Way:
+    """The way in that a backend uses. Imports it: fabric takes longer than everything else here."""
+    from ddpkit.remote import Ssh
+
+    accept_new = isinstance(backend, SshTorchrunAuto) and backend.accept_new_host_keys
+    return Ssh(accept_new=accept_new, timeout=backend.connect_timeout, note=note)

@@ -1,0 +1,214 @@
+"""Decides from what the nodes said whether they can run a job together, and how: pure, facts in, a world or causes out.
+
+Everything that is wrong is found at once, each with its host and the command that mends it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ddpkit.errors import LaunchError, PreflightError
+from ddpkit.hosts import HostSpec
+from ddpkit.plan import Host, Job, Value, World
+
+Facts = Mapping[str, Any]  # what `probe.look` returns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Why one host cannot take part."""
+
+    host: str
+    what: str
+    fix: str
+    unreachable: bool = False  # the node could not be entered at all
+
+
+def refusal(problems: Sequence[Problem], hosts: int) -> LaunchError | PreflightError:
+    """One error that names them all."""
+    bad = list(dict.fromkeys(problem.host for problem in problems))
+    nodes = "1 node" if hosts == 1 else f"{hosts} nodes"
+    lines = [f"{len(bad)} of {nodes} cannot take part, and nothing was started:"]
+    for problem in problems:
+        lines += [f"  {problem.host}: {problem.what}", f"    fix: {problem.fix}"]
+    kind = LaunchError if any(problem.unreachable for problem in problems) else PreflightError
+    return kind("\n".join(lines))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What the job needs of the nodes."""
+
+    job: Job
+    nproc_per_node: int | None  # None: one rank per GPU
+    script: str | None  # a file that every node must have, in its workdir
+    digest: str  # of the launcher's own copy; empty where it has none
+    torch: bool  # the nodes' torch matters
+    starter: str
+    master_addr: str
+    master_port: int
+
+
+def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list[Problem]:
+    """What is wrong with single nodes, and with nodes that differ from the others."""
+    problems: list[Problem] = []
+
+    def wrong(spec: HostSpec, what: str, fix: str) -> None:
+        problems.append(Problem(host=spec.label, what=what, fix=fix))
+
+    usual = {key: _usual([str(_torch(each)) if key == "torch" else str(each[key]) for each in facts]) for key in _ALIKE}
+    digest = wish.digest or _usual([each["script"] for each in facts if each["script"]])
+    for spec, each in zip(specs, facts, strict=True):
+        python = spec.python or wish.job.python
+        if each["no_workdir"]:
+            sync = f"rsync -a {wish.job.workdir}/ {spec.name}:{each['workdir']}/"
+            wrong(spec, f"cannot use the folder {each['workdir']}: {each['no_workdir'].lower()}", sync)
+        elif wish.script and not each["script"]:
+            copy = f"rsync -a {wish.script} {spec.name}:{each['workdir']}/{wish.script}"
+            wrong(spec, f"there is no {wish.script} in {each['workdir']}", copy)
+        elif wish.script and each["script"] != digest:
+            copy = f"rsync -a {wish.script} {spec.name}:{each['workdir']}/{wish.script}"
+            wrong(spec, f"its {wish.script} is another than {'here' if wish.digest else 'on the others'}", copy)
+        if each["python"].rpartition(".")[0] != usual["python"].rpartition(".")[0]:
+            what = f"{python} is Python {each['python']}, on the others {usual['python']}"
+            wrong(spec, what, f"python = ... under [host.{spec.name}] in ddpkit.toml")
+        torch = _torch(each)
+        if wish.torch and torch is None and (usual["torch"] != "None" or wish.starter != "ranks"):
+            said = (each["torch"] or {}).get("problem", "")
+            what = f"{python} finds no torch" + (f": {said}" if said else "")
+            wrong(spec, what, f"ssh {spec.target} {python} -m pip install torch")
+        elif wish.torch and str(torch) != usual["torch"]:
+            what = f"{python} has torch {torch}, the others {usual['torch']}"
+            wrong(spec, what, f"ssh {spec.target} {python} -m pip install torch=={usual['torch'].partition('+')[0]}")
+        slots = spec.slots or wish.nproc_per_node
+        if each["no_gpus"]:
+            wrong(spec, each["no_gpus"], "unset DDPKIT_GPUS there")
+        elif slots and each["gpus"] and slots > each["gpus"]:
+            fix = f"-n {each['gpus']}, or --env CUDA_VISIBLE_DEVICES= to run on the processors"
+            wrong(spec, f"{slots} ranks are asked for, and it has {each['gpus']} visible GPUs, one rank each", fix)
+        if each["no_port"]:
+            port = f"port {wish.master_port}" if wish.master_port else "any port"
+            what = f"rank 0 cannot listen on {port}: {each['no_port'].lower()}"
+            wrong(spec, what, f"ssh {spec.target} ss -ltnp 'sport = :{wish.master_port}', or leave -o master_port out")
+    return problems
+
+
+_ALIKE = ("python", "torch")
+
+
+def _usual(values: Sequence[str]) -> str:
+    """What most say; of two that are as frequent, what the first host says."""
+    return max(dict.fromkeys(values), key=values.count) if values else ""
+
+
+def _torch(facts: Facts) -> str | None:
+    return facts["torch"]["version"] if facts["torch"] else None
+
+
+# ---- who reaches whom
+
+
+def candidates(spec: HostSpec, facts: Facts) -> list[str]:
+    """Where others may reach a host, best first: what its own name means there, which gloo takes; then what it has."""
+    names = [address for address in facts["own_name"] if not _is_own(address)]
+    found = [*names, *(address for _, address in facts["addresses"]), spec.name]
+    return list(dict.fromkeys(found))
+
+
+def _is_own(address: str) -> bool:
+    """An address by which only the host itself reaches itself: 127.0.1.1 and its like."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return parsed.is_loopback or parsed.is_link_local
+
+
+def questions(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list[list[list[Any]]]:
+    """What each host tries: the first host's master port, and the next host's high port, by each of their addresses."""
+    first = [[name, facts[0]["port"], facts[0]["secret"]] for name in _master_candidates(wish, specs[0], facts[0])]
+    asked = []
+    for index in range(len(specs)):
+        near = (index + 1) % len(specs)
+        high = [[n, facts[near]["high_port"], facts[near]["secret"]] for n in candidates(specs[near], facts[near])]
+        asked.append([*(first if index else []), *high])
+    return asked
+
+
+def _master_candidates(wish: Wish, spec: HostSpec, facts: Facts) -> list[str]:
+    return [wish.master_addr] if wish.master_addr else candidates(spec, facts)
+
+
+def together(
+    wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts], answers: Sequence[Sequence[Sequence[str]]]
+) -> tuple[World | None, list[Problem], list[str]]:
+    """The world, or what keeps the hosts apart; and notes on what was mended. `answers`: to `questions`, per host."""
+    problems: list[Problem] = []
+    notes: list[str] = []
+    first = _master_candidates(wish, specs[0], facts[0])
+    reached = [
+        [name for name, answer in zip(first, said, strict=False) if not answer[1]] for said in answers[1:]
+    ]  # strict=False: behind the master's come the answers about the neighbour
+    common = [name for name in first if all(name in names for names in reached)]
+    port = facts[0]["port"]
+    if not common:
+        for spec, names, said in zip(specs[1:], reached, answers[1:], strict=True):
+            if not names:
+                tried = "; ".join(f"{n}: {a[1]}" for n, a in zip(first, said, strict=False))
+                what = f"cannot reach rank 0's port {port} on {specs[0].label} ({tried})"
+                fix = "open the port in the firewall between them, or -o master_port=PORT, -o master_addr=ADDRESS"
+                problems.append(Problem(host=spec.label, what=what, fix=fix))
+        if not problems:
+            what = "the other hosts reach it by different addresses only"
+            problems.append(Problem(host=specs[0].label, what=what, fix="-o master_addr=ADDRESS that all reach"))
+    env: list[dict[str, Value]] = []
+    for index, (spec, each) in enumerate(zip(specs, facts, strict=True)):
+        before = (index - 1) % len(specs)
+        said = answers[before][len(first) if before else 0 :]
+        tried_names = candidates(spec, each)
+        good = [name for name, answer in zip(tried_names, said, strict=True) if not answer[1]]
+        if not good:
+            tried = "; ".join(f"{n}: {a[1]}" for n, a in zip(tried_names, said, strict=True))
+            what = f"{specs[before].label} cannot reach its port {each['high_port']} ({tried})"
+            fix = "gloo and NCCL listen on ports that the kernel chooses (32768-60999): open them between the nodes"
+            if not any(problem.host == spec.label for problem in problems):
+                problems.append(Problem(host=spec.label, what=what, fix=fix))
+        env.append(_interface(wish, spec, each, good, notes))
+    if problems:
+        return None, problems, notes
+    hosts = tuple(host(wish, spec, each, more) for spec, each, more in zip(specs, facts, env, strict=True))
+    return World(hosts=hosts, master_addr=common[0], master_port=port), [], notes
+
+
+def _interface(wish: Wish, spec: HostSpec, facts: Facts, good: Sequence[str], notes: list[str]) -> dict[str, Value]:
+    """Where gloo would take an address that the others cannot reach, name the interface that they can."""
+    own = facts["own_name"]
+    if not good or (own and own[0] in good):
+        return {}
+    interface = next((name for name, address in facts["addresses"] if address in good), None)
+    chosen = {*facts["set"], *wish.job.env, *spec.env}
+    if interface is None or "GLOO_SOCKET_IFNAME" in chosen:
+        return {}
+    means = own[0] if own else "nothing"
+    notes.append(f"{spec.label}: its own name {facts['host']} means {means} there; gloo uses {interface} instead")
+    names = ["GLOO_SOCKET_IFNAME"]
+    if any(address not in good for name, address in facts["addresses"] if name != interface):
+        names.append("NCCL_SOCKET_IFNAME")  # an interface that leads nowhere: NCCL might choose it
+    return {name: interface for name in names if name not in chosen}
+
+
+def host(wish: Wish, spec: HostSpec, facts: Facts, env: Mapping[str, Value]) -> Host:
+    """One host of the world."""
+    return Host(
+        name=spec.label,
+        slots=spec.slots or wish.nproc_per_node or max(1, facts["gpus"]),
+        cpus=facts["cpus"],
+        chosen=tuple(facts["set"]),
+        stale=tuple(facts["stale"]),
+        env={**env, **spec.env},
+        python=spec.python,
+        workdir=facts["workdir"] if facts["workdir"] != wish.job.workdir else "",
+    )

@@ -1,0 +1,133 @@
+"""What the launcher and a supervisor say to each other: the request, and the link that carries it and what comes back.
+
+A `Link` is one supervisor, wherever it runs: something that takes commands and yields events (see
+`ddpkit.node.supervisor`).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from ddpkit.plan import Plan, Raw, Secret, Step, Value
+from ddpkit.shell import exec_argv
+
+Event = dict[str, Any]
+NODE = Path(__file__).parent / "node"
+# Imported, and not run as a file: Python keeps the compiled form of what is imported.
+_START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main()"
+
+
+class Link(Protocol):
+    """One supervisor, or what speaks like one."""
+
+    outlives: str  # what to say when the launcher leaves, where the ranks go on without it; else empty
+    margin: float  # seconds beyond the grace: for leftovers, and for the answer's way back
+
+    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        """Start it, send the request, and post its events from then on; None is its end."""
+
+    def send(self, command: Event) -> None:
+        """Send a command; to a supervisor that is gone it does nothing."""
+
+    def close(self) -> None:
+        """Cut the lifeline, and wait for it a moment."""
+
+
+class LocalLink:
+    """A supervisor on this machine, in a session of its own, so that Ctrl-C reaches the launcher alone."""
+
+    outlives = ""
+    margin = 10.0
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-S", "-I", "-c", _START, str(NODE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._read, args=(post,), daemon=True).start()
+        self._write(request)
+
+    def _read(self, post: Callable[[Event | None], None]) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        try:
+            for line in self._process.stdout:
+                if not line.endswith(b"\n"):
+                    break  # it was killed in the middle of a word
+                post(json.loads(line))
+        finally:
+            post(None)
+
+    def _write(self, text: str) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(text.encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it is gone; its end says so
+
+    def send(self, command: Event) -> None:
+        self._write(json.dumps(command))
+
+    def close(self) -> None:
+        if self._process is None:
+            return
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            pass  # with its lifeline cut it ends everything in its own time, also without us
+
+
+def revealed(env: dict[str, Value]) -> dict[str, str | None]:
+    """The environment as it is, secrets included, for a program's environment or its standard input."""
+    plain: dict[str, str | None] = {}
+    for name, value in env.items():
+        if isinstance(value, Raw):
+            raise TypeError(f"{name}: a supervisor has no shell to expand {value.text} with")
+        plain[name] = value.reveal() if isinstance(value, Secret) else value
+    return plain
+
+
+def request(step: Step, plan: Plan) -> str:
+    """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
+    agent = any(proc.rank is None for proc in step.procs) and not step.srun
+    needed = {"preload"} if step.preload else {"tap"} if agent else set()
+    return json.dumps(
+        {
+            "run": plan.run_id,
+            "workdir": step.workdir,
+            "env": revealed(dict(step.env)),
+            "ranks": list(step.ranks),
+            "procs": [
+                {
+                    "name": proc.name,
+                    "argv": exec_argv(proc),
+                    "env": revealed(dict(proc.env)),
+                    "rank": proc.rank,
+                    "restarts": proc.restarts,
+                }
+                for proc in step.procs
+            ],
+            "preload": list(step.preload),
+            "sources": {name: (NODE / f"{name}.py").read_text() for name in needed},
+            "grace": plan.grace,
+            "silence": plan.heartbeat_timeout,
+        }
+    )

@@ -1,0 +1,331 @@
+"""Answers questions about the machine that it runs on: what is there, what others can reach here, what it can reach.
+
+Standard library only, Python 3.8 and later, no import of torch. Sent to a node's supervisor, whose launcher asks these
+functions; this machine's own survey (`ddpkit/survey.py`) calls the same ones.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import itertools
+import os
+import re
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+# Left over from another launcher (a shell inside a rank, an export in a start-up file), these would mislead a rank.
+STALE = frozenset(
+    """RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_ADDR MASTER_PORT
+    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE DDPKIT_RANK DDPKIT_WORLD_SIZE DDPKIT_LOCAL_RANK DDPKIT_LOCAL_WORLD_SIZE
+    DDPKIT_NODE_RANK DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT DDPKIT_PRELOAD DDPKIT_TAP""".split()
+)
+SIOCGIFADDR = 0x8915
+LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
+# Where the job's Python would import torch from, and what version.py there says. Importing it would take seconds.
+_TORCH = """
+import importlib.util, json, re, sys
+try:
+    found = importlib.util.find_spec("torch")
+    place = found.submodule_search_locations[0] if found else None
+    text = open(place + "/version.py").read() if place else ""
+    version = re.search(r"__version__ = ['\\"]([^'\\"]+)", text)
+    print("\\n" + json.dumps({"place": place, "version": version.group(1) if version else None}))
+except Exception as problem:
+    print("\\n" + json.dumps({"place": None, "version": None, "problem": str(problem)}))
+"""
+
+
+def stale(environ: Mapping[str, str]) -> list[str]:
+    """The variables that must not reach a rank."""
+    return [name for name in environ if name in STALE or name.startswith("TORCHELASTIC_")]
+
+
+def cpus() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def gpus(environ: Mapping[str, str], root: str = "/") -> int:
+    """How many GPUs a process with this environment sees, without torch: 0 where none is known.
+
+    Sources: DDPKIT_GPUS (for accelerators unknown to this function), then what the kernel drivers of NVIDIA and AMD
+    list, cut down by CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES. Raises ValueError where
+    DDPKIT_GPUS is no count.
+    """
+    declared = environ.get("DDPKIT_GPUS")
+    if declared is not None:
+        if not declared.isdecimal():
+            raise ValueError(f"DDPKIT_GPUS={declared} is not a count")
+        present = int(declared)
+    else:
+        nodes = [name for name in _names(f"{root}/dev") if re.fullmatch("nvidia[0-9]+", name)]
+        present = len(_names(f"{root}/proc/driver/nvidia/gpus")) or len(nodes)
+        if not present:
+            # Every node of the topology with a graphics id is a GPU; processors have the id 0.
+            topology = f"{root}/sys/class/kfd/kfd/topology/nodes"
+            present = sum(_text(f"{topology}/{name}/gpu_id") not in ("", "0") for name in _names(topology))
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        visible = environ.get(name)
+        if visible is not None:
+            # The first entry that is none ends the list, for CUDA as well.
+            entries = itertools.takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), visible.split(","))
+            present = min(present, len(list(entries)))
+    return present
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def free_port() -> int | None:
+    """A port that nobody listens on now, below the range from which the kernel itself hands out ports; None: none is.
+
+    The process that will listen there is not ours, so that the port cannot be held for it. A random choice outside the
+    kernel's own range keeps two launches apart that look at the same moment.
+    """
+    words = _text("/proc/sys/net/ipv4/ip_local_port_range").split()
+    lowest = int(words[0]) if words else 32768
+    top = lowest if lowest > 21000 else 65536
+    for _ in range(200):
+        port = 20000 + int.from_bytes(os.urandom(4), "big") % (top - 20000)
+        if not listeners_fail(port):
+            return port
+    return None
+
+
+def listeners_fail(port: int) -> str:
+    """Why a server could not listen on this port on every address of this machine; empty where it could."""
+    for family, address in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
+        try:
+            probe = socket.socket(family)
+        except OSError:
+            continue  # this kernel has no IPv6
+        with probe:
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                probe.bind((address, port))
+            except OSError as error:
+                return str(error.strerror)
+    return ""
+
+
+# ---- what a launcher on another machine asks
+
+
+def look(
+    workdir: str, script: str | None, python: str, environ: dict[str, str | None], port: int | None, torch: bool
+) -> dict[str, Any]:
+    """Everything that can be said of this machine alone. `port`: the master's, on the host of rank 0."""
+    env = {name: value for name, value in {**os.environ, **environ}.items() if value is not None}
+    folder = os.path.abspath(os.path.expanduser(workdir))
+    found: dict[str, Any] = {
+        "host": socket.gethostname(),
+        "time": time.time(),
+        "workdir": folder,
+        "no_workdir": "" if os.path.isdir(folder) and os.access(folder, os.X_OK) else _why_no_folder(folder),
+        "script": _digest(os.path.join(folder, script)) if script else None,
+        "python": ".".join(str(part) for part in sys.version_info[:3]),
+        "torch": _torch(python, folder, env) if torch else None,
+        "cpus": cpus(),
+        "set": sorted(os.environ),
+        "stale": stale(os.environ),
+        "addresses": addresses(),
+        "own_name": _resolve(socket.gethostname()),
+    }
+    try:
+        found["gpus"], found["no_gpus"] = gpus(env), ""
+    except ValueError as problem:
+        found["gpus"], found["no_gpus"] = 0, str(problem)
+    found.update(listen(port))
+    return found
+
+
+def _why_no_folder(folder: str) -> str:
+    try:
+        os.listdir(folder)
+    except OSError as error:
+        return str(error.strerror)
+    return "may not be entered"
+
+
+def _digest(path: str) -> str:
+    """The content of a file as a SHA-256; empty where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _torch(python: str, workdir: str, env: dict[str, str]) -> dict[str, Any]:
+    """Which torch the job's Python would import, started as a rank is."""
+    import json
+
+    cwd = workdir if os.path.isdir(workdir) else "/"
+    try:
+        done = subprocess.run(
+            [os.path.expanduser(python), "-c", _TORCH],
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=LOOK_LIMIT,
+            check=False,
+        )
+        found: dict[str, Any] = json.loads(done.stdout.decode().splitlines()[-1])
+        return found
+    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as problem:
+        return {"place": None, "version": None, "problem": f"{python} cannot say: {problem}"}
+
+
+def addresses() -> list[list[str]]:
+    """[interface, address] of this machine, those that only it can reach left out."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            try:
+                request = struct.pack("256s", name.encode()[:15])
+                address = socket.inet_ntoa(fcntl.ioctl(any_socket, SIOCGIFADDR, request)[20:24])
+            except OSError:
+                continue  # no IPv4 address
+            if not address.startswith("127."):
+                found.append([name, address])
+    for line in _text("/proc/net/if_inet6").splitlines():
+        digits, _, _, scope, _, name = line.split()
+        if scope == "00":  # global
+            found.append([name, socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits))])
+    return found
+
+
+def _resolve(name: str) -> list[str]:
+    """What a name means on this machine, in the resolver's order; empty where it means nothing."""
+    try:
+        return list(dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(name, None)))
+    except OSError:
+        return []
+
+
+# ---- who can reach whom: every node listens, and tries what others listen on
+
+_listening: list[socket.socket] = []
+_SECRET = os.urandom(8).hex()
+
+
+def listen(port: int | None) -> dict[str, Any]:
+    """Listen on the master's port (rank 0's host only) and on one that the kernel chooses, as gloo and NCCL do."""
+    found: dict[str, Any] = {"secret": _SECRET, "port": None, "no_port": "", "high_port": None}
+    if port is not None:
+        chosen = port or free_port()
+        found["no_port"] = "no port from 20000 on is free" if chosen is None else listeners_fail(chosen)
+        if chosen is not None and not found["no_port"]:
+            found["port"] = _serve(chosen)
+    found["high_port"] = _serve(0)
+    return found
+
+
+def _serve(port: int) -> int | None:
+    """Answer every connection to this port with our secret, until `close`. Returns the port."""
+    families = [socket.AF_INET6, socket.AF_INET] if socket.has_dualstack_ipv6() else [socket.AF_INET]
+    for family in families:
+        server = socket.socket(family)
+        try:
+            if family == socket.AF_INET6:
+                server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            server.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", port))
+            server.listen(1024)
+        except OSError:
+            server.close()
+            continue
+        _listening.append(server)
+        threading.Thread(target=_accept, args=(server,), daemon=True).start()
+        return int(server.getsockname()[1])
+    return None
+
+
+def _accept(server: socket.socket) -> None:
+    while True:
+        try:
+            client = server.accept()[0]
+        except OSError:
+            return  # closed
+        threading.Thread(target=_greet, args=(client,), daemon=True).start()
+
+
+def _greet(client: socket.socket) -> None:
+    """The other side closes first, so that no half-closed connection keeps the port from rank 0."""
+    with client:
+        try:
+            client.settimeout(5.0)
+            client.sendall(_SECRET.encode())
+            client.recv(1)
+        except OSError:
+            pass
+
+
+def reach(targets: list[list[Any]], timeout: float) -> list[list[str]]:
+    """Try [name or address, port, secret], all at once. Each becomes [address that answered, what went wrong]."""
+    results = [["", f"no answer in {timeout:g} s"] for _ in targets]
+    threads = [
+        threading.Thread(target=_try, args=(*target, timeout, results, index), daemon=True)
+        for index, target in enumerate(targets)
+    ]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + timeout + 0.5
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    return results
+
+
+def _try(name: str, port: int, secret: str, timeout: float, results: list[list[str]], index: int) -> None:
+    try:
+        with socket.create_connection((name, port), timeout) as connection:
+            said = b""
+            while len(said) < len(secret):
+                data = connection.recv(64)
+                if not data:
+                    break
+                said += data
+            address = str(connection.getpeername()[0])
+    except socket.timeout:
+        return
+    except OSError as error:
+        results[index] = ["", str(error.strerror or error).lower()]
+        return
+    address = address[7:] if address.startswith("::ffff:") else address
+    # A port on another machine can be another program's, and an address can be another machine's.
+    results[index] = [address, "" if said.decode("ascii", "replace") == secret else "another program answers there"]
+
+
+def close() -> None:
+    """Stop listening: the ports are needed now."""
+    for server in _listening:
+        try:
+            server.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept
+        except OSError:
+            pass
+        server.close()
+    _listening.clear()

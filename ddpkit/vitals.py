@@ -1,0 +1,53 @@
+"""How the ranks of a living run are: written beside its logs every few seconds, for `ddpkit status` in another shell.
+
+`status.json` holds {"t", "hosts", "prev"}; `hosts` is {host: {"t", "ranks": {rank: {"pid", "state", "cpu", "rss",
+"out", "code", "signal"}}}}, `prev` the same of the look before, so that one reading of the file gives rates. Times are
+seconds since the epoch, `cpu` the processor seconds of a rank and all below it, `rss` their bytes, `state` the kernel's
+letter, `out` the time of its last line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+EVERY = 5.0  # seconds between two writes
+
+
+class Vitals:
+    """What was last heard of every rank."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "status.json"
+        self._hosts: dict[str, Any] = {}
+        self._before: dict[str, Any] = {}
+        self._written = 0.0
+
+    def heard(self, host: str, when: float, ranks: dict[str, dict[str, Any]]) -> None:
+        """A host's sign of life."""
+        known = self._hosts.setdefault(host, {"t": when, "ranks": {}})
+        known["t"] = when
+        for rank, now in ranks.items():
+            known["ranks"][rank] = {**now, "code": None, "signal": None}
+        if time.monotonic() - self._written >= EVERY:
+            self.write()
+
+    def ended(self, host: str, rank: int, code: int | None, number: int | None) -> None:
+        known = self._hosts.setdefault(host, {"t": time.time(), "ranks": {}})
+        last = known["ranks"].get(str(rank), {"pid": None, "cpu": 0.0, "rss": 0, "out": None})
+        known["ranks"][str(rank)] = {**last, "state": "", "code": code, "signal": number}
+
+    def write(self) -> None:
+        """Replace the file at once. A full disk must not end a run: then the last state stays."""
+        self._written = time.monotonic()
+        text = json.dumps({"t": time.time(), "hosts": self._hosts, "prev": self._before})
+        beside = self._path.with_suffix(f".{os.getpid()}")
+        try:
+            beside.write_text(text)
+            beside.replace(self._path)
+        except OSError:
+            return
+        self._before = json.loads(json.dumps(self._hosts))
