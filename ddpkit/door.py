@@ -13,10 +13,10 @@ import time
 import zlib
 from base64 import b64encode
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ddpkit.link import NODE, Event
+from ddpkit.link import NODE, Event, Pieces
 from ddpkit.shell import quote
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
@@ -42,7 +42,10 @@ class Wire(Protocol):
         """Wait a second at most for more. Empty: nothing came. Raises EOFError at the end."""
 
     def why(self) -> str:
-        """What the end of the wire says about its cause, in words; empty where it says nothing."""
+        """What the end of the wire says about its cause, in words; empty where it ended well."""
+
+    def refusal(self, said: Sequence[str]) -> RefusedError | None:
+        """What kept the supervisor from starting, where the wire or what was said in its place tells it."""
 
     def close(self) -> None:
         """Cut it. The supervisor sees the end of its standard input."""
@@ -74,6 +77,22 @@ def program() -> bytes:
     return f"exec({_READ.format(size=len(packed))!r})\n".encode() + packed
 
 
+def not_started(code: int, said: Sequence[str]) -> RefusedError | None:
+    """Why a node's shell ended with this code in place of starting our Python."""
+    words = f": {' / '.join(said)}" if said else ""
+    if code in (126, 127):
+        fix = "--python PATH, or python = PATH under [host.NAME] in ddpkit.toml"
+        return RefusedError(f"its Python cannot be started{words}", fix)
+    if code == 0:
+        fix = "end it for people only, in ~/.bashrc there: case $- in *i*) ;; *) return ;; esac"
+        return RefusedError(f"its shell ended before it ran our command: a start-up file has an exit{words}", fix)
+    return None
+
+
+class _ItEnded(Exception):  # noqa: N818
+    """The supervisor said its last word: nothing of the run is alive there. The wire may take longer to say so."""
+
+
 class Door:
     """One supervisor on another machine. First it answers questions, then it is the `Link` of a step."""
 
@@ -88,6 +107,7 @@ class Door:
         self._post: Callable[[Event | None], None] | None = None
         self._noise: deque[str] = deque(maxlen=NOISE)
         self._asked = 0
+        self._pieces = Pieces()
         self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
         self._ended = ""  # why
         self._lock = threading.Lock()  # between the end of the wire and the beginning of a step
@@ -96,10 +116,16 @@ class Door:
     # ---- before the step
 
     def open(self, sources: bytes, until: float) -> None:
-        """Send the supervisor's program and wait for its first word. Raises NoAnswerError."""
+        """Send the supervisor's program and wait for its first word. Raises RefusedError, NoAnswerError."""
         threading.Thread(target=self._read, daemon=True).start()
         self._write(sources)
-        self._next("hello", until)
+        try:
+            self._next("hello", until)
+        except NoAnswerError:
+            refused = self._wire.refusal(self._noise) if self._ended else None
+            if refused is None:
+                raise
+            raise refused from None
 
     def learn(self, source: str) -> None:
         self._send({"learn": source})
@@ -181,9 +207,9 @@ class Door:
                     why = f"nothing was heard of it for {self.silence:g} s: the host or the network is down"
                     self._end(f"{why}; what ran there ends itself")
                     return
+        except _ItEnded:
+            self._end("")
         except EOFError:
-            if held:
-                self._take([held])
             self._end(self._wire.why())
 
     def _take(self, lines: Iterable[bytes]) -> None:
@@ -202,14 +228,19 @@ class Door:
                 # In our time, so that what happened first is known although clocks differ and some lines come late.
                 self._ahead = min(self._ahead, time.time() - event["t"])
                 event["t"] += self._ahead
+            whole = self._pieces.take(event)
+            if whole is None:
+                continue
             if self._post is None:
-                self._answers.put(event)
+                self._answers.put(whole)
             else:
-                self._post(event)
+                self._post(whole)
+            if whole["e"] == "end":
+                raise _ItEnded
 
     def _end(self, why: str) -> None:
         with self._lock:
-            self._ended = why or "without a word"
+            self._ended = why or "exit code 0"
             post = self._post
         if post is None:
             self._answers.put(None)

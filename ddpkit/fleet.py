@@ -12,7 +12,7 @@ from ddpkit import judge
 from ddpkit.door import Door, Heart, NoAnswerError, RefusedError, Wire, command, program
 from ddpkit.hosts import HostSpec
 from ddpkit.judge import Facts, Problem, Wish
-from ddpkit.launchers.ssh import Nodes, SshTorchrunAuto
+from ddpkit.launchers.ssh import Nodes, Pdsh, SshTorchrunAuto
 from ddpkit.link import NODE, revealed
 from ddpkit.plan import Step, World
 
@@ -24,6 +24,9 @@ REACH_LIMIT = 3.0  # seconds for one node to reach another
 
 class Way(Protocol):
     """How nodes are entered: ssh, pdsh."""
+
+    def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
+        """Hear of all nodes, and of the command for each, before the first is entered. Raises UsageError."""
 
     def enter(self, spec: HostSpec, command: str, until: float) -> Wire:
         """Start a command on a node. Raises RefusedError: it has `what` and `fix`."""
@@ -50,6 +53,7 @@ class Fleet:
         done: queue.SimpleQueue[tuple[HostSpec, Door | Problem]] = queue.SimpleQueue()
         for spec in self.specs:
             todo.put(spec)
+        self._way.begin([(spec, self._command(spec)) for spec in self.specs])
         sources, until = program(), time.monotonic() + ENTER_LIMIT
         for _ in range(min(AT_ONCE, len(self.specs))):
             # Not a pool: at exit Python would wait for its threads, and one of them for a host that is off.
@@ -62,6 +66,9 @@ class Fleet:
             else:
                 problems[spec.label] = result
         return [problems[spec.label] for spec in self.specs if spec.label in problems]
+
+    def _command(self, spec: HostSpec) -> str:
+        return command(spec.python or self._python)
 
     def _work(self, todo: Any, done: Any, sources: bytes, until: float) -> None:
         while True:
@@ -78,7 +85,7 @@ class Fleet:
     def _enter(self, spec: HostSpec, sources: bytes, until: float) -> Door | Problem:
         opened = None
         try:
-            wire = self._way.enter(spec, command(spec.python or self._python), until)
+            wire = self._way.enter(spec, self._command(spec), until)
             opened = Door(spec.label, wire, self._silence)
             opened.open(sources, until + 3.0)
             return opened
@@ -184,6 +191,10 @@ def survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: boo
 
 def open_way(backend: Nodes, note: Callable[[str], None]) -> Way:
     """The way in that a backend uses. Imports it: fabric takes longer than everything else here."""
+    if isinstance(backend, Pdsh):
+        from ddpkit import pdsh
+
+        return pdsh.Pdsh(timeout=backend.connect_timeout, args=backend.pdsh_args)
     from ddpkit.remote import Ssh
 
     accept_new = isinstance(backend, SshTorchrunAuto) and backend.accept_new_host_keys

@@ -23,6 +23,24 @@ NODE = Path(__file__).parent / "node"
 _START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main()"
 
 
+class Pieces:
+    """Puts together the output that a supervisor sends in pieces."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int | None, int], str] = {}
+
+    def take(self, event: Event) -> Event | None:
+        """The event, whole; None while more of it is to come."""
+        if event["e"] != "out":
+            return event
+        key = (event["rank"], event["fd"])
+        if event.get("more"):
+            self._held[key] = self._held.get(key, "") + event["data"]
+            return None
+        held = self._held.pop(key, "")
+        return {**event, "data": held + event["data"]} if held else event
+
+
 class Link(Protocol):
     """One supervisor, or what speaks like one."""
 
@@ -61,11 +79,14 @@ class LocalLink:
     def _read(self, post: Callable[[Event | None], None]) -> None:
         assert self._process is not None
         assert self._process.stdout is not None
+        pieces = Pieces()
         try:
             for line in self._process.stdout:
                 if not line.endswith(b"\n"):
                     break  # it was killed in the middle of a word
-                post(json.loads(line))
+                event = pieces.take(json.loads(line))
+                if event is not None:
+                    post(event)
         finally:
             post(None)
 
@@ -93,6 +114,13 @@ class LocalLink:
             self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             pass  # with its lifeline cut it ends everything in its own time, also without us
+
+
+def program_request(name: str, argv: list[str], env: dict[str, str]) -> str:
+    """The request for one program of ours on this machine that is to end whenever we end: pdsh."""
+    proc = {"name": name, "argv": argv, "env": env, "rank": None, "restarts": 0}
+    empty: dict[str, Any] = {"env": {}, "ranks": [], "preload": [], "sources": {}}
+    return json.dumps({"run": "", "workdir": "/", "procs": [proc], "grace": 0.0, "silence": 0.0, **empty})
 
 
 def revealed(env: dict[str, Value]) -> dict[str, str | None]:

@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ import fabric
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, HostKeys
 
-from ddpkit.door import RefusedError
+from ddpkit.door import RefusedError, not_started
 from ddpkit.hosts import HostSpec
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
@@ -212,6 +212,9 @@ class Ssh:
         self._jumps: dict[tuple[object, ...], tuple[fabric.Connection, threading.Lock]] = {}
         self._jumps_lock = threading.Lock()
 
+    def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
+        """Each node has a connection of its own."""
+
     def enter(self, spec: HostSpec, command: str, until: float) -> SshWire:
         """Log in, run a command, return its channel. `until` is a time.monotonic(). Raises RefusedError."""
         pause = PAUSE[0]
@@ -385,9 +388,12 @@ class SshWire:
         status = self._channel.recv_exit_status() if self._channel.exit_status_ready() else -1
         if status == 0:
             return ""
-        if status in (126, 127):
-            return "its Python cannot be started: --python, or python of this host in ddpkit.toml"
         return "the connection was lost" if status < 0 else f"its supervisor ended with exit code {status}"
+
+    def refusal(self, said: Sequence[str]) -> RefusedError | None:
+        if not self._channel.exit_status_ready():
+            return None
+        return not_started(self._channel.recv_exit_status(), said)
 
     def close(self) -> None:
         # Not `Connection.close`: it waits for the thread of a connection that may be cut.

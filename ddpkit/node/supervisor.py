@@ -12,7 +12,8 @@ Events go to standard output, one JSON object a line:
     {"e": "answer", "id", "value", "error"}                 to a question; one of the two is null
     {"e": "beat", "t", "ranks"}                             every few seconds: a sign of life, and how the ranks are
     {"e": "start", "rank", "pid", "t"}                      a rank runs
-    {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun)
+    {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun);
+                                                            with "more" they go on in the next one
     {"e": "exit", "rank", "code", "signal", "t"}            a rank ended; one of the two is null
     {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
@@ -47,6 +48,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 CHUNK = 1 << 16
 LINE_LIMIT = 1 << 20  # a line without an end is passed on in pieces of this size
+PIECE = 20000  # bytes of output in one event: at 6 characters a byte, a line that pdsh does not cut off (2.34: 131072)
 BACKLOG_HIGH = 4 << 20  # bytes that wait for the launcher before the ranks' pipes are left to fill up
 BACKLOG_LOW = 1 << 20
 AGENT_PATIENCE = 1.0  # seconds for torchrun to end by itself once its ranks are gone
@@ -362,10 +364,12 @@ class Supervisor:
 
     def pass_on(self, stream: Stream, data: bytes) -> None:
         if data:
-            text = data.decode("utf-8", "surrogateescape")
             if stream.rank is not None:
                 self.last_out[stream.rank] = time.time()
-            self.say(e="out", rank=stream.rank, fd=stream.number, data=text)
+            for start in range(0, len(data), PIECE):
+                text = data[start : start + PIECE].decode("utf-8", "surrogateescape")
+                more = {"more": True} if start + PIECE < len(data) else {}
+                self.say(e="out", rank=stream.rank, fd=stream.number, data=text, **more)
 
     def read_stream(self, stream: Stream) -> bool:
         """Read once. False: there is nothing more to read now."""
