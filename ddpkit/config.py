@@ -212,7 +212,7 @@ def _checked(name: str, value: Any, where: str) -> Any:
     if name == "nproc_per_node":
         return nproc(value, f"{where}: {name} = ")
     if name == "nnodes":
-        return whole(value, f"{where}: {name} = ")
+        return nnodes(value, f"{where}: {name} = ")
     if name == "preflight":
         if str(value).lower() not in ("true", "false", "1", "0"):
             raise wrong
@@ -246,7 +246,7 @@ _MEANING = {
     "hosts": 'a list of host names: hosts = ["node1", "node2"]',
     "hostfile": 'a file with one host a line: hostfile = "hosts.txt"',
     "nproc_per_node": 'a whole number, or "auto"',
-    "nnodes": "a whole number",
+    "nnodes": "a whole number, or MIN:MAX",
     "script": 'text, or a list of words: script = ["train.py", "--epochs", "3"]',
     "workdir": 'a folder: workdir = "/data/project"',
     "python": 'an interpreter: python = "/opt/venv/bin/python"',
@@ -261,6 +261,17 @@ _MEANING = {
 def nproc(value: Any, label: str) -> int | Literal["auto"]:
     """Ranks per node: a whole number from 1, or `auto`."""
     return "auto" if value == "auto" else whole(value, label)
+
+
+def nnodes(value: Any, label: str) -> int | tuple[int, int]:
+    """Number of nodes, or (MIN, MAX) for a run that goes on while MIN of them are left."""
+    least, colon, most = str(value).partition(":")
+    if not colon:
+        return whole(value, label)
+    pair = (whole(least, label), whole(most, label))
+    if pair[0] > pair[1]:
+        raise UsageError(f"{label}{value}: the smaller number comes first", f"-N {most}:{least}")
+    return pair
 
 
 def whole(value: Any, label: str) -> int:

@@ -78,6 +78,7 @@ class _Node:
     link: Link
     ended: bool = False
     said_end: bool = False
+    lost: bool = False
     running: set[int] = field(default_factory=set)
     well: set[int] = field(default_factory=set)  # ranks that ended with exit code 0
 
@@ -195,13 +196,24 @@ class Carrier:
         elif kind == "lost":
             if self.deadline is not None:
                 self.note(f"{step.host}: {event['reason']}")
-            self.fail(node, what="the supervisor", reason=event["reason"])
+            self.on_lost(node, event["reason"])
         elif kind == "left":
             self.note(f"ended what outlived its rank on {step.host}: {', '.join(event['names'])}")
         elif kind == "stuck":
             self.note(f"cannot be ended on {step.host}, not even by KILL: {', '.join(event['names'])}")
         elif kind == "end":
             node.said_end = True
+
+    def on_lost(self, node: _Node, reason: str) -> None:
+        """A node is gone. An elastic run goes on without it while enough are left."""
+        node.lost = True
+        left = sum(not other.lost for other in self.nodes)
+        if self.plan.min_nodes is not None and left >= self.plan.min_nodes:
+            self.note(f"{node.step.host} is lost: {reason}; the run goes on with {count(left, 'node')}")
+            node.running.clear()
+            node.said_end = True
+        else:
+            self.fail(node, what="the supervisor", reason=reason)
 
     def on_failure(self, node: _Node, event: Event, host: str) -> None:
         lines = self.relay.tail(event["rank"], host, node.agent)
@@ -276,8 +288,8 @@ class Carrier:
     def on_end(self, node: _Node) -> None:
         node.ended = True
         if not node.said_end:
-            self.fail(node, what="the supervisor", reason="it was killed, and its ranks with it")
-        elif node.well != set(node.step.ranks):
+            self.on_lost(node, "it was killed, and its ranks with it")
+        elif not node.step.elastic and node.well != set(node.step.ranks):
             missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in node.well)
             self.fail(node, what=node.agent, reason=f"it ended, but these ranks never ended well: {missing}")
 

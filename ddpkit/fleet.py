@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from ddpkit import judge
@@ -97,6 +98,20 @@ class Fleet:
         except RefusedError as problem:
             return Problem(host=spec.label, what=problem.what, fix=problem.fix, unreachable=True)
 
+    def leave_out(self, problems: Sequence[Problem], least: int | None, note: Callable[[str], None]) -> None:
+        """Go on without the hosts that have problems, where `least` of them are enough. Else raise the refusal."""
+        if not problems:
+            return
+        bad = {problem.host for problem in problems}
+        good = tuple(spec for spec in self.specs if spec.label not in bad)
+        if least is None or len(good) < least:
+            raise judge.refusal(problems, len(self.specs))
+        for problem in problems:
+            note(f"goes on without {problem.host}: {problem.what} (fix: {problem.fix})")
+        for label in bad & set(self._doors):
+            self._doors.pop(label).close()
+        self.specs = good
+
     # ---- asking
 
     def look(self, wish: Wish) -> tuple[list[Facts], list[Problem]]:
@@ -111,7 +126,7 @@ class Fleet:
                     "script": wish.script,
                     "python": spec.python or wish.job.python,
                     "environ": revealed({**wish.job.env, **spec.env}),
-                    "port": wish.master_port if index == 0 else None,
+                    "port": wish.master_port if index == 0 or wish.min_nodes else None,
                     "torch": wish.torch,
                 },
             )
@@ -155,38 +170,34 @@ def survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: boo
     Raises LaunchError where a node cannot be entered, PreflightError where they cannot run it; all causes at once. Not
     strict: what only looks wrong is a note.
     """
-    specs = fleet.specs
-    problems = fleet.enter()
-    if problems:
-        raise judge.refusal(problems, len(specs))
+    fleet.leave_out(fleet.enter(), wish.min_nodes, note)
     facts, problems = fleet.look(wish)
-    if problems:
-        raise judge.refusal(problems, len(specs))
-    found = judge.alone(wish, specs, facts)
-    if len(specs) == 1:
-        if found and strict:
-            raise judge.refusal(found, 1)
-        world: World | None = World(
-            hosts=(judge.host(wish, specs[0], facts[0], {}),),
-            master_addr=wish.master_addr or "127.0.0.1",
-            master_port=facts[0]["port"] or wish.master_port,
-        )
-    elif facts[0]["port"] is None:
-        raise judge.refusal(found, len(specs))
-    else:
-        answers, problems = fleet.reach(judge.questions(wish, specs, facts))
-        if problems:
-            raise judge.refusal(problems, len(specs))
-        world, apart, notes = judge.together(wish, specs, facts, answers)
-        for text in notes:
-            note(text)
-        found += apart
-        if world is None or (found and strict):
-            raise judge.refusal(found, len(specs))
-    assert world is not None
+    fleet.leave_out(problems, wish.min_nodes, note)
+    found = judge.alone(wish, fleet.specs, facts)
+    if strict:
+        bad = {problem.host for problem in found}
+        facts = [each for spec, each in zip(fleet.specs, facts, strict=True) if spec.label not in bad]
+        fleet.leave_out(found, wish.min_nodes, note)
+        found = []
     for problem in found:
         note(f"{problem.host}: {problem.what} (fix: {problem.fix})")
-    return world
+    specs = fleet.specs
+    if len(specs) == 1:
+        port = facts[0]["port"] or wish.master_port
+        one = (judge.host(wish, specs[0], facts[0], {}),)
+        world = World(hosts=one, master_addr=wish.master_addr or "127.0.0.1", master_port=port)
+        return replace(world, min_nodes=wish.min_nodes)
+    if facts[0]["port"] is None:
+        raise judge.refusal(found, len(specs))
+    answers, problems = fleet.reach(judge.questions(wish, specs, facts))
+    if problems:
+        raise judge.refusal(problems, len(specs))
+    joined, apart, notes = judge.together(wish, specs, facts, answers)
+    for text in notes:
+        note(text)
+    if joined is None:
+        raise judge.refusal(apart, len(specs))
+    return replace(joined, min_nodes=wish.min_nodes)
 
 
 def open_way(backend: Nodes, note: Callable[[str], None]) -> Way:

@@ -36,10 +36,15 @@ class HostSpec:
         return f"{self.name}:{self.port}" if self.port else self.name
 
     @property
-    def target(self) -> str:
-        """As ssh would be called."""
+    def by_hand(self) -> tuple[str, ...]:
+        """The ssh that a person would type."""
         user = f"{self.user}@" if self.user else ""
-        return f"-p {self.port} {user}{self.name}" if self.port else f"{user}{self.name}"
+        return ("ssh", *(("-p", str(self.port)) if self.port else ()), f"{user}{self.name}")
+
+    @property
+    def target(self) -> str:
+        """The same, behind the word `ssh`."""
+        return " ".join(self.by_hand[1:])
 
 
 def parse(

@@ -50,6 +50,7 @@ class Wish:
     starter: str
     master_addr: str
     master_port: int
+    min_nodes: int | None = None  # so many are enough
 
 
 def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list[Problem]:
@@ -165,6 +166,7 @@ def together(
             what = "the other hosts reach it by different addresses only"
             problems.append(Problem(host=specs[0].label, what=what, fix="-o master_addr=ADDRESS that all reach"))
     env: list[dict[str, Value]] = []
+    addresses: list[str] = []
     for index, (spec, each) in enumerate(zip(specs, facts, strict=True)):
         before = (index - 1) % len(specs)
         said = answers[before][len(first) if before else 0 :]
@@ -177,9 +179,13 @@ def together(
             if not any(problem.host == spec.label for problem in problems):
                 problems.append(Problem(host=spec.label, what=what, fix=fix))
         env.append(_interface(wish, spec, each, good, notes))
+        addresses.append(good[0] if good else "")
     if problems:
         return None, problems, notes
-    hosts = tuple(host(wish, spec, each, more) for spec, each, more in zip(specs, facts, env, strict=True))
+    hosts = tuple(
+        host(wish, spec, each, more, address)
+        for spec, each, more, address in zip(specs, facts, env, addresses, strict=True)
+    )
     return World(hosts=hosts, master_addr=common[0], master_port=port), [], notes
 
 
@@ -200,7 +206,7 @@ def _interface(wish: Wish, spec: HostSpec, facts: Facts, good: Sequence[str], no
     return {name: interface for name in names if name not in chosen}
 
 
-def host(wish: Wish, spec: HostSpec, facts: Facts, env: Mapping[str, Value]) -> Host:
+def host(wish: Wish, spec: HostSpec, facts: Facts, env: Mapping[str, Value], address: str = "") -> Host:
     """One host of the world."""
     return Host(
         name=spec.label,
@@ -209,6 +215,9 @@ def host(wish: Wish, spec: HostSpec, facts: Facts, env: Mapping[str, Value]) -> 
         chosen=tuple(facts["set"]),
         stale=tuple(facts["stale"]),
         env={**env, **spec.env},
-        python=spec.python,
+        # Looked up on the node: `python3` on its PATH, `~/venv/bin/python` in its home folder.
+        python=facts["executable"] if facts["executable"] != wish.job.python else "",
+        by_hand=spec.by_hand,
         workdir=facts["workdir"] if facts["workdir"] != wish.job.workdir else "",
+        address=address,
     )

@@ -85,6 +85,8 @@ class Host:
     env: Mapping[str, Value] = field(default_factory=dict)  # what holds there alone; it wins over the job's
     python: str = ""  # where it is not the job's
     workdir: str = ""
+    address: str = ""  # by which the other nodes reach it
+    by_hand: tuple[str, ...] = ()  # how a person would run a command there; empty: this machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +106,7 @@ class World:
     hosts: tuple[Host, ...]
     master_addr: str
     master_port: int
+    min_nodes: int | None = None  # the run goes on while so many are left (torchrun's elastic rendezvous)
 
     @property
     def world_size(self) -> int:
@@ -178,6 +181,8 @@ class Step:
     env: Mapping[str, Value]
     procs: tuple[Proc, ...]
     preload: tuple[str, ...] = ()  # modules that one interpreter imports before it forks these ranks
+    by_hand: tuple[str, ...] = ()  # how a person would get there, for the dry run
+    elastic: bool = False  # which node has which ranks is settled over there, and can change
     srun: Literal["", "ranks", "torchrun"] = ""  # the one process ends in `srun --label`, whose tasks are these
 
 
@@ -191,6 +196,7 @@ class Plan:
     world_size: int
     grace: float
     heartbeat_timeout: float = 0.0  # seconds; 0: the end of the launcher always shows, as on one machine
+    min_nodes: int | None = None  # a node that is lost ends the run only where fewer are left
     files: tuple[File, ...] = ()
     batch: Batch | None = None  # then the steps say what the job will run
 

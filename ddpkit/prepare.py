@@ -53,6 +53,8 @@ def prepare(settings: Settings, environ: Mapping[str, str], note: Callable[[str]
     kind = launchers.load(settings["backend"])
     backend = launchers.build(kind, {name: setting.value for name, setting in settings.options.items()})
     if kind.reach not in _NODES:
+        if isinstance(settings["nnodes"], tuple):
+            raise UsageError(f"backend {kind.name} takes one number of nodes", "-b ssh and -b pdsh take -N MIN:MAX")
         _no_hostfile(settings)
         yield _here(settings, environ, kind, backend)
         return
@@ -73,6 +75,7 @@ def prepare(settings: Settings, environ: Mapping[str, str], note: Callable[[str]
         starter=backend.starter,
         master_addr=backend.master_addr,
         master_port=backend.master_port,
+        min_nodes=settings["nnodes"][0] if isinstance(settings["nnodes"], tuple) else None,
     )
     way = fleets.open_way(backend, note)
     fleet = fleets.Fleet(specs, way, backend.heartbeat_timeout, job.python)
@@ -171,6 +174,9 @@ def _specs(settings: Settings, backend: Nodes) -> list[HostSpec]:
             f"backend {backend.name} needs the names of nodes", f"ddpkit launch -b {settings['backend']} node1 node2"
         )
     asked = settings["nnodes"]
+    if isinstance(asked, tuple):
+        backend.check(elastic=True)
+        asked = min(asked[1], max(asked[0], len(specs)))
     if asked and asked > len(specs):
         raise UsageError(
             f"-N {asked}: {len(specs)} {'host was' if len(specs) == 1 else 'hosts were'} named", f"-N {len(specs)}"

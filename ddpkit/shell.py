@@ -85,9 +85,17 @@ def render_plan(plan: Plan) -> str:
     width = count(plan.world_size, "rank")
     width += "" if plan.steps[0].srun else f" on {count(len(plan.steps), 'node')}"
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
+    end = f"END-{plan.run_id}"  # no word of the job is a line like this
     for number, step in enumerate(plan.steps, 1):
         out.append(f"# step {number} of {len(plan.steps)}, on {step.host}: {span(step.ranks)}")
-        out.append(render_step(step))
+        text = render_step(step)
+        if step.by_hand:
+            out += [f"{join(step.by_hand)} sh <<'{end}' &", text, end, 'steps="$steps $!"']
+        else:
+            out.append(text)
+    if plan.steps[0].by_hand:
+        # ddpkit would end the others, and leave nothing behind; a script can at least say that one failed.
+        out += ['for step in $steps; do wait "$step" || failed=$?; done', 'exit "${failed:-0}"']
     return "\n".join(out) + "\n"
 
 
@@ -103,6 +111,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "world_size": plan.world_size,
         "grace": plan.grace,
         "heartbeat_timeout": plan.heartbeat_timeout,
+        "min_nodes": plan.min_nodes,
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
         "submit": list(plan.batch.submit) if plan.batch else None,
         "steps": [

@@ -5,7 +5,6 @@ Pure: a job and a world in, a step out. Every backend that reaches nodes by itse
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -42,11 +41,15 @@ class Starter:
         "--local-rank", "how to spell that argument; PyTorch 1.x spelled it --local_rank"
     )
 
-    def check(self) -> None:
-        """Refuse options that the chosen starter does not have. The world plays no part in it."""
+    def check(self, *, elastic: bool = False) -> None:
+        """Refuse options that the chosen starter does not have."""
         if self.preload and self.starter != "ranks":
             raise UsageError(
                 f"-o preload works with starter ranks, not with {self.starter}", "leave out -o preload or -o starter"
+            )
+        if elastic and self.starter != "torchrun":
+            raise UsageError(
+                f"-N MIN:MAX works with starter torchrun, not with {self.starter}", "add -o starter=torchrun"
             )
         if self.max_restarts and self.starter != "torchrun":
             raise UsageError(
@@ -61,10 +64,10 @@ class Starter:
 
     def step(self, job: Job, world: World, node_rank: int) -> Step:
         """What one node of the world runs."""
-        self.check()
+        self.check(elastic=world.min_nodes is not None)
         host = world.hosts[node_rank]
         job = replace(job, python=host.python or job.python, workdir=host.workdir or job.workdir)
-        env = _node_env(job, world, node_rank)
+        env = _node_env(job, world, node_rank, elastic=_elastic(self, world))
         preload: tuple[str, ...] = ()
         if self.starter == "ranks":
             env |= _rank_env(world, node_rank)
@@ -89,6 +92,8 @@ class Starter:
             env={**dict.fromkeys(host.stale), **env, **job.env, **host.env},
             procs=procs,
             preload=preload,
+            by_hand=host.by_hand,
+            elastic=_elastic(self, world),
         )
 
 
@@ -106,7 +111,7 @@ def _modules(text: str) -> tuple[str, ...]:
     return names
 
 
-def _node_env(job: Job, world: World, node_rank: int) -> dict[str, Value]:
+def _node_env(job: Job, world: World, node_rank: int, *, elastic: bool) -> dict[str, Value]:
     """What holds for every starter. Libraries read NODE_RANK, which torchrun does not set."""
     host = world.hosts[node_rank]
     wished: dict[str, Value] = {
@@ -116,6 +121,10 @@ def _node_env(job: Job, world: World, node_rank: int) -> dict[str, Value]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
     }
+    if elastic:
+        # Else ranks that were started again meet the addresses of those before them in the agents' store, and wait for
+        # a dead port (torch 2.13: a node that restarts alone counts its attempts, which name the keys, by itself).
+        wished["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     return {
         "DDPKIT_RUN": job.run_id,
         "NODE_RANK": str(node_rank),
@@ -135,16 +144,35 @@ def _rank_env(world: World, node_rank: int) -> dict[str, Value]:
     }
 
 
+def _elastic(options: Starter, world: World) -> bool:
+    """Whether torchrun's nodes must find each other again: a static rendezvous restarts ranks on one node only."""
+    return world.min_nodes is not None or (options.max_restarts > 0 and len(world.hosts) > 1)
+
+
 def _torchrun(job: Job, world: World, node_rank: int, options: Starter) -> tuple[str, ...]:
     """The command line of torchrun, or of the legacy launcher, which in PyTorch 2 is torchrun under an older name."""
     legacy = options.starter == "legacy"
-    slots: Mapping[str, str] = {
-        "nnodes": str(len(world.hosts)),
-        "nproc_per_node": str(world.hosts[node_rank].slots),
-        "node_rank": str(node_rank),
-        "master_addr": world.master_addr,
-        "master_port": str(world.master_port),
-    }
+    host = world.hosts[node_rank]
+    slots: dict[str, str] = {"nnodes": str(len(world.hosts)), "nproc_per_node": str(host.slots)}
+    if _elastic(options, world):
+        most = len(world.hosts)
+        address = f"[{world.master_addr}]" if ":" in world.master_addr else world.master_addr
+        slots |= {
+            "nnodes": f"{world.min_nodes or most}:{most}",
+            "rdzv_backend": "c10d",
+            "rdzv_endpoint": f"{address}:{world.master_port}",
+            "rdzv_id": job.run_id,
+            # Told, because torchrun guesses it from names, and takes a wrong one for itself.
+            "rdzv_conf": f"is_host={int(node_rank == 0)}",
+        }
+        if host.address:
+            slots["local_addr"] = host.address
+    else:
+        slots |= {
+            "node_rank": str(node_rank),
+            "master_addr": world.master_addr,
+            "master_port": str(world.master_port),
+        }
     # The spelling with underscores is the one that every PyTorch since 1.0 reads.
     flags = [f"--{name}={value}" for name, value in slots.items()]
     if legacy:

@@ -35,6 +35,25 @@ TWO = replace(ONE, hosts=(Host(name="node1", slots=2, cpus=8, stale=("RANK", "TO
 MODULE = replace(JOB, kind="module", command=("-m", "pkg.train", "--epochs", "3"))
 PROGRAM = replace(JOB, kind="program", command=("./train.sh", "--epochs", "3"))
 
+NODES = World(
+    hosts=(
+        Host(name="node1", slots=2, cpus=8, stale=("RANK",), address="10.77.0.1", by_hand=("ssh", "node1")),
+        Host(
+            name="big:2222",
+            slots=3,
+            cpus=64,
+            chosen=("OMP_NUM_THREADS",),
+            env={"NCCL_SOCKET_IFNAME": "ib0", "NCCL_DEBUG": "INFO"},
+            python="/home/me/venv/bin/python",
+            workdir="/scratch/project",
+            address="10.77.0.2",
+            by_hand=("ssh", "-p", "2222", "me@big"),
+        ),
+    ),
+    master_addr="10.77.0.1",
+    master_port=23456,
+)
+
 LOGIN = Host(name="login", slots=0, cpus=8, stale=("RANK",))
 ASKED = Request(nnodes=2, nproc_per_node=None, here=LOGIN)
 SHELL = replace(LOGIN, stale=("RANK", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NTASKS"))
@@ -69,6 +88,12 @@ CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
     "local_legacy_2": ({"starter": "legacy"}, JOB, TWO),
     "local_legacy_2_local_rank": ({"starter": "legacy", "use_env": "false"}, JOB, TWO),
     "local_legacy_2_local_rank_module": ({"starter": "legacy", "use_env": "false"}, MODULE, TWO),
+    "ssh-torchrun-auto_2": ({}, JOB, NODES),
+    "ssh-torchrun-auto_2_ranks": ({"starter": "ranks"}, JOB, NODES),
+    "ssh-torchrun-auto_2_restarts": ({"max_restarts": "2"}, MODULE, NODES),
+    "ssh-torchrun-auto_2_elastic": ({}, JOB, replace(NODES, min_nodes=1)),
+    "pdsh_2": ({}, JOB, NODES),
+    "legacy_2": ({}, JOB, NODES),
     "slurm-srun_job": ({}, JOB, ASKED),
     "slurm-srun_job_options": (SITE, JOB, ASKED),
     "slurm-srun_step": ({}, JOB, HELD),

@@ -46,7 +46,7 @@ def launch(
             help="Ranks per node; auto: one per visible GPU, else 1.",
         ),
     ] = None,
-    nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N", help="Number of nodes.")] = None,
+    nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N|MIN:MAX", help="Number of nodes.")] = None,
     option: Annotated[
         list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the backend.")
     ] = None,
@@ -92,7 +92,7 @@ def launch(
     if nproc_per_node is not None:
         flags["nproc_per_node"] = config.nproc(nproc_per_node, "-n ")
     if nnodes is not None:
-        flags["nnodes"] = config.whole(nnodes, "-N ")
+        flags["nnodes"] = config.nnodes(nnodes, "-N ")
     if grace is not None:
         flags["grace"] = config.seconds(grace, "--grace ")
     if no_preflight:

@@ -36,6 +36,7 @@ class Nodes(Starter):
             world_size=world.world_size,
             grace=job.grace,
             heartbeat_timeout=self.heartbeat_timeout,
+            min_nodes=world.min_nodes,
         )
 
 

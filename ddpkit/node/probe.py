@@ -146,6 +146,7 @@ def look(
         "workdir": folder,
         "no_workdir": "" if os.path.isdir(folder) and os.access(folder, os.X_OK) else _why_no_folder(folder),
         "script": _digest(os.path.join(folder, script)) if script else None,
+        "executable": sys.executable,
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "torch": _torch(python, folder, env) if torch else None,
         "cpus": cpus(),
