@@ -1,0 +1,305 @@
+"""`ddpkit launch` on nodes that are reached by ssh and pdsh: what every rank is told, and what nobody else can see."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Lab
+from conftest import PATIENCE
+from hostile import ARGS, ENV, PROBE
+
+ROOT = Path(__file__).parents[2]
+DDPKIT = [sys.executable, "-m", "ddpkit"]
+torch = pytest.mark.torch
+Launch = Callable[..., "subprocess.CompletedProcess[str]"]
+# Every way in, with every way to start ranks there.
+WAYS = [
+    pytest.param(["-b", "ssh", "-o", "starter=ranks"], id="ssh-ranks"),
+    pytest.param(["-b", "pdsh", "-o", "starter=ranks"], id="pdsh-ranks"),
+    pytest.param(["-b", "ssh"], id="ssh-torchrun", marks=torch),
+    pytest.param(["-b", "pdsh"], id="pdsh-torchrun", marks=torch),
+    pytest.param(["-b", "legacy"], id="legacy", marks=torch),
+]
+QUICK = WAYS[:2]
+
+WHO = """
+import json, os, sys
+names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK MASTER_ADDR MASTER_PORT".split()
+seen = {name: os.environ.get(name) for name in names + sys.argv[2:]}
+seen.update(host=os.uname().nodename, cwd=os.getcwd(), python=sys.executable)
+with open(f"{sys.argv[1]}/who.{seen['RANK']}", "w") as file:
+    json.dump(seen, file)
+"""
+
+
+@pytest.fixture
+def launch(lab: Lab, tmp_path: Path) -> Launch:
+    """Run `ddpkit launch ARGS` on the login host to its end."""
+
+    def run(*args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        return lab.run(
+            "login",
+            *DDPKIT,
+            "launch",
+            *args,
+            cwd=tmp_path,
+            env={"NO_COLOR": "1", "PYTHONPATH": str(ROOT), **(env or {})},
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    return run
+
+
+def who(folder: Path) -> dict[int, dict[str, Any]]:
+    found = [json.loads(path.read_text()) for path in folder.glob("who.*")]
+    return {int(seen["RANK"]): seen for seen in found}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ranks_on_two_nodes(way: list[str], launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(WHO)
+    done = launch(*way, "node1", "node2", "-n", "2", "--", "job.py", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    seen = who(tmp_path)
+    assert [seen[rank]["host"] for rank in range(4)] == ["node1", "node1", "node2", "node2"]
+    for rank in range(4):
+        got = seen[rank]
+        assert (got["WORLD_SIZE"], got["LOCAL_RANK"], got["LOCAL_WORLD_SIZE"]) == ("4", str(rank % 2), "2")
+        assert (got["NODE_RANK"], got["GROUP_RANK"], got["MASTER_ADDR"]) == (
+            str(rank // 2),
+            str(rank // 2),
+            "10.77.0.1",
+        )
+        assert got["MASTER_PORT"] == seen[0]["MASTER_PORT"]
+    assert "4 ranks on node1, node2" in done.stderr
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_word_and_every_value_arrives(way: list[str], launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(PROBE)
+    env = [word for name, value in ENV.items() for word in ("--env", f"{name}={value}")]
+    done = launch(*way, "node1", "node2", "-n", "1", *env, "--", "job.py", *ARGS)
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        assert json.loads((tmp_path / f"seen.{rank}").read_text()) == {"argv": ARGS, "env": ENV}
+
+
+@pytest.mark.parametrize("way", QUICK)
+def test_uneven_slots_and_what_holds_on_one_host(way: list[str], launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(WHO)
+    other = tmp_path / "other place"
+    other.mkdir()
+    (other / "job.py").write_text(WHO)
+    (tmp_path / "hosts.txt").write_text("node3 slots=1\nnode1 slots=3  # rank 0 is on node3\nnode2 slots=2\n")
+    (tmp_path / "ddpkit.toml").write_text(
+        f'[host.node2]\nworkdir = "{other}"\nenv = {{ NCCL_SOCKET_IFNAME = "ib0", WORD = "a b" }}\n'
+    )
+    done = launch(
+        *way, "--hostfile", "hosts.txt", "--env", "NCCL_SOCKET_IFNAME=eth0", "--",
+        "job.py", str(tmp_path), "NCCL_SOCKET_IFNAME", "WORD",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    seen = who(tmp_path)
+    assert [seen[rank]["host"] for rank in range(6)] == ["node3", "node1", "node1", "node1", "node2", "node2"]
+    assert [seen[rank]["LOCAL_RANK"] for rank in range(6)] == ["0", "0", "1", "2", "0", "1"]
+    assert [seen[rank]["LOCAL_WORLD_SIZE"] for rank in range(6)] == ["1", "3", "3", "3", "2", "2"]
+    assert {seen[rank]["MASTER_ADDR"] for rank in range(6)} == {"10.77.0.3"}
+    assert [seen[rank]["NCCL_SOCKET_IFNAME"] for rank in (0, 1, 4, 5)] == ["eth0", "eth0", "ib0", "ib0"]
+    assert [seen[rank]["WORD"] for rank in (0, 4)] == [None, "a b"]
+    assert [seen[rank]["cwd"] for rank in (0, 4)] == [str(tmp_path), str(other)]
+
+
+@pytest.mark.parametrize("way", QUICK)
+def test_nodes_by_pattern_group_and_count(way: list[str], launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(WHO)
+    (tmp_path / "ddpkit.toml").write_text('[groups]\nall = ["node[4,2]", "root@node1:22", "10.77.0.3"]\n')
+    done = launch(*way, "@all", "-o", "exclude=node2", "-n", "1", "--", "job.py", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert [seen["host"] for _, seen in sorted(who(tmp_path).items())] == ["node4", "node1", "node3"]
+    for path in tmp_path.glob("who.*"):
+        path.unlink()
+    assert launch(*way, "@all", "-N", "2", "-n", "1", "--", "job.py", str(tmp_path)).returncode == 0
+    assert [seen["host"] for _, seen in sorted(who(tmp_path).items())] == ["node4", "node2"]
+
+
+@pytest.mark.parametrize("way", QUICK)
+def test_secrets_are_nowhere_to_be_read(way: list[str], lab: Lab, tmp_path: Path) -> None:
+    """Not in any command line, on either side, while the run lives; not in logs, records or dry runs."""
+    (tmp_path / "job.py").write_text(
+        "import os, time\nassert os.environ['WANDB_API_KEY'] == 'v-secret-1'\n"
+        "assert os.environ['MY_TOKEN'] == 'v-secret-2'\n"
+        "open('up.' + os.environ['RANK'], 'w').close()\n"
+        "while not os.path.exists('go'): time.sleep(0.02)\n"
+    )
+    env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT), "WANDB_API_KEY": "v-secret-1", "MY_TOKEN": "v-secret-2"}
+    argv = [*DDPKIT, "launch", *way, "node1", "node2", "-n", "1", "--env", "MY_TOKEN", "--", "job.py"]
+    shown = lab.run("login", *argv[:4], "--dry-run", *argv[4:], cwd=tmp_path, env=env).stdout
+    assert "v-secret" not in shown
+    process = subprocess.Popen(
+        lab.argv("login", argv, tmp_path),
+        env={**lab.environ(), **env},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    until = time.monotonic() + PATIENCE
+    while not ((tmp_path / "up.0").exists() and (tmp_path / "up.1").exists()):
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    lines = [line for host in ("node1", "node2", "login") for line in lab.processes(host).values()]
+    assert any("job.py" in line for line in lines)
+    assert not [line for line in lines if "v-secret" in line]
+    (tmp_path / "go").touch()
+    out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, out
+    kept = "".join(path.read_text(errors="replace") for path in (tmp_path / "logs").rglob("*") if path.is_file())
+    assert "v-secret" not in out + kept
+
+
+def test_what_is_passed_on_unasked(launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(WHO)
+    names = ["NCCL_DEBUG", "HF_HOME", "PYTHONPATH", "EDITOR", "CUDA_VISIBLE_DEVICES"]
+    env = {"NCCL_DEBUG": "WARN", "HF_HOME": "/data/hf", "EDITOR": "vi", "CUDA_VISIBLE_DEVICES": "7"}
+    done = launch(
+        "-b", "ssh", "node1", "-n", "1", "-o", "starter=ranks", "--", "job.py", str(tmp_path), *names, env=env
+    )
+    assert done.returncode == 0, done.stderr
+    seen = who(tmp_path)[0]
+    assert [seen[name] for name in names] == ["WARN", "/data/hf", str(ROOT), None, None]
+
+
+@pytest.mark.parametrize("way", QUICK)
+def test_a_dry_run_starts_nothing_and_is_a_script(way: list[str], lab: Lab, launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(WHO)
+    args = [*way, "node[1-2]", "-n", "2"]
+    done = launch(*args, "--dry-run", "--", "job.py", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.glob("who.*"))
+    assert not (tmp_path / "logs").exists()
+    (tmp_path / "by_hand.sh").write_text(done.stdout)
+    lab.run("login", "sh", "by_hand.sh", cwd=tmp_path)
+    assert [seen["host"] for _, seen in sorted(who(tmp_path).items())] == ["node1", "node1", "node2", "node2"]
+    plan = json.loads(launch(*args, "--dry-run", "--json", "--", "job.py", str(tmp_path)).stdout)
+    assert [step["host"] for step in plan["steps"]] == ["node1", "node2"]
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    kept = ("epoch", "train_loss", "test_loss", "test_accuracy", "loss", "accuracy")
+    lines = (folder / "out/metrics.jsonl").read_text().splitlines()
+    return [{key: value for key, value in json.loads(line).items() if key in kept} for line in lines]
+
+
+@torch
+def test_the_same_training_everywhere(lab: Lab, launch: Launch, tmp_path: Path) -> None:
+    """The final metrics are those of four ranks on one machine."""
+    for name in ("train.py", "config"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    args = ["--", "train.py", "--epochs", "1", "--output-dir", "out"]
+    found = {}
+    for way in (["-b", "local", "-n", "4"], *([*way.values[0], "node1", "node2", "-n", "2"] for way in WAYS)):
+        done = launch(*way, *args)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found[" ".join(way)] = metrics(tmp_path)
+        assert found[" ".join(way)]
+        lab.run("login", "rm", "-r", str(tmp_path / "out"))
+    first, *others = found.values()
+    assert all(other == first for other in others), found
+
+
+ELASTIC = """
+import os, sys, time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+rank, world = dist.get_rank(), dist.get_world_size()
+attempt = os.environ["TORCHELASTIC_RESTART_COUNT"]
+print("up", rank, "of", world, flush=True)
+open(f"up.{world}.{rank}", "w").close()
+while not os.path.exists("go"):
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    if sys.argv[1:] == [str(rank)] and attempt == "0":
+        os._exit(9)
+    time.sleep(0.1)
+    if world == 2:
+        break
+print("sum", total.item(), flush=True)
+dist.barrier()
+os._exit(0)
+"""
+
+
+@torch
+def test_failed_ranks_are_started_again_on_all_nodes(launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(ELASTIC.replace("if world == 2:", "if attempt != '0' or rank == -1:"))
+    done = launch("-b", "ssh", "node1", "node2", "-n", "1", "-o", "max_restarts=3", "--", "job.py", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("] sum 2.0") == 2
+    assert done.stdout.count("] up ") >= 4
+
+
+@torch
+@pytest.mark.parametrize("backend", ["ssh", "pdsh"])
+def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(ELASTIC)
+    args = ["-b", backend, "node[1-3]", "-N", "2:3", "-n", "1", "-o", "max_restarts=3", "-o", "heartbeat_timeout=3"]
+    process = subprocess.Popen(
+        lab.argv("login", [*DDPKIT, "launch", *args, "--", "job.py"], tmp_path),
+        env={**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        until = time.monotonic() + PATIENCE
+        while len(list(tmp_path.glob("up.3.*"))) < 3:
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        lab.cut("node3")
+        out, _ = process.communicate(timeout=PATIENCE)
+    finally:
+        lab.mend("node3")
+        process.kill()
+    assert process.returncode == 0, out
+    assert "node3 is lost" in out
+    assert out.count("] sum 2.0") == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        (["-b", "ssh", "--", "job.py"], "needs the names of nodes"),
+        (["-b", "pdsh", "-N", "3", "node1", "--", "job.py"], "-N 3: 1 host was named"),
+        (
+            ["-b", "ssh", "node1", "-N", "1:2", "-o", "starter=ranks", "--", "job.py"],
+            "-N MIN:MAX works with starter torchrun",
+        ),
+        (["-b", "ssh", "node1", "-N", "3:2", "--", "job.py"], "the smaller number comes first"),
+        (["-b", "ssh", "job.py"], "stands where hosts stand"),
+        (["-b", "ssh", "--hostfile", "none.txt", "--", "job.py"], "cannot read the host file none.txt"),
+        (["-b", "local", "--hostfile", "none.txt", "--", "job.py"], "reads no host file"),
+        (["-b", "ssh", "node1", "-o", "fanout=3", "--", "job.py"], "no option 'fanout'"),
+        (["-b", "ssh", "node1", "--", "missing.py"], "no script missing.py"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_reached(
+    args: list[str], named: str, launch: Launch, tmp_path: Path
+) -> None:
+    (tmp_path / "job.py").write_text(WHO)
+    done = launch(*args)
+    assert done.returncode == 2, done.stderr
+    assert re.search(named, done.stderr), done.stderr
+    assert not (tmp_path / "logs").exists()
