@@ -51,6 +51,7 @@ class Wish:
     master_addr: str
     master_port: int
     min_nodes: int | None = None  # so many are enough
+    copied: bool = True  # False: the folder and the script will be copied to the nodes, and need not be there yet
 
 
 def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list[Problem]:
@@ -64,7 +65,9 @@ def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list
     digest = wish.digest or _usual([each["script"] for each in facts if each["script"]])
     for spec, each in zip(specs, facts, strict=True):
         python = spec.python or wish.job.python
-        if each["no_workdir"]:
+        if not wish.copied:
+            pass
+        elif each["no_workdir"]:
             sync = f"rsync -a {wish.job.workdir}/ {spec.name}:{each['workdir']}/"
             wrong(spec, f"cannot use the folder {each['workdir']}: {each['no_workdir'].lower()}", sync)
         elif wish.script and not each["script"]:

@@ -198,6 +198,7 @@ class Plan:
     heartbeat_timeout: float = 0.0  # seconds; 0: the end of the launcher always shows, as on one machine
     min_nodes: int | None = None  # a node that is lost ends the run only where fewer are left
     files: tuple[File, ...] = ()
+    sync: tuple[tuple[str, ...], ...] = ()  # commands that have copied the working folder to the nodes
     batch: Batch | None = None  # then the steps say what the job will run
 
     def __str__(self) -> str:

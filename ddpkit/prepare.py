@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ddpkit import launchers, runs, survey
 from ddpkit.config import Settings
 from ddpkit.errors import UsageError
-from ddpkit.launchers.ssh import Nodes
+from ddpkit.launchers.ssh import Nodes, SshTorchrunAuto
 from ddpkit.plan import Job, Plan, guard
 
 if TYPE_CHECKING:
@@ -45,10 +45,16 @@ class Ready:
 
 
 @contextmanager
-def prepare(settings: Settings, environ: Mapping[str, str], note: Callable[[str], None]) -> Iterator[Ready]:
-    """Make the job and its plan; changes nothing. At the end the ways in to the nodes are closed.
+def prepare(
+    settings: Settings,
+    environ: Mapping[str, str],
+    note: Callable[[str], None],
+    progress: Callable[[str, int], None] | None = None,
+) -> Iterator[Ready]:
+    """Make the job and its plan. At the end the ways in to the nodes are closed.
 
-    `note` gets what a person should know. Raises UsageError, LaunchError, PreflightError.
+    Changes nothing, but that the working folder is copied to the nodes where that was asked for and `progress` is given
+    (None: a dry run). `note` gets what a person should know. Raises UsageError, LaunchError, PreflightError.
     """
     kind = launchers.load(settings["backend"])
     backend = launchers.build(kind, {name: setting.value for name, setting in settings.options.items()})
@@ -59,7 +65,7 @@ def prepare(settings: Settings, environ: Mapping[str, str], note: Callable[[str]
         yield _here(settings, environ, kind, backend)
         return
     from ddpkit import fleet as fleets  # with all that it needs, for those who use it
-    from ddpkit.judge import Wish
+    from ddpkit.judge import Wish, refusal
 
     assert isinstance(backend, Nodes)
     specs = _specs(settings, backend)
@@ -75,15 +81,33 @@ def prepare(settings: Settings, environ: Mapping[str, str], note: Callable[[str]
         starter=backend.starter,
         master_addr=backend.master_addr,
         master_port=backend.master_port,
+        copied=progress is not None or not settings["sync"],
         min_nodes=settings["nnodes"][0] if isinstance(settings["nnodes"], tuple) else None,
     )
+    copies = _copies(settings, backend, specs, job)
+    if copies and progress is not None:
+        from ddpkit import sync
+
+        problems = sync.copy(specs, copies, progress)
+        if problems:
+            raise refusal(problems, len(specs))
     way = fleets.open_way(backend, note)
     fleet = fleets.Fleet(specs, way, backend.heartbeat_timeout, job.python)
     try:
         world = fleets.survey(fleet, wish, note, strict=settings["preflight"])
-        yield Ready(job=job, plan=backend.plan(job, world), fleet=fleet)
+        yield Ready(job=job, plan=replace(backend.plan(job, world), sync=copies), fleet=fleet)
     finally:
         fleet.close()
+
+
+def _copies(settings: Settings, backend: Nodes, specs: list[HostSpec], job: Job) -> tuple[tuple[str, ...], ...]:
+    if not settings["sync"]:
+        return ()
+    from ddpkit import sync
+
+    accept_new = isinstance(backend, SshTorchrunAuto) and backend.accept_new_host_keys
+    timeout = backend.connect_timeout
+    return tuple(sync.commands(specs, job.workdir, settings["log_dir"], timeout, accept_new=accept_new))
 
 
 def _here(settings: Settings, environ: Mapping[str, str], kind: Any, backend: launchers.Launcher) -> Ready:
@@ -233,6 +257,8 @@ def _no_scripts_among_hosts(settings: Settings) -> None:
 
 
 def _no_hostfile(settings: Settings) -> None:
+    if settings["sync"]:
+        raise UsageError(f"backend {settings['backend']} copies nothing", "-b ssh and -b pdsh take --sync")
     if settings["hostfile"]:
         raise UsageError(
             f"backend {settings['backend']} reads no host file, and one was named: {settings['hostfile']}",

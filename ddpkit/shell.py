@@ -85,6 +85,7 @@ def render_plan(plan: Plan) -> str:
     width = count(plan.world_size, "rank")
     width += "" if plan.steps[0].srun else f" on {count(len(plan.steps), 'node')}"
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
+    out += [f"{join(argv)} || exit 1" for argv in plan.sync]
     end = f"END-{plan.run_id}"  # no word of the job is a line like this
     for number, step in enumerate(plan.steps, 1):
         out.append(f"# step {number} of {len(plan.steps)}, on {step.host}: {span(step.ranks)}")
@@ -113,6 +114,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "heartbeat_timeout": plan.heartbeat_timeout,
         "min_nodes": plan.min_nodes,
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
+        "sync": [list(argv) for argv in plan.sync],
         "submit": list(plan.batch.submit) if plan.batch else None,
         "steps": [
             {

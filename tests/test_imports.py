@@ -24,6 +24,7 @@ ALLOWED = {
     "scheduler": {"errors", "link", "plan", "srun"},
     "vitals": set(),
     "hosts": {"distributed", "errors", "launchers"},
+    "sync": {"errors", "hosts", "judge", "link", "shell"},
     "door": {"link", "shell"},
     "remote": {"door", "hosts"},
     "pdsh": {"door", "errors", "hosts", "link", "shell"},
@@ -35,7 +36,7 @@ ALLOWED = {
     "verdict": {"execute"},
     "runs": {"errors"},
     "config": {"errors", "launchers"},
-    "prepare": {"config", "errors", "fleet", "hosts", "judge", "launchers", "plan", "runs", "survey"},
+    "prepare": {"config", "errors", "fleet", "hosts", "judge", "launchers", "plan", "runs", "survey", "sync"},
     "distributed": {"errors", "distributed"},
     "node": set(),
     "cli": {

@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -69,6 +70,9 @@ def launch(
     no_preflight: Annotated[
         bool, typer.Option("--no-preflight", help="Go on although the nodes differ; say what was found.")
     ] = False,
+    sync: Annotated[
+        bool, typer.Option("--sync", help="First copy the working folder to the nodes with rsync.")
+    ] = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="Return when a job is submitted, and do not follow it.")
     ] = False,
@@ -95,6 +99,8 @@ def launch(
         flags["nnodes"] = config.nnodes(nnodes, "-N ")
     if grace is not None:
         flags["grace"] = config.seconds(grace, "--grace ")
+    if sync:
+        flags["sync"] = True
     if no_preflight:
         flags["preflight"] = False
     if hosts:
@@ -154,7 +160,8 @@ def _explain(settings: Settings, as_json: bool) -> None:
 def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
     from ddpkit import prepare, shell
 
-    with prepare.prepare(settings, os.environ, _note) as ready:
+    progress = None if dry_run else _Copying()
+    with prepare.prepare(settings, os.environ, _note, progress) as ready:
         if not dry_run:
             return _carry(ready, settings["log_dir"], detach=detach, as_json=as_json)
         plan = ready.plan
@@ -167,6 +174,40 @@ def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -
 def _note(text: str) -> None:
     """Something that a person should know before the run, and that no program reads."""
     print(f"ddpkit: {text}", file=sys.stderr)
+
+
+class _Copying:
+    """A bar for each node on a terminal; elsewhere a line for each that is done."""
+
+    def __init__(self) -> None:
+        self._bars: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, host: str, percent: int) -> None:
+        with self._lock:
+            if not sys.stderr.isatty():
+                if percent == 100 and host not in self._tasks:
+                    self._tasks[host] = None
+                    _note(f"copied to {host}")
+                return
+            if self._bars is None:
+                from rich.console import Console
+                from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+                words = TextColumn("{task.percentage:>3.0f}%")
+                console = Console(stderr=True)
+                self._bars = Progress(
+                    TextColumn("{task.description}"), BarColumn(), words, TimeRemainingColumn(), console=console
+                )
+                self._bars.start()
+            if host not in self._tasks:
+                self._tasks[host] = self._bars.add_task(f"copying to {host}", total=100)
+            self._bars.update(self._tasks[host], completed=percent)
+            if self._bars.finished:
+                self._bars.stop()
+                self._bars = None
+                self._tasks.clear()
 
 
 def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool) -> int:
