@@ -10,6 +10,7 @@ server shows. The session ends with the run; what the run said is in its logs.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import json
 import os
@@ -24,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ddpkit.errors import LaunchError, UsageError
-from ddpkit.runs import Run, Session
+from ddpkit.runs import Run, Session, load, process_state
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
 PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds
@@ -155,13 +156,11 @@ def _lives(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return True
+    return process_state(pid) not in ("Z", "X")
 
 
 def _wait_for_record(tmux: list[str], name: str, pid: int, folder: Path) -> Run:
     """As long as checks before the start take; a person may press Ctrl-C, which ends the session."""
-    from ddpkit.runs import load
-
     while True:
         lives = _lives(pid)
         try:
@@ -171,43 +170,45 @@ def _wait_for_record(tmux: list[str], name: str, pid: int, folder: Path) -> Run:
         if record is not None:
             return record
         if not lives:
-            raise _early_end(tmux, name)
+            raise _early_end(tmux, name, pid)
         time.sleep(0.02)
 
 
-def _early_end(tmux: list[str], name: str) -> EarlyError:
-    until = time.monotonic() + PATIENCE
+def _early_end(tmux: list[str], name: str, pid: int) -> EarlyError:
+    # tmux has still to read the last of it. Sometimes it does not notice that its child ended (3.3a, seen).
+    code = _code(pid)
+    until = time.monotonic() + 2.0
     while True:
         shown = _tmux([*tmux, "display-message", "-p", "-t", f"={name}:", "#{pane_dead} #{pane_dead_status}"]).split()
+        if len(shown) > 1:
+            code = int(shown[1])
         if shown[:1] == ["1"] or time.monotonic() > until:
             break
-        time.sleep(0.02)  # tmux has still to read the last of it
+        time.sleep(0.02)
     # -J: lines that are longer than the window is wide are one line again.
     text = _tmux([*tmux, "capture-pane", "-p", "-J", "-S", "-", "-t", f"={name}:"])
     lines = [line.rstrip() for line in text.splitlines() if not line.startswith("Pane is dead")]
-    code = int(shown[1]) if len(shown) > 1 else 128 + signal.SIGHUP
-    return EarlyError("\n".join(lines).strip("\n"), code)
+    return EarlyError("\n".join(lines).strip("\n"), code or _code(pid) or 1)
+
+
+def _code(pid: int) -> int | None:
+    """The exit code of a process that ended and that nobody collected: the last field of /proc/PID/stat."""
+    try:
+        return os.waitstatus_to_exitcode(int(Path(f"/proc/{pid}/stat").read_text().split()[-1]))
+    except (OSError, ValueError):
+        return None
 
 
 def session(environ: Mapping[str, str], run_id: str) -> Session | None:
     """Called by the launcher in the session: give it the run's name, and let it end with the run."""
-    socket = _socket(environ)
+    socket = environ.get("TMUX", "").rpartition(",")[0].rpartition(",")[0]  # SOCKET,PID,NUMBER
     if not socket:
         return None
     name = f"ddpkit-{run_id}"
     rename = ["rename-session", "-t", environ["TMUX_PANE"], name, ";"]
     _tmux(["tmux", "-S", socket, *rename, "set-option", "-g", "-w", "remain-on-exit", "off"])
+    atexit.register(Path(socket).unlink, missing_ok=True)  # a tmux server leaves it behind
     return Session(socket=socket, name=name)
-
-
-def _socket(environ: Mapping[str, str]) -> str:
-    return environ.get("TMUX", "").rpartition(",")[0].rpartition(",")[0]  # SOCKET,PID,NUMBER
-
-
-def clear(environ: Mapping[str, str]) -> None:
-    """Called by the launcher in the session at its end: a tmux server leaves its socket behind."""
-    if _socket(environ):
-        Path(_socket(environ)).unlink(missing_ok=True)
 
 
 def answer(folder: str, run_folder: str) -> None:

@@ -149,12 +149,8 @@ def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -
     if leave and plan.batch is None:
         return _detach(as_json)
     if not dry_run:
-        try:
-            as_json = as_json and waits is None
-            return _carry(plan, job, settings["log_dir"], detach=detach, as_json=as_json, waits=waits)
-        finally:
-            if waits:
-                sessions.clear(os.environ)
+        as_json = as_json and waits is None
+        return _carry(plan, job, settings["log_dir"], detach=detach, as_json=as_json, waits=waits)
     text = json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else str(plan)
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
     sys.stdout.flush()
