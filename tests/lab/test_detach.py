@@ -58,12 +58,12 @@ def sockets(clean_environ: dict[str, str]) -> Callable[[], list[Path]]:
     return lambda: list(Path(clean_environ["TMUX_TMPDIR"]).glob("tmux-*/*"))
 
 
-def marked(environ: dict[str, str]) -> dict[int, bytes]:
+def marked(environ: dict[str, str], name: str = MARK) -> dict[int, bytes]:
     """Every process that has the environment of the test: the launcher in its session, and what it started."""
     found = {}
     for path in Path("/proc").iterdir():
         try:
-            if path.name.isdigit() and f"{MARK}={environ[MARK]}".encode() in (path / "environ").read_bytes().split(
+            if path.name.isdigit() and f"{name}={environ[name]}".encode() in (path / "environ").read_bytes().split(
                 b"\0"
             ):
                 found[int(path.name)] = (path / "cmdline").read_bytes()
@@ -129,7 +129,9 @@ class Terminal:
 
 
 def gone(environ: dict[str, str], sockets: Callable[[], list[Path]]) -> None:
-    wait_until(lambda: not marked(environ), lambda: marked(environ))
+    # The second is in the environment of tmux's server as well.
+    for name in (MARK, "TMUX_TMPDIR"):
+        wait_until(lambda name=name: not marked(environ, name), lambda name=name: marked(environ, name))
     wait_until(lambda: not sockets(), sockets)
 
 
