@@ -42,6 +42,8 @@ def test_commands_parse(document: str, line: str, ddpkit: DDPKIT, tmp_path: Path
     (tmp_path / "ddpkit.toml").write_text("[profiles.fast]\n")
     if words[0] == "launch" and "--explain" not in words:
         words.insert(1, "--dry-run")
+    if words[0] in ("status", "logs", "stop", "attach"):
+        assert ddpkit("launch", "-n", "4", "--", "true").returncode == 0
     done = ddpkit(*words, env={"WANDB_API_KEY": "x"})
     assert done.returncode == 0, done.stderr
 

@@ -8,7 +8,8 @@ import shlex
 import signal
 import sys
 import time
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -279,8 +280,10 @@ def _until_over(run: Run, limit: float) -> Now:
             )
         time.sleep(pause)
         pause = min(pause * 1.5, 2.0)
-    if runs.here(run):
-        runs.wait(run, 10.0)
+    if runs.here(run) and runs.wait(run, 10.0) and (seen := _fresh(run)).state == "failed":
+        # To the launcher that followed it, it was just a job that somebody cancelled.
+        with suppress(OSError):
+            replace(seen, state="stopped", verdict=None).save()
     return status.look(_fresh(run))
 
 

@@ -131,7 +131,7 @@ class Terminal:
 def gone(environ: dict[str, str], sockets: Callable[[], list[Path]]) -> None:
     # The second is in the environment of tmux's server as well.
     for name in (MARK, "TMUX_TMPDIR"):
-        wait_until(lambda name=name: not marked(environ, name), lambda name=name: marked(environ, name))
+        wait_until(lambda: not marked(environ, name), lambda: marked(environ, name))  # noqa: B023  # called here
     wait_until(lambda: not sockets(), sockets)
 
 
