@@ -168,6 +168,8 @@ class Batch:
     log: str
     again: int | None = None  # an exit code with which the job starts itself again
     follow: bool = True  # False: many jobs in one; only submitted
+    stopped: tuple[str, ...] = ("CANCELLED",)  # states
+    gone: str = "Invalid job id"  # a regular expression: what `state` says of a job that is long over
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from typing import Any
 from ddpkit.errors import LaunchError
 from ddpkit.link import Event, Link, LocalLink, revealed
 from ddpkit.plan import Batch, Plan, Step
+from ddpkit.runs import Scheduled
 from ddpkit.srun import SrunReader
 
 Post = Callable[[Event | None], None]
@@ -49,6 +50,27 @@ def submit(batch: Batch) -> str:
         words = " ".join((done.stderr or done.stdout).split())
         raise LaunchError(f"{batch.submit[0]} refused the job: {words}", f"{' '.join(batch.submit)}")
     return found[1]
+
+
+def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
+    """What the record of a run needs to know of its job, so that any later shell can ask for it."""
+
+    def words(argv: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(word.replace("{job}", job_id) for word in argv)
+
+    return Scheduled(
+        state=words(batch.state),
+        pattern=batch.state_pattern,
+        waiting=batch.waiting,
+        running=batch.running,
+        well=batch.well,
+        stopped=batch.stopped,
+        gone=batch.gone,
+        stop=words(batch.stop),
+        log=batch.log,
+        many=not batch.follow,
+        torchrun=step.srun == "torchrun",
+    )
 
 
 class SrunLink:

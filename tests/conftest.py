@@ -98,13 +98,25 @@ class Command:
         self.process.wait(PATIENCE)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The runs of tests are not the user's."""
+    before = os.environ.get("XDG_STATE_HOME")
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+    yield
+    del os.environ["XDG_STATE_HOME"]
+    if before is not None:
+        os.environ["XDG_STATE_HOME"] = before
+
+
 @pytest.fixture
-def clean_environ() -> dict[str, str]:
+def clean_environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """This environment without what a launcher, a scheduler or a user's habit may have put into it."""
     prefixes = ("DDPKIT_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_", "NCCL_", "CUDA_VISIBLE", "HIP_VISIBLE", "ROCR_")
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PYTHONPATH")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes) and k not in names}
-    return {**kept, "NO_COLOR": "1", "DDPKIT_GPUS": "0"}
+    state = tmp_path_factory.mktemp("state")  # outside of the test's own folder, in which tests count files
+    return {**kept, "NO_COLOR": "1", "DDPKIT_GPUS": "0", "XDG_STATE_HOME": str(state)}
 
 
 @pytest.fixture

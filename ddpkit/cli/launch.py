@@ -74,7 +74,7 @@ def launch(
         bool, typer.Option("--sync", help="First copy the working folder to the nodes with rsync.")
     ] = False,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return when a job is submitted, and do not follow it.")
+        bool, typer.Option("--detach", help="Return when the run has started: in a tmux session, or as a job.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, as a script; run nothing.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Print each setting and where it came from.")] = False,
@@ -158,13 +158,21 @@ def _explain(settings: Settings, as_json: bool) -> None:
 
 
 def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
-    from ddpkit import prepare, shell
+    from ddpkit import detach as sessions
+    from ddpkit import launchers, prepare, shell
 
+    waits = os.environ.pop(sessions.VARIABLE, None)  # this is the launcher in a session, and its parent waits there
+    leave = detach and not dry_run and waits is None
+    if leave and launchers.load(settings["backend"]).reach != "slurm":
+        return _detach(as_json)
     progress = None if dry_run else _Copying()
     with prepare.prepare(settings, os.environ, _note, progress) as ready:
-        if not dry_run:
-            return _carry(ready, settings["log_dir"], detach=detach, as_json=as_json)
         plan = ready.plan
+        if leave and plan.batch is None:
+            return _detach(as_json)
+        if not dry_run:
+            as_json = as_json and waits is None
+            return _carry(ready, settings["log_dir"], detach=detach, as_json=as_json, waits=waits)
     text = json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else str(plan)
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
     sys.stdout.flush()
@@ -210,16 +218,34 @@ class _Copying:
                 self._tasks.clear()
 
 
-def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool) -> int:
-    """Run a plan, relay its lines, print the verdict, keep the record."""
+def _detach(as_json: bool) -> int:
+    """Start this command again in a session of its own. What it says before there is a run is said here."""
+    from ddpkit import detach, shell
+
+    try:
+        record = detach.start(os.environ)
+    except detach.EarlyError as early:
+        print(early.text, file=sys.stderr)
+        return early.code
+    where = f"{shell.count(record.world_size, 'rank')} on {', '.join(record.hosts)}"
+    print(f"ddpkit: run {record.run_id}: {where}; logs in {record.folder}/", file=sys.stderr)
+    print(
+        f"ddpkit: detached; ddpkit attach {record.run_id} shows it, ddpkit stop {record.run_id} ends it",
+        file=sys.stderr,
+    )
+    print(json.dumps(asdict(record), indent=2) if as_json else record.run_id)
+    return 0
+
+
+def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool, waits: str | None = None) -> int:
+    """Run a plan, relay its lines, print the verdict, keep the record. `waits`: see `ddpkit.detach`."""
+    from ddpkit import detach as sessions
     from ddpkit import execute, runs, scheduler, shell
     from ddpkit import verdict as words
     from ddpkit.relay import Relay
     from ddpkit.screen import Screen
 
     job, plan, fleet = ready.job, ready.plan, ready.fleet
-    if detach and plan.batch is None:
-        raise UsageError("--detach leaves a submitted job, and this run is not one", "leave --detach out")
     folder = runs.make_folder(Path(log_dir), plan.run_id)
     execute.write_files(plan)
     job_id = scheduler.submit(plan.batch) if plan.batch else None
@@ -234,10 +260,19 @@ def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool) -> int:
         launcher_pid=os.getpid(),
         launcher_started=runs.process_started(os.getpid()),
         launcher_host=os.uname().nodename,
+        launcher_boot=runs.boot(),
+        ranks={step.host: list(step.ranks) for step in plan.steps if not step.srun},
+        grace=plan.grace,
         started=time.time(),
         job_id=job_id,
+        job=scheduler.remembered(plan.batch, plan.steps[0], job_id) if plan.batch and job_id else None,
+        session=sessions.session(os.environ, plan.run_id) if waits else None,
+        state="left" if plan.batch and (detach or not plan.batch.follow) else "running",
     )
     record.save()
+    forgotten = runs.remember(record)
+    if waits:
+        sessions.answer(waits, record.folder)
     # With --json standard output holds one JSON document, and the ranks' lines go to standard error.
     stream = sys.stderr if as_json else sys.stdout
     inbox: execute.Inbox = queue.SimpleQueue()
@@ -246,12 +281,15 @@ def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool) -> int:
     relay = Relay(folder, screen.out, screen.err, colour=stream.isatty() and "NO_COLOR" not in os.environ)
     where = f"in job {job_id}" if job_id else f"on {', '.join(record.hosts)}"
     relay.note(f"ddpkit: run {plan.run_id}: {shell.count(plan.world_size, 'rank')} {where}; logs in {folder}/")
+    if forgotten:
+        relay.note(
+            f"ddpkit: cannot write to {runs.index()}: {forgotten}; name this run by its folder: ddpkit status {folder}"
+        )
     if plan.batch and (detach or not plan.batch.follow):
         relay.note(f"ddpkit: submitted; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
         relay.close()
         screen.close(None)
-        if as_json:
-            print(json.dumps(asdict(record), indent=2))
+        print(json.dumps(asdict(record), indent=2) if as_json else record.run_id)
         return 0
     outcome = execute.carry(
         plan, relay, lambda step: fleet.link(step) if fleet else scheduler.connect(plan, step, job_id), inbox, screen

@@ -252,7 +252,8 @@ class Lab:
     def environ(self) -> dict[str, str]:
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TERM") if key in os.environ}
         kept["PATH"] = f"{Path(sys.executable).parent}:{kept.get('PATH', '')}:/usr/sbin:/sbin"
-        return {**kept, "SLURM_CONF": f"{self.folder}/etc/slurm.conf"}
+        # The runs of this lab are not the user's.
+        return {**kept, "SLURM_CONF": f"{self.folder}/etc/slurm.conf", "XDG_STATE_HOME": f"{self.folder}/state"}
 
     def _wait(self, event: object, otherwise: str, seconds: float = PATIENCE) -> None:
         assert callable(event)
