@@ -341,8 +341,8 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
 
 @pytest.fixture
 def looked_at(going: Callable[..., Command], tmp_path: Path) -> Callable[..., None]:
-    """A living run with a `status.json` of our own."""
-    going()
+    """A living run with a `status.json` of our own: its launcher is stopped, or it would write another."""
+    os.kill(going().process.pid, signal.SIGSTOP)
 
     def write(now: list[dict[str, object]], age: float = 1.0, heard: float = 0.0) -> None:
         base = time.time() - 1000.0 - age
