@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -62,13 +62,14 @@ class LocalLink:
 
     outlives = ""
     margin = 10.0
+    argv: Sequence[str] = (sys.executable, "-S", "-I", "-c", _START, str(NODE))
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-S", "-I", "-c", _START, str(NODE)],
+            self.argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -195,6 +196,7 @@ def request(step: Step, plan: Plan) -> str:
                 for proc in step.procs
             ],
             "preload": list(step.preload),
+            "inside": plan.run_id if step.container else "",
             "sources": {name: (NODE / f"{name}.py").read_text() for name in needed},
             "grace": plan.grace,
         }

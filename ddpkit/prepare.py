@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from ddpkit import launchers, runs, survey
+from ddpkit import containers, launchers, runs, survey
 from ddpkit.config import Settings
 from ddpkit.errors import UsageError
 from ddpkit.plan import Job, Plan, Request, World, guard
@@ -23,17 +23,19 @@ def prepare(settings: Settings, environ: Mapping[str, str]) -> tuple[Job, Plan]:
     if not workdir.is_dir():
         raise UsageError(f"there is no folder {workdir}", "--workdir DIR names the ranks' working folder")
     command = tuple(settings["script"])
-    python = shutil.which(settings["python"])
-    if python is None:
-        raise UsageError(f"there is no Python at {settings['python']}", "--python /path/to/python")
+    image = str(getattr(backend, "container", ""))
+    if image and kind.reach == "local" and containers.is_file(image) and not (workdir / image).exists():
+        raise UsageError(f"there is no image {image} in {workdir}", f"ls {workdir}; -o container=FILE or docker://NAME")
     env = {name: setting.value for name, setting in settings.env.items()}
+    # Only the working folder is the same in the container, and only where it keeps its name.
+    mounted = command[0].endswith(".py") and not command[0].startswith("/")
+    elsewhere = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
     job = Job(
         run_id=runs.new_id(command),
         command=command,
-        kind=_kind(command, workdir, settings.source("script")),
+        kind=_kind_inside(command) if elsewhere else _kind(command, workdir, settings.source("script")),
         workdir=str(workdir),
-        # Absolute, but not resolved: a virtual environment is found by the place of its link.
-        python=os.path.abspath(python),  # noqa: PTH100
+        python=_python(settings, inside=bool(image)),
         env={name: guard(name, value) for name, value in env.items()},
         grace=settings["grace"],
     )
@@ -47,6 +49,24 @@ def prepare(settings: Settings, environ: Mapping[str, str]) -> tuple[Job, Plan]:
         _one_machine(settings)
         world = survey.this_machine(nproc, {**environ, **env})
     return job, backend.plan(job, world)
+
+
+def _python(settings: Settings, *, inside: bool) -> str:
+    """The ranks' interpreter. What is in a container cannot be looked up here."""
+    if inside:
+        return "python3" if settings.source("python") == "default" else str(settings["python"])
+    python = shutil.which(settings["python"])
+    if python is None:
+        raise UsageError(f"there is no Python at {settings['python']}", "--python /path/to/python")
+    # Absolute, but not resolved: a virtual environment is found by the place of its link.
+    return os.path.abspath(str(python))  # noqa: PTH100
+
+
+def _kind_inside(command: tuple[str, ...]) -> Literal["script", "module", "program"]:
+    """How the first word is started in a container, by its form alone."""
+    if command == ("-m",):
+        raise UsageError("-m needs the name of a module", "ddpkit launch -- -m pkg.train ARGS")
+    return "module" if command[0] == "-m" else "script" if command[0].endswith(".py") else "program"
 
 
 def _no_hosts(settings: Settings) -> None:

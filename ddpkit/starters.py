@@ -6,9 +6,11 @@ Pure: a job and a world in, a step out. Every backend that reaches nodes by itse
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
+from ddpkit.containers import Contained, runtimes
+from ddpkit.containers import option as option  # for backends
 from ddpkit.errors import UsageError
 from ddpkit.plan import Job, Proc, Step, Value, World
 
@@ -18,14 +20,9 @@ from ddpkit.plan import Job, Proc, Step, Value, World
 _TAP = 'tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'
 
 
-def option(default: Any, doc: str) -> Any:
-    """A dataclass field that is also a `-o NAME=VALUE` of the backend, with its one line of documentation."""
-    return field(default=default, metadata={"doc": doc})
-
-
 @dataclass(frozen=True, kw_only=True)
-class Starter:
-    """The options that say how a node starts its ranks."""
+class Starter(Contained):
+    """The options that say how a node starts its ranks, and whether it does so in a container."""
 
     starter: Literal["ranks", "torchrun", "legacy"] = option(
         "ranks", "how the node starts its ranks: one process per rank, torchrun, or torch.distributed.launch"
@@ -41,6 +38,11 @@ class Starter:
     local_rank_flag: Literal["--local-rank", "--local_rank"] = option(
         "--local-rank", "how to spell that argument; PyTorch 1.x spelled it --local_rank"
     )
+    container_runtime: Literal["auto", "enroot", "apptainer", "podman", "docker"] = runtimes(
+        "enroot", "apptainer", "podman", "docker"
+    )
+
+    by_form: ClassVar[Mapping[str, str]] = {".sqsh": "enroot", ".sif": "apptainer"}
 
     def check(self) -> None:
         """Refuse options that the chosen starter does not have. The world plays no part in it."""
@@ -84,10 +86,11 @@ class Starter:
             host=host.name,
             node_rank=node_rank,
             ranks=world.ranks(node_rank),
-            workdir=job.workdir,
+            workdir=self.container_workdir or job.workdir,
             env={**dict.fromkeys(host.stale), **env, **host.env, **job.env},
             procs=procs,
             preload=preload,
+            container=self.node_container(job),
         )
 
 
