@@ -324,12 +324,12 @@ class Contained:
             root=self.container_root,
             env=env,
         )
-        for path in folders:
+        for path in (*folders, *(path for mount in want.mounts for path in (mount.source, mount.target))):
             found = [character for character in runtime.forbidden if character in path]
             if found:
                 raise UsageError(
                     f"{path} must be mounted in the container, and the runtime cannot mount a path with {found[0]!r}",
-                    "work in a folder with another name",
+                    "give that folder another name",
                 )
         runtime.check(want)
         return runtime, want

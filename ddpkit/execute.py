@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -74,14 +74,12 @@ class LocalLink:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        threading.Thread(target=self._read, args=(post,), daemon=True).start()
+        threading.Thread(target=self._read, args=(self._process.stdout, post), daemon=True).start()
         self._write(request)
 
-    def _read(self, post: Callable[[Event | None], None]) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
+    def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
         try:
-            for line in self._process.stdout:
+            for line in lines:
                 if not line.endswith(b"\n"):
                     break  # it was killed in the middle of a word
                 post(json.loads(line))
@@ -162,7 +160,8 @@ class _Node:
 
     @property
     def agent(self) -> str:
-        return "preload" if self.step.preload else self.step.procs[0].name
+        plain = "container" if self.step.container and self.step.procs[0].rank is not None else ""
+        return "preload" if self.step.preload else plain or self.step.procs[0].name
 
 
 def revealed(env: dict[str, Value]) -> dict[str, str | None]:

@@ -7,7 +7,8 @@ runtimes close it when the last client is gone (`--interactive`; docker: StdinOn
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 
 from ddpkit.execute import NODE, Event, LocalLink
 from ddpkit.plan import Container
@@ -39,16 +40,19 @@ class ContainerLink(LocalLink):
     def __init__(self, container: Container) -> None:
         super().__init__()
         self.argv, self._source = receive(container)
-        self._runs = False
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
-        def watch(event: Event | None) -> None:
-            if event is not None:
-                self._runs = True
-            elif not self._runs:
-                message = "the container did not start, or has no such Python; its runtime's own words stand above"
-                post({"e": "refused", "message": message})
-                post({"e": "end"})
-            post(event)
+        super().start(self._source + request, post)
 
-        super().start(self._source + request, watch)
+    def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
+        for line in lines:
+            if line.startswith(b'{"e":"hello"'):
+                lines = chain([line], lines)
+                break
+            # An image may greet its user before it starts what it was asked to.
+            post({"e": "out", "rank": None, "fd": 1, "data": line.decode("utf-8", "surrogateescape")})
+        else:
+            message = "the container did not start, or has no such Python; its runtime's own words stand above"
+            post({"e": "refused", "message": message})
+            post({"e": "end"})
+        super()._read(lines, post)
