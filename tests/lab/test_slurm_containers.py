@@ -1,4 +1,4 @@
-"""`ddpkit launch` on a real SLURM with its ranks in containers, which stand-ins for enroot, pyxis and apptainer hold."""
+"""`ddpkit launch` on a real SLURM, its ranks in containers that stand-ins for enroot, pyxis and apptainer hold."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def test_ranks_meet(backend: str, runtime: str, before: tuple[str, ...], inside:
         seen = json.loads((tmp_path / f"work/seen.{rank}").read_text())
         assert seen["argv"] == ARGS
         assert seen["total"] == 10
-        wanted = {"RANK": rank, "LOCAL_RANK": rank % 2, "WORLD_SIZE": 4, "LOCAL_WORLD_SIZE": 2, "NODE_RANK": rank // 2}
+        wanted: dict[str, object] = {}
+        wanted |= {"RANK": rank, "LOCAL_RANK": rank % 2, "WORLD_SIZE": 4, "LOCAL_WORLD_SIZE": 2, "NODE_RANK": rank // 2}
         wanted |= {"NCCL_DEBUG": "WARN", "MINE": "it's $5; *", "WANDB_API_KEY": "key-0123"}
         assert {name: seen["env"].get(name) for name in wanted} == {name: str(value) for name, value in wanted.items()}
     for path in (tmp_path / "work").glob("logs/*/*"):
