@@ -124,7 +124,8 @@ def test_a_stop_gives_the_ranks_their_grace(runtime: str, inside: Start, tmp_pat
     command.wait_for("] ready", times=4)
     command.signal(idle_lab, 15)
     assert command.end() == 143, command.text
-    assert command.text.count("] saving") == 4
+    # SLURM signals every process of a step, and apptainer passes on what it gets: a rank may be told twice.
+    assert all(any(line.startswith(f"[{rank} ") and "] saving" in line for line in command.lines) for rank in range(4))
     wait_until_gone(idle_lab, "job.py")
 
 
