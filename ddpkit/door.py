@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ddpkit.link import NODE, Event, Pieces
-from ddpkit.shell import quote
+from ddpkit.plan import Container
+from ddpkit.shell import join, quote
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
 BEAT = 5.0
@@ -64,8 +65,10 @@ class NoAnswerError(Exception):
     """A node did not answer, or not with what was asked for. The text says why."""
 
 
-def command(python: str) -> str:
-    """The command line for a node: a Python that reads its program from standard input."""
+def command(python: str, container: Container | None = None) -> str:
+    """The command line for a node: a Python, there or in a container there, that reads its program from its input."""
+    if container is not None:
+        return f"exec {join([*container.enter, container.python])} -S -I -c '{_BOOT}'"
     # A home folder is the node's to know.
     word = '"$HOME"/' + quote(python[2:]) if python.startswith("~/") else quote(python)
     return f"exec {word} -S -I -c '{_BOOT}'"

@@ -84,7 +84,8 @@ class _Node:
 
     @property
     def agent(self) -> str:
-        return "preload" if self.step.preload else self.step.procs[0].name
+        plain = "container" if self.step.container and self.step.procs[0].rank is not None else ""
+        return "preload" if self.step.preload else plain or self.step.procs[0].name
 
 
 def write_files(plan: Plan) -> None:

@@ -15,7 +15,7 @@ from ddpkit.hosts import HostSpec
 from ddpkit.judge import Facts, Problem, Wish
 from ddpkit.launchers.ssh import Nodes, Pdsh, SshTorchrunAuto
 from ddpkit.link import NODE, revealed
-from ddpkit.plan import Step, World
+from ddpkit.plan import Container, Step, World
 
 AT_ONCE = 64  # connections that are being made at the same time
 ENTER_LIMIT = 12.0  # seconds for all of them, tries included
@@ -38,11 +38,19 @@ class Way(Protocol):
 class Fleet:
     """The nodes of one launch."""
 
-    def __init__(self, specs: Sequence[HostSpec], way: Way, silence: float, python: str) -> None:
+    def __init__(
+        self,
+        specs: Sequence[HostSpec],
+        way: Way,
+        silence: float,
+        python: str,
+        container: Callable[[HostSpec], Container | None] = lambda _: None,
+    ) -> None:
         self.specs = tuple(specs)
         self._way = way
         self._silence = silence
         self._python = python
+        self._container = container
         self._doors: dict[str, Door] = {}
         self._heart: Heart | None = None
 
@@ -69,7 +77,7 @@ class Fleet:
         return [problems[spec.label] for spec in self.specs if spec.label in problems]
 
     def _command(self, spec: HostSpec) -> str:
-        return command(spec.python or self._python)
+        return command(spec.python or self._python, self._container(spec))
 
     def _work(self, todo: Any, done: Any, sources: bytes, until: float) -> None:
         while True:

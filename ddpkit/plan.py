@@ -173,6 +173,14 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Container:
+    """How a node's supervisor is started in a container, whose Python may be the only one."""
+
+    enter: tuple[str, ...]  # what stands behind these words runs in it, with the same standard input and output
+    python: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """What runs on one machine: the same environment for all, then one process or more."""
 
@@ -186,6 +194,7 @@ class Step:
     by_hand: tuple[str, ...] = ()  # how a person would get there, for the dry run
     elastic: bool = False  # which node has which ranks is settled over there, and can change
     srun: Literal["", "ranks", "torchrun"] = ""  # the one process ends in `srun --label`, whose tasks are these
+    container: Container | None = None  # the supervisor of this step runs in it
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ddpkit import launchers, runs, survey
+from ddpkit import containers, launchers, runs, survey
 from ddpkit.config import Settings
 from ddpkit.errors import UsageError
 from ddpkit.launchers.ssh import Nodes, SshTorchrunAuto
@@ -69,11 +69,11 @@ def prepare(
 
     assert isinstance(backend, Nodes)
     specs = _specs(settings, backend)
-    job = _remote_job(settings, environ)
+    job = _remote_job(settings, environ, backend)
     script = job.command[0] if job.kind == "script" or (job.kind == "program" and "/" in job.command[0]) else None
     local = Path(job.workdir, script) if script else None
     wish = Wish(
-        job=job,
+        job=replace(job, workdir=backend.container_workdir or job.workdir),
         nproc_per_node=_nproc(settings),
         script=script,
         digest=hashlib.sha256(local.read_bytes()).hexdigest() if local and local.is_file() else "",
@@ -92,7 +92,14 @@ def prepare(
         if problems:
             raise refusal(problems, len(specs))
     way = fleets.open_way(backend, note)
-    fleet = fleets.Fleet(specs, way, backend.heartbeat_timeout, job.python)
+    # The supervisor of a node with a container is in there: what it says of Python and torch is the image's.
+    fleet = fleets.Fleet(
+        specs,
+        way,
+        backend.heartbeat_timeout,
+        job.python,
+        lambda spec: backend.node_container(replace(job, workdir=spec.workdir or job.workdir)),
+    )
     try:
         world = fleets.survey(fleet, wish, note, strict=settings["preflight"])
         yield Ready(job=job, plan=replace(backend.plan(job, world), sync=copies), fleet=fleet)
@@ -116,13 +123,15 @@ def _here(settings: Settings, environ: Mapping[str, str], kind: Any, backend: la
     if not workdir.is_dir():
         raise UsageError(f"there is no folder {workdir}", "--workdir DIR names the ranks' working folder")
     command = tuple(settings["script"])
-    python = shutil.which(settings["python"])
-    if python is None:
-        raise UsageError(f"there is no Python at {settings['python']}", "--python /path/to/python")
-    # Absolute, but not resolved: a virtual environment is found by the place of its link.
-    python = os.path.abspath(python)  # noqa: PTH100
+    image = str(getattr(backend, "container", ""))
+    if image and kind.reach == "local" and containers.is_file(image) and not (workdir / image).exists():
+        raise UsageError(f"there is no image {image} in {workdir}", f"ls {workdir}; -o container=FILE or docker://NAME")
     env = _env(settings)
-    job = _job(settings, command, _kind(command, workdir, settings.source("script")), str(workdir), python, env)
+    # Only the working folder is the same in the container, and only where it keeps its name.
+    mounted = command[0].endswith(".py") and not command[0].startswith("/")
+    elsewhere = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
+    form = _kind_inside(command) if elsewhere else _kind(command, workdir, settings.source("script"))
+    job = _job(settings, command, form, str(workdir), _python(settings, inside=bool(image)), env)
     if kind.reach == "slurm":
         _no_hosts(settings)
         return Ready(job=job, plan=backend.plan(job, survey.slurm(settings["nnodes"], _nproc(settings), environ)))
@@ -130,19 +139,17 @@ def _here(settings: Settings, environ: Mapping[str, str], kind: Any, backend: la
     return Ready(job=job, plan=backend.plan(job, survey.this_machine(_nproc(settings), {**environ, **env})))
 
 
-def _remote_job(settings: Settings, environ: Mapping[str, str]) -> Job:
+def _remote_job(settings: Settings, environ: Mapping[str, str], backend: Nodes) -> Job:
     """A job whose folder and Python are the nodes' to know; they are looked at there."""
     command = tuple(settings["script"])
     workdir = settings["workdir"]
     if not workdir.startswith("~"):  # a home folder is the node's to know
         workdir = str(Path(workdir).absolute())
-    python = settings["python"]
-    if "/" in python and not python.startswith(("/", "~/")):
+    python = _python(settings, inside=True) if backend.container else settings["python"]
+    if not backend.container and "/" in python and not python.startswith(("/", "~/")):
         python = str(Path(python).absolute())
-    if Path(workdir).is_dir():
-        kind = _kind(command, Path(workdir), settings.source("script"))
-    else:
-        kind = "module" if command[0] == "-m" else "script" if command[0].endswith(".py") else "program"
+    known = Path(workdir).is_dir() and not backend.container_workdir
+    kind = _kind(command, Path(workdir), settings.source("script")) if known else _kind_inside(command)
     forwarded = {name: value for name, value in environ.items() if name.startswith(FORWARDED)}
     return _job(settings, command, kind, workdir, python, {**forwarded, **_env(settings)})
 
@@ -210,6 +217,24 @@ def _specs(settings: Settings, backend: Nodes) -> list[HostSpec]:
         stronger = settings.source("nproc_per_node") == "flag"
         specs = [replace(spec, slots=None if stronger else spec.slots) for spec in specs]
     return specs[: asked or len(specs)]
+
+
+def _python(settings: Settings, *, inside: bool) -> str:
+    """The ranks' interpreter. What is in a container cannot be looked up here."""
+    if inside:
+        return "python3" if settings.source("python") == "default" else str(settings["python"])
+    python = shutil.which(settings["python"])
+    if python is None:
+        raise UsageError(f"there is no Python at {settings['python']}", "--python /path/to/python")
+    # Absolute, but not resolved: a virtual environment is found by the place of its link.
+    return os.path.abspath(str(python))  # noqa: PTH100
+
+
+def _kind_inside(command: tuple[str, ...]) -> Literal["script", "module", "program"]:
+    """How the first word is started where it cannot be looked up, in a container or on a node: by its form alone."""
+    if command == ("-m",):
+        raise UsageError("-m needs the name of a module", "ddpkit launch -- -m pkg.train ARGS")
+    return "module" if command[0] == "-m" else "script" if command[0].endswith(".py") else "program"
 
 
 def _no_hosts(settings: Settings) -> None:

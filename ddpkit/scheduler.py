@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import LaunchError
+from ddpkit.inside import ContainerLink
 from ddpkit.link import Event, Link, LocalLink, revealed
 from ddpkit.plan import Batch, Plan, Step
 from ddpkit.runs import Scheduled
@@ -25,10 +26,12 @@ COMMAND_LIMIT = 30.0  # seconds for a scheduler's own command, which may wait fo
 
 
 def connect(plan: Plan, step: Step, job_id: str | None) -> Link:
-    """The link for a step: a supervisor on this machine, around srun where srun starts the ranks, or a job."""
+    """The link for a step: a supervisor on this machine, perhaps in a container or around srun, or a job."""
     if plan.batch is not None:
         assert job_id is not None
         return JobLink(plan.batch, job_id, step)
+    if step.container:
+        return ContainerLink(step.container)
     return SrunLink(step) if step.srun else LocalLink()
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from ddpkit.plan import Plan, Proc, Raw, Secret, Step, Value, Word
 
+_INSIDE = "end of what runs in the container"
+
 
 def quote(word: Word) -> str:
     """Quote one word for a POSIX shell; a `Raw` word stands as it is, in double quotes so that it stays one word."""
@@ -50,6 +52,12 @@ def exec_argv(proc: Proc) -> list[str]:
 
 def render_step(step: Step) -> str:
     """One step as a script that a person can read, and run by hand on that machine."""
+    if step.container:
+        return f"{join(step.container.enter)} sh -s <<'{_INSIDE}'\n{_lines(step)}\n{_INSIDE}"
+    return _lines(step)
+
+
+def _lines(step: Step) -> str:
     if step.srun:
         # The process is a shell already: its text stands here as it is.
         text = step.procs[0].argv[-1]
@@ -123,6 +131,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
                 "ranks": list(step.ranks),
                 "workdir": step.workdir,
                 "preload": list(step.preload),
+                "container": list(step.container.enter) if step.container else None,
                 "env": {name: _plain(value) for name, value in step.env.items()},
                 "procs": [
                     {

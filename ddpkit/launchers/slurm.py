@@ -10,13 +10,14 @@ srun itself (some versions do not take it from the job), ranks from the *step's*
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from ddpkit.containers import Contained, option, runtimes
 from ddpkit.errors import UsageError
 from ddpkit.plan import Batch, File, Job, Plan, Proc, Request, Secret, Step, Value
 from ddpkit.shell import join, quote, render_step
-from ddpkit.starters import option
 
 # Each task of `slurm-srun` is a rank. LOCAL_WORLD_SIZE is counted: SLURM_NTASKS_PER_NODE is the job's, maybe stale.
 _RANK = """\
@@ -25,15 +26,14 @@ export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLUR
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n)); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
-exec "$@\""""
+echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2"""
 
 # Each task of `slurm-torchrun` is a node. $0 is the Python, $1... the rank's command.
 _AGENT = """\
 export NODE_RANK="$SLURM_PROCID"
 cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-$cores}}"
-exec "$0" -m torch.distributed.run --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
+{become} "$0" -m torch.distributed.run --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
 
 # A random port below those that kernels hand out by themselves. Runs on rank 0's host.
@@ -55,7 +55,7 @@ _FLAGS = {"exclusive"}  # without a value
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slurm:
+class Slurm(Contained):
     """What both ways have in common: the options, by their SLURM names, and the job."""
 
     reach: ClassVar[str] = "slurm"
@@ -84,6 +84,9 @@ class Slurm:
     sbatch: str = option("", "more options for sbatch, as one would type them")
     srun: str = option("", "more options for srun, as one would type them")
     setup: str = option("", "shell lines before the ranks start: module load cuda; source venv/bin/activate")
+    container_runtime: Literal["auto", "enroot", "pyxis", "apptainer"] = runtimes("enroot", "pyxis", "apptainer")
+
+    by_form: ClassVar[Mapping[str, str]] = {".sif": "apptainer"}
 
     name: ClassVar[str]
     torchrun: ClassVar[bool]
@@ -138,7 +141,8 @@ class Slurm:
                 "start it with srun itself; ddpkit.distributed.torch.init() reads SLURM_HOSTFILE",
             )
         master = quote(held.hosts[0]) if held else '"$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
-        probe = join([job.python, "-c", _PORT])
+        # It runs on the node itself, and the job's Python may be in the container alone.
+        probe = join(["python3" if self.container else job.python, "-c", _PORT])
         inside: list[str] = []
         if held:
             # The shell's own SLURM_* variables are unset (see `env`): they would be defaults of srun that contradict
@@ -152,13 +156,16 @@ class Slurm:
         srun = ["srun", *inside, f"--nodes={nnodes}", f"--ntasks={nnodes * tasks}", f"--ntasks-per-node={tasks}"]
         srun += [f"--cpus-per-task={cpus}"] if cpus else []
         srun += ["--kill-on-bad-exit=1", "--export=ALL", "--label", *_words("srun", self.srun)]
+        found = self.want(job, [job.folder] if self.torchrun else [], job.env, self.container_workdir or job.workdir)
+        enter, more = (found[0].enter(found[1]), found[0].srun(found[1])) if found else ("", "")
         if self.torchrun:
             tap = [job.python, "-S", "-I", f"{job.folder}/tap.py", *job.argv]
             # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
             words = [job.python, *(word.replace("$", "$$") for word in tap)]
-            text = _AGENT.format(nnodes=nnodes, nproc=nproc)
+            text = _AGENT.format(nnodes=nnodes, nproc=nproc, become="set --" if enter else "exec")
+            text += f"\n{enter}" if enter else ""
         else:
-            words, text = ["rank", *job.argv], _RANK
+            words, text = ["rank", *job.argv], _RANK + "\n" + (enter or 'exec "$@"')
         lines = [
             *([self.setup] if self.setup else []),
             "# rank 0 runs on the first node",
@@ -167,7 +174,7 @@ class Slurm:
             "export MASTER_ADDR MASTER_PORT",
             f"each={quote(text)}",
         ]
-        command = f'{join(srun)} sh -c "$each" {join(words)}'
+        command = f'{join(srun)}{" " * bool(more)}{more} sh -c "$each" {join(words)}'
         lines += [f"exec {command}"] if held else self._in_job(job, command)
         env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
         return Step(

@@ -264,6 +264,8 @@ class Supervisor:
 
     def start(self) -> None:
         request = self.request
+        if request.get("inside") and os.environ.pop("DDPKIT_INSIDE", "") != request["inside"]:
+            raise OSError(errno.EINVAL, "the ranks belong in a container, and this is not it")
         os.chdir(request["workdir"])
         base = _with({**os.environ, "PWD": request["workdir"]}, request["env"])
         if request["preload"]:

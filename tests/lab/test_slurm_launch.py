@@ -87,6 +87,13 @@ class Launch:
     def text(self) -> str:
         return "\n".join(self.lines)
 
+    def close(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(PATIENCE)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
 
 @pytest.fixture
 def launch(idle_lab: Lab, folder: Path) -> Iterator[Callable[..., Launch]]:
@@ -99,11 +106,7 @@ def launch(idle_lab: Lab, folder: Path) -> Iterator[Callable[..., Launch]]:
 
     yield run
     for each in started:
-        if each.process.poll() is None:
-            os.killpg(each.process.pid, signal.SIGKILL)
-        each.process.wait(PATIENCE)
-        assert each.process.stdout is not None
-        each.process.stdout.close()
+        each.close()
 
 
 SALLOC = ["salloc", "-Q", "-N2", "--ntasks-per-node=2"]
