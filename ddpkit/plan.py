@@ -154,12 +154,15 @@ class Batch:
     env: Mapping[str, Value]  # for the submitting program: what must not stand in a file
     job_id: str  # a regular expression with one group, for the submitting program's output
     state: tuple[str, ...]  # prints what the next ones read
-    state_pattern: str  # named groups: state, reason, start, nodes, code, signal
+    state_pattern: str  # named groups: state, reason, start, nodes, restarts, code, signal
     waiting: tuple[str, ...]  # states
     running: tuple[str, ...]
+    ending: tuple[str, ...]
     well: tuple[str, ...]
     hopeless: str  # a regular expression of reasons for which a job waits for ever
+    gone: str  # a regular expression: what the state's program says of a job that it has forgotten
     stop: tuple[str, ...]
+    signal: tuple[str, ...]  # passes {signal}, a name without SIG, on to the ranks and to nothing else
     log: str
     again: int | None = None  # an exit code with which the job starts itself again
     follow: bool = True  # False: many jobs in one; only submitted

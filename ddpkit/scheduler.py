@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from ddpkit.errors import LaunchError
 from ddpkit.execute import Event, Link, LocalLink, revealed
@@ -21,6 +20,8 @@ from ddpkit.srun import SrunReader
 
 Post = Callable[[Event | None], None]
 COMMAND_LIMIT = 30.0  # seconds for a scheduler's own command, which may wait for its controller
+SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
+LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
 
 
 def connect(plan: Plan, step: Step, job_id: str | None) -> Link:
@@ -103,7 +104,7 @@ class SrunLink:
     def _signal(self, name: str) -> None:
         """To the ranks, wherever they are; srun passes on some signals only."""
         argv = ["scancel", "--quiet", f"--signal={name.removeprefix('SIG')}", self._reader.step]
-        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_LIMIT, check=False)
+        _ask(argv)
 
     def close(self) -> None:
         if self._timer is not None:
@@ -122,39 +123,50 @@ class JobLink:
         self._log = batch.log.replace("{job}", job_id)
         self._reader = SrunReader(len(step.ranks), torchrun=step.srun == "torchrun")
         self._closed = threading.Event()
+        self._post: Post = lambda _: None
         self._offset = 0
-        self._held: Event | None = None  # a failure after which the job may start itself again
+        self._restarts = 0  # as the scheduler counts them; the reader counts what it has read
+        # A failure, and the attempt in which it was read. It is the job's only if the job is not started again.
+        self._held: tuple[int, Event] | None = None
+        self._ending: float | None = None  # when the job was first seen to be ending
+        self._silent: float | None = None  # when the scheduler stopped answering
+        self._said = ""
         self.outlives = (
             f"job {job_id} goes on without this command; its output: tail -f {self._log}; "
             f"to stop it: {' '.join(self._argv(batch.stop))}"
         )
 
-    def _argv(self, argv: tuple[str, ...]) -> list[str]:
-        return [word.replace("{job}", self._job_id) for word in argv]
+    def _argv(self, argv: tuple[str, ...], **words: str) -> list[str]:
+        for name, value in {"job": self._job_id, **words}.items():
+            argv = tuple(word.replace(f"{{{name}}}", value) for word in argv)
+        return list(argv)
 
     def start(self, request: str, post: Post) -> None:
+        self._post = post
         threading.Thread(target=self._follow, args=(post,), daemon=True).start()
 
     def send(self, command: Event) -> None:
-        """Only a failure that we saw comes here; the job ends by itself then. The grace over, it is cancelled."""
-        if command["c"] == "stop":
+        """Pass a signal on. A stop comes after a failure only: the job ends by itself, or the grace over, by us."""
+        if command["c"] == "signal":
+            # In a thread: a scheduler that does not answer must not keep the launcher from a Ctrl-C.
+            threading.Thread(target=self._signal, args=(command["name"],), daemon=True).start()
+        elif command["c"] == "stop":
             timer = threading.Timer(float(command["grace"]), self._cancel)
             timer.daemon = True
             timer.start()
 
+    def _signal(self, name: str) -> None:
+        done = _ask(self._argv(self._batch.signal, signal=name.removeprefix("SIG")))
+        if done.returncode != 0 and not self._closed.is_set():
+            words = " ".join(done.stderr.split())
+            self._post({"e": "note", "text": f"{name} did not reach the ranks of job {self._job_id}: {words}"})
+
     def _cancel(self) -> None:
         if not self._closed.is_set():
-            self._run(self._batch.stop)
+            _ask(self._argv(self._batch.stop))
 
     def close(self) -> None:
         self._closed.set()
-
-    def _run(self, argv: tuple[str, ...]) -> str:
-        try:
-            done = subprocess.run(self._argv(argv), capture_output=True, text=True, timeout=COMMAND_LIMIT, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-        return done.stdout
 
     def _follow(self, post: Post) -> None:
         for event in self._events():
@@ -165,46 +177,91 @@ class JobLink:
 
     def _events(self) -> Iterator[Event]:
         """What happens to the job, from the queue to its end."""
-        batch, said, pause, ask_at, restarts = self._batch, "", 0.2, 0.0, 0
-        while True:
+        batch, pause, ask_at = self._batch, 0.2, 0.0
+        while not self._closed.is_set():
+            held = self._held
             yield from self._read()
+            if self._held is not held:
+                ask_at = 0.0  # whether it is the job's end, the scheduler knows
             if time.monotonic() >= ask_at:
-                facts = self._ask()
+                facts = self._facts()
                 # Controllers are shared: a job that waits is asked about less and less often.
                 pause = min(pause * 1.5, 10.0) if facts["state"] in batch.waiting else min(pause * 1.5, 2.0)
-                ask_at = time.monotonic() + (0.2 if self._reader.failed else pause)
-                if int(facts.get("restarts") or 0) > restarts:
-                    restarts = int(facts["restarts"])
-                    # What failed before is history. Its last lines may still be on their way into the file.
-                    self._held, self._reader.failed = None, False
-                    yield {"e": "note", "text": f"job {self._job_id} is started again"}
+                yield from self._restarted(int(facts["restarts"] or 0))
                 if facts["state"] in batch.waiting:
                     if re.search(batch.hopeless, facts["reason"]):
-                        self._run(batch.stop)
-                        reason = f"would wait for ever ({facts['reason']}), and was cancelled"
-                        yield {"e": "failed", "rank": None, "what": f"job {self._job_id}", "reason": reason, "code": 4}
+                        _ask(self._argv(batch.stop))
+                        yield self._failed(f"would wait for ever ({facts['reason']}), and was cancelled", code=4)
                         yield {"e": "end"}
                         return
                     start = "" if facts["start"] in ("Unknown", "N/A") else f", estimated start {facts['start']}"
-                    text = f"job {self._job_id} waits in the queue: {facts['reason']}{start}"
-                    if text != said:
-                        said = text
-                        yield {"e": "note", "text": text}
+                    yield from self._say(f"waits in the queue: {facts['reason']}{start}")
                 elif facts["state"] in batch.running:
-                    text = f"job {self._job_id} runs on {facts['nodes']}"
-                    if text != said:
-                        said, pause = text, 0.2
-                        yield {"e": "note", "text": text}
+                    if f"runs on {facts['nodes']}" != self._said:
+                        pause = 0.2
+                    yield from self._say(f"runs on {facts['nodes']}")
+                    if self._held is not None and self._held[1]["code"] != batch.again:
+                        yield self._held[1]
+                        self._held = None
+                elif facts["state"] in batch.ending:
+                    yield from self._lingers(facts["nodes"])
                 elif facts["state"]:
                     yield from self._ended(facts)
                     return
+                ask_at = time.monotonic() + (0.2 if self._held or self._reader.failed else pause)
             self._closed.wait(0.1)
-            if self._closed.is_set():
-                return
 
-    def _ask(self) -> dict[str, str]:
-        found = re.search(self._batch.state_pattern, self._run(self._batch.state))
-        return found.groupdict() if found else {"state": "", "reason": "", "start": "", "nodes": ""}
+    def _say(self, text: str) -> Iterator[Event]:
+        """Say what the job does, once. It did not end after all."""
+        self._ending = None
+        if text != self._said:
+            self._said = text
+            yield {"e": "note", "text": f"job {self._job_id} {text}"}
+
+    def _failed(self, reason: str, **how: int) -> Event:
+        return {"e": "failed", "rank": None, "what": f"job {self._job_id}", "reason": reason, **how}
+
+    def _facts(self) -> dict[str, str]:
+        """What the scheduler knows of the job; a state of "" where it does not answer."""
+        done = _ask(self._argv(self._batch.state))
+        found = re.search(self._batch.state_pattern, done.stdout)
+        if found:
+            self._silent = None
+            return found.groupdict()
+        nothing = dict.fromkeys(("state", "reason", "start", "nodes", "restarts"), "")
+        if re.search(self._batch.gone, done.stderr):
+            return {**nothing, "state": "gone", "code": "0", "signal": "0"}
+        now = time.monotonic()
+        if self._silent is None:
+            self._silent = now
+        elif 0 < self._silent < now - SILENCE:
+            self._silent = 0.0  # said
+            words = " ".join(done.stderr.split())
+            text = f"{self._batch.state[0]} does not answer ({words}); job {self._job_id} is still followed"
+            self._post({"e": "note", "text": text})
+        return nothing
+
+    def _restarted(self, restarts: int) -> Iterator[Event]:
+        """What failed before the job was started again is history, also where it is read only now."""
+        if restarts > self._restarts:
+            self._restarts, self._said = restarts, ""
+            yield {"e": "note", "text": f"job {self._job_id} is started again"}
+        if self._held is not None and self._held[0] < max(restarts, self._reader.attempt):
+            if self._held[0] == self._reader.attempt:
+                self._reader.failed = False
+            self._held = None
+
+    def _lingers(self, nodes: str) -> Iterator[Event]:
+        """The job is ending, which takes a moment, or for ever where a node hangs."""
+        now = time.monotonic()
+        if self._ending is None:
+            self._ending = now
+        elif now > self._ending + LINGERING and self._said != "ending":
+            self._said = "ending"
+            yield {"e": "note", "text": f"job {self._job_id} is still ending on {nodes}"}
+            if self._held is not None:
+                yield self._held[1]
+                self._held = None
 
     def _ended(self, facts: dict[str, str]) -> Iterator[Event]:
         # The last lines may come after the state: the file is on another host.
@@ -213,25 +270,26 @@ class JobLink:
             yield from self._read()
             time.sleep(0.05)
         yield from self._reader.flush()
-        if self._held is not None:
-            yield self._held
-        elif facts["state"] in self._batch.well:
+        yield from self._restarted(self._restarts)
+        state, code, killer = facts["state"], int(facts["code"]), int(facts["signal"])
+        reason = {
+            "CANCELLED": "was cancelled",
+            "TIMEOUT": "ran into its time limit; -o time=... asks for more",
+            "DEADLINE": "ran into its deadline",
+            "NODE_FAIL": f"lost a node of {facts['nodes']}: sinfo -R says why",
+            "PREEMPTED": "was preempted",
+            "OUT_OF_MEMORY": "ran out of memory; -o mem=... asks for more",
+            "gone": f"is forgotten by SLURM, and nobody knows how it ended; its output: {self._log}",
+        }.get(state, "")
+        if self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.well):
+            yield self._held[1]  # which rank it was says more
+        elif state in self._batch.well:
             yield from self._reader.finished()
-        elif not self._reader.failed:
-            code, killer = int(facts["code"]), int(facts["signal"])
-            reason = {
-                "CANCELLED": "was cancelled",
-                "TIMEOUT": "ran into its time limit; -o time=... asks for more",
-                "NODE_FAIL": f"lost a node of {facts['nodes']}: sinfo -R says why",
-                "OUT_OF_MEMORY": "ran out of memory; -o mem=... asks for more",
-                "PREEMPTED": "was preempted",
-            }.get(facts["state"], "")
-            event: dict[str, Any] = {"e": "failed", "rank": None, "what": f"job {self._job_id}", "reason": reason}
-            if killer or facts["state"] == "CANCELLED":
-                event["signal"] = killer or 15
+        elif not self._reader.failed or self._held is not None:
+            if killer or state == "CANCELLED":
+                yield self._failed(reason, signal=killer or 15)
             else:
-                event["code"] = code or 1
-            yield event
+                yield self._failed(reason, code=code or 1)
         yield {"e": "end"}
 
     def _read(self) -> Iterator[Event]:
@@ -244,7 +302,19 @@ class JobLink:
             return
         self._offset += len(data)
         for event in self._reader.feed(1, data):
-            if event["e"] == "failed" and event["code"] == self._batch.again is not None:
-                self._held = event
+            if event["e"] == "failed":
+                self._held = (self._reader.attempt, event)
             else:
                 yield event
+
+
+def _ask(argv: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a scheduler's command. One that cannot be run, or does not answer, is one that failed, and says why."""
+    try:
+        return subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_LIMIT, check=False
+        )
+    except OSError as error:
+        return subprocess.CompletedProcess(argv, 127, "", f"{argv[0]}: {error.strerror}")
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(argv, 124, "", f"{argv[0]} did not answer in {COMMAND_LIMIT:g} s")

@@ -28,12 +28,15 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
 exec "$@\""""
 
-# Each task of `slurm-torchrun` is a node. $0 is the Python, $1... the rank's command.
+# Each task of `slurm-torchrun` is a node. $0 is the Python, $1 the agent's file, $2... the rank's command.
+# `trap` holds until the agent is ready for these signals.
 _AGENT = """\
 export NODE_RANK="$SLURM_PROCID"
 cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-$cores}}"
-exec "$0" -m torch.distributed.run --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
+agent="$1"; shift
+trap '' USR1 USR2
+exec "$0" "$agent" --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
 
 # A random port below those that kernels hand out by themselves. Runs on rank 0's host.
@@ -91,7 +94,8 @@ class Slurm:
     def plan(self, job: Job, world: Request) -> Plan:
         nnodes, nproc = self._width(world)
         step = self._step(job, world, nnodes, nproc)
-        files = [File(path=f"{job.folder}/tap.py", copy_of="tap")] if self.torchrun else []
+        needed = ("agent", "tap") if self.torchrun else ()
+        files = [File(path=f"{job.folder}/{name}.py", copy_of=name) for name in needed]
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
@@ -155,7 +159,7 @@ class Slurm:
         if self.torchrun:
             tap = [job.python, "-S", "-I", f"{job.folder}/tap.py", *job.argv]
             # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
-            words = [job.python, *(word.replace("$", "$$") for word in tap)]
+            words = [job.python, f"{job.folder}/agent.py", *(word.replace("$", "$$") for word in tap)]
             text = _AGENT.format(nnodes=nnodes, nproc=nproc)
         else:
             words, text = ["rank", *job.argv], _RANK
@@ -190,6 +194,8 @@ class Slurm:
         before, _, after = self._log(job).partition("{job}")
         number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
         lines = [
+            # What stands in the output before this line, an attempt before has written.
+            '[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"',
             f"log={quote(before)}{number}{quote(after)}",
             'from=$(($(wc -c < "$log") + 1))',
             f"{command} || code=$?",
@@ -259,11 +265,15 @@ class Slurm:
             r".*?\bExitCode=(?P<code>\d+):"
             r"(?P<signal>\d+) .*?\bStartTime=(?P<start>\S+) .*? NodeList=(?P<nodes>\S*)",
             waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
-            running=("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT"),
+            running=("RUNNING", "SIGNALING"),
+            ending=("COMPLETING", "STAGE_OUT"),
             well=("COMPLETED",),
             hopeless=r"Partition(Config|NodeLimit|TimeLimit|Down|Inactive)|BadConstraints|InvalidAccount|InvalidQOS|"
             r"DependencyNeverSatisfied|launch_failed_requeued_held",
+            gone="Invalid job id",
             stop=("scancel", "{job}"),
+            # Without --batch and --full it reaches every step, and not the job's script, which would die of it.
+            signal=("scancel", "--signal={signal}", "{job}"),
             log=self._log(job),
             follow=not self.array,
             again=AGAIN if self.chain else None,

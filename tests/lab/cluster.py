@@ -55,6 +55,8 @@ SlurmdTimeout=10
 KillWait=5
 JobRequeue=1
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1,requeue_setup_env_fail
+# A salloc without a command gives a shell on the first node, as many sites have it.
+LaunchParameters=use_interactive_step
 GresTypes=gpu
 NodeName=node[1-4] NodeAddr=10.77.0.[1-4] CPUs={cpus} RealMemory=1000000 Gres=gpu:{gpus} State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -252,7 +254,7 @@ class Lab:
     def environ(self) -> dict[str, str]:
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TERM") if key in os.environ}
         kept["PATH"] = f"{Path(sys.executable).parent}:{kept.get('PATH', '')}:/usr/sbin:/sbin"
-        return {**kept, "SLURM_CONF": f"{self.folder}/etc/slurm.conf"}
+        return {**kept, "SHELL": "/bin/bash", "SLURM_CONF": f"{self.folder}/etc/slurm.conf"}
 
     def _wait(self, event: object, otherwise: str, seconds: float = PATIENCE) -> None:
         assert callable(event)
