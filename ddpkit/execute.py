@@ -22,6 +22,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
+from ddpkit.errors import UsageError
 from ddpkit.plan import Plan, Raw, Secret, Step, Value
 from ddpkit.relay import Relay
 from ddpkit.screen import Screen
@@ -205,7 +206,10 @@ def write_files(plan: Plan) -> None:
     """Write what the plan needs on disk, into the run's own folder."""
     for file in plan.files:
         text = (NODE / f"{file.copy_of}.py").read_text() if file.copy_of else file.text
-        Path(file.path).write_text(text)
+        try:
+            Path(file.path).write_text(text)
+        except OSError as error:
+            raise UsageError(f"cannot write {file.path}: {error.strerror}", "--log-dir DIR") from None
 
 
 @contextmanager
@@ -310,7 +314,8 @@ class Carrier:
             node.said_end = True
 
     def on_failure(self, node: _Node, event: Event, host: str) -> None:
-        lines = self.relay.tail(event["rank"], host, node.agent)
+        where = host if event["rank"] is not None else node.step.host  # an agent's lines are those of its step
+        lines = self.relay.tail(event["rank"], where, node.agent)
         self.fail(
             node,
             host=host,
@@ -320,7 +325,7 @@ class Carrier:
             signal=event.get("signal"),
             reason=event.get("reason", ""),
             last_lines=tuple(lines),
-            log=str(self.relay.folder / self.relay.log_name(event["rank"], host, node.agent)) if lines else "",
+            log=str(self.relay.folder / self.relay.log_name(event["rank"], where, node.agent)) if lines else "",
         )
 
     def fail(self, node: _Node, *, what: str, host: str = "", rank: int | None = None, **details: Any) -> None:

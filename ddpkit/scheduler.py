@@ -11,11 +11,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from ddpkit.errors import LaunchError
 from ddpkit.execute import Event, Link, LocalLink, revealed
 from ddpkit.plan import Batch, Plan, Step
+from ddpkit.shell import join
 from ddpkit.srun import SrunReader
 
 Post = Callable[[Event | None], None]
@@ -34,21 +36,35 @@ def connect(plan: Plan, step: Step, job_id: str | None) -> Link:
 
 def submit(batch: Batch) -> str:
     """Give the job to the scheduler. Returns its id. Raises LaunchError with the scheduler's own words."""
+    folder = Path(batch.log).parent
     try:
-        Path(batch.log).parent.mkdir(parents=True, exist_ok=True)  # without it the job would fail, and without a word
+        folder.mkdir(parents=True, exist_ok=True)  # without it the job would fail, and without a word
     except OSError as error:
-        raise LaunchError(f"cannot make the folder of {batch.log}: {error.strerror}", "-o output=FILE") from None
+        raise LaunchError(
+            f"cannot make the folder {folder} for the job's output: {error.strerror}", "-o output=FOLDER/slurm-%j.out"
+        ) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise LaunchError(f"the job cannot write its output to {folder}", "-o output=FOLDER/slurm-%j.out")
     env = {**os.environ, **{name: value for name, value in revealed(dict(batch.env)).items() if value is not None}}
     try:
-        done = subprocess.run(batch.submit, env=env, capture_output=True, text=True, timeout=COMMAND_LIMIT, check=False)
+        done = _ask(list(batch.submit), env)
     except FileNotFoundError:
-        raise LaunchError(f"there is no {batch.submit[0]} on this machine", "log in where jobs are submitted") from None
-    except subprocess.TimeoutExpired:
-        raise LaunchError(f"{batch.submit[0]} did not answer in {COMMAND_LIMIT:g} s", "scontrol ping") from None
+        raise LaunchError(
+            f"there is no {batch.submit[0]} on this machine",
+            "log in where jobs are submitted; ddpkit launch -b local runs on this machine",
+        ) from None
+    except subprocess.TimeoutExpired as error:
+        said = " ".join(text_of(error.stderr).split())
+        raise LaunchError(
+            f"{batch.submit[0]} did not answer in {COMMAND_LIMIT:g} s, and was ended{': ' + said if said else ''}",
+            f"{' '.join(batch.ping)}; when it answers again, look whether it took the job all the same: "
+            + " ".join(batch.queue),
+        ) from None
     found = re.search(batch.job_id, done.stdout, re.MULTILINE)
     if done.returncode != 0 or found is None:
         words = " ".join((done.stderr or done.stdout).split())
-        raise LaunchError(f"{batch.submit[0]} refused the job: {words}", f"{' '.join(batch.submit)}")
+        hint = batch.ping if re.search(batch.unreachable, words) else batch.submit
+        raise LaunchError(f"{batch.submit[0]} refused the job: {words}", join(hint))
     return found[1]
 
 
@@ -62,10 +78,21 @@ class SrunLink:
         self._inner = LocalLink()
         self._reader = SrunReader(len(step.ranks), torchrun=step.srun == "torchrun")
         self._timer: threading.Timer | None = None
+        self._late: tuple[threading.Timer, Event] | None = None  # a failure, and what posts it soon
 
     def start(self, request: str, post: Post) -> None:
         def translate(event: Event | None) -> None:
             for each in self._translate(event):
+                if each is not None and each["e"] == "failed" and each["what"] == "torchrun":
+                    # An agent's own words come beside those of srun, and a moment later.
+                    self._late = (threading.Timer(1.0, post, [each]), each)
+                    self._late[0].daemon = True
+                    self._late[0].start()
+                    continue
+                if self._late is not None and (each is None or each["e"] == "end"):
+                    self._late[0].cancel()
+                    post(self._late[1])
+                    self._late = None
                 post(each)
 
         self._inner.start(request, translate)
@@ -104,11 +131,12 @@ class SrunLink:
     def _signal(self, name: str) -> None:
         """To the ranks, wherever they are; srun passes on some signals only."""
         argv = ["scancel", "--quiet", f"--signal={name.removeprefix('SIG')}", self._reader.step]
-        _ask(argv)
+        _tell(argv)
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._late[0] if self._late else None):
+            if timer is not None:
+                timer.cancel()
         self._inner.close()
 
 
@@ -130,6 +158,7 @@ class JobLink:
         self._held: tuple[int, Event] | None = None
         self._ending: float | None = None  # when the job was first seen to be ending
         self._silent: float | None = None  # when the scheduler stopped answering
+        self._look_at = 0.0
         self._said = ""
         self.outlives = (
             f"job {job_id} goes on without this command; its output: tail -f {self._log}; "
@@ -156,14 +185,14 @@ class JobLink:
             timer.start()
 
     def _signal(self, name: str) -> None:
-        done = _ask(self._argv(self._batch.signal, signal=name.removeprefix("SIG")))
+        done = _tell(self._argv(self._batch.signal, signal=name.removeprefix("SIG")))
         if done.returncode != 0 and not self._closed.is_set():
             words = " ".join(done.stderr.split())
             self._post({"e": "note", "text": f"{name} did not reach the ranks of job {self._job_id}: {words}"})
 
     def _cancel(self) -> None:
         if not self._closed.is_set():
-            _ask(self._argv(self._batch.stop))
+            _tell(self._argv(self._batch.stop))
 
     def close(self) -> None:
         self._closed.set()
@@ -190,8 +219,9 @@ class JobLink:
                 yield from self._restarted(int(facts["restarts"] or 0))
                 if facts["state"] in batch.waiting:
                     if re.search(batch.hopeless, facts["reason"]):
-                        _ask(self._argv(batch.stop))
-                        yield self._failed(f"would wait for ever ({facts['reason']}), and was cancelled", code=4)
+                        _tell(self._argv(batch.stop))
+                        reason = f"would wait for ever ({facts['reason']}), and was cancelled"
+                        yield self._failed(f"{reason}; {' '.join(batch.offers)} shows what there is", code=4)
                         yield {"e": "end"}
                         return
                     start = "" if facts["start"] in ("Unknown", "N/A") else f", estimated start {facts['start']}"
@@ -223,7 +253,7 @@ class JobLink:
 
     def _facts(self) -> dict[str, str]:
         """What the scheduler knows of the job; a state of "" where it does not answer."""
-        done = _ask(self._argv(self._batch.state))
+        done = _tell(self._argv(self._batch.state))
         found = re.search(self._batch.state_pattern, done.stdout)
         if found:
             self._silent = None
@@ -272,6 +302,11 @@ class JobLink:
         yield from self._reader.flush()
         yield from self._restarted(self._restarts)
         state, code, killer = facts["state"], int(facts["code"]), int(facts["signal"])
+        if not self._offset and state in self._batch.well:
+            text = (
+                f"nothing of the job's output {self._log} is seen here; -o output=FILE puts it where all hosts see it"
+            )
+            yield {"e": "note", "text": text}
         reason = {
             "CANCELLED": "was cancelled",
             "TIMEOUT": "ran into its time limit; -o time=... asks for more",
@@ -281,7 +316,10 @@ class JobLink:
             "OUT_OF_MEMORY": "ran out of memory; -o mem=... asks for more",
             "gone": f"is forgotten by SLURM, and nobody knows how it ended; its output: {self._log}",
         }.get(state, "")
-        if self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.well):
+        if killer == self._batch.no_output:
+            reason = f"could not write its output {self._log} on {facts['nodes'].partition(',')[0]}"
+            yield self._failed(f"{reason}; -o output=FILE names one that all nodes can write to", code=4)
+        elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.well):
             yield self._held[1]  # which rank it was says more
         elif state in self._batch.well:
             yield from self._reader.finished()
@@ -299,6 +337,11 @@ class JobLink:
                 file.seek(self._offset)
                 data = file.read(1 << 20)
         except OSError:
+            # A folder that was listed anew shows the file earlier: NFS clients remember what was not there.
+            if time.monotonic() > self._look_at:
+                self._look_at = time.monotonic() + 1.0
+                with suppress(OSError):
+                    list(Path(self._log).parent.iterdir())
             return
         self._offset += len(data)
         for event in self._reader.feed(1, data):
@@ -308,13 +351,30 @@ class JobLink:
                 yield event
 
 
-def _ask(argv: list[str]) -> subprocess.CompletedProcess[str]:
+def _ask(argv: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a scheduler's command to its end. Raises OSError and TimeoutExpired."""
+    return subprocess.run(
+        argv,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=COMMAND_LIMIT,
+        check=False,
+    )
+
+
+def _tell(argv: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a scheduler's command. One that cannot be run, or does not answer, is one that failed, and says why."""
     try:
-        return subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_LIMIT, check=False
-        )
+        return _ask(argv)
     except OSError as error:
         return subprocess.CompletedProcess(argv, 127, "", f"{argv[0]}: {error.strerror}")
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(argv, 124, "", f"{argv[0]} did not answer in {COMMAND_LIMIT:g} s")
+        return subprocess.CompletedProcess(argv, 124, "", f"no word in {COMMAND_LIMIT:g} s")
+
+
+def text_of(said: str | bytes | None) -> str:
+    """What a program had said until it was ended: bytes, even where text was asked for."""
+    return said.decode("utf-8", "replace") if isinstance(said, bytes) else said or ""

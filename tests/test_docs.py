@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(ROOT.glob("*.md"))
-FENCE = re.compile(r"(?:<!-- golden: (\w+) -->\n)?```(\w+)\n(.*?)```\n", re.DOTALL)
+FENCE = re.compile(r"(?:<!-- golden: ([\w-]+) -->\n)?```(\w+)\n(.*?)```\n", re.DOTALL)
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -138,9 +138,14 @@ def _explain(settings: Settings, as_json: bool) -> None:
 
 
 def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
-    from ddpkit import prepare, shell
+    from ddpkit import prepare, shell, survey
 
     job, plan = prepare.prepare(settings, os.environ)
+    alone = survey.left_alone(os.environ) if settings["backend"] == "local" else None
+    if alone:
+        print(
+            f"ddpkit: {alone}, and these ranks run on this machine alone; on the job's nodes: -b slurm", file=sys.stderr
+        )
     if not dry_run:
         return _carry(plan, job, settings["log_dir"], detach=detach, as_json=as_json)
     text = json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else str(plan)

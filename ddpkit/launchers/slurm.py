@@ -35,6 +35,7 @@ export NODE_RANK="$SLURM_PROCID"
 cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-$cores}}"
 agent="$1"; shift
+[ -r "$agent" ] || {{ echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 4; }}
 trap '' USR1 USR2
 exec "$0" "$agent" --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
@@ -259,6 +260,10 @@ class Slurm:
             submit=("sbatch", "--parsable", script),
             env={name: value for name, value in job.env.items() if isinstance(value, Secret)},
             job_id=r"^(\d+)",
+            unreachable="Unable to contact|communication|resolve_ctls",
+            ping=("scontrol", "ping"),
+            queue=("squeue", "--me"),
+            offers=("sinfo", "--summarize"),
             # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
             state=("scontrol", "--oneliner", "show", "job", "{job}"),
             state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
@@ -275,6 +280,7 @@ class Slurm:
             # Without --batch and --full it reaches every step, and not the job's script, which would die of it.
             signal=("scancel", "--signal={signal}", "{job}"),
             log=self._log(job),
+            no_output=53,  # Slurm 22.05, seen
             follow=not self.array,
             again=AGAIN if self.chain else None,
         )
