@@ -151,7 +151,7 @@ class Batch:
     """How to follow what a scheduler runs for us. `{job}` stands for the job's id."""
 
     submit: tuple[str, ...]
-    env: Mapping[str, Value]  # for the submitting program: what must not stand in a file
+    env: Mapping[str, Value]  # for the submitting program: what must not stand in a file, or must not reach the job
     job_id: str  # a regular expression with one group, for the submitting program's output
     unreachable: str  # a regular expression: what the submitting program says where its scheduler is down
     ping: tuple[str, ...]  # says whether the scheduler is there

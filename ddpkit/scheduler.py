@@ -45,7 +45,8 @@ def submit(batch: Batch) -> str:
         ) from None
     if not os.access(folder, os.W_OK | os.X_OK):
         raise LaunchError(f"the job cannot write its output to {folder}", "-o output=FOLDER/slurm-%j.out")
-    env = {**os.environ, **{name: value for name, value in revealed(dict(batch.env)).items() if value is not None}}
+    changes = revealed(dict(batch.env))
+    env = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
     try:
         done = _ask(list(batch.submit), env)
     except FileNotFoundError:
@@ -158,6 +159,7 @@ class JobLink:
         self._held: tuple[int, Event] | None = None
         self._ending: float | None = None  # when the job was first seen to be ending
         self._silent: float | None = None  # when the scheduler stopped answering
+        self._runs = False
         self._look_at = 0.0
         self._said = ""
         self.outlives = (
@@ -185,10 +187,14 @@ class JobLink:
             timer.start()
 
     def _signal(self, name: str) -> None:
+        missed = f"{name} did not reach the ranks of job {self._job_id}"
+        if not self._runs:
+            self._post({"e": "note", "text": f"{missed}: they do not run"})
+            return
         done = _tell(self._argv(self._batch.signal, signal=name.removeprefix("SIG")))
         if done.returncode != 0 and not self._closed.is_set():
             words = " ".join(done.stderr.split())
-            self._post({"e": "note", "text": f"{name} did not reach the ranks of job {self._job_id}: {words}"})
+            self._post({"e": "note", "text": f"{missed}: {words}"})
 
     def _cancel(self) -> None:
         if not self._closed.is_set():
@@ -217,6 +223,7 @@ class JobLink:
                 # Controllers are shared: a job that waits is asked about less and less often.
                 pause = min(pause * 1.5, 10.0) if facts["state"] in batch.waiting else min(pause * 1.5, 2.0)
                 yield from self._restarted(int(facts["restarts"] or 0))
+                self._runs = facts["state"] in (*batch.running, "")
                 if facts["state"] in batch.waiting:
                     if re.search(batch.hopeless, facts["reason"]):
                         _tell(self._argv(batch.stop))

@@ -19,6 +19,9 @@ _STALE = frozenset(
     DDPKIT_NODE_RANK DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT DDPKIT_PRELOAD DDPKIT_TAP""".split()
 )
 
+# Of the site, and not of an allocation.
+_SITE = frozenset(("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"))
+
 
 def stale(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The variables that must not reach a rank."""
@@ -120,7 +123,7 @@ def detection_is_off(environ: Mapping[str, str]) -> bool:
 def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
     """What is asked of SLURM, and the allocation that this process stands in, if it does."""
     # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
-    left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in ("SLURM_CONF",)]
+    left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in _SITE]
     here = Host(name=short_hostname(), slots=0, cpus=cpus(), stale=(*stale(environ), *left))
     job_id = environ.get("SLURM_JOB_ID", "")
     if not job_id or detection_is_off(environ):

@@ -101,7 +101,7 @@ class Slurm:
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
             files.append(File(path=script, text=self._script(job, step, nnodes, nproc)))
-            batch = self._batch(job, script)
+            batch = self._batch(job, script, tuple(filter(_left, world.here.stale)))
         return Plan(
             run_id=job.run_id,
             backend=self.name,
@@ -180,7 +180,8 @@ class Slurm:
             node_rank=0,
             ranks=range(nnodes * nproc),
             workdir=job.workdir,
-            env={**dict.fromkeys(world.here.stale), **env, **job.env},
+            # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
+            env={**dict.fromkeys(name for name in world.here.stale if held or not _left(name)), **env, **job.env},
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
             srun="torchrun" if self.torchrun else "ranks",
         )
@@ -255,10 +256,13 @@ class Slurm:
             )
         return path if path.startswith("/") else f"{job.workdir}/{path}"
 
-    def _batch(self, job: Job, script: str) -> Batch:
+    def _batch(self, job: Job, script: str, left: tuple[str, ...]) -> Batch:
         return Batch(
             submit=("sbatch", "--parsable", script),
-            env={name: value for name, value in job.env.items() if isinstance(value, Secret)},
+            env={
+                **dict.fromkeys(left),
+                **{name: value for name, value in job.env.items() if isinstance(value, Secret)},
+            },
             job_id=r"^(\d+)",
             unreachable="Unable to contact|communication|resolve_ctls",
             ping=("scontrol", "ping"),
@@ -284,6 +288,11 @@ class Slurm:
             follow=not self.array,
             again=AGAIN if self.chain else None,
         )
+
+
+def _left(name: str) -> bool:
+    """A variable of another allocation."""
+    return name.startswith(("SLURM_", "SRUN_"))
 
 
 def _words(name: str, text: str) -> list[str]:
