@@ -22,7 +22,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from ddpkit.errors import UsageError
 from ddpkit.plan import Plan, Raw, Secret, Step, Value
 from ddpkit.relay import Relay
 from ddpkit.screen import Screen
@@ -203,13 +202,10 @@ def request(step: Step, plan: Plan) -> str:
 
 
 def write_files(plan: Plan) -> None:
-    """Write what the plan needs on disk, into the run's own folder."""
+    """Write what the plan needs on disk, into the run's own folder. Raises OSError."""
     for file in plan.files:
         text = (NODE / f"{file.copy_of}.py").read_text() if file.copy_of else file.text
-        try:
-            Path(file.path).write_text(text)
-        except OSError as error:
-            raise UsageError(f"cannot write {file.path}: {error.strerror}", "--log-dir DIR") from None
+        Path(file.path).write_text(text)
 
 
 @contextmanager

@@ -164,7 +164,10 @@ def _carry(plan: Plan, job: Job, log_dir: str, *, detach: bool, as_json: bool) -
     if detach and plan.batch is None:
         raise UsageError("--detach leaves a submitted job, and this run is not one", "leave --detach out")
     folder = runs.make_folder(Path(log_dir), plan.run_id)
-    execute.write_files(plan)
+    try:
+        execute.write_files(plan)
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}", "--log-dir DIR") from None
     job_id = scheduler.submit(plan.batch) if plan.batch else None
     record = runs.Run(
         run_id=plan.run_id,

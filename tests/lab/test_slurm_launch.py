@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import signal
 import subprocess
@@ -248,19 +247,6 @@ def test_hosts_are_slurms_to_choose(launch: Callable[..., Launch], folder: Path)
     assert "-o nodelist=node1,node2" in command.text
 
 
-def test_steps_side_by_side_have_ports_of_their_own(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
-    """Two steps of one job, started together, again and again."""
-    (folder / "who.py").write_text(WHO.replace("who.{", "{sys.argv[1]}.{"))
-    root = Path(__file__).parents[2]
-    one = f"PYTHONPATH={root} {shlex.join([*DDPKIT, 'launch', '-b', 'slurm', '-n', '1', '--', 'who.py'])}"
-    lines = "\n".join(f"{one} a{number} & {one} b{number} & wait" for number in range(5))
-    (folder / "both.sh").write_text(f"#!/bin/bash\n{lines}\n")
-    idle_lab.run("login", *SALLOC, "bash", "both.sh", cwd=folder)
-    for number in range(5):
-        ports = {json.loads((folder / f"{name}{number}.0").read_text())["MASTER_PORT"] for name in "ab"}
-        assert len(ports) == 2
-
-
 CHAIN = """
 import os, sys, time
 attempt = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
@@ -287,18 +273,6 @@ def test_a_chain_has_an_end(launch: Callable[..., Launch], folder: Path) -> None
     assert command.end() == 75, command.text
     assert "] attempt 1" in command.text
     assert "attempt 2" not in command.text
-
-
-@torch
-def test_training_is_the_same_everywhere(launch: Callable[..., Launch], folder: Path) -> None:
-    root = Path(__file__).parents[2]
-    final = set()
-    for backend, before in (("slurm", []), ("slurm-torchrun", []), ("slurm", SALLOC)):
-        words = [str(root / "train.py"), "--epochs", "2", "--save-dir", f"out-{backend}-{len(before)}"]
-        command = launch("-b", backend, "-N", "2", "-n", "2", "--", *words, before=before)
-        assert command.end() == 0, command.text
-        final.add(re.search(r"final accuracy ([\d.]+) %", command.text)[1])  # type: ignore[index]
-    assert len(final) == 1
 
 
 def wait_for_steps(folder: Path, steps: int) -> None:
