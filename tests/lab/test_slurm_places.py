@@ -47,9 +47,8 @@ def test_a_shell_on_a_node(shell: str, folder: Path, idle_lab: Lab) -> None:
     (folder / "who.py").write_text(WHO.replace('f"who.', 'f"{sys.argv[1]}.'))
     (folder / "run.py").write_text("import os\nprint(os.environ['RANK'])\n")
     command, reason = SHELLS[shell]
-    launches = [
-        shlex.join([*DDPKIT, "launch", "-b", name, "--", "who.py", name]) for name in ("slurm", "slurm-torchrun")
-    ]
+    names = ("slurm", "slurm-torchrun")
+    launches = [shlex.join([*DDPKIT, "launch", "-b", name, "--", "who.py", name]) for name in names]
     lines = [
         "hostname > host",
         shlex.join([*DDPKIT, "env", "--explain", "--json"]) + " > env.json",
