@@ -193,7 +193,8 @@ def _carry(plan: Plan, job: Job, log_dir: str, *, detach: bool, as_json: bool) -
     where = f"in job {job_id}" if job_id else f"on {', '.join(record.hosts)}"
     relay.note(f"ddpkit: run {plan.run_id}: {shell.count(plan.world_size, 'rank')} {where}; logs in {folder}/")
     if plan.batch and (detach or not plan.batch.follow):
-        relay.note(f"ddpkit: submitted; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
+        log = plan.batch.log.replace("{job}", str(job_id) if plan.batch.follow else f"{job_id}_*")
+        relay.note(f"ddpkit: submitted; its output: {log}; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
         relay.close()
         screen.close(None)
         if as_json:

@@ -239,7 +239,9 @@ class Slurm:
             elif value != "":
                 lines.append(f"#SBATCH --{name}={quote(str(value))}")
         if self.requeue or self.chain:
-            again = self.chain or _true("requeue", self.requeue)
+            again = _true("requeue", self.requeue or "true")
+            if self.chain and not again:
+                raise UsageError(f"-o chain={self.chain} starts the job again, and -o requeue=false forbids it")
             lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
         lines += [f"#SBATCH {quote(word)}" for word in _words("sbatch", self.sbatch)]
         return "\n".join(["#!/bin/bash", *lines, "", render_step(step), ""])
