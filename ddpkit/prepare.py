@@ -49,6 +49,11 @@ def prepare(settings: Settings, environ: Mapping[str, str]) -> tuple[Job, Plan]:
     return job, backend.plan(job, world)
 
 
+def left_alone(settings: Settings, environ: Mapping[str, str]) -> str | None:
+    """The SLURM job whose nodes a run on this machine leaves alone, in words; None where there is none."""
+    return survey.left_alone(environ) if settings["backend"] == "local" else None
+
+
 def _no_hosts(settings: Settings) -> None:
     """The scheduler chooses the nodes."""
     if settings["hosts"]:

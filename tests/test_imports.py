@@ -20,7 +20,7 @@ ALLOWED = {
     "launchers": {"plan", "errors", "shell", "starters", "launchers"},
     "survey": {"plan", "errors", "distributed"},
     "srun": set(),
-    "scheduler": {"errors", "execute", "plan", "srun"},
+    "scheduler": {"errors", "execute", "plan", "shell", "srun"},
     "relay": set(),
     "screen": set(),
     "execute": {"plan", "relay", "screen", "shell"},

@@ -138,10 +138,10 @@ def _explain(settings: Settings, as_json: bool) -> None:
 
 
 def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
-    from ddpkit import prepare, shell, survey
+    from ddpkit import prepare, shell
 
     job, plan = prepare.prepare(settings, os.environ)
-    alone = survey.left_alone(os.environ) if settings["backend"] == "local" else None
+    alone = prepare.left_alone(settings, os.environ)
     if alone:
         print(
             f"ddpkit: {alone}, and these ranks run on this machine alone; on the job's nodes: -b slurm", file=sys.stderr
