@@ -89,7 +89,7 @@ class _Node:
 
 
 def write_files(plan: Plan) -> None:
-    """Write what the plan needs on disk, into the run's own folder."""
+    """Write what the plan needs on disk, into the run's own folder. Raises OSError."""
     for file in plan.files:
         text = (NODE / f"{file.copy_of}.py").read_text() if file.copy_of else file.text
         Path(file.path).write_text(text)
@@ -217,7 +217,8 @@ class Carrier:
             self.fail(node, what="the supervisor", reason=reason)
 
     def on_failure(self, node: _Node, event: Event, host: str) -> None:
-        lines = self.relay.tail(event["rank"], host, node.agent)
+        where = host if event["rank"] is not None else node.step.host  # an agent's lines are those of its step
+        lines = self.relay.tail(event["rank"], where, node.agent)
         self.fail(
             node,
             at=event.get("t"),
@@ -228,7 +229,7 @@ class Carrier:
             signal=event.get("signal"),
             reason=event.get("reason", ""),
             last_lines=tuple(lines),
-            log=str(self.relay.folder / self.relay.log_name(event["rank"], host, node.agent)) if lines else "",
+            log=str(self.relay.folder / self.relay.log_name(event["rank"], where, node.agent)) if lines else "",
         )
 
     def fail(

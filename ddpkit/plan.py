@@ -156,20 +156,27 @@ class Batch:
     """How to follow what a scheduler runs for us. `{job}` stands for the job's id."""
 
     submit: tuple[str, ...]
-    env: Mapping[str, Value]  # for the submitting program: what must not stand in a file
+    env: Mapping[str, Value]  # for the submitting program: what must not stand in a file, or must not reach the job
     job_id: str  # a regular expression with one group, for the submitting program's output
+    unreachable: str  # a regular expression: what the submitting program says where its scheduler is down
+    ping: tuple[str, ...]  # says whether the scheduler is there
+    queue: tuple[str, ...]  # shows the user's own jobs
+    offers: tuple[str, ...]  # shows what may be asked for
     state: tuple[str, ...]  # prints what the next ones read
-    state_pattern: str  # named groups: state, reason, start, nodes, code, signal
+    state_pattern: str  # named groups: state, reason, start, nodes, restarts, code, signal
     waiting: tuple[str, ...]  # states
     running: tuple[str, ...]
+    ending: tuple[str, ...]
     well: tuple[str, ...]
     hopeless: str  # a regular expression of reasons for which a job waits for ever
+    gone: str  # a regular expression: what the state's program says of a job that it has forgotten
     stop: tuple[str, ...]
+    signal: tuple[str, ...]  # passes {signal}, a name without SIG, on to the ranks and to nothing else
     log: str
+    no_output: int  # the signal that stands for: the job's output could not be opened
     again: int | None = None  # an exit code with which the job starts itself again
     follow: bool = True  # False: many jobs in one; only submitted
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
-    gone: str = "Invalid job id"  # a regular expression: what `state` says of a job that is long over
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -237,6 +237,11 @@ def _kind_inside(command: tuple[str, ...]) -> Literal["script", "module", "progr
     return "module" if command[0] == "-m" else "script" if command[0].endswith(".py") else "program"
 
 
+def left_alone(settings: Settings, environ: Mapping[str, str]) -> str | None:
+    """The SLURM job whose nodes a run on this machine leaves alone, in words; None where there is none."""
+    return survey.left_alone(environ) if settings["backend"] == "local" else None
+
+
 def _no_hosts(settings: Settings) -> None:
     """The scheduler chooses the nodes."""
     if settings["hosts"]:

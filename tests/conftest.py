@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Lab, missing
+from launching import folder, launch  # noqa: F401 - fixtures
 
 # Generous: machines are shared and slow, and a test that waits for an event costs nothing when the event comes soon.
 PATIENCE = 120.0
@@ -182,14 +183,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def lab() -> Iterator[Lab]:
     """Four nodes and a login host, idle. The folder is shared by all of them."""
     assert REASON is None, REASON
-    folder = Path(tempfile.mkdtemp(prefix="ddpkit-lab-"))
-    cluster = Lab(folder)
+    shared = Path(tempfile.mkdtemp(prefix="ddpkit-lab-"))
+    cluster = Lab(shared)
     try:
         cluster.up()
         yield cluster
     finally:
         cluster.down()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(shared, ignore_errors=True)
 
 
 @pytest.fixture

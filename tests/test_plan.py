@@ -259,3 +259,17 @@ def test_refused_options(options: dict[str, object], text: str) -> None:
 def test_preload_refuses_a_program() -> None:
     with pytest.raises(UsageError, match="started as a program"):
         make({"preload": "true"}, PROGRAM, TWO)
+
+
+def test_slurm_options_that_contradict_each_other() -> None:
+    with pytest.raises(UsageError, match="chain=2 starts the job again, and -o requeue=false forbids it"):
+        make({"chain": "2", "requeue": "false"}, JOB, ASKED, "slurm-srun")
+
+
+def test_a_job_keeps_its_own_slurm_variables() -> None:
+    """What the submitting shell has left over of another allocation stays out of the job, and is not unset in it."""
+    here = Host(name="login", slots=0, stale=("RANK", "SLURM_JOB_NODELIST", "SRUN_DEBUG"))
+    plan = make({}, JOB, replace(ASKED, here=here), "slurm-srun")
+    assert "unset RANK\n" in str(plan)
+    names = {name for name, value in plan.batch.env.items() if value is None}
+    assert names == {"SLURM_JOB_NODELIST", "SRUN_DEBUG"}

@@ -170,6 +170,9 @@ def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -
         plan = ready.plan
         if leave and plan.batch is None:
             return _detach(as_json)
+        alone = prepare.left_alone(settings, os.environ)
+        if alone:
+            _note(f"{alone}, and these ranks run on this machine alone; on the job's nodes: -b slurm")
         if not dry_run:
             as_json = as_json and waits is None
             return _carry(ready, settings["log_dir"], detach=detach, as_json=as_json, waits=waits)
@@ -247,7 +250,10 @@ def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool, waits: st
 
     job, plan, fleet = ready.job, ready.plan, ready.fleet
     folder = runs.make_folder(Path(log_dir), plan.run_id)
-    execute.write_files(plan)
+    try:
+        execute.write_files(plan)
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}", "--log-dir DIR") from None
     job_id = scheduler.submit(plan.batch) if plan.batch else None
     record = runs.Run(
         run_id=plan.run_id,
@@ -286,7 +292,8 @@ def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool, waits: st
             f"ddpkit: cannot write to {runs.index()}: {forgotten}; name this run by its folder: ddpkit status {folder}"
         )
     if plan.batch and (detach or not plan.batch.follow):
-        relay.note(f"ddpkit: submitted; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
+        log = plan.batch.log.replace("{job}", str(job_id) if plan.batch.follow else f"{job_id}_*")
+        relay.note(f"ddpkit: submitted; its output: {log}; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
         relay.close()
         screen.close(None)
         print(json.dumps(asdict(record), indent=2) if as_json else record.run_id)

@@ -28,12 +28,16 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / n)); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2"""
 
-# Each task of `slurm-torchrun` is a node. $0 is the Python, $1... the rank's command.
+# Each task of `slurm-torchrun` is a node. $0 is the Python, $1 the agent's file, $2... the rank's command.
+# `trap` holds until the agent is ready for these signals.
 _AGENT = """\
 export NODE_RANK="$SLURM_PROCID"
 cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-$cores}}"
-{become} "$0" -m torch.distributed.run --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
+agent="$1"; shift
+[ -r "$agent" ] || {{ echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 4; }}
+trap '' USR1 USR2
+{become} "$0" "$agent" --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
 
 # A random port below those that kernels hand out by themselves. Runs on rank 0's host.
@@ -94,12 +98,13 @@ class Slurm(Contained):
     def plan(self, job: Job, world: Request) -> Plan:
         nnodes, nproc = self._width(world)
         step = self._step(job, world, nnodes, nproc)
-        files = [File(path=f"{job.folder}/tap.py", copy_of="tap")] if self.torchrun else []
+        needed = ("agent", "tap") if self.torchrun else ()
+        files = [File(path=f"{job.folder}/{name}.py", copy_of=name) for name in needed]
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
             files.append(File(path=script, text=self._script(job, step, nnodes, nproc)))
-            batch = self._batch(job, script)
+            batch = self._batch(job, script, tuple(filter(_left, world.here.stale)))
         return Plan(
             run_id=job.run_id,
             backend=self.name,
@@ -161,7 +166,7 @@ class Slurm(Contained):
         if self.torchrun:
             tap = [job.python, "-S", "-I", f"{job.folder}/tap.py", *job.argv]
             # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
-            words = [job.python, *(word.replace("$", "$$") for word in tap)]
+            words = [job.python, f"{job.folder}/agent.py", *(word.replace("$", "$$") for word in tap)]
             text = _AGENT.format(nnodes=nnodes, nproc=nproc, become="set --" if enter else "exec")
             text += f"\n{enter}" if enter else ""
         else:
@@ -182,7 +187,8 @@ class Slurm(Contained):
             node_rank=0,
             ranks=range(nnodes * nproc),
             workdir=job.workdir,
-            env={**dict.fromkeys(world.here.stale), **env, **job.env},
+            # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
+            env={**dict.fromkeys(name for name in world.here.stale if held or not _left(name)), **env, **job.env},
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
             srun="torchrun" if self.torchrun else "ranks",
         )
@@ -197,6 +203,8 @@ class Slurm(Contained):
         before, _, after = self._log(job).partition("{job}")
         number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
         lines = [
+            # What stands in the output before this line, an attempt before has written.
+            '[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"',
             f"log={quote(before)}{number}{quote(after)}",
             'from=$(($(wc -c < "$log") + 1))',
             f"{command} || code=$?",
@@ -238,7 +246,9 @@ class Slurm(Contained):
             elif value != "":
                 lines.append(f"#SBATCH --{name}={quote(str(value))}")
         if self.requeue or self.chain:
-            again = self.chain or _true("requeue", self.requeue)
+            again = _true("requeue", self.requeue or "true")
+            if self.chain and not again:
+                raise UsageError(f"-o chain={self.chain} starts the job again, and -o requeue=false forbids it")
             lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
         lines += [f"#SBATCH {quote(word)}" for word in _words("sbatch", self.sbatch)]
         return "\n".join(["#!/bin/bash", *lines, "", render_step(step), ""])
@@ -255,26 +265,43 @@ class Slurm(Contained):
             )
         return path if path.startswith("/") else f"{job.workdir}/{path}"
 
-    def _batch(self, job: Job, script: str) -> Batch:
+    def _batch(self, job: Job, script: str, left: tuple[str, ...]) -> Batch:
         return Batch(
             submit=("sbatch", "--parsable", script),
-            env={name: value for name, value in job.env.items() if isinstance(value, Secret)},
+            env={
+                **dict.fromkeys(left),
+                **{name: value for name, value in job.env.items() if isinstance(value, Secret)},
+            },
             job_id=r"^(\d+)",
+            unreachable="Unable to contact|communication|resolve_ctls",
+            ping=("scontrol", "ping"),
+            queue=("squeue", "--me"),
+            offers=("sinfo", "--summarize"),
             # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
             state=("scontrol", "--oneliner", "show", "job", "{job}"),
             state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
             r".*?\bExitCode=(?P<code>\d+):"
             r"(?P<signal>\d+) .*?\bStartTime=(?P<start>\S+) .*? NodeList=(?P<nodes>\S*)",
             waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
-            running=("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT"),
+            running=("RUNNING", "SIGNALING"),
+            ending=("COMPLETING", "STAGE_OUT"),
             well=("COMPLETED",),
             hopeless=r"Partition(Config|NodeLimit|TimeLimit|Down|Inactive)|BadConstraints|InvalidAccount|InvalidQOS|"
             r"DependencyNeverSatisfied|launch_failed_requeued_held",
+            gone="Invalid job id",
             stop=("scancel", "{job}"),
+            # Without --batch and --full it reaches every step, and not the job's script, which would die of it.
+            signal=("scancel", "--signal={signal}", "{job}"),
             log=self._log(job),
+            no_output=53,  # Slurm 22.05, seen
             follow=not self.array,
             again=AGAIN if self.chain else None,
         )
+
+
+def _left(name: str) -> bool:
+    """A variable of another allocation."""
+    return name.startswith(("SLURM_", "SRUN_"))
 
 
 def _words(name: str, text: str) -> list[str]:

@@ -37,6 +37,7 @@ echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_ST
 set -- torch sh -c '"'"'cd "$0" && exec "$@"'"'"' /data/project "$@"
 for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR)_VISIBLE_DEVICES|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
 exec enroot start --root --rw --mount /data/project:/data/project --mount /scratch:/data:rbind,x-create=auto,ro --mount /home/me:/workspace/mnt --env NCCL_DEBUG --env WANDB_API_KEY "$@"'
+[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
 log=/data/logs/20260131-235959-train-3fa9/slurm-"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" rank python3 train.py --epochs 3 --note 'it'"'"'s $5' || code=$?

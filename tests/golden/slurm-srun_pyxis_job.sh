@@ -33,6 +33,7 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / n)); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
 exec "$@"'
+[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
 log=/data/logs/20260131-235959-train-3fa9/slurm-"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label --container-image=/images/torch.sqsh --container-mounts=/data/project:/data/project,/scratch:/data:ro,/home/me:/workspace/mnt --container-workdir=/data/project --container-name=torch --container-writable --container-remap-root "--container-env=$(env | sed -nE 's/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR)_VISIBLE_DEVICES|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p' | paste -sd , -)",NCCL_DEBUG,WANDB_API_KEY sh -c "$each" rank python3 train.py --epochs 3 --note 'it'"'"'s $5' || code=$?

@@ -29,12 +29,16 @@ export MASTER_ADDR MASTER_PORT
 each='export NODE_RANK="$SLURM_PROCID"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / 1)); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-set -- "$0" -m torch.distributed.run --nnodes=2 --nproc_per_node=1 --node_rank="$SLURM_PROCID" \
+agent="$1"; shift
+[ -r "$agent" ] || { echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 4; }
+trap '"'"''"'"' USR1 USR2
+set -- "$0" "$agent" --nnodes=2 --nproc_per_node=1 --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"
 exec "$@"'
+[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
 log=/data/logs/20260131-235959-train-3fa9/slurm-"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
-srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label '--container-image=nvcr.io#nvidia/pytorch:24.06-py3' --container-mounts=/data/project:/data/project,/data/logs/20260131-235959-train-3fa9:/data/logs/20260131-235959-train-3fa9 --container-workdir=/workspace "--container-env=$(env | sed -nE 's/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR)_VISIBLE_DEVICES|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p' | paste -sd , -)",NCCL_DEBUG,WANDB_API_KEY sh -c "$each" python3 python3 -S -I /data/logs/20260131-235959-train-3fa9/tap.py python3 train.py --epochs 3 --note 'it'"'"'s $$5' || code=$?
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label '--container-image=nvcr.io#nvidia/pytorch:24.06-py3' --container-mounts=/data/project:/data/project,/data/logs/20260131-235959-train-3fa9:/data/logs/20260131-235959-train-3fa9 --container-workdir=/workspace "--container-env=$(env | sed -nE 's/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR)_VISIBLE_DEVICES|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p' | paste -sd , -)",NCCL_DEBUG,WANDB_API_KEY sh -c "$each" python3 /data/logs/20260131-235959-train-3fa9/agent.py python3 -S -I /data/logs/20260131-235959-train-3fa9/tap.py python3 train.py --epochs 3 --note 'it'"'"'s $$5' || code=$?
 first=$(tail -c "+$from" "$log" | sed -n 's/^.*ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

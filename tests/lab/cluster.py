@@ -55,6 +55,8 @@ SlurmdTimeout=10
 KillWait=5
 JobRequeue=1
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1,requeue_setup_env_fail
+# A salloc without a command gives a shell on the first node, as many sites have it.
+LaunchParameters=use_interactive_step
 GresTypes=gpu
 NodeName=node[1-4] NodeAddr=10.77.0.[1-4] CPUs={cpus} RealMemory=1000000 Gres=gpu:{gpus} State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -206,8 +208,8 @@ class Lab:
         for device in ("lo", "eth0"):
             run("ip", "-n", space, "link", "set", device, "up")
 
-    def boot(self, name: str) -> None:
-        """Start a host, also one that was killed."""
+    def boot(self, name: str, without: Sequence[str] = ()) -> None:
+        """Start a host, also one that was killed; `without` names daemons that do not come up."""
         self.mend(name)
         folder = self.folder
         daemons = [["/usr/sbin/sshd", "-D", "-e", "-f", f"{folder}/ssh/sshd_{name}.conf"]]
@@ -215,6 +217,7 @@ class Lab:
             daemons.append(["slurmctld", "-D", "-f", f"{folder}/etc/slurm.conf"])
         else:
             daemons.append(["slurmd", "-D", "-N", name, "-f", f"{folder}/etc/slurm.conf"])
+        daemons = [argv for argv in daemons if argv[0] not in without]
         ready = folder / f"hosts/{name}.ready"
         ready.unlink(missing_ok=True)
         dot_ssh = Path.home() / ".ssh"
@@ -253,7 +256,8 @@ class Lab:
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TERM") if key in os.environ}
         kept["PATH"] = f"{Path(sys.executable).parent}:{kept.get('PATH', '')}:/usr/sbin:/sbin"
         # The runs of this lab are not the user's.
-        return {**kept, "SLURM_CONF": f"{self.folder}/etc/slurm.conf", "XDG_STATE_HOME": f"{self.folder}/state"}
+        own = {"SLURM_CONF": f"{self.folder}/etc/slurm.conf", "XDG_STATE_HOME": f"{self.folder}/state"}
+        return {**kept, "SHELL": "/bin/bash", **own}
 
     def _wait(self, event: object, otherwise: str, seconds: float = PATIENCE) -> None:
         assert callable(event)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cluster import Lab
 from hostile import ARGS
-from test_slurm_launch import SALLOC, Launch, on_nodes, wait_until_gone
+from launching import SALLOC, Launch, on_nodes, wait_until_gone
 
 STANDINS = Path(__file__).parents[1] / "standins"
 RUNTIMES = ["enroot", "pyxis", "apptainer"]
