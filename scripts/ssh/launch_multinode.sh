@@ -9,7 +9,7 @@
 # HOST, rank 0 on the first. HOST is what ssh takes; ports, users and keys belong into ~/.ssh/config.
 # MASTER_ADDR and MASTER_PORT, where set, say where the ranks meet: else the first HOST, and a free port of it.
 # However this script ends, Ctrl-C and kill -9 included, so does everything on the nodes. Exit code: that of the first
-# rank that failed, 1 where the launcher itself failed, 2 wrong arguments, 3 a node is not ready and nothing was started.
+# rank that failed, 1 where PyTorch's launcher failed, 2 wrong arguments, 3 a node is not ready and nothing was started.
 
 set -euo pipefail
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Several nodes, one torchrun on each, all started from here by pdsh; what each prints is in logs/node_HOST.log.
-# It needs nothing but pdsh and ssh here, and python3 and PyTorch on the nodes: copy it, and look at the lines that say CHANGE.
+# It needs nothing but pdsh and ssh here, and python3 and PyTorch on the nodes. Copy it, and look at the lines with CHANGE.
 #
 #     scripts/ssh/launch_pdsh_multinode.sh CONFIG NGPU HOST... [-- more arguments of train.py]
 #
@@ -184,7 +184,7 @@ every() { # COMMAND
         for pid in $pids; do while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done; done
     } &
     guard=$!
-    wait "$pdsh" || code=$?
+    wait "$pdsh" 2>/dev/null || code=$?
     if [ "$code" -ne 137 ]; then kill "$guard"; fi
     wait "$guard" || true
 }
