@@ -315,8 +315,10 @@ def table(reports: list[Report], done: dict[int, dict[str, Any]], mib: int) -> s
     rows = [("rank", "host", "device", "small", f"{mib} MiB", "bandwidth")]
     for one in reports:
         got = done.get(one.rank, {})
-        times = (f"{got['small_ms']:.2f} ms", f"{got['large_ms']:.1f} ms", f"{got['gb_per_s']:.2f} GB/s")
-        rows.append((str(one.rank), one.host, one.device, *(times if "small_ms" in got else ("-", "-", "-"))))
+        times = ("-", "-", "-")
+        if "small_ms" in got:
+            times = (f"{got['small_ms']:.2f} ms", f"{got['large_ms']:.1f} ms", f"{got['gb_per_s']:.2f} GB/s")
+        rows.append((str(one.rank), one.host, one.device, *times))
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     return "\n".join("  ".join(row[i].ljust(widths[i]) for i in range(6)).rstrip() for row in rows)
 
