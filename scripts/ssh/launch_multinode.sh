@@ -69,7 +69,10 @@ def listen(seconds):
     if 0 in ready and not os.read(0, 4096):
         ending.append("the lifeline")
     if told in ready:
-        os.write(2, os.read(told, 4096))
+        try:
+            os.write(2, os.read(told, 4096))
+        except OSError:  # nobody listens
+            ending.append("the connection")
 
 
 def descendants():
@@ -104,10 +107,8 @@ while True:
     asked |= rest
     main.poll()
     time.sleep(0.05)
-try:
-    listen(0)
-finally:
-    os._exit(143 if code is None else 128 - code if code < 0 else code)
+listen(0)
+os._exit(143 if code is None else 128 - code if code < 0 else code)
 PYTHON
 )
 
@@ -225,6 +226,7 @@ said=() left=${#hosts[@]} bad=0
 ask
 while [ "$left" -gt 0 ]; do
     read -r i line <&8
+    if [[ $i != [0-9]* ]]; then continue; fi
     case $line in
     asked) left=$((left - 1)) ;;
     ?*) case ${said[i]:-} in ready*) ;; *) said[i]=$line ;; esac ;;
@@ -258,8 +260,10 @@ while [ "$running" -gt 0 ]; do
     fi
 done
 if [ -n "$first" ]; then
-    echo "---- the last lines of logs/node_$host.log" >&2
-    sed "/$first: exit code/q" "logs/node_$host.log" | tail -n 20 >&2
+    if [ -f "logs/node_$host.log" ]; then
+        echo "---- the last lines of logs/node_$host.log" >&2
+        sed "/$first: exit code/q" "logs/node_$host.log" | tail -n 20 >&2
+    fi
     if [ "$code" -eq 255 ] && [[ $first != rank* ]]; then first+=" (to which ssh lost the connection)"; fi
     echo "$0: the first to fail was $first, with exit code $code" >&2
 fi

@@ -68,7 +68,10 @@ def listen(seconds):
     if 0 in ready and not os.read(0, 4096):
         ending.append("the lifeline")
     if told in ready:
-        os.write(2, os.read(told, 4096))
+        try:
+            os.write(2, os.read(told, 4096))
+        except OSError:  # nobody listens
+            ending.append("the connection")
 
 
 def descendants():
@@ -103,10 +106,8 @@ while True:
     asked |= rest
     main.poll()
     time.sleep(0.05)
-try:
-    listen(0)
-finally:
-    os._exit(143 if code is None else 128 - code if code < 0 else code)
+listen(0)
+os._exit(143 if code is None else 128 - code if code < 0 else code)
 PYTHON
 )
 
@@ -179,14 +180,16 @@ every() { # COMMAND
     pdsh=$!
     {
         read -r _ <&7 || true
+        trap '' TERM # from here on it is waited for
         pids=$(pgrep -P "$pdsh") || true
-        kill -KILL "$pdsh"
+        kill -KILL "$pdsh" 2>/dev/null || true
         for pid in $pids; do while kill -0 "$pid" 2>/dev/null; do sleep 0.1; done; done
     } &
     guard=$!
     wait "$pdsh" 2>/dev/null || code=$?
-    if [ "$code" -ne 137 ]; then kill "$guard"; fi
-    wait "$guard" || true
+    kill "$guard" 2>/dev/null || true
+    wait "$guard" 2>/dev/null || true
+    if [ "$code" -ne 0 ]; then echo "pdsh: exit code $code" >&8; fi # whatever the nodes return, its own is 0
 }
 
 ask() {
@@ -241,6 +244,7 @@ said=() left=${#hosts[@]} bad=0
 ask
 while [ "$left" -gt 0 ]; do
     read -r i line <&8
+    if [[ $i != [0-9]* ]]; then continue; fi
     case $line in
     asked) left=$((left - 1)) ;;
     ?*) case ${said[i]:-} in ready*) ;; *) said[i]=$line ;; esac ;;
@@ -274,8 +278,10 @@ while [ "$running" -gt 0 ]; do
     fi
 done
 if [ -n "$first" ]; then
-    echo "---- the last lines of logs/node_$host.log" >&2
-    sed "/$first: exit code/q" "logs/node_$host.log" | tail -n 20 >&2
+    if [ -f "logs/node_$host.log" ]; then
+        echo "---- the last lines of logs/node_$host.log" >&2
+        sed "/$first: exit code/q" "logs/node_$host.log" | tail -n 20 >&2
+    fi
     if [ "$code" -eq 255 ] && [[ $first != rank* ]]; then first+=" (to which ssh lost the connection)"; fi
     echo "$0: the first to fail was $first, with exit code $code" >&2
 fi
