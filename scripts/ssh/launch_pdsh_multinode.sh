@@ -196,6 +196,7 @@ ask() {
     local i numbers=()
     for i in "${!hosts[@]}"; do numbers+=(-e "s/^${hosts[i]//./\\.}: /$i /p"); done
     {
+        trap '' INT
         every "$(parcel check 30)" 2>&1 | sed -u -n "${numbers[@]}" || true
         for i in "${!hosts[@]}"; do echo "$i asked"; done
     } >&8 9>&- &
@@ -207,6 +208,7 @@ launch() {
         split+=(-e "/^${host//./\\.}: /{" -e h -e "s///w logs/node_$host.log" -e g -e "}")
     done
     {
+        trap '' INT # the terminal sends it to all of these at once; this script is who decides
         every "$(parcel start inf)" 2>&8 | sed -u "${split[@]}" || true
         echo over >&8
     } 9>&- &

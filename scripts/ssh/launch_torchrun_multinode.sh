@@ -180,6 +180,7 @@ ask() {
     local i
     for i in "${!hosts[@]}"; do
         {
+            trap '' INT
             into "${hosts[i]}" "$(parcel check 30) $((first_node + i)) ${hosts[i]}" 2>&1 <&7 || true
             printf '\nasked\n'
         } | sed -u "s/^/$i /" >&8 9>&- &
@@ -190,6 +191,7 @@ launch() {
     local i
     for i in "${!hosts[@]}"; do
         {
+            trap '' INT # the terminal sends it to all of these at once; this script is who decides
             host=${hosts[i]} code=0
             into "$host" "$(parcel start inf) $((first_node + i)) $host" <&7 2>&8 | tee "logs/node_$host.log" |
                 sed -u "s/^/$host: /" || code=${PIPESTATUS[0]}

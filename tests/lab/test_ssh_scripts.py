@@ -90,7 +90,7 @@ class Nodes:
 
     def run(self, *argv: str, host: str = "login", **env: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self.lab.argv(host, argv, self.folder),
+            self.lab.argv(host, ["setsid", "--wait", *argv], self.folder),
             env={**self.lab.environ(), **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -256,7 +256,8 @@ def test_nothing_is_left_when_the_script_ends(nodes: Nodes, name: str, number: s
     process = nodes.start(name, "stay", *FROM_ONE_PLACE.get(name, []))
     nodes.wait_for(2 if name == SINGLE else 4, process)
     pid = min(pid for pid, line in nodes.lab.processes("login").items() if f"./{name}" in line)
-    nodes.lab.run("login", "kill", f"-{number}", str(pid))
+    # A terminal sends its Ctrl-C to the whole process group.
+    nodes.lab.run("login", "kill", f"-{number}", "--", f"-{pid}" if number == "INT" else str(pid))
     if code is not None:
         said = process.communicate(timeout=PATIENCE)[0]
         assert process.returncode == code, said
