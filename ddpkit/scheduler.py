@@ -21,7 +21,7 @@ from ddpkit.plan import Batch, Plan, Step
 from ddpkit.runs import Scheduled
 from ddpkit.shell import join
 from ddpkit.srun import SrunReader
-from ddpkit.step import COMMAND_LIMIT, Post, SrunLink, tell
+from ddpkit.step import COMMAND_LIMIT, Post, SrunLink, ask, tell, text_of
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
@@ -51,7 +51,7 @@ def submit(batch: Batch) -> str:
     changes = revealed(dict(batch.env))
     env = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
     try:
-        done = _ask(list(batch.submit), env)
+        done = ask(list(batch.submit), env)
     except FileNotFoundError:
         raise LaunchError(
             f"there is no {batch.submit[0]} on this machine",
@@ -308,22 +308,3 @@ class JobLink:
                 self._held = (self._reader.attempt, event)
             else:
                 yield event
-
-
-def _ask(argv: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a scheduler's command to its end. Raises OSError and TimeoutExpired."""
-    return subprocess.run(
-        argv,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=COMMAND_LIMIT,
-        check=False,
-    )
-
-
-def text_of(said: str | bytes | None) -> str:
-    """What a program had said until it was ended: bytes, even where text was asked for."""
-    return said.decode("utf-8", "replace") if isinstance(said, bytes) else said or ""

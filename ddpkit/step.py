@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 
@@ -88,8 +89,27 @@ class SrunLink:
 def tell(argv: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a scheduler's command. One that cannot be run, or does not answer, is one that failed, and says why."""
     try:
-        return _ask(argv)
+        return ask(argv)
     except OSError as error:
         return subprocess.CompletedProcess(argv, 127, "", f"{argv[0]}: {error.strerror}")
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(argv, 124, "", f"no word in {COMMAND_LIMIT:g} s")
+
+
+def ask(argv: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a scheduler's command to its end. Raises OSError and TimeoutExpired."""
+    return subprocess.run(
+        argv,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=COMMAND_LIMIT,
+        check=False,
+    )
+
+
+def text_of(said: str | bytes | None) -> str:
+    """What a program had said until it was ended: bytes, even where text was asked for."""
+    return said.decode("utf-8", "replace") if isinstance(said, bytes) else said or ""
