@@ -198,10 +198,9 @@ def send(run: Run, number: int) -> bool:
             return False
         if process_state(run.launcher_pid) == "T":
             _signal(run, handle, signal.SIGCONT)
-            # Any thread may take a signal that waited for a stopped process, and Python obeys it in the first one only.
-            until = time.monotonic() + 2.0
-            while process_state(run.launcher_pid) == "T" and time.monotonic() < until:
-                time.sleep(0.01)
+            # A signal that arrives while Python's first thread goes back to its lock is taken, and obeyed only when
+            # something else wakes that thread (3.11, seen). It must be asleep again.
+            time.sleep(1.0)
         _signal(run, handle, number)
     except ProcessLookupError:
         pass
