@@ -196,17 +196,25 @@ def send(run: Run, number: int) -> bool:
     try:
         if not alive(run):
             return False
-        for each in (number, signal.SIGCONT):
-            if handle is not None:
-                signal.pidfd_send_signal(handle, each)  # this very process, also when it ended just now
-            else:
-                os.kill(run.launcher_pid, each)
+        if process_state(run.launcher_pid) == "T":
+            _signal(run, handle, signal.SIGCONT)
+            # A signal that arrives while Python's first thread goes back to its lock is taken, and obeyed only when
+            # something else wakes that thread (3.11, seen). It must be asleep again.
+            time.sleep(1.0)
+        _signal(run, handle, number)
     except ProcessLookupError:
         pass
     finally:
         if handle is not None:
             os.close(handle)
     return True
+
+
+def _signal(run: Run, handle: int | None, number: int) -> None:
+    if handle is not None:
+        signal.pidfd_send_signal(handle, number)  # this very process, also when it ended just now
+    else:
+        os.kill(run.launcher_pid, number)
 
 
 def wait(run: Run, seconds: float) -> bool:

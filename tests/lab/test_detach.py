@@ -154,7 +154,8 @@ def test_the_terminal_may_close(
     assert (now["now"]["state"], now["exit_code"]) == ("failed", 3)
     shown = ddpkit("attach")
     assert shown.returncode == 0
-    assert shown.stdout.count("] last words") == 2
+    # The failure of rank 1 may end rank 0 before its last words.
+    assert "] last words" in shown.stdout
     assert "failed: rank 1 on " in shown.stderr
 
 

@@ -127,7 +127,8 @@ def test_a_detached_job(code: int, cluster: Cluster) -> None:
     (cluster.folder / "go").touch()
     out, _ = follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 0
-    assert out.count("] last words") == 2, out
+    # The failure of rank 1 may end rank 0 before its last words.
+    assert out.count("] last words") >= (1 if code else 2), out
     now = cluster.now()
     assert (now["now"]["state"], now["exit_code"]) == ("failed" if code else "done", code), now
     if code:
