@@ -43,7 +43,7 @@ class Fleet:
         self._silence = silence
         self._python = python
         self._doors: dict[str, Door] = {}
-        self._heart: Heart | None = None
+        self._heart = Heart(silence)
 
     # ---- entering
 
@@ -88,6 +88,7 @@ class Fleet:
             wire = self._way.enter(spec, self._command(spec), until)
             opened = Door(spec.label, wire, self._silence)
             opened.open(sources, until + 3.0)
+            self._heart.add(opened)
             return opened
         except NoAnswerError as problem:
             assert opened is not None
@@ -136,14 +137,11 @@ class Fleet:
     # ---- the run
 
     def link(self, step: Step) -> Door:
-        if self._heart is None:
-            self._heart = Heart(self._doors.values(), self._silence)
         return self._doors[step.host]
 
     def close(self) -> None:
         """Cut every way in. What was started there ends."""
-        if self._heart is not None:
-            self._heart.stop()
+        self._heart.stop()
         for each in self._doors.values():
             each.close()
         self._way.close()
