@@ -153,6 +153,14 @@ def survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: boo
     Raises LaunchError where a node cannot be entered, PreflightError where they cannot run it; all causes at once. Not
     strict: what only looks wrong is a note.
     """
+    try:
+        return _survey(fleet, wish, note, strict=strict)
+    except SystemExit:  # Ctrl-C
+        note("ended before anything was started")
+        raise
+
+
+def _survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: bool) -> World:
     specs = fleet.specs
     problems = fleet.enter()
     if problems:

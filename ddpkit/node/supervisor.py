@@ -755,7 +755,7 @@ class Questions:
             ready = select.select([0], [], [], UNASKED)[0]
             data = os.read(0, CHUNK) if ready else b""
             if not data:
-                os._exit(0)  # the launcher was gone before it had asked for anything
+                os._exit(1)  # the launcher was gone before it had asked for anything; the guard sees to what is left
             self.received += data
         line, _, self.received = self.received.partition(b"\n")
         return line
@@ -775,7 +775,7 @@ def say(event: dict[str, Any]) -> None:
         try:
             data = data[os.write(1, data) :]
         except OSError:
-            os._exit(0)  # it is gone
+            os._exit(1)  # it is gone
 
 
 def _name(pid: int) -> str:

@@ -139,7 +139,7 @@ def play(lab: Lab, plan: Round) -> Result:
     (folder / "job.py").write_text(TORCH_JOB if plan.torch else JOB)
     if plan.stubborn and plan.event != "none":
         (folder / "stubborn").touch()
-    foreign = {name: _foreign(lab, name, folder) for name in plan.hosts}
+    others = {name: foreign(lab, name, folder) for name in plan.hosts}
     options = [f"heartbeat_timeout={SILENCE:g}", f"starter={plan.starter}"]
     words = ["-b", plan.backend, *plan.hosts, "-n", str(plan.nproc), "--grace", str(GRACE)]
     for option in options:
@@ -153,7 +153,7 @@ def play(lab: Lab, plan: Round) -> Result:
     finally:
         launch.clean_up()
         lab.mend(host)
-        for name, process in foreign.items():
+        for name, process in others.items():
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -165,7 +165,7 @@ def play(lab: Lab, plan: Round) -> Result:
                 shutil.rmtree(Path(lab.tmp, name))
 
 
-def _foreign(lab: Lab, host: str, folder: Path) -> subprocess.Popen[bytes]:
+def foreign(lab: Lab, host: str, folder: Path) -> subprocess.Popen[bytes]:
     """Somebody else's process with the command line of a rank."""
     script = folder / "foreign/job.py"
     script.parent.mkdir(exist_ok=True)
