@@ -203,7 +203,8 @@ def _play(lab: Lab, plan: Round, launch: Launch, folder: Path, host: str) -> Res
     end = time.time() - happened
     if code not in allowed:
         wrong.append(f"exit code {code}, not {' or '.join(str(each) for each in allowed)}:\n{launch.text}")
-    if "Traceback" in launch.text.replace("last lines", "\n").split("failed first")[-1]:
+    # A rank's lines, and torchrun's, have a label in front. What comes before our first line of code is Python's own.
+    if "\nTraceback" in f"\n{launch.text}" and ("paramiko" in launch.text or "ddpkit/cli" in launch.text):
         wrong.append(f"a traceback of the launcher:\n{launch.text}")
     if plan.event in ("cut", "host killed") and host not in launch.text:
         wrong.append(f"{host} is not named:\n{launch.text}")
@@ -238,7 +239,8 @@ def _happen(lab: Lab, plan: Round, launch: Launch, folder: Path, host: str) -> t
                 launch.signal(signal.Signals[f"SIG{name}"])
         except (ProcessLookupError, AssertionError, FileNotFoundError):
             happened = time.time()  # it had ended by the first
-        return SIGNALS[plan.event], happened
+        early = (-2,) if name == "INT" and plan.moment == "connect" else ()  # Python itself still starts
+        return (*SIGNALS[plan.event], *early), happened
     happened = time.time()
     if plan.event == "cut":
         lab.cut(host)
