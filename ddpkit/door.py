@@ -185,7 +185,7 @@ class Door:
         if not self._ended and self._writing.acquire(blocking=False):  # what is being written is a sign of life as well
             try:
                 self._wire.write(b'{"c":"beat"}\n')
-            except OSError:
+            except Exception:  # whatever it is: the other nodes must hear of us
                 pass
             finally:
                 self._writing.release()
@@ -225,6 +225,8 @@ class Door:
             self._end("")
         except EOFError:
             self._end(self._wire.why())
+        except Exception as problem:  # a thread that dies in silence would be waited for
+            self._end(f"what came of it could not be read ({type(problem).__name__}: {problem})")
 
     def _take(self, lines: Iterable[bytes]) -> None:
         for line in lines:

@@ -192,6 +192,14 @@ def test_a_node_that_is_gone_before_its_step(nodes: list[Node]) -> None:
     assert nodes[0].next() is None
 
 
+def test_an_odd_word_is_an_end_and_not_a_hang(nodes: list[Node]) -> None:
+    nodes.append(Node())
+    nodes[0].start()
+    nodes[0].wire.say(e="beat", t="noon")
+    assert nodes[0].next()["reason"].startswith("what came of it could not be read")
+    assert nodes[0].next() is None
+
+
 def test_signs_of_life_begin_with_the_door_and_never_cut_a_message(nodes: list[Node]) -> None:
     nodes.append(Node(silence=0.02))
     heart = Heart(0.02)

@@ -201,4 +201,5 @@ class Launch:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
+        self.process.send_signal(signal.SIGCONT)  # nsenter stops when the launcher is stopped
         self.process.wait(PATIENCE)

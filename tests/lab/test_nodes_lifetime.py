@@ -435,6 +435,7 @@ def test_a_launcher_stopped_for_too_long(backend: str, lab: Lab, run: Callable[.
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: not launch.ranks())
     os.kill(pid, signal.SIGCONT)
+    launch.process.send_signal(signal.SIGCONT)  # nsenter stopped with it
     assert launch.end() == 1, launch.text
     assert "it heard nothing of the launcher for 2 s" in launch.text
     assert sum("] cleaned up" in line for line in launch.lines) == 2
