@@ -30,6 +30,8 @@ Inbox = queue.SimpleQueue[tuple[int, Any]]
 
 # From these the launcher ends the run; a second one ends it at once.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# Python runs a signal's handler when it is back from a wait; one that came just before the wait would not end it.
+LOOK_UP = 0.5  # seconds
 # These are passed on to every rank: schedulers send them before they take a node away.
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
@@ -153,12 +155,14 @@ class Carrier:
                 index, message = self.inbox.get_nowait()
             except queue.Empty:
                 self.relay.flush()
-                wait = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+                left = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
                 try:
-                    index, message = self.inbox.get(timeout=wait)
+                    index, message = self.inbox.get(timeout=min(LOOK_UP, max(0.0, left)))
                 except queue.Empty:
-                    self.give_up()
-                    return
+                    if left <= 0:
+                        self.give_up()
+                        return
+                    continue
             if index < 0:
                 self.on_signal(message)
             elif message is None:

@@ -52,7 +52,7 @@ class Fleet:
         self._python = python
         self._container = container
         self._doors: dict[str, Door] = {}
-        self._heart: Heart | None = None
+        self._heart = Heart(silence)
 
     # ---- entering
 
@@ -97,6 +97,7 @@ class Fleet:
             wire = self._way.enter(spec, self._command(spec), until)
             opened = Door(spec.label, wire, self._silence)
             opened.open(sources, until + 3.0)
+            self._heart.add(opened)
             return opened
         except NoAnswerError as problem:
             assert opened is not None
@@ -159,14 +160,11 @@ class Fleet:
     # ---- the run
 
     def link(self, step: Step) -> Door:
-        if self._heart is None:
-            self._heart = Heart(self._doors.values(), self._silence)
         return self._doors[step.host]
 
     def close(self) -> None:
         """Cut every way in. What was started there ends."""
-        if self._heart is not None:
-            self._heart.stop()
+        self._heart.stop()
         for each in self._doors.values():
             each.close()
         self._way.close()
@@ -178,6 +176,14 @@ def survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: boo
     Raises LaunchError where a node cannot be entered, PreflightError where they cannot run it; all causes at once. Not
     strict: what only looks wrong is a note.
     """
+    try:
+        return _survey(fleet, wish, note, strict=strict)
+    except SystemExit:  # Ctrl-C
+        note("ended before anything was started")
+        raise
+
+
+def _survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: bool) -> World:
     fleet.leave_out(fleet.enter(), wish.min_nodes, note)
     facts, problems = fleet.look(wish)
     fleet.leave_out(problems, wish.min_nodes, note)

@@ -20,7 +20,7 @@ from ddpkit.shell import exec_argv
 Event = dict[str, Any]
 NODE = Path(__file__).parent / "node"
 # Imported, and not run as a file: Python keeps the compiled form of what is imported.
-_START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main()"
+_START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main(*sys.argv[2:])"
 
 
 class Pieces:
@@ -64,18 +64,26 @@ class LocalLink:
     margin = 10.0
     argv: Sequence[str] = (sys.executable, "-S", "-I", "-c", _START, str(NODE))
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str = "") -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._folder = [folder] if folder else []  # one of ours that it takes away at its end
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        self.open(post)
+        self.request(request)
+
+    def open(self, post: Callable[[Event | None], None]) -> None:
+        """Start the supervisor: from now on nothing is left behind, whenever this process ends."""
         self._process = subprocess.Popen(
-            self.argv,
+            [*self.argv, *self._folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
         threading.Thread(target=self._read, args=(self._process.stdout, post), daemon=True).start()
-        self._write(request)
+
+    def request(self, text: str) -> None:
+        self._write(text)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
         pieces = Pieces()

@@ -74,6 +74,7 @@ UsePAM no
 PidFile none
 PrintMotd no
 AcceptEnv LANG LC_*
+SetEnv TMPDIR={folder}/tmp
 """
 
 SSH_CONFIG = """
@@ -134,6 +135,7 @@ class Lab:
         # Namespace names are global: two labs may stand side by side.
         kept = folder / "tag"
         self.tag = kept.read_text() if kept.exists() else f"lab{os.urandom(3).hex()}"
+        self.tmp = f"{folder}/tmp"  # TMPDIR of those who come by ssh: what is left there is this lab's
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.address = {name: f"10.77.0.{number}" for number, name in enumerate(HOSTS, 1)}
 
@@ -143,7 +145,7 @@ class Lab:
         reason = missing()
         if reason:
             raise RuntimeError(reason)
-        for name in ("munge", "ssh", "slurm/state", "slurm/spool", "log", "etc", "dev", "dot_ssh", "hosts"):
+        for name in ("munge", "ssh", "slurm/state", "slurm/spool", "log", "etc", "dev", "dot_ssh", "hosts", "tmp"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "tag").write_text(self.tag)
         self._write_files()
