@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import resource
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -62,6 +63,7 @@ class Fleet:
         done: queue.SimpleQueue[tuple[HostSpec, Door | Problem]] = queue.SimpleQueue()
         for spec in self.specs:
             todo.put(spec)
+        _room(len(self.specs))
         self._way.begin([(spec, self._command(spec)) for spec in self.specs])
         sources, until = program(), time.monotonic() + ENTER_LIMIT
         for _ in range(min(AT_ONCE, len(self.specs))):
@@ -168,6 +170,18 @@ class Fleet:
         for each in self._doors.values():
             each.close()
         self._way.close()
+
+
+def _room(nodes: int) -> None:
+    """Let this process hold a connection to every node; many systems allow 1024 open files unless one asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * nodes + 512  # pdsh holds two pipes for each; half of all is for logs
+    if soft != resource.RLIM_INFINITY and soft < 2 * needed:
+        most = 2 * needed if hard == resource.RLIM_INFINITY else min(2 * needed, hard)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        except (OSError, ValueError):
+            pass  # then the last connections say so
 
 
 def survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: bool) -> World:

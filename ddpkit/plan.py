@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from typing import Literal
 
 
@@ -108,12 +110,17 @@ class World:
     master_port: int
     min_nodes: int | None = None  # the run goes on while so many are left (torchrun's elastic rendezvous)
 
+    @cached_property
+    def _before(self) -> tuple[int, ...]:
+        """How many ranks are on the hosts in front of each; the last one is behind them all."""
+        return tuple(accumulate((host.slots for host in self.hosts), initial=0))
+
     @property
     def world_size(self) -> int:
-        return sum(host.slots for host in self.hosts)
+        return self._before[-1]
 
     def first_rank(self, node_rank: int) -> int:
-        return sum(host.slots for host in self.hosts[:node_rank])
+        return self._before[node_rank]
 
     def ranks(self, node_rank: int) -> range:
         """The global ranks on one node, in the order of their local ranks."""

@@ -7,6 +7,7 @@ its standard error to standard error. The log of a rank holds the rank's bytes e
 from __future__ import annotations
 
 import os
+import resource
 import time
 from collections import deque
 from pathlib import Path
@@ -37,7 +38,11 @@ class Relay:
         self.colour = colour
         self.tails: dict[str, deque[bytes]] = {}
         self.problem: str | None = None  # why logs are no longer written
-        self._files: dict[str, IO[bytes]] = {}
+        self._files: dict[str, IO[bytes]] = {}  # the last one is the one that was written last
+        self._unflushed: set[str] = set()
+        # One log for each rank of many nodes is more than the usual 1024; half is left for the connections to them.
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most = 1 << 16 if limit == resource.RLIM_INFINITY else max(1, limit // 2)
         self._shown: dict[tuple[str, int], float] = {}  # when a progress bar was last shown
 
     def log_name(self, rank: int | None, host: str, agent: str) -> str:
@@ -90,11 +95,17 @@ class Relay:
     def _keep(self, name: str, data: bytes) -> None:
         if self.problem is None and data:
             try:
-                if name not in self._files:
-                    self._files[name] = open(self.folder / name, "ab")
-                self._files[name].write(data)
+                file = self._files.pop(name, None) or self._open(name)
+                self._files[name] = file
+                self._unflushed.add(name)
+                file.write(data)
             except OSError as error:
                 self._give_up(error)
+
+    def _open(self, name: str) -> IO[bytes]:
+        if len(self._files) >= self._most:
+            self._files.pop(next(iter(self._files))).close()
+        return open(self.folder / name, "ab")
 
     def _give_up(self, error: OSError) -> None:
         """A full disk must not end a run: it goes on without logs, and says so once."""
@@ -110,8 +121,10 @@ class Relay:
     def flush(self) -> None:
         """Make everything visible. Called when there is nothing more to read for now."""
         try:
-            for file in self._files.values():
-                file.flush()
+            while self._unflushed:
+                file = self._files.get(self._unflushed.pop())
+                if file is not None:  # else it was closed meanwhile
+                    file.flush()
         except OSError as error:
             self._give_up(error)
         self.out.flush()

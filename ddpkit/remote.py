@@ -246,6 +246,8 @@ class Ssh:
             port=spec.port,
             config=self._config,
             connect_timeout=max(1, round(self._timeout)),
+            # Without words of our own fabric writes each host's keys into the configuration that all of them share.
+            connect_kwargs={"allow_agent": True},
         )
         self._prepare(connection)
         connection.gateway = self._jump(connection.gateway)

@@ -130,14 +130,17 @@ def install() -> None:
 class Lab:
     """One cluster. `folder` holds everything of it; `up()` starts it, `down()` leaves nothing."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, plain: int = 0) -> None:
+        """`plain`: so many nodes that have sshd alone, in place of the four with SLURM."""
         self.folder = folder
+        self.slurm = not plain
+        self.hosts = (*(f"node{number}" for number in range(1, plain + 1)), LOGIN) if plain else HOSTS
         # Namespace names are global: two labs may stand side by side.
         kept = folder / "tag"
         self.tag = kept.read_text() if kept.exists() else f"lab{os.urandom(3).hex()}"
         self.tmp = f"{folder}/tmp"  # TMPDIR of those who come by ssh: what is left there is this lab's
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.address = {name: f"10.77.0.{number}" for number, name in enumerate(HOSTS, 1)}
+        self.address = {name: f"10.77.0.{number}" for number, name in enumerate(self.hosts, 1)}
 
     # ---- set-up
 
@@ -149,14 +152,16 @@ class Lab:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "tag").write_text(self.tag)
         self._write_files()
-        self._start_munge()
+        if self.slurm:
+            self._start_munge()
         run("ip", "netns", "add", f"{self.tag}-switch")
         run("ip", "-n", f"{self.tag}-switch", "link", "add", "br0", "type", "bridge")
         run("ip", "-n", f"{self.tag}-switch", "link", "set", "br0", "up")
-        for name in HOSTS:
+        for name in self.hosts:
             self._wire(name)
             self.boot(name)
-        self.wait_idle()
+        if self.slurm:
+            self.wait_idle()
 
     def _write_files(self) -> None:
         folder = self.folder
@@ -167,7 +172,7 @@ class Lab:
         if not (folder / "ssh/user").exists():
             run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "ssh/user"))
         known = ""
-        for name in HOSTS:
+        for name in self.hosts:
             key = folder / f"ssh/host_{name}"
             if not key.exists():
                 run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
@@ -215,9 +220,9 @@ class Lab:
         self.mend(name)
         folder = self.folder
         daemons = [["/usr/sbin/sshd", "-D", "-e", "-f", f"{folder}/ssh/sshd_{name}.conf"]]
-        if name == LOGIN:
+        if name == LOGIN and self.slurm:
             daemons.append(["slurmctld", "-D", "-f", f"{folder}/etc/slurm.conf"])
-        else:
+        elif self.slurm:
             daemons.append(["slurmd", "-D", "-N", name, "-f", f"{folder}/etc/slurm.conf"])
         daemons = [argv for argv in daemons if argv[0] not in without]
         ready = folder / f"hosts/{name}.ready"
@@ -340,13 +345,13 @@ class Lab:
 
     def down(self) -> None:
         """End every process and take away every namespace of this lab. Works on a lab that is half up."""
-        for name in HOSTS:
+        for name in self.hosts:
             if (self.folder / f"hosts/{name}.pid").exists():
                 self.kill(name)
         pid = self.folder / "munge/pid"
         if pid.exists():
             os.kill(int(pid.read_text()), signal.SIGTERM)
-        for name in (*HOSTS, "switch"):
+        for name in (*self.hosts, "switch"):
             if Path(f"/run/netns/{self.tag}-{name}").exists():
                 run("ip", "netns", "delete", f"{self.tag}-{name}")
 

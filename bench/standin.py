@@ -1,0 +1,139 @@
+"""The launcher alone: enters so many nodes, asks them, carries the plan out; a stand-in speaks for each supervisor.
+
+Everything but the connections is the real thing: the fleet and its threads, the survey's judgement, the plan, the
+carrier, the relay with its logs, the screen. Prints one JSON object: the seconds and processor seconds that it took, and
+the megabytes by which it made the process grow. Usage: standin.py STEPS
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from ddpkit import execute, fleet
+from ddpkit.door import Wire
+from ddpkit.hosts import HostSpec, parse
+from ddpkit.judge import Wish
+from ddpkit.launchers.ssh import SshTorchrunAuto
+from ddpkit.plan import Job
+from ddpkit.relay import Relay
+from ddpkit.screen import Screen
+
+RANKS = 8
+EVENTS = 5  # with two lines each, from each rank
+LINES = r"step 100 loss 2.3025 lr 0.001 tokens/s 123456 memory 40.1 GB\nstep 101 loss 2.3024 lr 0.001\n"
+
+
+class StandIn:
+    """A supervisor's side of the wire: it answers what it is asked, and its ranks print some lines and end well."""
+
+    def __init__(self, spec: HostSpec, number: int) -> None:
+        self._name = spec.name
+        self._address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+        self._said: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._greeted = False
+
+    def write(self, data: bytes) -> None:
+        if not self._greeted:
+            self._greeted = True
+            return self._say(e="hello", pid=1, host=self._name, t=time.time())
+        message = json.loads(data)
+        if "ask" in message:
+            value = self._facts() if message["ask"] == "look" else [[name, ""] for name, *_ in message["args"]["targets"]]
+            self._say(e="answer", id=message["id"], value=value, error=None)
+        elif "procs" in message:
+            for rank in message["ranks"]:
+                self._said.put(b'{"e":"start","rank":%d,"pid":%d,"t":%f}\n' % (rank, 100 + rank, time.time()))
+            line = '{"e":"out","rank":%d,"fd":1,"data":"' + LINES.replace("%", "%%") + '"}\n'
+            for rank in message["ranks"]:
+                self._said.put((line % rank).encode() * EVENTS)
+            for rank in message["ranks"]:
+                self._said.put(b'{"e":"exit","rank":%d,"code":0,"signal":null,"t":%f}\n' % (rank, time.time()))
+            self._say(e="end", t=time.time())
+
+    def _say(self, **event: Any) -> None:
+        self._said.put(json.dumps(event, separators=(",", ":")).encode() + b"\n")
+
+    def _facts(self) -> dict[str, Any]:
+        empty = {name: "" for name in ("no_workdir", "no_gpus", "no_port")}
+        known = {"workdir": "/data", "executable": "/opt/venv/bin/python", "python": "3.11.7", "cpus": 96, "gpus": 8}
+        where = {"addresses": [["eth0", self._address]], "own_name": [self._address]}
+        ports = {"port": 23456, "high_port": 40000, "secret": "0"}
+        more = {"torch": {"place": "/opt/torch", "version": "2.13.0"}, "set": ["HOME", "PATH"], "stale": []}
+        return {"host": self._name, "time": time.time(), "script": "", **empty, **known, **where, **ports, **more}
+
+    def read(self) -> bytes:
+        try:
+            data = self._said.get(timeout=1.0)
+        except queue.Empty:
+            return b""
+        if data is None:
+            raise EOFError
+        return data
+
+    def why(self) -> str:
+        return ""
+
+    def refusal(self, said: Sequence[str]) -> None:
+        return None
+
+    def close(self) -> None:
+        self._said.put(None)
+
+
+class Nowhere:
+    """A way to nodes that are not there."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
+        self._numbers = {spec.name: number for number, (spec, _) in enumerate(calls, 1)}
+
+    def enter(self, spec: HostSpec, command: str, until: float) -> Wire:
+        return StandIn(spec, self._numbers[spec.name])
+
+    def close(self) -> None: ...
+
+
+def main(steps: int) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory() as name, open("/dev/null", "wb") as null:
+        specs = parse([f"node[1-{steps}]"], {}, {}, "")
+        job = Job(run_id="bench", command=("train.py",), workdir="/data", python="/opt/venv/bin/python", folder=name)
+        asked = {"script": None, "digest": "", "torch": True, "starter": "ranks", "master_addr": "", "master_port": 0}
+        wish = Wish(job=job, nproc_per_node=RANKS, **asked)
+        nodes = fleet.Fleet(specs, Nowhere(), 30.0, job.python)
+        try:
+            world = fleet.survey(nodes, wish, lambda text: print(text, file=sys.stderr), strict=True)
+            plan = SshTorchrunAuto(starter="ranks").plan(job, world)
+            screen = Screen(null, null, lambda: None)
+            relay = Relay(Path(name), screen.out, screen.err, colour=False)
+            outcome = execute.carry(plan, relay, nodes.link, queue.SimpleQueue(), screen)
+            relay.close()
+            screen.close(None)
+        finally:
+            nodes.close()
+        seconds = time.perf_counter() - begin
+        assert outcome.exit_code == 0, outcome
+        assert relay.problem is None, relay.problem
+        lines = (Path(name) / f"rank_{RANKS * steps - 1}.log").read_text().count("\n")
+        assert lines == 2 * EVENTS, lines
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    grown = (after.ru_maxrss - before.ru_maxrss) / 1024
+    figures = {"seconds": round(seconds, 3), "cpu_seconds": round(cpu, 3), "megabytes": round(grown, 2)}
+    print(json.dumps({"steps": steps, **figures, "peak": round(after.ru_maxrss / 1024, 1)}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
