@@ -283,8 +283,9 @@ class JobLink:
         elif state in self._batch.well:
             yield from self._reader.finished()
         elif not self._reader.failed or self._held is not None:
-            if killer or state == "CANCELLED":
-                yield self._failed(reason, signal=killer or 15)
+            # Of a job that is ended SLURM keeps the code of whatever came first: its script's, or that of the TERM.
+            if killer or state in ("CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED"):
+                yield self._failed(reason, signal=15 if state == "TIMEOUT" else killer or 15)
             else:
                 yield self._failed(reason, code=code or 1)
         yield {"e": "end"}

@@ -101,7 +101,7 @@ def test_a_job_requeued_by_an_administrator_is_followed_on(
     assert command.end() == 0, command.text
     assert command.text.count("is started again") == 1
     assert command.text.count("] ready, attempt 1") == 2
-    assert "failed" not in command.text
+    assert "failed first" not in command.text
     assert command.record["state"] == "done"
 
 
