@@ -224,6 +224,8 @@ class Carrier:
             self.note(f"{node.step.host} is lost: {reason}; the run goes on with {count(left, 'node')}")
             node.running.clear()
             node.said_end = True
+            # They wait for the lost ones in a collective, perhaps for half an hour; torchrun starts them again together.
+            self.tell({"c": "signal", "name": "SIGKILL"}, besides=node)
         else:
             self.fail(node, what="the supervisor", reason=reason)
 
@@ -315,9 +317,9 @@ class Carrier:
         self.screen.hurry()
         self.tell({"c": "stop", "grace": grace})
 
-    def tell(self, command: Event) -> None:
+    def tell(self, command: Event, besides: _Node | None = None) -> None:
         for node in self.nodes:
-            if not node.ended:
+            if not node.ended and node is not besides:
                 node.link.send(command)
 
     def give_up(self) -> None:

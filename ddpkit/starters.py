@@ -20,6 +20,9 @@ from ddpkit.plan import Job, Proc, Step, Value, World
 _TAP = 'tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'
 
 
+ELASTIC_RESTARTS = 3
+
+
 @dataclass(frozen=True, kw_only=True)
 class Starter(Contained):
     """The options that say how a node starts its ranks, and whether it does so in a container."""
@@ -86,7 +89,7 @@ class Starter(Contained):
                 )
         else:
             argv = _torchrun(job, world, node_rank, self)
-            procs = (Proc(name=self.starter, argv=argv, restarts=self.max_restarts),)
+            procs = (Proc(name=self.starter, argv=argv, restarts=_restarts(self, world)),)
         return Step(
             host=host.name,
             node_rank=node_rank,
@@ -153,6 +156,11 @@ def _elastic(options: Starter, world: World) -> bool:
     return world.min_nodes is not None or (options.max_restarts > 0 and len(world.hosts) > 1)
 
 
+def _restarts(options: Starter, world: World) -> int:
+    """A node that is lost costs the others a restart: without any, no run could go on."""
+    return options.max_restarts or (ELASTIC_RESTARTS if world.min_nodes is not None else 0)
+
+
 def _torchrun(job: Job, world: World, node_rank: int, options: Starter) -> tuple[str, ...]:
     """The command line of torchrun, or of the legacy launcher, which in PyTorch 2 is torchrun under an older name."""
     legacy = options.starter == "legacy"
@@ -181,8 +189,8 @@ def _torchrun(job: Job, world: World, node_rank: int, options: Starter) -> tuple
     flags = [f"--{name}={value}" for name, value in slots.items()]
     if legacy:
         flags.append("--use_env")
-    elif options.max_restarts:
-        flags.append(f"--max_restarts={options.max_restarts}")
+    elif _restarts(options, world):
+        flags.append(f"--max_restarts={_restarts(options, world)}")
     text = _TAP
     if not options.use_env:
         # Right behind the script, where the legacy launcher puts it. sys.argv[0] is Python's own.
