@@ -105,7 +105,13 @@ def ranks_ways(lab: Lab, folder: Path, no_peers: str) -> list[Way]:
     deepspeed = f"{python} {PEERS}/bin/deepspeed --hostfile deepspeed.hosts --no_local_rank --master_addr {first}"
     return [
         Way(name=floor, script=by_hand(bare), expect=4),
-        Way(name="ddpkit -b ssh, starter ranks", script=ddpkit("-b ssh -o starter=ranks"), base=floor, wall=1.1, expect=4),
+        Way(
+            name="ddpkit -b ssh, starter ranks",
+            script=ddpkit("-b ssh -o starter=ranks"),
+            base=floor,
+            wall=1.1,
+            expect=4,
+        ),
         Way(name=typed, script=by_hand(torchrun), expect=4),
         Way(name="ddpkit -b ssh", script=ddpkit("-b ssh"), base=typed, wall=1.05, expect=4),
         Way(name="ddpkit -b pdsh", script=ddpkit("-b pdsh"), base=typed, expect=4),
@@ -183,7 +189,14 @@ def install_peers() -> str:
     ready = PEERS / ".ready"
     if ready.exists():
         return ""
-    pip = [str(PEERS / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", "-c", str(ROOT / "constraints.txt")]
+    pip = [
+        str(PEERS / "bin/pip"),
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "-c",
+        str(ROOT / "constraints.txt"),
+    ]
     env = {**os.environ, "DS_BUILD_OPS": "0"}
     for argv in ([sys.executable, "-m", "venv", str(PEERS)], [*pip, "torch"], [*pip, "deepspeed", "torchrunx"]):
         done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
@@ -253,7 +266,9 @@ def show(rows: list[Mapping[str, Any]]) -> None:
                 print(f"    failed at least once: {row['problem']}")
     these = [row for row in rows if row["table"] == "carry"]
     if these:
-        print("the launcher alone, 8 ranks on each node\n  nodes  seconds    CPU s  peak MB   CPU ms and kB for each node")
+        print(
+            "the launcher alone, 8 ranks on each node\n  nodes  seconds    CPU s  peak MB   CPU ms and kB for each node"
+        )
     for row in these:
         each = f"{1000 * row['cpu_seconds'] / row['steps']:>6.2f} {1000 * row['megabytes'] / row['steps']:>8.0f}"
         print(f"  {row['steps']:>5} {row['seconds']:>8.2f} {row['cpu_seconds']:>8.2f} {row['peak']:>8.0f}   {each}")

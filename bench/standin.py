@@ -47,7 +47,9 @@ class StandIn:
             return self._say(e="hello", pid=1, host=self._name, t=time.time())
         message = json.loads(data)
         if "ask" in message:
-            value = self._facts() if message["ask"] == "look" else [[name, ""] for name, *_ in message["args"]["targets"]]
+            value = (
+                self._facts() if message["ask"] == "look" else [[name, ""] for name, *_ in message["args"]["targets"]]
+            )
             self._say(e="answer", id=message["id"], value=value, error=None)
         elif "procs" in message:
             for rank in message["ranks"]:
@@ -63,7 +65,7 @@ class StandIn:
         self._said.put(json.dumps(event, separators=(",", ":")).encode() + b"\n")
 
     def _facts(self) -> dict[str, Any]:
-        empty = {name: "" for name in ("no_workdir", "no_gpus", "no_port")}
+        empty = dict.fromkeys(("no_workdir", "no_gpus", "no_port"), "")
         known = {"workdir": "/data", "executable": "/opt/venv/bin/python", "python": "3.11.7", "cpus": 96, "gpus": 8}
         where = {"addresses": [["eth0", self._address]], "own_name": [self._address]}
         ports = {"port": 23456, "high_port": 40000, "secret": "0"}

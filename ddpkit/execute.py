@@ -224,7 +224,7 @@ class Carrier:
             self.note(f"{node.step.host} is lost: {reason}; the run goes on with {count(left, 'node')}")
             node.running.clear()
             node.said_end = True
-            # They wait for the lost ones in a collective, perhaps for half an hour; torchrun starts them again together.
+            # They wait for the lost ones in a collective, perhaps for half an hour; torchrun starts them again.
             self.tell({"c": "signal", "name": "SIGKILL"}, besides=node)
         else:
             self.fail(node, what="the supervisor", reason=reason)

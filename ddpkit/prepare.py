@@ -35,6 +35,9 @@ FORWARDED = (
 )  # fmt: skip
 
 
+AWAY_TIMEOUT = 5.0  # seconds for a connection to the host that --on names
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ready:
     """A plan, and the ways in to the nodes that it needs."""
@@ -105,6 +108,23 @@ def prepare(
         yield Ready(job=job, plan=replace(backend.plan(job, world), sync=copies), fleet=fleet)
     finally:
         fleet.close()
+
+
+def elsewhere(
+    settings: Settings, environ: Mapping[str, str], spec: HostSpec, progress: Callable[[str, int], None]
+) -> tuple[str, str, dict[str, str]]:
+    """Folder, Python and variables for a launcher on another host. Copies the folder there if that was asked for."""
+    from ddpkit import sync
+    from ddpkit.judge import refusal
+
+    workdir = str(Path(settings["workdir"]).absolute())
+    if settings["sync"]:
+        copies = sync.commands([spec], workdir, settings["log_dir"], AWAY_TIMEOUT, accept_new=False)
+        problems = sync.copy([spec], copies, progress)
+        if problems:
+            raise refusal(problems, 1)
+    forwarded = {name: value for name, value in environ.items() if name.startswith(FORWARDED)}
+    return spec.workdir or workdir, spec.python or settings["python"], {**forwarded, **_env(settings)}
 
 
 def _copies(settings: Settings, backend: Nodes, specs: list[HostSpec], job: Job) -> tuple[tuple[str, ...], ...]:

@@ -380,14 +380,18 @@ class SshWire:
             raise EOFError
         return data
 
-    def why(self) -> str:
+    def code(self) -> int:
+        """The command's exit code, once its output has ended; -1: the connection ended without one."""
         # The exit status comes just before or just behind the end of output.
         until = time.monotonic() + 1.0
         while not self._channel.exit_status_ready() and time.monotonic() < until:
             if not (self._connection.transport and self._connection.transport.is_active()):
                 break
             time.sleep(0.01)  # paramiko gives no event that ends when the transport ends
-        status = self._channel.recv_exit_status() if self._channel.exit_status_ready() else -1
+        return self._channel.recv_exit_status() if self._channel.exit_status_ready() else -1
+
+    def why(self) -> str:
+        status = self.code()
         if status == 0:
             return ""
         return "the connection was lost" if status < 0 else f"its supervisor ended with exit code {status}"

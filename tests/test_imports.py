@@ -27,6 +27,7 @@ ALLOWED = {
     "scheduler": {"errors", "inside", "link", "plan", "runs", "shell", "srun", "step"},
     "vitals": set(),
     "hosts": {"distributed", "errors", "launchers"},
+    "away": {"door", "errors", "hosts", "remote", "shell"},
     "sync": {"errors", "hosts", "judge", "link", "shell"},
     "door": {"link", "plan", "shell"},
     "remote": {"door", "hosts"},
@@ -49,7 +50,7 @@ ALLOWED = {
     "node": set(),
     "cli": {
         "__init__", "errors", "plan", "shell", "launchers", "prepare", "relay", "screen", "execute", "scheduler",
-        "verdict", "runs", "status", "logs", "detach", "config", "distributed", "cli",
+        "verdict", "runs", "status", "logs", "detach", "config", "distributed", "cli", "away", "hosts",
     },
     "__main__": {"__init__", "cli"},
     "__init__": set(),

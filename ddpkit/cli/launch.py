@@ -76,6 +76,9 @@ def launch(
     detach: Annotated[
         bool, typer.Option("--detach", help="Return when the run has started: in a tmux session, or as a job.")
     ] = False,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="HOST", help="With --detach: the launcher runs there, and not here.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, as a script; run nothing.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Print each setting and where it came from.")] = False,
     as_json: JsonFlag = False,
@@ -121,6 +124,10 @@ def launch(
     if explain:
         _explain(settings, as_json)
         return
+    if on is not None and not detach:
+        raise UsageError(f"--on {on} starts the launcher there and leaves it", "add --detach")
+    if on is not None and not dry_run:
+        raise typer.Exit(_launch_on(on, settings, as_json))
     raise typer.Exit(_launch(settings, detach=detach, dry_run=dry_run, as_json=as_json))
 
 
@@ -219,6 +226,27 @@ class _Copying:
                 self._bars.stop()
                 self._bars = None
                 self._tasks.clear()
+
+
+def _launch_on(host: str, settings: Settings, as_json: bool) -> int:
+    """Give this command to the ddpkit of another host."""
+    from ddpkit import away, hosts, prepare
+
+    specs = hosts.parse([host], settings.groups, settings.host)
+    if len(specs) != 1:
+        raise UsageError(f"--on {host}: one host is needed, and these are {len(specs)}")
+    spec = specs[0]
+    workdir, python, env = prepare.elsewhere(settings, os.environ, spec, _Copying())
+    argv, env = away.there(sys.argv[1:], env)
+    answer = away.launch(spec, python, workdir, argv, env, timeout=prepare.AWAY_TIMEOUT)
+    if answer.words:
+        print(answer.words, file=sys.stderr)
+    if not answer.record:
+        return answer.code or 1
+    run = json.loads(answer.record)["run_id"]
+    _note(f"its launcher runs on {spec.label}: ssh -t {spec.target} {python} -m ddpkit attach {run} shows it")
+    print(answer.record if as_json else run)
+    return 0
 
 
 def _detach(as_json: bool) -> int:
