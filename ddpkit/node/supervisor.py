@@ -56,6 +56,7 @@ LEFTOVER_PATIENCE = 2.0  # seconds between TERM and KILL for processes whose ran
 STUCK_AFTER = 5.0  # seconds of KILL without effect
 BEAT = 5.0  # seconds between two signs of life
 UNASKED = 30.0  # seconds without a word from a launcher that has not made its request yet
+WATCH = 0.2  # seconds between two looks for the launcher while a question is answered
 PARTING = 1.0  # seconds for last words to a launcher that is taken for gone
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 DONE = -1.0
@@ -739,6 +740,7 @@ class Questions:
 
     def until_request(self) -> tuple[dict[str, Any], bytes]:
         """Answer until the request comes. Returns it, and what was read behind it."""
+        signal.signal(signal.SIGALRM, self.look_for_end)
         say({"e": "hello", "pid": os.getpid(), "host": os.uname().nodename, "t": time.time()})
         while True:
             message = json.loads(self.line())
@@ -749,7 +751,15 @@ class Questions:
             elif "c" not in message:  # a sign of life
                 if "close" in self.known:
                     self.known["close"]()
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
                 return message, self.received
+
+    def look_for_end(self, *_: object) -> None:
+        """An answer may take seconds. It is not finished for a launcher that is gone."""
+        stdin = select.poll()
+        stdin.register(0, select.POLLRDHUP)
+        if stdin.poll(0):
+            os._exit(1)  # the guard sees to what was started for the answer
 
     def line(self) -> bytes:
         while b"\n" not in self.received:
@@ -763,10 +773,12 @@ class Questions:
         return line
 
     def answer(self, message: dict[str, Any]) -> None:
+        signal.setitimer(signal.ITIMER_REAL, WATCH, WATCH)
         try:
             value, error = self.known[message["ask"]](**message["args"]), None
         except Exception as problem:  # whatever it is, it is the answer
             value, error = None, f"{type(problem).__name__}: {problem}"
+        signal.setitimer(signal.ITIMER_REAL, 0)
         say({"e": "answer", "id": message["id"], "value": value, "error": error})
 
 

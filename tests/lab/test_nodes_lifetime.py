@@ -389,15 +389,14 @@ def test_a_cut_network(backend: str, starter: str, faulty: Lab, run: Callable[..
     launch.wait_for_nothing_left(spared=spare_sshd)
 
 
-@BOTH
-def test_a_cut_network_while_it_asks(backend: str, faulty: Lab, run: Callable[..., Launch], tmp_path: Path) -> None:
+def test_a_cut_network_while_it_asks(faulty: Lab, run: Callable[..., Launch], tmp_path: Path) -> None:
     """Nothing runs yet, and yet a supervisor that waits for its request is a process: it does not wait for ever."""
     python = tmp_path / "python"
     python.write_text(
         SLOW_PYTHON.format(python=sys.executable).replace("sleep 3600", "[ $(hostname) = node2 ] || sleep 60")
     )
     python.chmod(0o755)
-    launch = run(SLEEP, backend, "torchrun", "--python", str(python))
+    launch = run(SLEEP, "ssh", "torchrun", "--python", str(python))
     wait_until((tmp_path / "asked").exists)
     faulty.cut("node2")
     assert launch.end() == 4, launch.text
