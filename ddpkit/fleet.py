@@ -17,7 +17,8 @@ from ddpkit.link import NODE, revealed
 from ddpkit.plan import Step, World
 
 AT_ONCE = 64  # connections that are being made at the same time
-ENTER_LIMIT = 12.0  # seconds for all of them, tries included
+ENTER_LIMIT = 10.0  # seconds for all of them, tries included
+HELLO_LIMIT = 3.0  # seconds more for the supervisor's first word: all that is wrong is known in 15
 LOOK_LIMIT = 12.0  # seconds for a node to say what it is
 REACH_LIMIT = 3.0  # seconds for one node to reach another
 
@@ -87,15 +88,14 @@ class Fleet:
         try:
             wire = self._way.enter(spec, self._command(spec), until)
             opened = Door(spec.label, wire, self._silence)
-            opened.open(sources, until + 3.0)
+            opened.open(sources, until + HELLO_LIMIT)
             return opened
-        except NoAnswerError as problem:
-            assert opened is not None
-            opened.close()
-            fix = f"ssh {spec.target} {spec.python or self._python} --version"
+        except (NoAnswerError, RefusedError) as problem:
+            if opened is not None:
+                opened.close()
+            by_hand = f"ssh {spec.target} {spec.python or self._python} --version"
+            fix = problem.fix if isinstance(problem, RefusedError) and problem.fix else by_hand
             return Problem(host=spec.label, what=str(problem), fix=fix, unreachable=True)
-        except RefusedError as problem:
-            return Problem(host=spec.label, what=problem.what, fix=problem.fix, unreachable=True)
 
     # ---- asking
 

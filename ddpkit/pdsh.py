@@ -18,6 +18,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from ddpkit.door import RefusedError, not_started
@@ -29,11 +30,13 @@ from ddpkit.shell import join, quote
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _ENDED = re.compile(r"ssh exited with exit code (\d+)")
+_ENDED_WELL = b"ddpkit: ssh ended"  # of which pdsh itself says nothing
 # sshd drops connections over MaxStartups before a word is said: ssh has read nothing yet, and may try again.
 _DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
 TRIES = 8
 # What OpenSSH says, and what helps.
 _CAUSES: tuple[tuple[str, str, str], ...] = (
+    ("is marked as revoked", "its host key was revoked", "ask who runs the host"),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "if you know why: ssh-keygen -R {host}"),
     ("Host key verification failed", "its host key is not known", "ssh to it once and compare: ssh {target}"),
     ("Could not resolve hostname", "its name does not resolve here", "getent hosts {host}"),
@@ -57,6 +60,7 @@ for try in {tries}; do
     # shellcheck disable=SC2086
     ssh "$@" < "{folder}/$host.in" 2> "{folder}/$host.err"
     code=$?
+    [ "$code" = 0 ] && printf '\n{ended}\n'
     cat "{folder}/$host.err" >&2
     [ "$code" = 255 ] && [ ! -e "{folder}/$host.up" ] && grep -qE '{dropped}' "{folder}/$host.err" || exit "$code"
     sleep "0.$((($$ + try) % 9 + 1))"
@@ -94,7 +98,11 @@ class Pdsh:
             ssh += ["-p", str(spec.port)] if spec.port else []
             cases.append(f'{name}) set -- {join([*ssh[1:], "--", spec.name])} "$@" ;;')
         text = _SHIM.format(
-            cases="\n".join(cases), tries=" ".join(str(n) for n in range(TRIES)), folder=self._folder, dropped=_DROPPED
+            cases="\n".join(cases),
+            tries=" ".join(str(n) for n in range(TRIES)),
+            folder=self._folder,
+            dropped=_DROPPED,
+            ended=_ENDED_WELL.decode(),
         )
         shim = Path(self._folder, "ssh")
         shim.write_text(text.replace("    ssh ", f"    {quote(str(real))} "))
@@ -105,21 +113,22 @@ class Pdsh:
             argv = ["pdsh", "-R", "ssh", "-f", str(len(names)), *self._args, "-w", ",".join(names)]
             link = LocalLink()
             self._links.append(link)
-            link.start(program_request("pdsh", [*argv, command.replace("%", "%%")], env), self._post)
+            request = program_request("pdsh", [*argv, command.replace("%", "%%")], env)
+            link.start(request, partial(self._post, [self._wires[name] for name in names]))
 
     def enter(self, spec: HostSpec, command: str, until: float) -> PdshWire:
         return next(wire for wire in self._wires.values() if wire.spec == spec)
 
-    def _post(self, event: Event | None) -> None:
-        """What pdsh prints: lines with a host in front."""
+    def _post(self, wires: Sequence[PdshWire], event: Event | None) -> None:
+        """What one pdsh, for these nodes, prints: lines with a host in front."""
         if event is None:
-            for wire in self._wires.values():
+            for wire in wires:
                 wire.end("pdsh ended")
         elif event["e"] == "out":
             for line in event["data"].encode("utf-8", "surrogateescape").splitlines(keepends=True):
-                self._line(event["fd"], line)
+                self._line(wires, event["fd"], line)
 
-    def _line(self, number: int, line: bytes) -> None:
+    def _line(self, wires: Sequence[PdshWire], number: int, line: bytes) -> None:
         name, _, text = line.partition(b": ")
         if number == 2 and name.startswith(b"pdsh@"):
             # "pdsh@login: node1: ssh exited with exit code 255"
@@ -127,10 +136,12 @@ class Pdsh:
         wire = self._wires.get(name.decode("utf-8", "replace"))
         ended = _ENDED.match(text.decode("utf-8", "replace")) if number == 2 else None
         if wire is None:
-            for each in self._wires.values():
+            for each in wires:
                 each.feed(line)  # of pdsh itself: it speaks of all
         elif ended:
             wire.end(f"ssh exited with code {ended[1]}", int(ended[1]))
+        elif number == 1 and text.rstrip() == _ENDED_WELL:
+            wire.end("", 0)
         else:
             wire.feed(text)
 
@@ -150,6 +161,7 @@ class PdshWire:
         # For both, so that opening does not wait for ssh, and that our end is the last one: ssh reads the end with us.
         self._pipe = os.open(f"{path}.in", os.O_RDWR | os.O_CLOEXEC)
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._ended = False
         self._why = ""
         self._code: int | None = None
         self._lock = threading.Lock()
@@ -175,8 +187,8 @@ class PdshWire:
         self._lines.put(line)
 
     def end(self, why: str, code: int | None = None) -> None:
-        if not self._why:
-            self._why, self._code = why, code
+        if not self._ended:
+            self._ended, self._why, self._code = True, why, code
         self._lines.put(None)
 
     def why(self) -> str:
@@ -186,8 +198,9 @@ class PdshWire:
         words = {"host": self.spec.name, "target": self.spec.target}
         for pattern, what, fix in _CAUSES:
             if re.search(pattern, "\n".join(said)):
-                return RefusedError(what, fix.format(**words))
-        return not_started(self._code if self._code is not None else 0, said)
+                own = re.search(r"ssh-keygen -f .* -R .*", "\n".join(said))  # it knows which file has the key
+                return RefusedError(what, f"if you know why: {own[0]}" if own else fix.format(**words))
+        return not_started(self._code, said, self.spec.name) if self._code is not None else None
 
     def close(self) -> None:
         with self._lock:

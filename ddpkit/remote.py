@@ -393,7 +393,7 @@ class SshWire:
     def refusal(self, said: Sequence[str]) -> RefusedError | None:
         if not self._channel.exit_status_ready():
             return None
-        return not_started(self._channel.recv_exit_status(), said)
+        return not_started(self._channel.recv_exit_status(), said, str(self._connection.original_host))
 
     def close(self) -> None:
         # Not `Connection.close`: it waits for the thread of a connection that may be cut.
