@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ddpkit import judge
@@ -20,6 +20,9 @@ AT_ONCE = 64  # connections that are being made at the same time
 ENTER_LIMIT = 10.0  # seconds for all of them, tries included
 HELLO_LIMIT = 3.0  # seconds more for the supervisor's first word: all that is wrong is known in 15
 LOOK_LIMIT = 12.0  # seconds for a node to say what it is
+ALL_LIMIT = (
+    11.0  # seconds after which nothing is asked any more that takes long, where it is known that nothing can run
+)
 REACH_LIMIT = 3.0  # seconds for one node to reach another
 
 
@@ -99,10 +102,11 @@ class Fleet:
 
     # ---- asking
 
-    def look(self, wish: Wish) -> tuple[list[Facts], list[Problem]]:
-        """What every node is. Facts and problems in the hosts' order."""
+    def look(self, wish: Wish, limit: float = LOOK_LIMIT) -> tuple[dict[str, Facts], list[Problem]]:
+        """What every node is that was entered, by its label; and who did not say."""
         source = (NODE / "probe.py").read_text()
-        for index, spec in enumerate(self.specs):
+        inside = [spec for spec in self.specs if spec.label in self._doors]
+        for spec in inside:
             self._doors[spec.label].learn(source)
             self._doors[spec.label].ask(
                 "look",
@@ -111,23 +115,24 @@ class Fleet:
                     "script": wish.script,
                     "python": spec.python or wish.job.python,
                     "environ": revealed({**wish.job.env, **spec.env}),
-                    "port": wish.master_port if index == 0 else None,
+                    "port": wish.master_port if spec is self.specs[0] else None,
                     "torch": wish.torch,
                 },
             )
-        return self._answers(LOOK_LIMIT)
+        return self._answers(inside, limit)
 
-    def reach(self, asked: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[Any], list[Problem]]:
-        """Which of these each node can reach."""
-        for spec, targets in zip(self.specs, asked, strict=True):
-            self._doors[spec.label].ask("reach", {"targets": targets, "timeout": REACH_LIMIT})
-        return self._answers(REACH_LIMIT + 3.0)
+    def reach(self, asked: Mapping[str, Sequence[Sequence[Any]]]) -> tuple[dict[str, Any], list[Problem]]:
+        """Which of these each node can reach, by its label."""
+        inside = [spec for spec in self.specs if spec.label in asked]
+        for spec in inside:
+            self._doors[spec.label].ask("reach", {"targets": asked[spec.label], "timeout": REACH_LIMIT})
+        return self._answers(inside, REACH_LIMIT + 3.0)
 
-    def _answers(self, limit: float) -> tuple[list[Any], list[Problem]]:
-        until, values, problems = time.monotonic() + limit, [], []
-        for spec in self.specs:
+    def _answers(self, specs: Sequence[HostSpec], limit: float) -> tuple[dict[str, Any], list[Problem]]:
+        until, values, problems = time.monotonic() + limit, {}, []
+        for spec in specs:
             try:
-                values.append(self._doors[spec.label].answer(until))
+                values[spec.label] = self._doors[spec.label].answer(until)
             except NoAnswerError as problem:
                 fix = f"ssh {spec.target} uptime"
                 problems.append(Problem(host=spec.label, what=str(problem), fix=fix, unreachable=True))
@@ -155,35 +160,35 @@ def survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: boo
     Raises LaunchError where a node cannot be entered, PreflightError where they cannot run it; all causes at once. Not
     strict: what only looks wrong is a note.
     """
-    specs = fleet.specs
+    specs, until = fleet.specs, time.monotonic() + ALL_LIMIT
     problems = fleet.enter()
-    if problems:
-        raise judge.refusal(problems, len(specs))
-    facts, problems = fleet.look(wish)
-    if problems:
-        raise judge.refusal(problems, len(specs))
-    found = judge.alone(wish, specs, facts)
-    if len(specs) == 1:
-        if found and strict:
-            raise judge.refusal(found, 1)
-        world: World | None = World(
-            hosts=(judge.host(wish, specs[0], facts[0], {}),),
+    facts, silent = fleet.look(wish, max(2.0, until - time.monotonic()) if problems else LOOK_LIMIT)
+    problems += silent
+    # Also where somebody is missing: whatever is wrong with the others is said with it.
+    inside = [spec for spec in specs if spec.label in facts]
+    found = judge.alone(wish, inside, [facts[spec.label] for spec in inside])
+    world: World | None = None
+    if len(inside) > 1 and facts.get(specs[0].label, {}).get("port") is not None and time.monotonic() < until:
+        heard = [facts[spec.label] for spec in inside]
+        asked = judge.questions(wish, inside, heard)
+        answers, silent = fleet.reach({spec.label: each for spec, each in zip(inside, asked, strict=True)})
+        problems += silent
+        if not silent:
+            world, apart, notes = judge.together(wish, inside, heard, [answers[spec.label] for spec in inside])
+            found += apart
+            if not problems:
+                for text in notes:
+                    note(text)
+    elif len(specs) == 1 and inside:
+        world = World(
+            hosts=(judge.host(wish, specs[0], facts[specs[0].label], {}),),
             master_addr=wish.master_addr or "127.0.0.1",
-            master_port=facts[0]["port"] or wish.master_port,
+            master_port=facts[specs[0].label]["port"] or wish.master_port,
         )
-    elif facts[0]["port"] is None:
-        raise judge.refusal(found, len(specs))
-    else:
-        answers, problems = fleet.reach(judge.questions(wish, specs, facts))
-        if problems:
-            raise judge.refusal(problems, len(specs))
-        world, apart, notes = judge.together(wish, specs, facts, answers)
-        for text in notes:
-            note(text)
-        found += apart
-        if world is None or (found and strict):
-            raise judge.refusal(found, len(specs))
-    assert world is not None
+    if problems or world is None or (found and strict):
+        order = [spec.label for spec in specs]
+        every = problems + (found if strict or not problems else [])
+        raise judge.refusal(sorted(every, key=lambda problem: order.index(problem.host)), len(specs))
     for problem in found:
         note(f"{problem.host}: {problem.what} (fix: {problem.fix})")
     return world

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bare import ALL, Bare, Done
+from bare import ALL, JOB, Bare, Done
 from cluster import NODES, Lab
 
 BACKENDS = ("ssh", "pdsh")
@@ -124,6 +127,154 @@ def test_a_node_that_cannot_be_entered(
     make, what, fix = fault
     make(bare)
     done = bare.launch("-b", backend, ALL, *RANKS, "--", "job.py")
-    print(done.text)
+
     refused(done, 4, "node3", what, fix)
     bare.nothing_left([name for name in NODES if name != "node3"])
+
+
+# ---- it was entered, and cannot run the job: exit code 3
+
+
+def no_torch(bare: Bare) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare.folder / "bare"], check=True)
+    bare.toml(f'[host.node3]\npython = "{bare.folder}/bare/bin/python"\n')
+
+
+def another_torch(bare: Bare) -> None:
+    place = importlib.util.find_spec("torch")
+    assert place is not None
+    assert place.origin is not None
+    path = Path(place.origin).with_name("version.py")
+    text = re.sub("__version__ = .*", "__version__ = '1.13.1+cu117'", path.read_text())
+    bare.write("node3", path, text)
+
+
+def another_script(bare: Bare) -> None:
+    bare.write("node3", bare.folder / "job.py", JOB + "# edited\n")
+
+
+def no_script(bare: Bare) -> None:
+    bare.small("node3", bare.folder, "size=1m")
+
+
+def no_workdir(bare: Bare) -> None:
+    bare.small("node3", bare.folder.parent, "size=1m")
+
+
+def workdir_of_another(bare: Bare) -> None:
+    (bare.folder / "file").touch()
+    bare.toml(f'[host.node3]\nworkdir = "{bare.folder}/file"\n')
+
+
+def full_tmp(bare: Bare) -> None:
+    bare.small("node3", bare.folder / "tmp", "size=64k")
+    bare.lab.run("node3", "dd", "if=/dev/zero", f"of={bare.folder}/tmp/full", "bs=4k", check=False)
+    bare.sshd("node3", {}, more=f"SetEnv TMPDIR={bare.folder}/tmp\n")
+
+
+def read_only_tmp(bare: Bare) -> None:
+    bare.show("node3", "/tmp", "/tmp")
+    bare.lab.run("node3", "mount", "-o", "remount,bind,ro", "/tmp")
+
+
+def high_ports(bare: Bare) -> None:
+    bare.firewall("node3", "tcp dport 32768-60999 ct state new drop")
+
+
+def declared_gpus(bare: Bare) -> None:
+    bare.write("node3", Path.home() / ".bashrc", "export DDPKIT_GPUS=four\n")
+
+
+def named_twice(bare: Bare) -> None:
+    # An alias of ~/.ssh/config, as people have them: node3 is named by both.
+    bare.ssh_config("Host node4\n  HostName node3\n  HostKeyAlias node3\n")
+
+
+ALONE: list[tuple[Callable[[Bare], None], str, str, str]] = [
+    (no_torch, "node3", "finds no torch", "ssh node3 .*/bare/bin/python -m pip install torch==2"),
+    (another_torch, "node3", r"has torch 1.13.1\+cu117, the others 2", "pip install torch==2"),
+    (another_script, "node3", "its job.py is another than here", "rsync -a .*job.py node3:/"),
+    (no_script, "node3", "there is no job.py in /", "rsync -a .*job.py node3:/"),
+    (no_workdir, "node3", "cannot use the folder /.*: no such file or directory", "rsync -a /.*/ node3:/.*/"),
+    (workdir_of_another, "node3", "cannot use the folder /.*/file: not a directory", "workdir = "),
+    (full_tmp, "node3", "cannot write to its folder /.*/tmp: no space left", "ssh node3 df /.*/tmp"),
+    (read_only_tmp, "node3", "cannot write to its folder /tmp: read-only", "ssh node3 df /tmp"),
+    (high_ports, "node3", "node2 cannot reach its port [3-6][0-9]{4} .*no answer", "32768-60999"),
+    (declared_gpus, "node3", "DDPKIT_GPUS=four", "DDPKIT_GPUS"),
+    (named_twice, "node4", "the same machine as node3", "name it once"),
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("fault", ALONE, ids=lambda fault: fault[0].__name__)
+def test_a_node_that_cannot_run_the_job(
+    bare: Bare, backend: str, fault: tuple[Callable[[Bare], None], str, str, str]
+) -> None:
+    make, host, what, fix = fault
+    make(bare)
+    done = bare.launch("-b", backend, ALL, "-n", "1", "--", "job.py", env={"DDPKIT_GPUS": ""})
+
+    refused(done, 3, host, what, fix)
+    bare.nothing_left()
+
+
+def taken(bare: Bare) -> None:
+    text = 'import socket, time; s = socket.create_server(("", 29555)); print("ready", flush=True); time.sleep(3600)'
+    bare.daemon("node1", sys.executable, "-c", text)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_master_port_that_is_taken(bare: Bare, backend: str) -> None:
+    taken(bare)
+    done = bare.launch("-b", backend, ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
+    refused(done, 3, "node1", "cannot listen on port 29555: address already in use", "ssh node1 ss -ltnp.*29555")
+    bare.nothing_left()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_master_port_behind_a_firewall(bare: Bare, backend: str) -> None:
+    bare.firewall("node1", "tcp dport 29555 drop")
+    done = bare.launch("-b", backend, ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
+
+    refused(done, 3, "node1", "node2, node3, node4 cannot reach its port 29555 .*no answer in", "firewall")
+    bare.nothing_left()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_three_bad_hosts_are_named_at_once(bare: Bare, backend: str) -> None:
+    bare.cut("node2")
+    bare.firewall("node3", "tcp dport 22 reject with tcp reset")
+    bare.sshd("node4", {"ssh/user.pub": "ssh/nobody.pub"})
+    done = bare.launch("-b", backend, ALL, *RANKS, "--", "job.py")
+
+    assert done.code == 4, done.text
+    assert done.seconds < LIMIT
+    assert "3 of 4 nodes cannot take part, and nothing was started" in done.err
+    assert re.findall(r"^  (\S+): ", done.err, re.MULTILINE) == ["node2", "node3", "node4"]
+    bare.nothing_left(["node1"])
+
+
+def test_bad_hosts_of_both_kinds_are_named_at_once(bare: Bare) -> None:
+    no_torch(bare)
+    bare.write("node2", bare.folder / "job.py", JOB + "# edited\n")
+    bare.firewall("node1", "tcp dport 29555 drop")
+    bare.firewall("node4", "tcp dport 32768-60999 ct state new drop")
+    done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
+
+    assert done.code == 3, done.text
+    assert "4 of 4 nodes" in done.err
+    for words in (
+        "node1: node2, node3, node4 cannot reach",
+        "node2: its job.py is another",
+        "finds no torch",
+        "node4: node3 cannot reach",
+    ):
+        assert words in done.err, words
+
+
+def test_without_the_preflight_what_looks_wrong_is_only_said(bare: Bare) -> None:
+    another_script(bare)
+    done = bare.launch("-b", "ssh", ALL, *RANKS, "--no-preflight", "--", "job.py")
+    assert done.code == 0, done.text
+    assert "node3: its job.py is another than here (fix: rsync" in done.err
+    assert done.out.count("ran ") == 4
