@@ -130,7 +130,7 @@ class Door:
         try:
             self._next("hello", until)
         except NoAnswerError:
-            refused = self._wire.refusal(self._noise) if self._ended else None
+            refused = self._wire.refusal(self._noise)
             if refused is None:
                 raise
             raise refused from None

@@ -236,7 +236,7 @@ def test_a_master_port_behind_a_firewall(bare: Bare, backend: str) -> None:
     bare.firewall("node1", "tcp dport 29555 drop")
     done = bare.launch("-b", backend, ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
 
-    refused(done, 3, "node1", "node2, node3, node4 cannot reach its port 29555 .*no answer in", "firewall")
+    refused(done, 3, "node1", "node2, node3, node4 cannot reach its port 29555.*no answer in", "firewall")
     bare.nothing_left()
 
 
@@ -260,16 +260,18 @@ def test_bad_hosts_of_both_kinds_are_named_at_once(bare: Bare) -> None:
     bare.firewall("node1", "tcp dport 29555 drop")
     bare.firewall("node4", "tcp dport 32768-60999 ct state new drop")
     done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
-
     assert done.code == 3, done.text
     assert "4 of 4 nodes" in done.err
-    for words in (
-        "node1: node2, node3, node4 cannot reach",
-        "node2: its job.py is another",
-        "finds no torch",
-        "node4: node3 cannot reach",
-    ):
+    alone = ("node2: its job.py is another", "finds no torch")
+    for words in (*alone, "node1: node2, node3, node4 cannot reach", "node4: node3 cannot reach"):
         assert words in done.err, words
+    bare.cut("node4")
+    done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
+    assert done.code == 4, done.text
+    assert done.seconds < LIMIT
+    for words in (*alone, "node1: node2, node3 cannot reach", "node4: no answer"):
+        assert words in done.err, words
+    bare.nothing_left(["node1", "node2", "node3"])
 
 
 def test_without_the_preflight_what_looks_wrong_is_only_said(bare: Bare) -> None:
