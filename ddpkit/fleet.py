@@ -17,17 +17,19 @@ from ddpkit.link import NODE, revealed
 from ddpkit.plan import Step, World
 
 AT_ONCE = 64  # connections that are being made at the same time
-ENTER_LIMIT = 10.0  # seconds for all of them, tries included
-HELLO_LIMIT = 3.0  # seconds more for the supervisor's first word: all that is wrong is known in 15
-LOOK_LIMIT = 12.0  # seconds for a node to say what it is
-ALL_LIMIT = (
-    11.0  # seconds after which nothing is asked any more that takes long, where it is known that nothing can run
-)
-REACH_LIMIT = 3.0  # seconds for one node to reach another
+# Seconds, for a connect_timeout of USUAL: all that is wrong is known in 15. Who raises it has slow nodes.
+USUAL = 5.0
+ENTER_LIMIT = 10.0  # for all of them, tries included
+HELLO_LIMIT = 3.0  # more for the supervisor's first word
+LOOK_LIMIT = 12.0  # for a node to say what it is
+REACH_LIMIT = 3.0  # for one node to reach another
+ALL_LIMIT = 11.0  # after which nothing is asked any more that takes long, where it is known that nothing can run
 
 
 class Way(Protocol):
     """How nodes are entered: ssh, pdsh."""
+
+    timeout: float  # seconds for one connection
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
         """Hear of all nodes, and of the command for each, before the first is entered. Raises UsageError."""
@@ -58,7 +60,7 @@ class Fleet:
         for spec in self.specs:
             todo.put(spec)
         self._way.begin([(spec, self._command(spec)) for spec in self.specs])
-        sources, until = program(), time.monotonic() + ENTER_LIMIT
+        sources, until = program(), time.monotonic() + self.patient(ENTER_LIMIT)
         for _ in range(min(AT_ONCE, len(self.specs))):
             # Not a pool: at exit Python would wait for its threads, and one of them for a host that is off.
             threading.Thread(target=self._work, args=(todo, done, sources, until), daemon=True).start()
@@ -91,7 +93,7 @@ class Fleet:
         try:
             wire = self._way.enter(spec, self._command(spec), until)
             opened = Door(spec.label, wire, self._silence)
-            opened.open(sources, until + HELLO_LIMIT)
+            opened.open(sources, until + self.patient(HELLO_LIMIT))
             return opened
         except (NoAnswerError, RefusedError) as problem:
             if opened is not None:
@@ -102,7 +104,7 @@ class Fleet:
 
     # ---- asking
 
-    def look(self, wish: Wish, limit: float = LOOK_LIMIT) -> tuple[dict[str, Facts], list[Problem]]:
+    def look(self, wish: Wish, limit: float) -> tuple[dict[str, Facts], list[Problem]]:
         """What every node is that was entered, by its label; and who did not say."""
         source = (NODE / "probe.py").read_text()
         inside = [spec for spec in self.specs if spec.label in self._doors]
@@ -125,8 +127,11 @@ class Fleet:
         """Which of these each node can reach, by its label."""
         inside = [spec for spec in self.specs if spec.label in asked]
         for spec in inside:
-            self._doors[spec.label].ask("reach", {"targets": asked[spec.label], "timeout": REACH_LIMIT})
-        return self._answers(inside, REACH_LIMIT + 3.0)
+            self._doors[spec.label].ask("reach", {"targets": asked[spec.label], "timeout": self.patient(REACH_LIMIT)})
+        return self._answers(inside, self.patient(REACH_LIMIT) + 3.0)
+
+    def patient(self, seconds: float) -> float:
+        return seconds * max(1.0, self._way.timeout / USUAL)
 
     def _answers(self, specs: Sequence[HostSpec], limit: float) -> tuple[dict[str, Any], list[Problem]]:
         until, values, problems = time.monotonic() + limit, {}, []
@@ -160,15 +165,19 @@ def survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: boo
     Raises LaunchError where a node cannot be entered, PreflightError where they cannot run it; all causes at once. Not
     strict: what only looks wrong is a note.
     """
-    specs, until = fleet.specs, time.monotonic() + ALL_LIMIT
+    specs, until = fleet.specs, time.monotonic() + fleet.patient(ALL_LIMIT)
     problems = fleet.enter()
-    facts, silent = fleet.look(wish, max(2.0, until - time.monotonic()) if problems else LOOK_LIMIT)
+    facts, silent = fleet.look(wish, max(2.0, until - time.monotonic()) if problems else fleet.patient(LOOK_LIMIT))
     problems += silent
     # Also where somebody is missing: whatever is wrong with the others is said with it.
     inside = [spec for spec in specs if spec.label in facts]
     found = judge.alone(wish, inside, [facts[spec.label] for spec in inside])
     world: World | None = None
-    if len(inside) > 1 and facts.get(specs[0].label, {}).get("port") is not None and time.monotonic() < until:
+    if (
+        len(inside) > 1
+        and facts.get(specs[0].label, {}).get("port") is not None
+        and (not problems or time.monotonic() < until)
+    ):
         heard = [facts[spec.label] for spec in inside]
         asked = judge.questions(wish, inside, heard)
         answers, silent = fleet.reach({spec.label: each for spec, each in zip(inside, asked, strict=True)})

@@ -73,7 +73,7 @@ class Pdsh:
     """One pdsh for all nodes of a launch."""
 
     def __init__(self, *, timeout: float, args: str) -> None:
-        self._timeout = timeout
+        self.timeout = timeout
         self._args = shlex.split(args)
         self._wires: dict[str, PdshWire] = {}
         self._links: list[LocalLink] = []
@@ -93,7 +93,7 @@ class Pdsh:
             os.mkfifo(f"{self._folder}/{name}.in", 0o600)
             self._wires[name] = PdshWire(f"{self._folder}/{name}", spec)
             commands.setdefault(command, []).append(name)
-            ssh = [str(real), "-a", "-x", "-T", "-oBatchMode=yes", f"-oConnectTimeout={max(1, round(self._timeout))}"]
+            ssh = [str(real), "-a", "-x", "-T", "-oBatchMode=yes", f"-oConnectTimeout={max(1, round(self.timeout))}"]
             ssh += ["-l", spec.user] if spec.user else []
             ssh += ["-p", str(spec.port)] if spec.port else []
             cases.append(f'{name}) set -- {join([*ssh[1:], "--", spec.name])} "$@" ;;')

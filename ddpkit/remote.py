@@ -205,7 +205,7 @@ class Ssh:
     ) -> None:
         self._config = config or read_config()
         self._known = KnownHosts(accept_new=accept_new, note=note)
-        self._timeout = timeout
+        self.timeout = timeout
         self._passphrase: str | None = None
         self._asking = threading.Lock()
         # One connection to each jump host, for all the nodes behind it: sshd there would drop a crowd.
@@ -224,7 +224,7 @@ class Ssh:
                 self._open_jumps(connection)
                 connection.open()
                 assert connection.transport is not None
-                channel = connection.transport.open_session(timeout=self._timeout)
+                channel = connection.transport.open_session(timeout=self.timeout)
                 channel.set_combine_stderr(True)
                 channel.exec_command(command)
                 return SshWire(connection, channel)
@@ -234,7 +234,7 @@ class Ssh:
             except Exception as error:
                 connection.close()
                 if number == TRIES - 1 or not _dropped(error) or time.monotonic() + pause > until:
-                    raise _explained(error, connection, number + 1, self._timeout) from None
+                    raise _explained(error, connection, number + 1, self.timeout) from None
                 time.sleep(random.uniform(pause / 2, pause))  # jitter: nobody to await
                 pause = min(pause * 2, 10 * PAUSE[1])
         raise RefusedError("its key needs a passphrase that was not given", "ssh-add")
@@ -245,7 +245,7 @@ class Ssh:
             user=spec.user or None,
             port=spec.port,
             config=self._config,
-            connect_timeout=max(1, round(self._timeout)),
+            connect_timeout=max(1, round(self.timeout)),
         )
         self._prepare(connection)
         connection.gateway = self._jump(connection.gateway)
@@ -277,7 +277,7 @@ class Ssh:
             except Exception as error:
                 if _dropped(error):
                     raise
-                why = _explained(error, hop, 1, self._timeout)
+                why = _explained(error, hop, 1, self.timeout)
                 raise RefusedError(f"its jump host: {why.what}", why.fix) from None
 
     def close(self) -> None:
@@ -290,7 +290,7 @@ class Ssh:
         name = self._known.name(config, connection.host, int(connection.port))
         connection.client.set_missing_host_key_policy(_Policy(self._known, config, name))
         kwargs = dict(connection.connect_kwargs)
-        kwargs.update(banner_timeout=self._timeout, auth_timeout=self._timeout, channel_timeout=self._timeout)
+        kwargs.update(banner_timeout=self.timeout, auth_timeout=self.timeout, channel_timeout=self.timeout)
         if self._passphrase is not None:
             kwargs["passphrase"] = self._passphrase
         if config.get("identitiesonly", "no").lower() == "yes" and kwargs.get("key_filename"):
