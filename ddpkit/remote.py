@@ -1,32 +1,27 @@
 """Gets into nodes by SSH: the only module that imports fabric and paramiko, and only when it is used.
 
-Fabric finds the way (`~/.ssh/config`, the agent, keys, ProxyJump); from there on the channel is ours. What it does not
-do is done here: `Include` in the configuration, known hosts by pattern, by HostKeyAlias and in the files that the
-configuration names; and above all, unknown and changed host keys are refused (fabric accepts unknown ones).
+Fabric finds the way (`~/.ssh/config`, the agent, keys, ProxyJump); from there on the channel is ours. What the user's
+files say is read by `ddpkit/ssh_files.py`; above all, unknown and changed host keys are refused (fabric accepts them).
 """
 
 from __future__ import annotations
 
-import fnmatch
 import getpass
-import glob
-import io
 import logging
 import random
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import fabric
 import paramiko
-from paramiko.hostkeys import HostKeyEntry, HostKeys
 
 from ddpkit.door import RefusedError, not_started
 from ddpkit.hosts import HostSpec
+from ddpkit.ssh_files import KnownHosts, read_config
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -36,152 +31,7 @@ PAUSE = (0.05, 0.4)  # seconds between two of them, at random and growing, so th
 _KEY_KINDS = {"rsa-sha2-512": "ssh-rsa", "rsa-sha2-256": "ssh-rsa"}  # signatures, and the key they are made with
 
 
-# ---- configuration
-
-
-def read_config(paths: Iterable[Path] | None = None) -> fabric.Config:
-    """OpenSSH's client configuration: the user's file first, then the machine's."""
-    text = ""
-    for path in paths or (Path.home() / ".ssh/config", Path("/etc/ssh/ssh_config")):
-        text += "Host *\n" + _included(path, "Host *", 0)
-    parsed = paramiko.SSHConfig()
-    parsed.parse(io.StringIO(text))
-    return fabric.Config(ssh_config=parsed, lazy=True)
-
-
-def _included(path: Path, block: str, depth: int) -> str:
-    """A configuration file with every `Include` replaced by what it names; paramiko does not follow them."""
-    try:
-        lines = path.read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    out = []
-    for line in lines:
-        word, _, rest = line.strip().replace("=", " ", 1).partition(" ")
-        if word.lower() in ("host", "match"):
-            block = line.strip()
-        if word.lower() == "include" and depth < 16:
-            for pattern in rest.split():
-                place = Path(pattern.strip('"')).expanduser()
-                base = path.parent if path.parent.name != ".ssh" else Path.home() / ".ssh"
-                for name in sorted(glob.glob(str(place if place.is_absolute() else base / place))):  # noqa: PTH207
-                    out.append(_included(Path(name), block, depth + 1))
-            out.append(block)  # what follows belongs to the block around the Include
-        else:
-            out.append(line)
-    return "\n".join(out) + "\n"
-
-
-# ---- host keys
-
-
-class KnownHosts:
-    """What the user's and the machine's known_hosts say, and the policy for what they do not say."""
-
-    def __init__(self, *, accept_new: bool, note: Callable[[str], None]) -> None:
-        self._accept_new = accept_new
-        self._note = note
-        self._files: dict[str, list[tuple[str, HostKeyEntry]]] = {}  # path: (marker, line)
-        self._lock = threading.Lock()
-
-    def paths(self, config: dict[str, Any]) -> list[str]:
-        given = config.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2").split()
-        given += config.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2").split()
-        return [str(Path(word.strip('"')).expanduser()) for word in given if word != "none"]
-
-    def name(self, config: dict[str, Any], host: str, port: int) -> str:
-        name = str(config.get("hostkeyalias", host)).lower()
-        return name if port == 22 or "hostkeyalias" in config else f"[{name}]:{port}"
-
-    def keys(self, config: dict[str, Any], name: str) -> dict[str, list[Any]]:
-        """The keys known for a host, by kind."""
-        found: dict[str, list[Any]] = {}
-        for path in self.paths(config):
-            for marker, entry in self._load(path):
-                if not marker and _matches(entry.hostnames, name):
-                    found.setdefault(entry.key.get_name(), []).append(entry.key)
-        return found
-
-    def revoked(self, config: dict[str, Any], name: str, key: Any) -> bool:
-        lines = [line for path in self.paths(config) for line in self._load(path)]
-        return any(m == "@revoked" and entry.key == key and _matches(entry.hostnames, name) for m, entry in lines)
-
-    def _load(self, path: str) -> list[tuple[str, HostKeyEntry]]:
-        with self._lock:
-            if path not in self._files:
-                self._files[path] = list(_known_lines(path))
-            return self._files[path]
-
-    def check(self, config: dict[str, Any], name: str, key: Any) -> None:
-        """Raise RefusedError unless this is the key that is known for this host."""
-        known = self.keys(config, name)
-        if self.revoked(config, name, key):
-            raise RefusedError(f"its host key was revoked ({', '.join(self.paths(config))})", "ask who runs the host")
-        if key in known.get(key.get_name(), []):
-            return
-        files = self.paths(config)
-        if known:
-            raise RefusedError(
-                f"its host key has changed (now {key.get_name()} SHA256:{key.fingerprint.removeprefix('SHA256:')}): "
-                "another machine, or somebody in between",
-                f"if you know why: ssh-keygen -R '{name}' -f {files[0]}, then ssh to it once",
-            )
-        asked = str(config.get("stricthostkeychecking", "ask")).lower()
-        if self._accept_new or asked in ("no", "off", "accept-new"):
-            with self._lock:
-                self._remember(files[0], name, key)
-            return
-        raise RefusedError(
-            f"its host key is not known ({key.get_name()} SHA256:{key.fingerprint.removeprefix('SHA256:')})",
-            "ssh to it once and compare, or -o accept_new_host_keys=true",
-        )
-
-    def _remember(self, path: str, name: str, key: Any) -> None:
-        line = f"{name} {key.get_name()} {key.get_base64()}\n"
-        try:
-            Path(path).parent.mkdir(mode=0o700, exist_ok=True)
-            with open(path, "a+", encoding="utf-8") as file:
-                file.seek(0)
-                text = file.read()
-                file.write(line if not text or text.endswith("\n") else f"\n{line}")
-        except OSError as error:
-            self._note(f"cannot add the key of {name} to {path}: {error.strerror}")
-            return
-        self._note(f"added the {key.get_name()} key of {name} to {path}")
-
-
-def _known_lines(path: str) -> Iterator[tuple[str, HostKeyEntry]]:
-    """(marker, entry) for each line of a known_hosts file that can be read. Paramiko checks no host certificates."""
-    try:
-        lines = Path(path).read_text(errors="replace").splitlines()
-    except OSError:
-        return  # a host whose key cannot be read is an unknown one
-    for line in lines:
-        marker, text = line.split(None, 1) if line.startswith("@") and " " in line else ("", line)
-        try:
-            entry = None if text.startswith("#") or marker == "@cert-authority" else HostKeyEntry.from_line(text)
-        except paramiko.SSHException:
-            entry = None
-        if entry is not None and entry.key is not None:
-            yield marker, entry
-
-
-def _matches(patterns: list[str], name: str) -> bool:
-    """Whether one line of known_hosts speaks of this host: names, patterns with * ? and !, or a hash."""
-    hit = False
-    for pattern in patterns:
-        if pattern.startswith("|1|"):
-            hit = hit or HostKeys.hash_host(name, pattern) == pattern
-        elif pattern.startswith("!"):
-            if fnmatch.fnmatchcase(name, _glob(pattern[1:])):
-                return False
-        else:
-            hit = hit or fnmatch.fnmatchcase(name, _glob(pattern))
-    return hit
-
-
-def _glob(pattern: str) -> str:
-    return pattern.lower().replace("[", "[[]")  # in known_hosts a bracket is one: [host]:port
+# ---- connections
 
 
 class _Policy(paramiko.MissingHostKeyPolicy):
@@ -194,16 +44,13 @@ class _Policy(paramiko.MissingHostKeyPolicy):
         self._known.check(self._config, self._name, key)
 
 
-# ---- connections
-
-
 class Ssh:
     """Opens connections, each with everything that the user's configuration says. Used by many threads at once."""
 
     def __init__(
         self, *, accept_new: bool, timeout: float, note: Callable[[str], None], config: fabric.Config | None = None
     ) -> None:
-        self._config = config or read_config()
+        self._config = config or fabric.Config(ssh_config=read_config(), lazy=True)
         self._known = KnownHosts(accept_new=accept_new, note=note)
         self.timeout = timeout
         self._passphrase: str | None = None
@@ -339,6 +186,11 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
         causes = sorted({str(getattr(each, "strerror", each)).lower() for each in error.errors.values()})
         fix = f"on {host}: systemctl status ssh" if "connection refused" in causes else f"ping {host}"
         return RefusedError(f"nobody answers at {at} ({', '.join(causes)})", fix)
+    if "no acceptable host key" in str(error):
+        return RefusedError(
+            f"sshd at {at} has no host key of the kind by which it is known: another machine, or somebody in between",
+            f"if you know why: ssh-keygen -R {host}, then ssh to it once",
+        )
     if _dropped(error):
         return RefusedError(
             f"sshd at {at} closed {tries} connections before a word was said",
