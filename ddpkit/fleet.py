@@ -93,7 +93,8 @@ class Fleet:
         try:
             wire = self._way.enter(spec, self._command(spec), until)
             opened = Door(spec.label, wire, self._silence)
-            opened.open(sources, until + self.patient(HELLO_LIMIT))
+            # A person may have taken time to type a passphrase.
+            opened.open(sources, max(until, time.monotonic()) + self.patient(HELLO_LIMIT))
             return opened
         except (NoAnswerError, RefusedError) as problem:
             if opened is not None:

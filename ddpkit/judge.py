@@ -50,7 +50,7 @@ class Wish:
     nproc_per_node: int | None  # None: one rank per GPU
     script: str | None  # a file that every node must have, in its workdir
     digest: str  # of the launcher's own copy; empty where it has none
-    torch: bool  # the nodes' torch matters
+    torch: bool  # the nodes' torch matters, and their Python
     starter: str
     master_addr: str
     master_port: int
@@ -83,7 +83,7 @@ def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list
         if each["no_tmp"]:
             what = f"cannot write to its folder {each['tmp']}: {each['no_tmp'].lower()}"
             wrong(spec, what, f"ssh {spec.target} df {each['tmp']}")
-        if each["python"].rpartition(".")[0] != usual["python"].rpartition(".")[0]:
+        if wish.torch and each["python"].rpartition(".")[0] != usual["python"].rpartition(".")[0]:
             what = f"{python} is Python {each['python']}, on the others {usual['python']}"
             wrong(spec, what, f"python = ... under [host.{spec.name}] in ddpkit.toml")
         torch = _torch(each)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import getpass
 import logging
 import random
+import shlex
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import fabric
@@ -21,12 +23,14 @@ import paramiko
 
 from ddpkit.door import RefusedError, not_started
 from ddpkit.hosts import HostSpec
-from ddpkit.ssh_files import KnownHosts, read_config
+from ddpkit.ssh_files import KnownHosts, is_encrypted, read_config
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 TRIES = 8  # connections that a busy sshd (MaxStartups) may drop before it counts as refusing
+BANNER = 0.8  # of the time for a connection: for the first word of an sshd
+ASK = 3  # how often a person is asked for a passphrase
 PAUSE = (0.05, 0.4)  # seconds between two of them, at random and growing, so that not all come back at once
 _KEY_KINDS = {"rsa-sha2-512": "ssh-rsa", "rsa-sha2-256": "ssh-rsa"}  # signatures, and the key they are made with
 
@@ -51,12 +55,15 @@ class Ssh:
         self, *, accept_new: bool, timeout: float, note: Callable[[str], None], config: fabric.Config | None = None
     ) -> None:
         self._config = config or fabric.Config(ssh_config=read_config(), lazy=True)
+        self._note = note
         self._known = KnownHosts(accept_new=accept_new, note=note)
         self.timeout = timeout
         self._passphrase: str | None = None
+        self._asked = 0
         self._asking = threading.Lock()
         # One connection to each jump host, for all the nodes behind it: sshd there would drop a crowd.
         self._jumps: dict[tuple[object, ...], tuple[fabric.Connection, threading.Lock]] = {}
+        self._no_jump: dict[int, RefusedError] = {}  # by the connection's id
         self._jumps_lock = threading.Lock()
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
@@ -64,7 +71,7 @@ class Ssh:
 
     def enter(self, spec: HostSpec, command: str, until: float) -> SshWire:
         """Log in, run a command, return its channel. `until` is a time.monotonic(). Raises RefusedError."""
-        pause = PAUSE[0]
+        pause, dropped = PAUSE[0], 0
         for number in range(TRIES):
             connection = self._connection(spec)
             try:
@@ -74,17 +81,22 @@ class Ssh:
                 channel = connection.transport.open_session(timeout=self.timeout)
                 channel.set_combine_stderr(True)
                 channel.exec_command(command)
+                if dropped:
+                    times = "once" if dropped == 1 else f"{dropped} times"
+                    self._note(f"{spec.label}: sshd dropped us {times} (MaxStartups?), then let us in")
                 return SshWire(connection, channel)
-            except paramiko.PasswordRequiredException:
-                connection.close()
-                self._ask_passphrase(connection)
             except Exception as error:
                 connection.close()
+                locked = _locked_key(connection) if _may_be_locked(error) else ""
+                if locked:
+                    self._ask_passphrase(connection, locked)
+                    continue
                 if number == TRIES - 1 or not _dropped(error) or time.monotonic() + pause > until:
                     raise _explained(error, connection, number + 1, self.timeout) from None
+                dropped += 1
                 time.sleep(random.uniform(pause / 2, pause))  # jitter: nobody to await
                 pause = min(pause * 2, 10 * PAUSE[1])
-        raise RefusedError("its key needs a passphrase that was not given", "ssh-add")
+        raise RefusedError("its key needs a passphrase that was not given", "ssh-add")  # of many keys
 
     def _connection(self, spec: HostSpec) -> fabric.Connection:
         connection = fabric.Connection(
@@ -95,6 +107,8 @@ class Ssh:
             connect_timeout=max(1, round(self.timeout)),
         )
         self._prepare(connection)
+        if isinstance(connection.gateway, str):  # a ProxyCommand, which is a shell's to read
+            connection.gateway = f"/bin/sh -c {shlex.quote('exec ' + connection.gateway)}"
         connection.gateway = self._jump(connection.gateway)
         return connection
 
@@ -117,15 +131,23 @@ class Ssh:
         self._open_jumps(hop)
         lock = next(lock for known, lock in self._jumps.values() if known is hop)
         with lock:
+            if id(hop) in self._no_jump:
+                raise self._no_jump[id(hop)]  # one wait for it is enough
             try:
                 hop.open()
-            except (paramiko.PasswordRequiredException, RefusedError):
+            except RefusedError:
                 raise
             except Exception as error:
                 if _dropped(error):
                     raise
+                if _may_be_locked(error) and (locked := _locked_key(hop)):
+                    hop.close()
+                    self._ask_passphrase(hop, locked)
+                    self._prepare(hop)
+                    raise EOFError from None  # once more
                 why = _explained(error, hop, 1, self.timeout)
-                raise RefusedError(f"its jump host: {why.what}", why.fix) from None
+                self._no_jump[id(hop)] = RefusedError(f"its jump host: {why.what}", why.fix)
+                raise self._no_jump[id(hop)] from None
 
     def close(self) -> None:
         for hop, _ in self._jumps.values():
@@ -137,7 +159,8 @@ class Ssh:
         name = self._known.name(config, connection.host, int(connection.port))
         connection.client.set_missing_host_key_policy(_Policy(self._known, config, name))
         kwargs = dict(connection.connect_kwargs)
-        kwargs.update(banner_timeout=self.timeout, auth_timeout=self.timeout, channel_timeout=self.timeout)
+        # Sooner than the connection's own limit, of which paramiko says only "No existing session".
+        kwargs.update(banner_timeout=BANNER * self.timeout, auth_timeout=self.timeout, channel_timeout=self.timeout)
         if self._passphrase is not None:
             kwargs["passphrase"] = self._passphrase
         if config.get("identitiesonly", "no").lower() == "yes" and kwargs.get("key_filename"):
@@ -151,25 +174,61 @@ class Ssh:
                 kwargs["disabled_algorithms"] = {"keys": unknown}
         connection.connect_kwargs = kwargs
 
-    def _ask_passphrase(self, connection: fabric.Connection) -> None:
-        before = self._passphrase
+    def _ask_passphrase(self, connection: fabric.Connection, file: str) -> None:
+        """Ask once for all connections; again where it was wrong."""
+        used = connection.connect_kwargs.get("passphrase")
         with self._asking:
-            if self._passphrase != before:
+            if self._passphrase != used:
                 return  # somebody else has asked meanwhile
-            files = connection.connect_kwargs.get("key_filename") or ["~/.ssh/id_*"]
-            if not sys.stdin.isatty() or before is not None:
-                wrong = "is wrong for" if before is not None else "is needed for"
-                raise RefusedError(f"a passphrase {wrong} {files[0]}", f"ssh-add {files[0]}")
-            self._passphrase = getpass.getpass(f"passphrase of {files[0]}: ")
+            if not sys.stdin.isatty() or self._asked == ASK:
+                what = f"a passphrase is {'needed' if used is None else 'wrong'} for {file}"
+                raise RefusedError(what, f"ssh-add {shlex.quote(file)}")
+            self._asked += 1
+            self._passphrase = getpass.getpass(f"passphrase of {file}: ")
+
+
+def _may_be_locked(error: Exception) -> bool:
+    """Whether this is what paramiko says of a key without its passphrase, or of a way in where it left that key out."""
+    if isinstance(error, paramiko.AuthenticationException):
+        return True
+    return isinstance(error, paramiko.SSHException) and any(
+        words in str(error) for words in ("Invalid key", "checkints", "encrypted", "passphrase", "decode")
+    )
+
+
+def _locked_key(connection: fabric.Connection) -> str:
+    """A key that this connection could have used with the right passphrase; empty where there is none."""
+    given = connection.connect_kwargs.get("key_filename") or []
+    files = [given] if isinstance(given, str) else list(given)
+    if connection.connect_kwargs.get("look_for_keys", True):
+        files += [f"~/.ssh/id_{kind}" for kind in ("rsa", "ecdsa", "ed25519")]
+    passphrase = connection.connect_kwargs.get("passphrase")
+    for file in files:
+        path = Path(file).expanduser()
+        try:
+            if is_encrypted(path.read_text()):
+                paramiko.PKey.from_path(path, passphrase.encode() if passphrase else None)
+        except (OSError, UnicodeDecodeError):
+            continue  # no such key
+        except Exception:  # paramiko and cryptography have many words for a wrong passphrase
+            return str(path)
+    return ""
 
 
 def _dropped(error: Exception) -> bool:
     """Whether sshd closed the door before a word was said, as it does when too many knock at once."""
     if isinstance(error, EOFError | ConnectionResetError | BrokenPipeError):
         return True
-    return isinstance(error, paramiko.SSHException) and any(
-        words in str(error) for words in ("protocol banner", "Connection reset", "No existing session", "EOF")
+    return (
+        isinstance(error, paramiko.SSHException)
+        and not _silent(error)
+        and any(words in str(error) for words in ("protocol banner", "Connection reset", "No existing session", "EOF"))
     )
+
+
+def _silent(error: Exception) -> bool:
+    """Whether the other side took the connection, and never said that it is an sshd."""
+    return "protocol banner" in str(error) and isinstance(error.__context__, TimeoutError)
 
 
 def _explained(error: Exception, connection: fabric.Connection, tries: int, timeout: float) -> RefusedError:
@@ -186,6 +245,9 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
         causes = sorted({str(getattr(each, "strerror", each)).lower() for each in error.errors.values()})
         fix = f"on {host}: systemctl status ssh" if "connection refused" in causes else f"ping {host}"
         return RefusedError(f"nobody answers at {at} ({', '.join(causes)})", fix)
+    if _silent(error):
+        what = f"something takes connections at {at}, and says nothing for {BANNER * timeout:g} s: a hung sshd, or none"
+        return RefusedError(what, f"on {host}: systemctl status ssh")
     if "no acceptable host key" in str(error):
         return RefusedError(
             f"sshd at {at} has no host key of the kind by which it is known: another machine, or somebody in between",

@@ -6,6 +6,7 @@ configuration names. Imports paramiko, so that only `ddpkit/remote.py` imports t
 
 from __future__ import annotations
 
+import base64
 import fnmatch
 import glob
 import io
@@ -216,3 +217,21 @@ def _matches(patterns: list[str], name: str) -> bool:
 
 def _glob(pattern: str) -> str:
     return pattern.lower().replace("[", "[[]")  # in known_hosts a bracket is one: [host]:port
+
+
+# ---- keys
+
+
+def is_encrypted(text: str) -> bool:
+    """Whether a private key, as a file has it, needs a passphrase."""
+    if "BEGIN OPENSSH PRIVATE KEY" not in text:
+        return "ENCRYPTED" in text
+    body = "".join(line for line in text.splitlines() if not line.startswith("-"))
+    try:
+        data = base64.b64decode(body)
+    except ValueError:
+        return False
+    # "openssh-key-v1", a NUL, then the name of the cipher with its length in front.
+    start = len("openssh-key-v1") + 1
+    size = int.from_bytes(data[start : start + 4], "big")
+    return data.startswith(b"openssh-key-v1\0") and data[start + 4 : start + 4 + size] != b"none"

@@ -11,7 +11,7 @@ import pytest
 
 from ddpkit.door import RefusedError
 from ddpkit.errors import UsageError
-from ddpkit.ssh_files import KnownHosts, read_config
+from ddpkit.ssh_files import KnownHosts, is_encrypted, read_config
 
 
 def made(folder: Path, name: str, kind: str = "ed25519") -> tuple[str, Any]:
@@ -215,3 +215,22 @@ def test_kinds_are_told_apart(tmp_path: Path) -> None:
     assert list(known.hosts.keys(known.config, "node1")) == ["ssh-rsa"]
     known.check("node1", rsa_key)
     known.refuses("has changed", "node1", ed_key)
+
+
+# ---- keys
+
+
+@pytest.mark.parametrize("form", ["RFC4716", "PEM", "PKCS8"])
+@pytest.mark.parametrize("passphrase", ["", "open sesame"])
+def test_locked_keys_are_known_as_such(tmp_path: Path, form: str, passphrase: str) -> None:
+    path = tmp_path / "key"
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "rsa", "-m", form, "-N", passphrase, "-f", str(path)],
+        check=True,
+    )
+    assert is_encrypted(path.read_text()) is bool(passphrase)
+
+
+def test_what_is_no_key_is_not_locked() -> None:
+    assert not is_encrypted("")
+    assert not is_encrypted("-----BEGIN OPENSSH PRIVATE KEY-----\n?\n-----END OPENSSH PRIVATE KEY-----\n")

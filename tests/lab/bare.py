@@ -28,6 +28,7 @@ class Done:
     out: str
     err: str
     seconds: float
+    slow: bool = False  # this machine was busy, and nodes were given time: how long it took says nothing
 
     @property
     def text(self) -> str:
@@ -59,7 +60,8 @@ class Bare:
 
     def launch(self, *args: str, env: dict[str, str] | None = None) -> Done:
         """`ddpkit launch ARGS` on the login host, to its end."""
-        if busy():
+        slow = busy()
+        if slow:
             args = ("-o", "connect_timeout=20", *args)
         began = time.monotonic()
         done = subprocess.run(
@@ -71,7 +73,7 @@ class Bare:
             timeout=PATIENCE,
             check=False,
         )
-        return Done(code=done.returncode, out=done.stdout, err=done.stderr, seconds=time.monotonic() - began)
+        return Done(code=done.returncode, out=done.stdout, err=done.stderr, seconds=time.monotonic() - began, slow=slow)
 
     def nothing_left(self, hosts: Sequence[str] = NODES) -> None:
         """Wait until nothing of ours runs on the nodes: soon, since a launch has ended."""

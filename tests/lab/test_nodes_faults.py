@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from bare import ALL, JOB, Bare, Done, busy
+from bare import ALL, JOB, Bare, Done
 from cluster import NODES, Lab
 
 BACKENDS = ("ssh", "pdsh")
@@ -30,7 +30,7 @@ def bare(lab: Lab, tmp_path: Path) -> Iterator[Bare]:
 def refused(done: Done, code: int, host: str, what: str, fix: str) -> None:
     """One block of plain words: this host, this cause, this fix; nobody else, and nothing ran."""
     assert done.code == code, done.text
-    assert done.seconds < LIMIT or busy(), done.text
+    assert done.seconds < LIMIT or done.slow, done.text
     assert done.out == ""
     assert "Traceback" not in done.err, done.text
     assert "  File " not in done.err, done.text
@@ -248,7 +248,7 @@ def test_three_bad_hosts_are_named_at_once(bare: Bare, backend: str) -> None:
     done = bare.launch("-b", backend, ALL, *RANKS, "--", "job.py")
 
     assert done.code == 4, done.text
-    assert done.seconds < LIMIT or busy()
+    assert done.seconds < LIMIT or done.slow
     assert "3 of 4 nodes cannot take part, and nothing was started" in done.err
     assert re.findall(r"^  (\S+): ", done.err, re.MULTILINE) == ["node2", "node3", "node4"]
     bare.nothing_left(["node1"])
@@ -268,7 +268,7 @@ def test_bad_hosts_of_both_kinds_are_named_at_once(bare: Bare) -> None:
     bare.cut("node4")
     done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
     assert done.code == 4, done.text
-    assert done.seconds < LIMIT or busy()
+    assert done.seconds < LIMIT or done.slow
     for words in (*alone, "node1: node2, node3 cannot reach", "node4: no answer"):
         assert words in done.err, words
     bare.nothing_left(["node1", "node2", "node3"])
