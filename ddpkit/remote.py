@@ -38,6 +38,10 @@ _KEY_KINDS = {"rsa-sha2-512": "ssh-rsa", "rsa-sha2-256": "ssh-rsa"}  # signature
 # ---- connections
 
 
+class _OnceMore(Exception):  # noqa: N818
+    """A person gave a passphrase: what failed without it may work now."""
+
+
 class _Policy(paramiko.MissingHostKeyPolicy):
     """No key is known to paramiko itself: every one comes here, and is compared with what is known."""
 
@@ -85,6 +89,8 @@ class Ssh:
                     times = "once" if dropped == 1 else f"{dropped} times"
                     self._note(f"{spec.label}: sshd dropped us {times} (MaxStartups?), then let us in")
                 return SshWire(connection, channel)
+            except _OnceMore:
+                connection.close()
             except Exception as error:
                 connection.close()
                 locked = _locked_key(connection) if _may_be_locked(error) else ""
@@ -107,15 +113,15 @@ class Ssh:
             connect_timeout=max(1, round(self.timeout)),
         )
         self._prepare(connection)
-        if isinstance(connection.gateway, str):  # a ProxyCommand, which is a shell's to read
-            connection.gateway = f"/bin/sh -c {shlex.quote('exec ' + connection.gateway)}"
         connection.gateway = self._jump(connection.gateway)
         return connection
 
     def _jump(self, hop: Any) -> Any:
         """The one connection for this jump host and the way to it."""
-        if not isinstance(hop, fabric.Connection):
-            return hop  # none, or a ProxyCommand
+        if isinstance(hop, str):  # a ProxyCommand, which is a shell's to read
+            return f"/bin/sh -c {shlex.quote('exec ' + hop)}"
+        if hop is None:
+            return None
         hop.gateway = self._jump(hop.gateway)
         key = (hop.host, hop.user, hop.port, id(hop.gateway))
         with self._jumps_lock:
@@ -135,8 +141,6 @@ class Ssh:
                 raise self._no_jump[id(hop)]  # one wait for it is enough
             try:
                 hop.open()
-            except RefusedError:
-                raise
             except Exception as error:
                 if _dropped(error):
                     raise
@@ -144,9 +148,9 @@ class Ssh:
                     hop.close()
                     self._ask_passphrase(hop, locked)
                     self._prepare(hop)
-                    raise EOFError from None  # once more
+                    raise _OnceMore from None
                 why = _explained(error, hop, 1, self.timeout)
-                self._no_jump[id(hop)] = RefusedError(f"its jump host: {why.what}", why.fix)
+                self._no_jump[id(hop)] = RefusedError(f"its jump host {hop.host}: {why.what}", why.fix)
                 raise self._no_jump[id(hop)] from None
 
     def close(self) -> None:

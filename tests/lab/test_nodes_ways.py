@@ -121,9 +121,26 @@ def test_a_jump_host_that_is_off_is_named(bare: Bare) -> None:
     assert done.code == 4, done.text
     assert done.seconds < 15 or done.slow, done.text
     for host in ("node3", "node4"):
-        assert re.search(f"{host}: its jump host: .*node1", done.err), done.text
+        assert re.search(f"{host}: its jump host node1: no", done.err), done.text
     assert "  node2:" not in done.err
     bare.nothing_left(["node2", "node3", "node4"])
+
+
+def test_a_jump_host_that_is_not_known_is_named(bare: Bare) -> None:
+    bare.known_hosts(lambda text: "".join(line for line in text.splitlines(True) if "node1" not in line))
+    bare.ssh_config("Host node3\n  ProxyJump node1\n")
+    done = bare.launch("-b", "ssh", "node2", "node3", *RANKS, "--", "job.py")
+    assert done.code == 4, done.text
+    assert "node3: its jump host node1: its host key is not known" in done.err
+    bare.nothing_left(["node2", "node3"])
+
+
+def test_a_locked_key_for_a_jump_host_without_a_terminal(bare: Bare) -> None:
+    key = locked(bare)
+    bare.ssh_config("Host node3\n  ProxyJump node1\n")
+    done = bare.launch("-b", "ssh", "node3", *RANKS, "--", "job.py")
+    assert done.code == 4, done.text
+    assert f"a passphrase is needed for {key}" in done.err
 
 
 # ---- known hosts
