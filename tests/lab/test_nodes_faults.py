@@ -107,7 +107,7 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
     (firewalled, "no answer", "ping node3"),
     (no_sshd, "connection refused", "on node3: systemctl status ssh"),
     (wrong_key, "takes none of the keys", "ssh-copy-id"),
-    (changed_host_key, "host key has changed", "ssh-keygen -R '?node3"),
+    (changed_host_key, "host key has changed", "ssh-keygen .*-R .?node3"),
     (unknown_host_key, "host key is not known", "ssh to it once and compare"),
     (revoked_host_key, "host key .* revoked", "ask who runs"),
     (exits_early, "start-up file.*good morning", "bashrc"),
