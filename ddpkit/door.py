@@ -55,7 +55,7 @@ class Wire(Protocol):
 
 
 class RefusedError(Exception):
-    """A node could not be entered. `fix` is the command that helps."""
+    """A node could not be entered. `fix` is the command that helps; empty: to start its Python by hand."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what)
@@ -82,16 +82,24 @@ def program() -> bytes:
     return f"exec({_READ.format(size=len(packed))!r})\n".encode() + packed
 
 
-def not_started(code: int, said: Sequence[str]) -> RefusedError | None:
+def not_started(code: int, said: Sequence[str], host: str) -> RefusedError | None:
     """Why a node's shell ended with this code in place of starting our Python."""
-    words = f": {' / '.join(said)}" if said else ""
+    words = said_words(said)
     if code in (126, 127):
-        fix = "--python PATH, or python = PATH under [host.NAME] in ddpkit.toml"
+        fix = f"--python PATH, or python = PATH under [host.{host}] in ddpkit.toml"
         return RefusedError(f"its Python cannot be started{words}", fix)
     if code == 0:
-        fix = "end it for people only, in ~/.bashrc there: case $- in *i*) ;; *) return ;; esac"
-        return RefusedError(f"its shell ended before it ran our command: a start-up file has an exit{words}", fix)
+        fix = "an exit in ~/.bashrc is for people only: case $- in *i*) ;; *) return ;; esac; or use another key"
+        what = "its shell ended before it ran our command: an exit in a start-up file, or a forced command"
+        return RefusedError(f"{what}{words}", fix)
+    if code > 0:
+        return RefusedError(f"its shell, or Python, ended with exit code {code} before our program ran{words}", "")
     return None
+
+
+def said_words(said: Sequence[str]) -> str:
+    """What a shell said before, or in place of, the supervisor: banners, errors, start-up files."""
+    return f"; it said: {' / '.join(said)}" if said else ""
 
 
 class _ItEnded(Exception):  # noqa: N818
@@ -128,7 +136,7 @@ class Door:
         try:
             self._next("hello", until)
         except NoAnswerError:
-            refused = self._wire.refusal(self._noise) if self._ended else None
+            refused = self._wire.refusal(self._noise)
             if refused is None:
                 raise
             raise refused from None
@@ -153,18 +161,16 @@ class Door:
             try:
                 event = self._answers.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
-                raise NoAnswerError("its supervisor did not answer in time" + self._said()) from None
+                late = "logged in, but its Python did not start our program" if kind == "hello" else "it did not answer"
+                raise NoAnswerError(f"{late} in time{said_words(self._noise)}") from None
             if event is None:
-                raise NoAnswerError(f"the connection ended before its supervisor answered{self._why()}{self._said()}")
+                early = "our program ran" if kind == "hello" else "it answered"
+                raise NoAnswerError(f"the connection ended before {early}{self._why()}{said_words(self._noise)}")
             if event["e"] == kind:
                 return event
 
     def _why(self) -> str:
         return f" ({self._ended})" if self._ended else ""
-
-    def _said(self) -> str:
-        """What a shell said before, or in place of, the supervisor."""
-        return f"; it said: {' / '.join(self._noise)}" if self._noise else ""
 
     # ---- the link of a step
 

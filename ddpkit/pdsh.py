@@ -32,6 +32,7 @@ from ddpkit.shell import join, quote
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _ENDED = re.compile(r"ssh exited with exit code (\d+)")
+_ENDED_WELL = b"ddpkit: ssh ended"  # of which pdsh itself says nothing
 # sshd drops connections over MaxStartups before a word is said: ssh has read nothing yet, and may try again.
 _DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
 TRIES = 8
@@ -39,6 +40,7 @@ ROOM = 4 << 20  # bytes of one node that wait for the launcher before nothing mo
 WRITE_LIMIT = 5.0  # seconds that a node's ssh may take nothing from its pipe
 # What OpenSSH says, and what helps.
 _CAUSES: tuple[tuple[str, str, str], ...] = (
+    ("is marked as revoked", "its host key was revoked", "ask who runs the host"),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "if you know why: ssh-keygen -R {host}"),
     ("Host key verification failed", "its host key is not known", "ssh to it once and compare: ssh {target}"),
     ("Could not resolve hostname", "its name does not resolve here", "getent hosts {host}"),
@@ -62,6 +64,7 @@ for try in {tries}; do
     # shellcheck disable=SC2086
     ssh "$@" < "{folder}/$host.in" 2> "{folder}/$host.err"
     code=$?
+    [ "$code" = 0 ] && printf '\n{ended}\n'
     cat "{folder}/$host.err" >&2
     [ "$code" = 255 ] && [ ! -e "{folder}/$host.up" ] && grep -qE '{dropped}' "{folder}/$host.err" || exit "$code"
     sleep "0.$((($$ + try) % 9 + 1))"
@@ -74,7 +77,7 @@ class Pdsh:
     """The nodes of a launch, by way of pdsh."""
 
     def __init__(self, *, timeout: float, args: str) -> None:
-        self._timeout = timeout
+        self.timeout = timeout
         self._args = shlex.split(args)
         self._calls: list[_Call] = []
 
@@ -88,7 +91,7 @@ class Pdsh:
             commands.setdefault(command, []).append(spec)
         for command, specs in commands.items():
             self._calls.append(_Call(specs))
-            self._calls[-1].begin(command, ssh, max(1, round(self._timeout)), self._args)
+            self._calls[-1].begin(command, ssh, max(1, round(self.timeout)), self._args)
 
     def enter(self, spec: HostSpec, command: str, until: float) -> PdshWire:
         return next(wire for call in self._calls for wire in call.wires.values() if wire.spec == spec)
@@ -124,7 +127,11 @@ class _Call:
             words += ["-p", str(spec.port)] if spec.port else []
             cases.append(f'{name}) set -- {join([*words, "--", spec.name])} "$@" ;;')
         text = _SHIM.format(
-            cases="\n".join(cases), tries=" ".join(str(n) for n in range(TRIES)), folder=self._folder, dropped=_DROPPED
+            cases="\n".join(cases),
+            tries=" ".join(str(n) for n in range(TRIES)),
+            folder=self._folder,
+            dropped=_DROPPED,
+            ended=_ENDED_WELL.decode(),
         )
         shim = Path(self._folder, "ssh")
         shim.write_text(text.replace("    ssh ", f"    {quote(ssh)} "))
@@ -155,6 +162,8 @@ class _Call:
                 each.feed(line)  # of pdsh itself: it speaks of all
         elif ended:
             wire.end(f"ssh exited with code {ended[1]}", int(ended[1]))
+        elif number == 1 and text.rstrip() == _ENDED_WELL:
+            wire.end("", 0)
         else:
             if not wire.feed(text):
                 # Held up here, pdsh and then the ranks wait for whoever reads our screen. The others behind this node
@@ -251,8 +260,9 @@ class PdshWire:
         words = {"host": self.spec.name, "target": self.spec.target}
         for pattern, what, fix in _CAUSES:
             if re.search(pattern, "\n".join(said)):
-                return RefusedError(what, fix.format(**words))
-        return not_started(self._code if self._code is not None else 0, said)
+                own = re.search(r"ssh-keygen -f .* -R .*", "\n".join(said))  # it knows which file has the key
+                return RefusedError(what, f"if you know why: {own[0]}" if own else fix.format(**words))
+        return not_started(self._code, said, self.spec.name) if self._code is not None else None
 
     def close(self) -> None:
         with self._changed:

@@ -182,6 +182,8 @@ class Lab:
             (folder / f"etc/hostname_{name}").write_text(f"{name}\n")
             (folder / f"slurm/spool/{name}").mkdir(exist_ok=True)
         (folder / "ssh/known_hosts").write_text(known)
+        # Not the machine's own: pyenv in it makes all logins wait for one lock, for ever where its holder was killed.
+        (folder / "bashrc").write_text(f'export PATH="{Path(sys.executable).parent}:$PATH"\n')
         (folder / "dot_ssh/config").write_text(SSH_CONFIG.format(folder=folder))
         for number in range(GPUS):
             device = folder / f"dev/gpu{number}"
@@ -229,6 +231,8 @@ class Lab:
         ready.unlink(missing_ok=True)
         dot_ssh = Path.home() / ".ssh"
         dot_ssh.mkdir(mode=0o700, exist_ok=True)
+        start_up = Path.home() / ".bashrc"
+        start_up.touch()
         Path("/run/sshd").mkdir(exist_ok=True)
         spec = {
             "name": name,
@@ -237,6 +241,7 @@ class Lab:
                 "/etc/hostname": f"{folder}/etc/hostname_{name}",
                 "/etc/nsswitch.conf": f"{folder}/etc/nsswitch.conf",
                 str(dot_ssh): f"{folder}/dot_ssh",
+                str(start_up): f"{folder}/bashrc",
             },
             "daemons": daemons,
             "log": f"{folder}/log/{name}.log",
