@@ -7,7 +7,6 @@ configuration names; and above all, unknown and changed host keys are refused (f
 
 from __future__ import annotations
 
-import errno
 import fnmatch
 import getpass
 import glob
@@ -26,6 +25,7 @@ import fabric
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, HostKeys
 
+from ddpkit.dial import NobodyError, dial
 from ddpkit.door import RefusedError, not_started
 from ddpkit.hosts import HostSpec
 
@@ -201,41 +201,6 @@ class _Policy(paramiko.MissingHostKeyPolicy):
 # ---- connections
 
 
-class _Prompt(socket.socket):
-    """A connection on which no small packet waits until another one was acknowledged, there or here.
-
-    The exchange of keys, the log-in and our questions are many small packets in turn. Where one waits for the other
-    side's delayed acknowledgement that takes 40 ms each time (Linux; sshd lets its own wait as well).
-    """
-
-    def __init__(self, family: int) -> None:
-        super().__init__(family, socket.SOCK_STREAM)
-        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def send(self, data: Any, flags: int = 0) -> int:
-        sent = super().send(data, flags)
-        if hasattr(socket, "TCP_QUICKACK"):  # Linux; it holds until something is sent
-            self.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
-        return sent
-
-
-def _dial(host: str, port: int, timeout: float) -> _Prompt:
-    """Connect to the first address of a host that answers. Raises OSError; NoValidConnectionsError where none does."""
-    errors: dict[tuple[Any, ...], OSError] = {}
-    for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-        connection = _Prompt(family)
-        try:
-            connection.settimeout(timeout)
-            connection.connect(address)
-            return connection
-        except OSError as error:
-            connection.close()
-            if error.errno not in (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH):
-                raise
-            errors[address] = error
-    raise paramiko.ssh_exception.NoValidConnectionsError(errors)
-
-
 class Ssh:
     """Opens connections, each with everything that the user's configuration says. Used by many threads at once."""
 
@@ -280,7 +245,7 @@ class Ssh:
 
     def _open(self, connection: fabric.Connection) -> None:
         if not connection.gateway and not connection.is_connected:
-            sock = _dial(connection.host, int(connection.port), self._timeout)
+            sock = dial(connection.host, int(connection.port), self._timeout)
             connection.connect_kwargs = {**connection.connect_kwargs, "sock": sock}
         connection.open()
 
@@ -382,10 +347,9 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
         return RefusedError(f"its name {host} does not resolve here", f"getent hosts {host}")
     if isinstance(error, paramiko.AuthenticationException):
         return RefusedError(f"sshd at {at} takes none of the keys for user {user}", f"ssh-copy-id {user}@{host}")
-    if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
-        causes = sorted({str(getattr(each, "strerror", each)).lower() for each in error.errors.values()})
-        fix = f"on {host}: systemctl status ssh" if "connection refused" in causes else f"ping {host}"
-        return RefusedError(f"nobody answers at {at} ({', '.join(causes)})", fix)
+    if isinstance(error, NobodyError):
+        fix = f"on {host}: systemctl status ssh" if "connection refused" in error.causes else f"ping {host}"
+        return RefusedError(f"nobody answers at {at} ({', '.join(error.causes)})", fix)
     if _dropped(error):
         return RefusedError(
             f"sshd at {at} closed {tries} connections before a word was said",

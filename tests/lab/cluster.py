@@ -225,14 +225,20 @@ class Lab:
         dot_ssh = Path.home() / ".ssh"
         dot_ssh.mkdir(mode=0o700, exist_ok=True)
         Path("/run/sshd").mkdir(exist_ok=True)
+        binds = {
+            "/etc/hosts": f"{folder}/etc/hosts",
+            "/etc/hostname": f"{folder}/etc/hostname_{name}",
+            "/etc/nsswitch.conf": f"{folder}/etc/nsswitch.conf",
+            str(dot_ssh): f"{folder}/dot_ssh",
+        }
+        bashrc = Path.home() / ".bashrc"
+        if not self.slurm and bashrc.exists():
+            # bash reads it for every command over ssh: what it takes is not what is measured.
+            (folder / "etc/bashrc").touch()
+            binds[str(bashrc)] = f"{folder}/etc/bashrc"
         spec = {
             "name": name,
-            "binds": {
-                "/etc/hosts": f"{folder}/etc/hosts",
-                "/etc/hostname": f"{folder}/etc/hostname_{name}",
-                "/etc/nsswitch.conf": f"{folder}/etc/nsswitch.conf",
-                str(dot_ssh): f"{folder}/dot_ssh",
-            },
+            "binds": binds,
             "daemons": daemons,
             "log": f"{folder}/log/{name}.log",
             "ready": str(ready),
