@@ -23,18 +23,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests/lab")]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/lab"))
 from cluster import LOGIN, Lab, missing
 from start import ALL_REDUCE, PYTHON
 
 from ddpkit.survey import free_port
 
+ROOT = Path(__file__).parents[1]
 HOSTS = 64
 STEPS = (10, 100, 1000)
 DONE = "all_reduce done"
@@ -189,14 +190,7 @@ def install_peers() -> str:
     ready = PEERS / ".ready"
     if ready.exists():
         return ""
-    pip = [
-        str(PEERS / "bin/pip"),
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "-c",
-        str(ROOT / "constraints.txt"),
-    ]
+    pip = [str(PEERS / "bin/pip"), "install", "--quiet", "-c", str(ROOT / "constraints.txt")]
     env = {**os.environ, "DS_BUILD_OPS": "0"}
     for argv in ([sys.executable, "-m", "venv", str(PEERS)], [*pip, "torch"], [*pip, "deepspeed", "torchrunx"]):
         done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
@@ -232,21 +226,20 @@ def in_lab(rounds: int, only: str) -> list[dict[str, Any]]:
     return rows
 
 
-def carry_rows() -> list[dict[str, Any]]:
-    """Each number of nodes in a process of its own, whose peak of memory is its own."""
-    rows = []
-    for steps in STEPS:
-        argv = [sys.executable, str(Path(__file__).with_name("standin.py")), str(steps)]
-        row = json.loads(subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout)
-        if rows:
-            before = rows[-1]
-            for name in ("seconds", "cpu_seconds", "megabytes"):
-                row[f"{name}_growth"] = round((row[name] - rows[0][name]) / max(1e-9, before[name] - rows[0][name]), 2)
-        rows.append({"table": "carry", **row})
-    return rows
+def carry_rows(rounds: int) -> list[dict[str, Any]]:
+    """Each number of nodes in a process of its own, whose peak of memory is its own. Medians."""
+    figures: dict[int, list[dict[str, Any]]] = {steps: [] for steps in STEPS}
+    for _ in range(rounds):
+        for steps, found in figures.items():
+            argv = [sys.executable, str(Path(__file__).with_name("standin.py")), str(steps)]
+            found.append(json.loads(subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout))
+    return [
+        {"table": "carry", **{name: statistics.median(each[name] for each in found) for name in found[0]}}
+        for found in figures.values()
+    ]
 
 
-def show(rows: list[Mapping[str, Any]]) -> None:
+def show(rows: Sequence[Mapping[str, Any]]) -> None:
     def compared(row: Mapping[str, Any], kind: str) -> str:
         ratio, bound = row[f"{kind}_ratio"], row[f"{kind}_bound"]
         return f"{row[kind]:>8.2f} {ratio:>6.2f}" + (f" (at most {bound:.2f})" if bound else "")
@@ -266,9 +259,8 @@ def show(rows: list[Mapping[str, Any]]) -> None:
                 print(f"    failed at least once: {row['problem']}")
     these = [row for row in rows if row["table"] == "carry"]
     if these:
-        print(
-            "the launcher alone, 8 ranks on each node\n  nodes  seconds    CPU s  peak MB   CPU ms and kB for each node"
-        )
+        print("the launcher alone, 8 ranks on each node")
+        print("  nodes  seconds    CPU s  peak MB   CPU ms and kB for each node")
     for row in these:
         each = f"{1000 * row['cpu_seconds'] / row['steps']:>6.2f} {1000 * row['megabytes'] / row['steps']:>8.0f}"
         print(f"  {row['steps']:>5} {row['seconds']:>8.2f} {row['cpu_seconds']:>8.2f} {row['peak']:>8.0f}   {each}")
@@ -283,7 +275,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     rows: list[dict[str, Any]] = []
     if options.only in ("", "carry"):
-        rows += carry_rows()
+        rows += carry_rows(options.rounds)
     reason = missing()
     if options.only != "carry":
         if reason:

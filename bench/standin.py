@@ -1,8 +1,8 @@
 """The launcher alone: enters so many nodes, asks them, carries the plan out; a stand-in speaks for each supervisor.
 
 Everything but the connections is the real thing: the fleet and its threads, the survey's judgement, the plan, the
-carrier, the relay with its logs, the screen. Prints one JSON object: the seconds and processor seconds that it took, and
-the megabytes by which it made the process grow. Usage: standin.py STEPS
+carrier, the relay with its logs, the screen. Prints one JSON object: the seconds and processor seconds that it took,
+and the megabytes by which it made the process grow. Usage: standin.py STEPS
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class StandIn:
     def write(self, data: bytes) -> None:
         if not self._greeted:
             self._greeted = True
-            return self._say(e="hello", pid=1, host=self._name, t=time.time())
+            self._say(e="hello", pid=1, host=self._name, t=time.time())
+            return
         message = json.loads(data)
         if "ask" in message:
-            value = (
-                self._facts() if message["ask"] == "look" else [[name, ""] for name, *_ in message["args"]["targets"]]
-            )
+            reached = [[name, ""] for name, *_ in message["args"].get("targets", ())]
+            value = self._facts() if message["ask"] == "look" else reached
             self._say(e="answer", id=message["id"], value=value, error=None)
         elif "procs" in message:
             for rank in message["ranks"]:
@@ -94,6 +94,8 @@ class StandIn:
 class Nowhere:
     """A way to nodes that are not there."""
 
+    timeout = 5.0
+
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
 
@@ -112,8 +114,16 @@ def main(steps: int) -> None:
     with tempfile.TemporaryDirectory() as name, open("/dev/null", "wb") as null:
         specs = parse([f"node[1-{steps}]"], {}, {}, "")
         job = Job(run_id="bench", command=("train.py",), workdir="/data", python="/opt/venv/bin/python", folder=name)
-        asked = {"script": None, "digest": "", "torch": True, "starter": "ranks", "master_addr": "", "master_port": 0}
-        wish = Wish(job=job, nproc_per_node=RANKS, **asked)
+        wish = Wish(
+            job=job,
+            nproc_per_node=RANKS,
+            script=None,
+            digest="",
+            torch=True,
+            starter="ranks",
+            master_addr="",
+            master_port=0,
+        )
         nodes = fleet.Fleet(specs, Nowhere(), 30.0, job.python)
         try:
             world = fleet.survey(nodes, wish, lambda text: print(text, file=sys.stderr), strict=True)

@@ -21,6 +21,7 @@ from typing import Any
 import fabric
 import paramiko
 
+from ddpkit.dial import NobodyError, dial
 from ddpkit.door import RefusedError, not_started
 from ddpkit.hosts import HostSpec
 from ddpkit.ssh_files import KnownHosts, is_encrypted, read_config
@@ -80,7 +81,7 @@ class Ssh:
             connection = self._connection(spec)
             try:
                 self._open_jumps(connection)
-                connection.open()
+                self._open(connection)
                 assert connection.transport is not None
                 channel = connection.transport.open_session(timeout=self.timeout)
                 channel.set_combine_stderr(True)
@@ -103,6 +104,12 @@ class Ssh:
                 time.sleep(random.uniform(pause / 2, pause))  # jitter: nobody to await
                 pause = min(pause * 2, 10 * PAUSE[1])
         raise RefusedError("its key needs a passphrase that was not given", "ssh-add")  # of many keys
+
+    def _open(self, connection: fabric.Connection) -> None:
+        if not connection.gateway and not connection.is_connected:
+            sock = dial(connection.host, int(connection.port), self.timeout)
+            connection.connect_kwargs = {**connection.connect_kwargs, "sock": sock}
+        connection.open()
 
     def _connection(self, spec: HostSpec) -> fabric.Connection:
         connection = fabric.Connection(
@@ -142,7 +149,7 @@ class Ssh:
             if id(hop) in self._no_jump:
                 raise self._no_jump[id(hop)]  # one wait for it is enough
             try:
-                hop.open()
+                self._open(hop)
             except Exception as error:
                 if _dropped(error):
                     raise
@@ -247,10 +254,9 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
         return RefusedError(f"its name {host} does not resolve here", f"getent hosts {host}")
     if isinstance(error, paramiko.AuthenticationException):
         return RefusedError(f"sshd at {at} takes none of the keys for user {user}", f"ssh-copy-id {user}@{host}")
-    if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
-        causes = sorted({str(getattr(each, "strerror", each)).lower() for each in error.errors.values()})
-        fix = f"on {host}: systemctl status ssh" if "connection refused" in causes else f"ping {host}"
-        return RefusedError(f"nobody answers at {at} ({', '.join(causes)})", fix)
+    if isinstance(error, NobodyError):
+        fix = f"on {host}: systemctl status ssh" if "connection refused" in error.causes else f"ping {host}"
+        return RefusedError(f"nobody answers at {at} ({', '.join(error.causes)})", fix)
     if _silent(error):
         what = f"something takes connections at {at}, and says nothing for {BANNER * timeout:g} s: a hung sshd, or none"
         return RefusedError(what, f"on {host}: systemctl status ssh")

@@ -208,15 +208,18 @@ def _matches(patterns: list[str], name: str) -> bool:
         if pattern.startswith("|1|"):
             hit = hit or HostKeys.hash_host(name, pattern) == pattern
         elif pattern.startswith("!"):
-            if fnmatch.fnmatchcase(name, _glob(pattern[1:])):
+            if _fits(pattern[1:], name):
                 return False
         else:
-            hit = hit or fnmatch.fnmatchcase(name, _glob(pattern))
+            hit = hit or _fits(pattern, name)
     return hit
 
 
-def _glob(pattern: str) -> str:
-    return pattern.lower().replace("[", "[[]")  # in known_hosts a bracket is one: [host]:port
+def _fits(pattern: str, name: str) -> bool:
+    pattern = pattern.lower()
+    if "*" not in pattern and "?" not in pattern:
+        return pattern == name  # nearly always; each host is compared with every line of the file
+    return fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))  # in known_hosts a bracket is one: [host]:port
 
 
 # ---- keys

@@ -28,6 +28,7 @@ class Wire:
     """Two pipes: what the door reads is written to `far_out`, what it writes is read from `far_in`."""
 
     def __init__(self) -> None:
+        self._closing = threading.Lock()
         self._in, self.far_out = os.pipe()
         self.far_in, self._out = os.pipe()
 
@@ -49,9 +50,10 @@ class Wire:
         return None
 
     def close(self) -> None:
-        if self._out >= 0:
-            os.close(self._out)
-            self._out = -1
+        with self._closing:  # the door closes it as well, from a thread of its own
+            if self._out >= 0:
+                os.close(self._out)
+                self._out = -1
 
     def say(self, **event: Any) -> None:
         os.write(self.far_out, json.dumps(event, separators=(",", ":")).encode() + b"\n")

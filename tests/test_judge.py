@@ -35,6 +35,7 @@ def facts(number: int, **changes: Any) -> dict[str, Any]:
         "workdir": "/w",
         "no_workdir": "",
         "script": "d1",
+        "executable": "/py",
         "python": "3.11.7",
         "torch": {"place": "/t", "version": "2.5.1"},
         "cpus": 8,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -141,3 +142,27 @@ os.close(2)
 def test_a_rank_may_close_its_output(ddpkit: DDPKIT, script: SCRIPT) -> None:
     script(CLOSED)
     assert ddpkit("launch", "-n", "2", "--", "job.py").returncode == 0
+
+
+MANY = """
+import io, resource, sys
+from pathlib import Path
+from ddpkit.relay import Relay
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+relay = Relay(Path(sys.argv[1]), io.BytesIO(), io.BytesIO(), colour=False)
+for number in range(3):
+    for rank in range(200):
+        relay.write(rank, "node1", "torchrun", 1, b"line %d of rank %d\\n" % (number, rank))
+    relay.flush()
+relay.close()
+assert relay.problem is None, relay.problem
+"""
+
+
+def test_more_logs_than_files_may_be_open(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", MANY, str(tmp_path)], check=True, cwd=Path(__file__).parents[1])
+    for rank in range(200):
+        text = "".join(f"line {number} of rank {rank}\n" for number in range(3))
+        assert (tmp_path / f"rank_{rank}.log").read_text() == text
+    assert (tmp_path / "all.log").read_text().count("\n") == 600

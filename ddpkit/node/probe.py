@@ -32,17 +32,21 @@ STALE = frozenset(
 SIOCGIFADDR = 0x8915
 TMP_NEEDS = 1 << 16  # bytes: the supervisor's files, and those of a rank's own workers
 LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
-# Where the job's Python would import torch from, and what version.py there says. Importing it would take seconds.
-_TORCH = """
-import importlib.util, json, re, sys
+# Where the job's Python would import torch from, and what version.py there says. Importing it would take seconds, and
+# importlib.util, json and re as long as the interpreter itself.
+_TORCH = r"""
+import os, sys
+place = version = problem = ""
 try:
-    found = importlib.util.find_spec("torch")
-    place = found.submodule_search_locations[0] if found else None
-    text = open(place + "/version.py").read() if place else ""
-    version = re.search(r"__version__ = ['\\"]([^'\\"]+)", text)
-    print("\\n" + json.dumps({"place": place, "version": version.group(1) if version else None}))
-except Exception as problem:
-    print("\\n" + json.dumps({"place": None, "version": None, "problem": str(problem)}))
+    found = next(filter(None, (finder.find_spec("torch", None) for finder in sys.meta_path)), None)
+    if found is not None:
+        place = list(found.submodule_search_locations)[0]
+        for line in open(place + "/version.py", encoding="utf-8"):
+            if line.startswith("__version__ = "):
+                version = line.split("=", 1)[1].strip(" \n'\"")
+except Exception as error:
+    place, version, problem = "", "", str(error) or type(error).__name__
+sys.stdout.buffer.write(b"\x1e" + b"\0".join(os.fsencode(word) for word in (place, version, problem)))
 """
 
 
@@ -141,6 +145,7 @@ def look(
     """Everything that can be said of this machine alone. `port`: the master's, on the host of rank 0."""
     env = {name: value for name, value in {**os.environ, **environ}.items() if value is not None}
     folder = os.path.abspath(os.path.expanduser(workdir))
+    asked = _ask_torch(python, folder, env) if torch else None  # it thinks while we look at the rest
     found: dict[str, Any] = {
         "host": socket.gethostname(),
         "time": time.time(),
@@ -149,7 +154,7 @@ def look(
         "script": _digest(os.path.join(folder, script)) if script else None,
         "executable": sys.executable,
         "python": ".".join(str(part) for part in sys.version_info[:3]),
-        "torch": _torch(python, folder, env) if torch else None,
+        "torch": None,
         "cpus": cpus(),
         "set": sorted({*os.environ, *_nccl_conf()}),
         "stale": stale(os.environ),
@@ -165,6 +170,8 @@ def look(
     found["tmp"] = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
     found["no_tmp"] = _why_not_written(found["tmp"])
     found.update(listen(port))
+    if asked is not None:
+        found["torch"] = _torch(asked, python)
     return found
 
 
@@ -218,26 +225,38 @@ def _digest(path: str) -> str:
         return ""
 
 
-def _torch(python: str, workdir: str, env: dict[str, str]) -> dict[str, Any]:
-    """Which torch the job's Python would import, started as a rank is."""
-    import json
-
-    cwd = workdir if os.path.isdir(workdir) else "/"
+def _ask_torch(python: str, workdir: str, env: dict[str, str]) -> subprocess.Popen[bytes] | OSError:
+    """Start the job's Python as a rank is started, with a question."""
     try:
-        done = subprocess.run(
+        return subprocess.Popen(
             [os.path.expanduser(python), "-c", _TORCH],
-            cwd=cwd,
+            cwd=workdir if os.path.isdir(workdir) else "/",
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            timeout=LOOK_LIMIT,
-            check=False,
+            stderr=subprocess.DEVNULL,
         )
-        found: dict[str, Any] = json.loads(done.stdout.decode().splitlines()[-1])
-        return found
-    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as problem:
-        return {"place": None, "version": None, "problem": f"{python} cannot say: {problem}"}
+    except OSError as problem:
+        return problem
+
+
+def _torch(asked: subprocess.Popen[bytes] | OSError, python: str) -> dict[str, Any]:
+    """Which torch the job's Python would import."""
+    try:
+        if isinstance(asked, OSError):
+            raise asked
+        try:
+            said = asked.communicate(timeout=LOOK_LIMIT)[0]
+        finally:
+            asked.kill()  # it has ended, or it never will
+            asked.wait()
+        words = [os.fsdecode(word) for word in said.rpartition(b"\x1e")[2].split(b"\0")]
+        if len(words) != 3:
+            raise ValueError(f"exit code {asked.returncode}")
+        place, version, problem = words
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return {"place": None, "version": None, "problem": f"{python} cannot say: {error}"}
+    return {"place": place or None, "version": version or None, **({"problem": problem} if problem else {})}
 
 
 def addresses() -> list[list[str]]:
