@@ -101,8 +101,14 @@ class Bare:
             self._undo.pop()()
 
     def cut(self, host: str) -> None:
+        def mend() -> None:
+            self.lab.mend(host)
+            # Until the others have forgotten that it was gone.
+            ping = ("ping", "-c1", "-W1", host)
+            self.wait(lambda: self.lab.run(LOGIN, *ping, check=False).returncode == 0, f"{host} does not come back")
+
         self.lab.cut(host)
-        self.later(lambda: self.lab.mend(host))
+        self.later(mend)
 
     def show(self, host: str, path: str | Path, shown: str | Path) -> None:
         """On this host, show another file or folder in a place."""
