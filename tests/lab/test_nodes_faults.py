@@ -169,7 +169,7 @@ def workdir_of_another(bare: Bare) -> None:
 def full_tmp(bare: Bare) -> None:
     bare.small("node3", bare.folder / "tmp", "size=64k")
     bare.lab.run("node3", "dd", "if=/dev/zero", f"of={bare.folder}/tmp/full", "bs=4k", check=False)
-    bare.sshd("node3", {}, more=f"SetEnv TMPDIR={bare.folder}/tmp\n")
+    bare.sshd("node3", {f"SetEnv TMPDIR={bare.lab.tmp}": f"SetEnv TMPDIR={bare.folder}/tmp"})
 
 
 def read_only_tmp(bare: Bare) -> None:
@@ -198,7 +198,7 @@ ALONE: list[tuple[Callable[[Bare], None], str, str, str]] = [
     (no_workdir, "node3", "cannot use the folder /.*: no such file or directory", "rsync -a /.*/ node3:/.*/"),
     (workdir_of_another, "node3", "cannot use the folder /.*/file: not a directory", "workdir = "),
     (full_tmp, "node3", "cannot write to its folder /.*/tmp: no space left", "ssh node3 df /.*/tmp"),
-    (read_only_tmp, "node3", "cannot write to its folder /tmp: read-only", "ssh node3 df /tmp"),
+    (read_only_tmp, "node3", "cannot write to its folder /.*/tmp: read-only", "ssh node3 df /.*/tmp"),
     (high_ports, "node3", "node2 cannot reach its port [3-6][0-9]{4} .*no answer", "32768-60999"),
     (declared_gpus, "node3", "DDPKIT_GPUS=four", "DDPKIT_GPUS"),
     (named_twice, "node4", "the same machine as node3", "name it once"),
