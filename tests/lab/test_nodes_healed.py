@@ -172,7 +172,8 @@ def test_what_the_user_chose_stays(bare: Bare, where: str) -> None:
     more = ["--env", "NCCL_SOCKET_IFNAME=eth0"] if where == "env" else []
     if where == "nccl.conf":
         (bare.folder / "nccl.conf").write_text("NCCL_SOCKET_IFNAME=eth0\n")
-        bare.sshd("node1", {}, more=f"SetEnv NCCL_CONF_FILE={bare.folder}/nccl.conf\n")
+        own = f"SetEnv TMPDIR={bare.lab.tmp}"
+        bare.sshd("node1", {own: f"{own} NCCL_CONF_FILE={bare.folder}/nccl.conf"})
     done = bare.launch("-b", "ssh", "node1", "node2", *RANKS, *more, "--", "job.py")
     assert sorted(line.partition("] ")[2] for line in done.out.splitlines()) == (
         ["NCCL eth0"] * 2 if where == "env" else ["NCCL None"] * 2
