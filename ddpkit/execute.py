@@ -199,6 +199,7 @@ class Carrier:
             self.outcome.ends[
                 f"signal {event['signal']}" if event["code"] is None else f"exit code {event['code']}"
             ] += 1
+            self.on_late_news(node, event, host)
         elif kind == "failed":
             self.on_failure(node, event, host)
         elif kind == "note":
@@ -228,6 +229,16 @@ class Carrier:
             self.tell({"c": "signal", "name": "SIGKILL"}, besides=node)
         else:
             self.fail(node, what="the supervisor", reason=reason)
+
+    def on_late_news(self, node: _Node, event: Event, host: str) -> None:
+        """A node that was told to stop calls nothing a failure. What ended there before the known failure is the first.
+
+        What ended because of it, or of our TERM, has a later time: an event's is too late by its way here, never early.
+        """
+        known, when = self.outcome.failure, event.get("t")
+        again = any(proc.restarts for proc in node.step.procs)  # then an end may be one of an earlier attempt
+        if known is not None and when is not None and when < known.at and event["code"] != 0 and not again:
+            self.on_failure(node, {**event, "what": "rank"}, host)
 
     def on_failure(self, node: _Node, event: Event, host: str) -> None:
         where = host if event["rank"] is not None else node.step.host  # an agent's lines are those of its step

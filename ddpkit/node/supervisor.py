@@ -9,7 +9,7 @@ request, then commands.
 Events go to standard output, one JSON object a line:
 
     {"e": "hello", "pid", "host", "t"}                      before anything is asked or started
-    {"e": "answer", "id", "value", "error"}                 to a question; one of the two is null
+    {"e": "answer", "id", "value", "error", "t"}            to a question; one of the two is null
     {"e": "beat", "t", "ranks"}                             every few seconds: a sign of life, and how the ranks are
     {"e": "start", "rank", "pid", "t"}                      a rank runs
     {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun);
@@ -779,7 +779,7 @@ class Questions:
         except Exception as problem:  # whatever it is, it is the answer
             value, error = None, f"{type(problem).__name__}: {problem}"
         signal.setitimer(signal.ITIMER_REAL, 0)
-        say({"e": "answer", "id": message["id"], "value": value, "error": error})
+        say({"e": "answer", "id": message["id"], "value": value, "error": error, "t": time.time()})
 
 
 def say(event: dict[str, Any]) -> None:

@@ -1,0 +1,81 @@
+"""`launch --detach --on HOST`: the launcher runs on a node, and whoever started it may leave."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Lab
+from conftest import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+DDPKIT = [sys.executable, "-m", "ddpkit"]
+JOB = """
+import os, time
+with open("said." + os.environ["RANK"], "w") as file:
+    file.write(os.environ["MY_TOKEN"] + os.uname().nodename + os.environ["NCCL_DEBUG"])
+while not os.path.exists("go"):
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture
+def run(lab: Lab, tmp_path: Path) -> Callable[..., Any]:
+    def run(host: str, *args: str, **env: str) -> Any:
+        return lab.run(host, *DDPKIT, *args, cwd=tmp_path, env={"PYTHONPATH": str(ROOT), **env}, check=False)
+
+    return run
+
+
+def wait(event: Callable[[], object]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not event():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_the_launcher_runs_on_a_node(lab: Lab, run: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(JOB)
+    args = ["-b", "ssh", "node1", "node3", "-n", "1", "-o", "starter=ranks", "--env", "MY_TOKEN=v-secret-7"]
+    started = run("login", "launch", "--detach", "--on", "node2", *args, "--", "job.py", NCCL_DEBUG="WARN")
+    assert started.returncode == 0, started.stderr
+    name = started.stdout.strip()
+    assert "its launcher runs on node2: ssh -t node2 " in started.stderr
+    wait(lambda: (tmp_path / "said.0").exists() and (tmp_path / "said.1").exists())
+    wait(lambda: (tmp_path / "said.1").read_text() == "v-secret-7node3WARN")
+    # Nothing of it is on the host where the command was typed, and no value stands on a command line.
+    assert not [line for line in lab.processes("login").values() if "job.py" in line]
+    lines = [line for host in ("node1", "node2", "node3") for line in lab.processes(host).values()]
+    assert any("job.py" in line for line in lines)
+    assert not [line for line in lines if "v-secret" in line]
+    (record,) = [each for each in json.loads(run("node2", "ps", "--json").stdout) if each["run_id"] == name]
+    assert (record["launcher_host"], record["hosts"]) == ("node2", ["node1", "node3"])
+    stopped = run("node2", "stop", name)
+    assert stopped.returncode == 0, stopped.stderr
+    left = [line for host in ("node1", "node2", "node3") for line in lab.processes(host).values() if "job.py" in line]
+    assert not left
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "named"),
+    [
+        (["--on", "node2", "-b", "local"], 2, "add --detach"),
+        (["--detach", "--on", "node[1-2]", "-b", "local"], 2, "one host is needed"),
+        (["--detach", "--on", "node9", "-b", "local"], 4, "node9: its name node9 does not resolve"),
+        (["--detach", "--on", "node2", "-b", "local", "--python", "/usr/bin/python3"], 4, "has no ddpkit"),
+        (["--detach", "--on", "node2", "-b", "ssh", "node9"], 4, "node9"),
+    ],
+)
+def test_what_cannot_start_there(
+    args: list[str], code: int, named: str, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "job.py").write_text(JOB)
+    done = run("login", "launch", *args, "--", "job.py", PYTHONPATH=str(ROOT) if "/usr/bin/python3" not in args else "")
+    assert done.returncode == code, done.stdout + done.stderr
+    assert named in done.stderr
+    assert not (tmp_path / "logs").exists()
