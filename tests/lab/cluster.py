@@ -74,7 +74,7 @@ UsePAM no
 PidFile none
 PrintMotd no
 AcceptEnv LANG LC_*
-SetEnv TMPDIR={folder}/tmp
+SetEnv TMPDIR={folder}/tmp XDG_STATE_HOME={folder}/state
 """
 
 SSH_CONFIG = """
