@@ -208,6 +208,15 @@ def _specs(settings: Settings, backend: Nodes) -> list[HostSpec]:
     from ddpkit import hosts
 
     _no_scripts_among_hosts(settings)
+    if backend.heartbeat_timeout and not backend.heartbeat_timeout >= 1:
+        raise UsageError(
+            f"-o heartbeat_timeout={backend.heartbeat_timeout:g}: seconds, 1 or more",
+            "0 turns it off; 30 is the default",
+        )
+    if not 0 < backend.connect_timeout <= 600:
+        raise UsageError(f"-o connect_timeout={backend.connect_timeout:g}: seconds, more than 0 and at most 600")
+    if not 0 <= backend.master_port < 65536:
+        raise UsageError(f"-o master_port={backend.master_port} is not a port", "leave it out: a free one is chosen")
     if settings["hosts"] and settings["hostfile"] and settings.source("hosts") == settings.source("hostfile"):
         raise UsageError("hosts were named twice, as words and in a host file", "leave one of the two out")
     words_win = settings["hosts"] and settings.source("hosts") == "flag"

@@ -301,6 +301,9 @@ def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_
         (["-b", "local", "--hostfile", "none.txt", "--", "job.py"], "reads no host file"),
         (["-b", "ssh", "node1", "-o", "fanout=3", "--", "job.py"], "no option 'fanout'"),
         (["-b", "ssh", "node1", "--", "missing.py"], "no script missing.py"),
+        (["-b", "ssh", "node1", "-o", "heartbeat_timeout=-1", "--", "job.py"], "heartbeat_timeout=-1: seconds"),
+        (["-b", "ssh", "node1", "-o", "connect_timeout=0", "--", "job.py"], "connect_timeout=0: seconds"),
+        (["-b", "pdsh", "node1", "-o", "master_port=70000", "--", "job.py"], "master_port=70000 is not a port"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_reached(
