@@ -12,9 +12,10 @@ demo: $(VENV)/.demo
 
 # All tests. `make test-fast` leaves out those that start ranks that import torch.
 # The lab's packages are installed where that may be done (root, Debian); elsewhere its tests are skipped, and say so.
+# Four at a time, each with a lab of its own: most of them wait for something.
 test: $(VENV)/.dev
 	$(BIN)/python tests/lab/cluster.py install
-	$(BIN)/pytest --durations=15
+	$(BIN)/pytest -n 4 --dist loadfile --durations=25
 
 test-fast: $(VENV)/.dev
 	$(BIN)/pytest -m "not torch and not lab"
