@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-fast lab check golden bench clean
+.PHONY: demo test test-fast lab rounds check golden bench clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -23,6 +23,12 @@ test-fast: $(VENV)/.dev
 lab: $(VENV)/.dev
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python tests/lab/cluster.py up $(VENV)/lab
+
+# A hundred launches on the lab's nodes, each ended in a random way at a random moment: nothing may be left. A quarter of
+# an hour; SEED=2 draws others.
+rounds: $(VENV)/.dev
+	$(BIN)/python tests/lab/cluster.py install
+	$(BIN)/python tests/lab/rounds.py --seed $(or $(SEED),1)
 
 # What must be clean before a change lands: style, types, shell scripts.
 check: $(VENV)/.dev

@@ -26,7 +26,10 @@ def main() -> None:
         return
     from ddpkit.cli import run
 
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    # The result is known. Python takes its handlers away before it ends, and one more Ctrl-C would then be the result.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ DEFAULTS: dict[str, Any] = {
     "grace": 15.0,
     "log_dir": "logs",
     "preflight": True,
+    "sync": False,
     "options": {},
     "env": {},
 }
@@ -213,7 +214,7 @@ def _checked(name: str, value: Any, where: str) -> Any:
         return nproc(value, f"{where}: {name} = ")
     if name == "nnodes":
         return nnodes(value, f"{where}: {name} = ")
-    if name == "preflight":
+    if name in ("preflight", "sync"):
         if str(value).lower() not in ("true", "false", "1", "0"):
             raise wrong
         return str(value).lower() in ("true", "1")
@@ -253,6 +254,7 @@ _MEANING = {
     "grace": "seconds, 0 or more",
     "log_dir": 'a folder: log_dir = "logs"',
     "preflight": "true or false",
+    "sync": "true or false",
     "options": 'a table: options = { starter = "torchrun" }',
     "env": 'a table of text: env = { NCCL_DEBUG = "WARN" }',
 }

@@ -17,14 +17,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ddpkit.link import NODE, Event, Pieces
-from ddpkit.shell import quote
+from ddpkit.plan import Container
+from ddpkit.shell import join, quote
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
-BEAT = 5.0
+BEAT = 5.0  # seconds between two signs of life
+LONG_READ = 2.0  # seconds that a wire's `read` takes only where this machine stood still
 
 # The command line holds only this: what follows comes over the wire, where `ps` does not show it. No quotes of the kind
-# that a shell needs, and nothing that csh, fish or a POSIX shell would expand.
-_BOOT = 'exec(open(0,"rb",0,closefd=False).readline())'
+# that a shell needs, and nothing that csh, fish or a POSIX shell would expand. The alarm ends it where the program
+# never comes: a network that is cut at this moment gives no end of file for hours. The supervisor turns it off.
+_BOOT = 'import signal;signal.alarm(60);exec(open(0,"rb",0,closefd=False).readline())'
 # The first line over the wire reads the program that follows it. `os.read` takes what is there and not a byte more.
 _READ = (
     "import os,zlib,base64\nd=b''\nwhile len(d)<{size}:\n c=os.read(0,{size}-len(d))\n if not c: os._exit(0)\n d+=c\n"
@@ -52,7 +55,7 @@ class Wire(Protocol):
 
 
 class RefusedError(Exception):
-    """A node could not be entered. `fix` is the command that helps."""
+    """A node could not be entered. `fix` is the command that helps; empty: to start its Python by hand."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what)
@@ -64,8 +67,10 @@ class NoAnswerError(Exception):
     """A node did not answer, or not with what was asked for. The text says why."""
 
 
-def command(python: str) -> str:
-    """The command line for a node: a Python that reads its program from standard input."""
+def command(python: str, container: Container | None = None) -> str:
+    """The command line for a node: a Python, there or in a container there, that reads its program from its input."""
+    if container is not None:
+        return f"exec {join([*container.enter, container.python])} -S -I -c '{_BOOT}'"
     # A home folder is the node's to know.
     word = '"$HOME"/' + quote(python[2:]) if python.startswith("~/") else quote(python)
     return f"exec {word} -S -I -c '{_BOOT}'"
@@ -77,16 +82,24 @@ def program() -> bytes:
     return f"exec({_READ.format(size=len(packed))!r})\n".encode() + packed
 
 
-def not_started(code: int, said: Sequence[str]) -> RefusedError | None:
+def not_started(code: int, said: Sequence[str], host: str) -> RefusedError | None:
     """Why a node's shell ended with this code in place of starting our Python."""
-    words = f": {' / '.join(said)}" if said else ""
+    words = said_words(said)
     if code in (126, 127):
-        fix = "--python PATH, or python = PATH under [host.NAME] in ddpkit.toml"
+        fix = f"--python PATH, or python = PATH under [host.{host}] in ddpkit.toml"
         return RefusedError(f"its Python cannot be started{words}", fix)
     if code == 0:
-        fix = "end it for people only, in ~/.bashrc there: case $- in *i*) ;; *) return ;; esac"
-        return RefusedError(f"its shell ended before it ran our command: a start-up file has an exit{words}", fix)
+        fix = "an exit in ~/.bashrc is for people only: case $- in *i*) ;; *) return ;; esac; or use another key"
+        what = "its shell ended before it ran our command: an exit in a start-up file, or a forced command"
+        return RefusedError(f"{what}{words}", fix)
+    if code > 0:
+        return RefusedError(f"its shell, or Python, ended with exit code {code} before our program ran{words}", "")
     return None
+
+
+def said_words(said: Sequence[str]) -> str:
+    """What a shell said before, or in place of, the supervisor: banners, errors, start-up files."""
+    return f"; it said: {' / '.join(said)}" if said else ""
 
 
 class _ItEnded(Exception):  # noqa: N818
@@ -111,6 +124,7 @@ class Door:
         self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
         self._ended = ""  # why
         self._lock = threading.Lock()  # between the end of the wire and the beginning of a step
+        self._writing = threading.Lock()  # a wire may send a long message in several pieces
         self._closed = False
 
     # ---- before the step
@@ -122,7 +136,7 @@ class Door:
         try:
             self._next("hello", until)
         except NoAnswerError:
-            refused = self._wire.refusal(self._noise) if self._ended else None
+            refused = self._wire.refusal(self._noise)
             if refused is None:
                 raise
             raise refused from None
@@ -147,18 +161,16 @@ class Door:
             try:
                 event = self._answers.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
-                raise NoAnswerError("its supervisor did not answer in time" + self._said()) from None
+                late = "logged in, but its Python did not start our program" if kind == "hello" else "it did not answer"
+                raise NoAnswerError(f"{late} in time{said_words(self._noise)}") from None
             if event is None:
-                raise NoAnswerError(f"the connection ended before its supervisor answered{self._why()}{self._said()}")
+                early = "our program ran" if kind == "hello" else "it answered"
+                raise NoAnswerError(f"the connection ended before {early}{self._why()}{said_words(self._noise)}")
             if event["e"] == kind:
                 return event
 
     def _why(self) -> str:
         return f" ({self._ended})" if self._ended else ""
-
-    def _said(self) -> str:
-        """What a shell said before, or in place of, the supervisor."""
-        return f"; it said: {' / '.join(self._noise)}" if self._noise else ""
 
     # ---- the link of a step
 
@@ -179,38 +191,51 @@ class Door:
 
     def beat(self) -> None:
         """A sign of life, so that the supervisor need not think that it was cut off."""
-        if self._post is not None and not self._ended:
-            self._send({"c": "beat"})
+        if not self._ended and self._writing.acquire(blocking=False):  # what is being written is a sign of life as well
+            try:
+                self._wire.write(b'{"c":"beat"}\n')
+            except Exception:  # whatever it is: the other nodes must hear of us
+                pass
+            finally:
+                self._writing.release()
 
     def _send(self, message: Event) -> None:
         self._write(json.dumps(message).encode() + b"\n")
 
     def _write(self, data: bytes) -> None:
-        try:
-            self._wire.write(data)
-        except OSError:
-            pass  # it is gone; its end says so
+        with self._writing:
+            try:
+                self._wire.write(data)
+            except OSError:
+                pass  # it is gone; its end says so
 
     # ---- what comes back
 
     def _read(self) -> None:
-        held, heard = b"", time.monotonic()
+        held, quiet = b"", 0.0
         try:
             while True:
+                before = time.monotonic()
                 data = self._wire.read()
-                now = time.monotonic()
+                took = time.monotonic() - before
                 if data:
-                    heard = now
+                    quiet = 0.0
                     *lines, held = (held + data).split(b"\n")
-                    self._take(lines)
-                elif self._post is not None and now - heard > self.silence:
+                    self._take(lines)  # may last: a screen that nobody reads holds it up
+                    continue
+                # A launcher that was stopped, or sleeps with its laptop, heard nothing because it did not listen.
+                quiet = quiet + took if self._post is not None and took < LONG_READ else 0.0
+                if self.silence and quiet > self.silence:
                     why = f"nothing was heard of it for {self.silence:g} s: the host or the network is down"
                     self._end(f"{why}; what ran there ends itself")
+                    self._wire.close()  # nobody reads it any more
                     return
         except _ItEnded:
             self._end("")
         except EOFError:
             self._end(self._wire.why())
+        except Exception as problem:  # a thread that dies in silence would be waited for
+            self._end(f"what came of it could not be read ({type(problem).__name__}: {problem})")
 
     def _take(self, lines: Iterable[bytes]) -> None:
         for line in lines:
@@ -228,6 +253,8 @@ class Door:
                 # In our time, so that what happened first is known although clocks differ and some lines come late.
                 self._ahead = min(self._ahead, time.time() - event["t"])
                 event["t"] += self._ahead
+                for shown in event["ranks"].values() if event["e"] == "beat" else ():
+                    shown["out"] = shown["out"] and shown["out"] + self._ahead
             whole = self._pieces.take(event)
             if whole is None:
                 continue
@@ -257,15 +284,18 @@ class Door:
 class Heart:
     """Beats for every door, from one thread, until it is stopped."""
 
-    def __init__(self, doors: Iterable[Door], silence: float) -> None:
-        self._doors = tuple(doors)
-        self._every = min(BEAT, silence / 4)
+    def __init__(self, silence: float) -> None:
+        self._doors: list[Door] = []
+        self._every = min(BEAT, silence / 4) if silence else BEAT
         self._stopped = threading.Event()
         threading.Thread(target=self._beat, daemon=True).start()
 
+    def add(self, door: Door) -> None:
+        self._doors.append(door)
+
     def _beat(self) -> None:
         while not self._stopped.wait(self._every):
-            for door in self._doors:
+            for door in tuple(self._doors):
                 door.beat()
 
     def stop(self) -> None:

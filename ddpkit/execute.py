@@ -30,6 +30,8 @@ Inbox = queue.SimpleQueue[tuple[int, Any]]
 
 # From these the launcher ends the run; a second one ends it at once.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# Python runs a signal's handler when it is back from a wait; one that came just before the wait would not end it.
+LOOK_UP = 0.5  # seconds
 # These are passed on to every rank: schedulers send them before they take a node away.
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
@@ -84,11 +86,12 @@ class _Node:
 
     @property
     def agent(self) -> str:
-        return "preload" if self.step.preload else self.step.procs[0].name
+        plain = "container" if self.step.container and self.step.procs[0].rank is not None else ""
+        return "preload" if self.step.preload else plain or self.step.procs[0].name
 
 
 def write_files(plan: Plan) -> None:
-    """Write what the plan needs on disk, into the run's own folder."""
+    """Write what the plan needs on disk, into the run's own folder. Raises OSError."""
     for file in plan.files:
         text = (NODE / f"{file.copy_of}.py").read_text() if file.copy_of else file.text
         Path(file.path).write_text(text)
@@ -153,12 +156,14 @@ class Carrier:
                 index, message = self.inbox.get_nowait()
             except queue.Empty:
                 self.relay.flush()
-                wait = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+                left = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
                 try:
-                    index, message = self.inbox.get(timeout=wait)
+                    index, message = self.inbox.get(timeout=min(LOOK_UP, max(0.0, left)))
                 except queue.Empty:
-                    self.give_up()
-                    return
+                    if left <= 0:
+                        self.give_up()
+                        return
+                    continue
             if index < 0:
                 self.on_signal(message)
             elif message is None:
@@ -219,11 +224,14 @@ class Carrier:
             self.note(f"{node.step.host} is lost: {reason}; the run goes on with {count(left, 'node')}")
             node.running.clear()
             node.said_end = True
+            # They wait for the lost ones in a collective, perhaps for half an hour; torchrun starts them again.
+            self.tell({"c": "signal", "name": "SIGKILL"}, besides=node)
         else:
             self.fail(node, what="the supervisor", reason=reason)
 
     def on_failure(self, node: _Node, event: Event, host: str) -> None:
-        lines = self.relay.tail(event["rank"], host, node.agent)
+        where = host if event["rank"] is not None else node.step.host  # an agent's lines are those of its step
+        lines = self.relay.tail(event["rank"], where, node.agent)
         self.fail(
             node,
             at=event.get("t"),
@@ -234,7 +242,7 @@ class Carrier:
             signal=event.get("signal"),
             reason=event.get("reason", ""),
             last_lines=tuple(lines),
-            log=str(self.relay.folder / self.relay.log_name(event["rank"], host, node.agent)) if lines else "",
+            log=str(self.relay.folder / self.relay.log_name(event["rank"], where, node.agent)) if lines else "",
         )
 
     def fail(
@@ -309,9 +317,9 @@ class Carrier:
         self.screen.hurry()
         self.tell({"c": "stop", "grace": grace})
 
-    def tell(self, command: Event) -> None:
+    def tell(self, command: Event, besides: _Node | None = None) -> None:
         for node in self.nodes:
-            if not node.ended:
+            if not node.ended and node is not besides:
                 node.link.send(command)
 
     def give_up(self) -> None:

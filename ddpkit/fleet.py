@@ -6,7 +6,7 @@ import queue
 import resource
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -16,16 +16,22 @@ from ddpkit.hosts import HostSpec
 from ddpkit.judge import Facts, Problem, Wish
 from ddpkit.launchers.ssh import Nodes, Pdsh, SshTorchrunAuto
 from ddpkit.link import NODE, revealed
-from ddpkit.plan import Step, World
+from ddpkit.plan import Container, Step, World
 
 AT_ONCE = 64  # connections that are being made at the same time
-ENTER_LIMIT = 12.0  # seconds for all of them, tries included
-LOOK_LIMIT = 12.0  # seconds for a node to say what it is
-REACH_LIMIT = 3.0  # seconds for one node to reach another
+# Seconds, for a connect_timeout of USUAL: all that is wrong is known in 15. Who raises it has slow nodes.
+USUAL = 5.0
+ENTER_LIMIT = 10.0  # for all of them, tries included
+HELLO_LIMIT = 3.0  # more for the supervisor's first word
+LOOK_LIMIT = 12.0  # for a node to say what it is
+REACH_LIMIT = 3.0  # for one node to reach another
+ALL_LIMIT = 11.0  # after which nothing is asked any more that takes long, where it is known that nothing can run
 
 
 class Way(Protocol):
     """How nodes are entered: ssh, pdsh."""
+
+    timeout: float  # seconds for one connection
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
         """Hear of all nodes, and of the command for each, before the first is entered. Raises UsageError."""
@@ -39,13 +45,21 @@ class Way(Protocol):
 class Fleet:
     """The nodes of one launch."""
 
-    def __init__(self, specs: Sequence[HostSpec], way: Way, silence: float, python: str) -> None:
+    def __init__(
+        self,
+        specs: Sequence[HostSpec],
+        way: Way,
+        silence: float,
+        python: str,
+        container: Callable[[HostSpec], Container | None] = lambda _: None,
+    ) -> None:
         self.specs = tuple(specs)
         self._way = way
         self._silence = silence
         self._python = python
+        self._container = container
         self._doors: dict[str, Door] = {}
-        self._heart: Heart | None = None
+        self._heart = Heart(silence)
 
     # ---- entering
 
@@ -57,7 +71,7 @@ class Fleet:
             todo.put(spec)
         _room(len(self.specs))
         self._way.begin([(spec, self._command(spec)) for spec in self.specs])
-        sources, until = program(), time.monotonic() + ENTER_LIMIT
+        sources, until = program(), time.monotonic() + self.patient(ENTER_LIMIT)
         for _ in range(min(AT_ONCE, len(self.specs))):
             # Not a pool: at exit Python would wait for its threads, and one of them for a host that is off.
             threading.Thread(target=self._work, args=(todo, done, sources, until), daemon=True).start()
@@ -71,7 +85,7 @@ class Fleet:
         return [problems[spec.label] for spec in self.specs if spec.label in problems]
 
     def _command(self, spec: HostSpec) -> str:
-        return command(spec.python or self._python)
+        return command(spec.python or self._python, self._container(spec))
 
     def _work(self, todo: Any, done: Any, sources: bytes, until: float) -> None:
         while True:
@@ -90,15 +104,16 @@ class Fleet:
         try:
             wire = self._way.enter(spec, self._command(spec), until)
             opened = Door(spec.label, wire, self._silence)
-            opened.open(sources, until + 3.0)
+            # A person may have taken time to type a passphrase.
+            opened.open(sources, max(until, time.monotonic()) + self.patient(HELLO_LIMIT))
+            self._heart.add(opened)
             return opened
-        except NoAnswerError as problem:
-            assert opened is not None
-            opened.close()
-            fix = f"ssh {spec.target} {spec.python or self._python} --version"
+        except (NoAnswerError, RefusedError) as problem:
+            if opened is not None:
+                opened.close()
+            by_hand = f"ssh {spec.target} {spec.python or self._python} --version"
+            fix = problem.fix if isinstance(problem, RefusedError) and problem.fix else by_hand
             return Problem(host=spec.label, what=str(problem), fix=fix, unreachable=True)
-        except RefusedError as problem:
-            return Problem(host=spec.label, what=problem.what, fix=problem.fix, unreachable=True)
 
     def leave_out(self, problems: Sequence[Problem], least: int | None, note: Callable[[str], None]) -> None:
         """Go on without the hosts that have problems, where `least` of them are enough. Else raise the refusal."""
@@ -116,10 +131,11 @@ class Fleet:
 
     # ---- asking
 
-    def look(self, wish: Wish) -> tuple[list[Facts], list[Problem]]:
-        """What every node is. Facts and problems in the hosts' order."""
+    def look(self, wish: Wish, limit: float) -> tuple[dict[str, Facts], list[Problem]]:
+        """What every node is that was entered, by its label; and who did not say."""
         source = (NODE / "probe.py").read_text()
-        for index, spec in enumerate(self.specs):
+        inside = [spec for spec in self.specs if spec.label in self._doors]
+        for spec in inside:
             self._doors[spec.label].learn(source)
             self._doors[spec.label].ask(
                 "look",
@@ -128,23 +144,27 @@ class Fleet:
                     "script": wish.script,
                     "python": spec.python or wish.job.python,
                     "environ": revealed({**wish.job.env, **spec.env}),
-                    "port": wish.master_port if index == 0 or wish.min_nodes else None,
+                    "port": wish.master_port if spec is self.specs[0] or wish.min_nodes else None,
                     "torch": wish.torch,
                 },
             )
-        return self._answers(LOOK_LIMIT)
+        return self._answers(inside, limit)
 
-    def reach(self, asked: Sequence[Sequence[Sequence[Any]]]) -> tuple[list[Any], list[Problem]]:
-        """Which of these each node can reach."""
-        for spec, targets in zip(self.specs, asked, strict=True):
-            self._doors[spec.label].ask("reach", {"targets": targets, "timeout": REACH_LIMIT})
-        return self._answers(REACH_LIMIT + 3.0)
+    def reach(self, asked: Mapping[str, Sequence[Sequence[Any]]]) -> tuple[dict[str, Any], list[Problem]]:
+        """Which of these each node can reach, by its label."""
+        inside = [spec for spec in self.specs if spec.label in asked]
+        for spec in inside:
+            self._doors[spec.label].ask("reach", {"targets": asked[spec.label], "timeout": self.patient(REACH_LIMIT)})
+        return self._answers(inside, self.patient(REACH_LIMIT) + 3.0)
 
-    def _answers(self, limit: float) -> tuple[list[Any], list[Problem]]:
-        until, values, problems = time.monotonic() + limit, [], []
-        for spec in self.specs:
+    def patient(self, seconds: float) -> float:
+        return seconds * max(1.0, self._way.timeout / USUAL)
+
+    def _answers(self, specs: Sequence[HostSpec], limit: float) -> tuple[dict[str, Any], list[Problem]]:
+        until, values, problems = time.monotonic() + limit, {}, []
+        for spec in specs:
             try:
-                values.append(self._doors[spec.label].answer(until))
+                values[spec.label] = self._doors[spec.label].answer(until)
             except NoAnswerError as problem:
                 fix = f"ssh {spec.target} uptime"
                 problems.append(Problem(host=spec.label, what=str(problem), fix=fix, unreachable=True))
@@ -153,14 +173,11 @@ class Fleet:
     # ---- the run
 
     def link(self, step: Step) -> Door:
-        if self._heart is None:
-            self._heart = Heart(self._doors.values(), self._silence)
         return self._doors[step.host]
 
     def close(self) -> None:
         """Cut every way in. What was started there ends."""
-        if self._heart is not None:
-            self._heart.stop()
+        self._heart.stop()
         for each in self._doors.values():
             each.close()
         self._way.close()
@@ -184,34 +201,55 @@ def survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: boo
     Raises LaunchError where a node cannot be entered, PreflightError where they cannot run it; all causes at once. Not
     strict: what only looks wrong is a note.
     """
-    fleet.leave_out(fleet.enter(), wish.min_nodes, note)
-    facts, problems = fleet.look(wish)
-    fleet.leave_out(problems, wish.min_nodes, note)
-    found = judge.alone(wish, fleet.specs, facts)
-    if strict:
-        bad = {problem.host for problem in found}
-        facts = [each for spec, each in zip(fleet.specs, facts, strict=True) if spec.label not in bad]
-        fleet.leave_out(found, wish.min_nodes, note)
-        found = []
+    try:
+        return _survey(fleet, wish, note, strict=strict)
+    except SystemExit:  # Ctrl-C
+        note("ended before anything was started")
+        raise
+
+
+def _survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: bool) -> World:
+    until = time.monotonic() + fleet.patient(ALL_LIMIT)
+    problems = fleet.enter()
+    facts, silent = fleet.look(wish, max(2.0, until - time.monotonic()) if problems else fleet.patient(LOOK_LIMIT))
+    problems += silent
+    # Also where somebody is missing: whatever is wrong with the others is said with it.
+    inside = [spec for spec in fleet.specs if spec.label in facts]
+    found = judge.alone(wish, inside, [facts[spec.label] for spec in inside])
+    if wish.min_nodes is not None:
+        fleet.leave_out(problems + (found if strict else []), wish.min_nodes, note)
+        problems, found = [], [] if strict else found
+        inside = list(fleet.specs)
+    specs = fleet.specs
+    world: World | None = None
+    if (
+        len(inside) > 1
+        and facts.get(specs[0].label, {}).get("port") is not None
+        and (not problems or time.monotonic() < until)
+    ):
+        heard = [facts[spec.label] for spec in inside]
+        asked = judge.questions(wish, inside, heard)
+        answers, silent = fleet.reach({spec.label: each for spec, each in zip(inside, asked, strict=True)})
+        problems += silent
+        if not silent:
+            world, apart, notes = judge.together(wish, inside, heard, [answers[spec.label] for spec in inside])
+            found += apart
+            if not problems:
+                for text in notes:
+                    note(text)
+    elif len(specs) == 1 and inside:
+        world = World(
+            hosts=(judge.host(wish, specs[0], facts[specs[0].label], {}),),
+            master_addr=wish.master_addr or "127.0.0.1",
+            master_port=facts[specs[0].label]["port"] or wish.master_port,
+        )
+    if problems or world is None or (found and strict):
+        order = [spec.label for spec in specs]
+        every = problems + (found if strict or not problems else [])
+        raise judge.refusal(sorted(every, key=lambda problem: order.index(problem.host)), len(specs))
     for problem in found:
         note(f"{problem.host}: {problem.what} (fix: {problem.fix})")
-    specs = fleet.specs
-    if len(specs) == 1:
-        port = facts[0]["port"] or wish.master_port
-        one = (judge.host(wish, specs[0], facts[0], {}),)
-        world = World(hosts=one, master_addr=wish.master_addr or "127.0.0.1", master_port=port)
-        return replace(world, min_nodes=wish.min_nodes)
-    if facts[0]["port"] is None:
-        raise judge.refusal(found, len(specs))
-    answers, problems = fleet.reach(judge.questions(wish, specs, facts))
-    if problems:
-        raise judge.refusal(problems, len(specs))
-    joined, apart, notes = judge.together(wish, specs, facts, answers)
-    for text in notes:
-        note(text)
-    if joined is None:
-        raise judge.refusal(apart, len(specs))
-    return replace(joined, min_nodes=wish.min_nodes)
+    return replace(world, min_nodes=wish.min_nodes)
 
 
 def open_way(backend: Nodes, note: Callable[[str], None]) -> Way:

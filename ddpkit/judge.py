@@ -5,14 +5,18 @@ Everything that is wrong is found at once, each with its host and the command th
 
 from __future__ import annotations
 
+import errno
 import ipaddress
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.hosts import HostSpec
 from ddpkit.plan import Host, Job, Value, World
+from ddpkit.shell import quote
 
 Facts = Mapping[str, Any]  # what `probe.look` returns
 
@@ -46,11 +50,12 @@ class Wish:
     nproc_per_node: int | None  # None: one rank per GPU
     script: str | None  # a file that every node must have, in its workdir
     digest: str  # of the launcher's own copy; empty where it has none
-    torch: bool  # the nodes' torch matters
+    torch: bool  # the nodes' torch matters, and their Python
     starter: str
     master_addr: str
     master_port: int
     min_nodes: int | None = None  # so many are enough
+    copied: bool = True  # False: the folder and the script will be copied to the nodes, and need not be there yet
 
 
 def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list[Problem]:
@@ -60,27 +65,37 @@ def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list
     def wrong(spec: HostSpec, what: str, fix: str) -> None:
         problems.append(Problem(host=spec.label, what=what, fix=fix))
 
+    first_name: dict[str, str] = {}  # by machine
     usual = {key: _usual([str(_torch(each)) if key == "torch" else str(each[key]) for each in facts]) for key in _ALIKE}
     digest = wish.digest or _usual([each["script"] for each in facts if each["script"]])
     for spec, each in zip(specs, facts, strict=True):
         python = spec.python or wish.job.python
-        if each["no_workdir"]:
-            sync = f"rsync -a {wish.job.workdir}/ {spec.name}:{each['workdir']}/"
+        known = first_name.setdefault(each["machine"], spec.label)
+        if known != spec.label:
+            wrong(spec, f"is the same machine as {known}", "name it once: -n or slots say how many ranks it gets")
+        if not wish.copied:
+            pass
+        elif each["no_workdir"]:
+            sync = _rsync(spec, f"{wish.job.workdir}/", f"{each['workdir']}/")
+            if each["no_workdir"] != os.strerror(errno.ENOENT):
+                sync = f"workdir = FOLDER under [host.{spec.name}] in ddpkit.toml, or --workdir"
             wrong(spec, f"cannot use the folder {each['workdir']}: {each['no_workdir'].lower()}", sync)
-        elif wish.script and not each["script"]:
-            copy = f"rsync -a {wish.script} {spec.name}:{each['workdir']}/{wish.script}"
-            wrong(spec, f"there is no {wish.script} in {each['workdir']}", copy)
         elif wish.script and each["script"] != digest:
-            copy = f"rsync -a {wish.script} {spec.name}:{each['workdir']}/{wish.script}"
-            wrong(spec, f"its {wish.script} is another than {'here' if wish.digest else 'on the others'}", copy)
-        if each["python"].rpartition(".")[0] != usual["python"].rpartition(".")[0]:
+            copy = _rsync(spec, str(Path(wish.job.workdir, wish.script)), str(Path(each["workdir"], wish.script)))
+            other = f"its {wish.script} is another than {'here' if wish.digest else 'on the others'}"
+            wrong(spec, other if each["script"] else f"there is no {wish.script} in {each['workdir']}", copy)
+        if each["no_tmp"]:
+            what = f"cannot write to its folder {each['tmp']}: {each['no_tmp'].lower()}"
+            wrong(spec, what, f"ssh {spec.target} df {each['tmp']}")
+        if wish.torch and each["python"].rpartition(".")[0] != usual["python"].rpartition(".")[0]:
             what = f"{python} is Python {each['python']}, on the others {usual['python']}"
             wrong(spec, what, f"python = ... under [host.{spec.name}] in ddpkit.toml")
         torch = _torch(each)
         if wish.torch and torch is None and (usual["torch"] != "None" or wish.starter != "ranks"):
             said = (each["torch"] or {}).get("problem", "")
             what = f"{python} finds no torch" + (f": {said}" if said else "")
-            wrong(spec, what, f"ssh {spec.target} {python} -m pip install torch")
+            version = "" if usual["torch"] == "None" else f"=={usual['torch'].partition('+')[0]}"
+            wrong(spec, what, f"ssh {spec.target} {python} -m pip install torch{version}")
         elif wish.torch and str(torch) != usual["torch"]:
             what = f"{python} has torch {torch}, the others {usual['torch']}"
             wrong(spec, what, f"ssh {spec.target} {python} -m pip install torch=={usual['torch'].partition('+')[0]}")
@@ -93,8 +108,16 @@ def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list
         if each["no_port"]:
             port = f"port {wish.master_port}" if wish.master_port else "any port"
             what = f"rank 0 cannot listen on {port}: {each['no_port'].lower()}"
-            wrong(spec, what, f"ssh {spec.target} ss -ltnp 'sport = :{wish.master_port}', or leave -o master_port out")
+            look = f"ssh {spec.target} ss -ltnp 'sport = :{wish.master_port}', or leave -o master_port out"
+            wrong(spec, what, look if wish.master_port else f"ssh {spec.target} ss -ltn")
     return problems
+
+
+def _rsync(spec: HostSpec, source: str, target: str) -> str:
+    shell = f"-e 'ssh -p {spec.port}' " if spec.port else ""
+    user = f"{spec.user}@" if spec.user else ""
+    name = f"[{spec.name}]" if ":" in spec.name else spec.name
+    return f"rsync -a {shell}{quote(source)} {user}{name}:{quote(target)}"
 
 
 _ALIKE = ("python", "torch")
@@ -148,7 +171,7 @@ def together(
 ) -> tuple[World | None, list[Problem], list[str]]:
     """The world, or what keeps the hosts apart; and notes on what was mended. `answers`: to `questions`, per host."""
     problems: list[Problem] = []
-    notes: list[str] = []
+    mended: dict[str, list[str]] = {}  # what was done: for which hosts
     first = _master_candidates(wish, specs[0], facts[0])
     reached = [
         [name for name, answer in zip(first, said, strict=False) if not answer[1]] for said in answers[1:]
@@ -156,11 +179,15 @@ def together(
     common = [name for name in first if all(name in names for names in reached)]
     port = facts[0]["port"]
     if not common:
-        for spec, names, said in zip(specs[1:], reached, answers[1:], strict=True):
-            if not names:
-                tried = "; ".join(f"{n}: {a[1]}" for n, a in zip(first, said, strict=False))
-                what = f"cannot reach rank 0's port {port} on {specs[0].label} ({tried})"
-                fix = "open the port in the firewall between them, or -o master_port=PORT, -o master_addr=ADDRESS"
+        fix = "open the port in the firewall between them, or -o master_port=PORT, -o master_addr=ADDRESS"
+        cut = [(spec, said) for spec, names, said in zip(specs[1:], reached, answers[1:], strict=True) if not names]
+        if len(cut) == len(specs) - 1:  # then it is not theirs
+            who = ", ".join(spec.label for spec, _ in cut)
+            what = f"{who} cannot reach its port {port}, rank 0's ({_tried(first, cut[0][1])})"
+            problems.append(Problem(host=specs[0].label, what=what, fix=fix))
+        else:
+            for spec, said in cut:
+                what = f"cannot reach port {port} of {specs[0].label}, rank 0's ({_tried(first, said)})"
                 problems.append(Problem(host=spec.label, what=what, fix=fix))
         if not problems:
             what = "the other hosts reach it by different addresses only"
@@ -173,15 +200,15 @@ def together(
         tried_names = candidates(spec, each)
         good = [name for name, answer in zip(tried_names, said, strict=True) if not answer[1]]
         if not good:
-            tried = "; ".join(f"{n}: {a[1]}" for n, a in zip(tried_names, said, strict=True))
-            what = f"{specs[before].label} cannot reach its port {each['high_port']} ({tried})"
+            what = f"{specs[before].label} cannot reach its port {each['high_port']} ({_tried(tried_names, said)})"
             fix = "gloo and NCCL listen on ports that the kernel chooses (32768-60999): open them between the nodes"
             if not any(problem.host == spec.label for problem in problems):
                 problems.append(Problem(host=spec.label, what=what, fix=fix))
-        env.append(_interface(wish, spec, each, good, notes))
+        env.append(_interfaces(wish, spec, each, good, mended))
         addresses.append(good[0] if good else "")
     if problems:
-        return None, problems, notes
+        return None, problems, []
+    notes = [f"{', '.join(labels)}: {text}" for text, labels in mended.items()]
     hosts = tuple(
         host(wish, spec, each, more, address)
         for spec, each, more, address in zip(specs, facts, env, addresses, strict=True)
@@ -189,21 +216,38 @@ def together(
     return World(hosts=hosts, master_addr=common[0], master_port=port), [], notes
 
 
-def _interface(wish: Wish, spec: HostSpec, facts: Facts, good: Sequence[str], notes: list[str]) -> dict[str, Value]:
-    """Where gloo would take an address that the others cannot reach, name the interface that they can."""
-    own = facts["own_name"]
-    if not good or (own and own[0] in good):
-        return {}
-    interface = next((name for name, address in facts["addresses"] if address in good), None)
+def _tried(names: Sequence[str], said: Sequence[Sequence[str]]) -> str:
+    """What was tried, and what came of it; names that fared alike together."""
+    found: dict[str, list[str]] = {}
+    for name, answer in zip(names, said, strict=False):
+        found.setdefault(answer[1], []).append(name)
+    return "; ".join(f"{', '.join(alike)}: {what}" for what, alike in found.items())
+
+
+# NCCL takes all interfaces but these, in the kernel's order.
+_NCCL_LEAVES_OUT = ("lo", "docker")
+
+
+def _interfaces(
+    wish: Wish, spec: HostSpec, facts: Facts, good: Sequence[str], mended: dict[str, list[str]]
+) -> dict[str, Value]:
+    """Where gloo or NCCL would take an address that the others cannot reach, name the interfaces that they can."""
     chosen = {*facts["set"], *wish.job.env, *spec.env}
-    if interface is None or "GLOO_SOCKET_IFNAME" in chosen:
-        return {}
-    means = own[0] if own else "nothing"
-    notes.append(f"{spec.label}: its own name {facts['host']} means {means} there; gloo uses {interface} instead")
-    names = ["GLOO_SOCKET_IFNAME"]
-    if any(address not in good for name, address in facts["addresses"] if name != interface):
-        names.append("NCCL_SOCKET_IFNAME")  # an interface that leads nowhere: NCCL might choose it
-    return {name: interface for name in names if name not in chosen}
+    live = list(dict.fromkeys(name for name, address in facts["addresses"] if address in good))
+    dead = list(dict.fromkeys(name for name, _ in facts["addresses"] if name not in live))
+    dead = [name for name in dead if not name.startswith(_NCCL_LEAVES_OUT)]
+    own = facts["own_name"]
+    env: dict[str, Value] = {}
+    if live and "GLOO_SOCKET_IFNAME" not in chosen and (not own or own[0] not in good):
+        env["GLOO_SOCKET_IFNAME"] = live[0]
+        means = f"means {own[0]} there" if own else "is no address of its own there"
+        text = f"its own name {facts['host']} {means}, where the others cannot reach it; gloo uses {live[0]}"
+        mended.setdefault(text, []).append(spec.label)
+    if live and dead and "NCCL_SOCKET_IFNAME" not in chosen:
+        env["NCCL_SOCKET_IFNAME"] = f"={','.join(live)}"  # "=": the whole name, and not its beginning
+        text = f"the others cannot reach it by {', '.join(dead)}; NCCL uses {', '.join(live)}"
+        mended.setdefault(text, []).append(spec.label)
+    return env
 
 
 def host(wish: Wish, spec: HostSpec, facts: Facts, env: Mapping[str, Value], address: str = "") -> Host:

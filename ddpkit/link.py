@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from ddpkit.shell import exec_argv
 Event = dict[str, Any]
 NODE = Path(__file__).parent / "node"
 # Imported, and not run as a file: Python keeps the compiled form of what is imported.
-_START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main()"
+_START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main(*sys.argv[2:])"
 
 
 class Pieces:
@@ -62,26 +62,33 @@ class LocalLink:
 
     outlives = ""
     margin = 10.0
+    argv: Sequence[str] = (sys.executable, "-S", "-I", "-c", _START, str(NODE))
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str = "") -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._folder = [folder] if folder else []  # one of ours that it takes away at its end
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        self.open(post)
+        self.request(request)
+
+    def open(self, post: Callable[[Event | None], None]) -> None:
+        """Start the supervisor: from now on nothing is left behind, whenever this process ends."""
         self._process = subprocess.Popen(
-            [sys.executable, "-S", "-I", "-c", _START, str(NODE)],
+            [*self.argv, *self._folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        threading.Thread(target=self._read, args=(post,), daemon=True).start()
-        self._write(request)
+        threading.Thread(target=self._read, args=(self._process.stdout, post), daemon=True).start()
 
-    def _read(self, post: Callable[[Event | None], None]) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
+    def request(self, text: str) -> None:
+        self._write(text)
+
+    def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
         pieces = Pieces()
         try:
-            for line in self._process.stdout:
+            for line in lines:
                 if not line.endswith(b"\n"):
                     break  # it was killed in the middle of a word
                 event = pieces.take(json.loads(line))
@@ -119,7 +126,7 @@ class LocalLink:
 def program_request(name: str, argv: list[str], env: dict[str, str]) -> str:
     """The request for one program of ours on this machine that is to end whenever we end: pdsh."""
     proc = {"name": name, "argv": argv, "env": env, "rank": None, "restarts": 0}
-    empty: dict[str, Any] = {"env": {}, "ranks": [], "preload": [], "sources": {}}
+    empty: dict[str, Any] = {"env": {}, "ranks": [], "preload": [], "inside": "", "sources": {}}
     return json.dumps({"run": "", "workdir": "/", "procs": [proc], "grace": 0.0, "silence": 0.0, **empty})
 
 
@@ -154,6 +161,7 @@ def request(step: Step, plan: Plan) -> str:
                 for proc in step.procs
             ],
             "preload": list(step.preload),
+            "inside": plan.run_id if step.container else "",
             "sources": {name: (NODE / f"{name}.py").read_text() for name in needed},
             "grace": plan.grace,
             "silence": plan.heartbeat_timeout,

@@ -5,18 +5,21 @@ line. It starts `ssh` by its name, though: in a private folder in front of PATH 
 ssh with a named pipe as its input. What the nodes print comes back through pdsh, with the host in front of every line.
 
 pdsh 2.34 ended by TERM or KILL leaves its ssh and every remote process behind. Here it runs under a supervisor on this
-machine, and the pipes end with us.
+machine, which takes the folder away as well; and the pipes end with us.
 """
 
 from __future__ import annotations
 
 import os
-import queue
 import re
+import secrets
+import select
 import shlex
 import shutil
 import tempfile
 import threading
+import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,11 +32,15 @@ from ddpkit.shell import join, quote
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _ENDED = re.compile(r"ssh exited with exit code (\d+)")
+_ENDED_WELL = b"ddpkit: ssh ended"  # of which pdsh itself says nothing
 # sshd drops connections over MaxStartups before a word is said: ssh has read nothing yet, and may try again.
 _DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
 TRIES = 8
+ROOM = 4 << 20  # bytes of one node that wait for the launcher before nothing more is read from pdsh
+WRITE_LIMIT = 5.0  # seconds that a node's ssh may take nothing from its pipe
 # What OpenSSH says, and what helps.
 _CAUSES: tuple[tuple[str, str, str], ...] = (
+    ("is marked as revoked", "its host key was revoked", "ask who runs the host"),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "if you know why: ssh-keygen -R {host}"),
     ("Host key verification failed", "its host key is not known", "ssh to it once and compare: ssh {target}"),
     ("Could not resolve hostname", "its name does not resolve here", "getent hosts {host}"),
@@ -57,6 +64,7 @@ for try in {tries}; do
     # shellcheck disable=SC2086
     ssh "$@" < "{folder}/$host.in" 2> "{folder}/$host.err"
     code=$?
+    [ "$code" = 0 ] && printf '\n{ended}\n'
     cat "{folder}/$host.err" >&2
     [ "$code" = 255 ] && [ ! -e "{folder}/$host.up" ] && grep -qE '{dropped}' "{folder}/$host.err" || exit "$code"
     sleep "0.$((($$ + try) % 9 + 1))"
@@ -66,54 +74,77 @@ exit "$code"
 
 
 class Pdsh:
-    """One pdsh for all nodes of a launch."""
+    """The nodes of a launch, by way of pdsh."""
 
     def __init__(self, *, timeout: float, args: str) -> None:
-        self._timeout = timeout
+        self.timeout = timeout
         self._args = shlex.split(args)
-        self._wires: dict[str, PdshWire] = {}
-        self._links: list[LocalLink] = []
-        self._folder = ""
-        self._held = {1: b"", 2: b""}
+        self._calls: list[_Call] = []
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
         """Start pdsh for all of them: once for each command, and nearly always that is once."""
-        if shutil.which("pdsh") is None or shutil.which("ssh") is None:
+        ssh = shutil.which("ssh")
+        if shutil.which("pdsh") is None or ssh is None:
             raise UsageError("there is no pdsh on this machine", "apt-get install pdsh, or -b ssh, which needs neither")
-        self._folder = tempfile.mkdtemp(prefix="ddpkit-pdsh-")
-        cases: list[str] = []
-        commands: dict[str, list[str]] = {}
-        real = shutil.which("ssh")
-        for index, (spec, command) in enumerate(calls):
-            name = spec.name if _PLAIN.fullmatch(spec.name) and spec.port is None else f"host{index}"
-            os.mkfifo(f"{self._folder}/{name}.in", 0o600)
-            self._wires[name] = PdshWire(f"{self._folder}/{name}", spec)
-            commands.setdefault(command, []).append(name)
-            ssh = [str(real), "-a", "-x", "-T", "-oBatchMode=yes", f"-oConnectTimeout={max(1, round(self._timeout))}"]
-            ssh += ["-l", spec.user] if spec.user else []
-            ssh += ["-p", str(spec.port)] if spec.port else []
-            cases.append(f'{name}) set -- {join([*ssh[1:], "--", spec.name])} "$@" ;;')
-        text = _SHIM.format(
-            cases="\n".join(cases), tries=" ".join(str(n) for n in range(TRIES)), folder=self._folder, dropped=_DROPPED
-        )
-        shim = Path(self._folder, "ssh")
-        shim.write_text(text.replace("    ssh ", f"    {quote(str(real))} "))
-        shim.chmod(0o700)
-        env = {"PATH": f"{self._folder}:{os.environ.get('PATH', os.defpath)}", "PDSH_SSH_ARGS": "%h %u"}
-        for command, names in commands.items():
-            # The fan-out is the number of nodes: with less, the last would wait for the end of the first.
-            argv = ["pdsh", "-R", "ssh", "-f", str(len(names)), *self._args, "-w", ",".join(names)]
-            link = LocalLink()
-            self._links.append(link)
-            link.start(program_request("pdsh", [*argv, command.replace("%", "%%")], env), self._post)
+        commands: dict[str, list[HostSpec]] = {}
+        for spec, command in calls:
+            commands.setdefault(command, []).append(spec)
+        for command, specs in commands.items():
+            self._calls.append(_Call(specs))
+            self._calls[-1].begin(command, ssh, max(1, round(self.timeout)), self._args)
 
     def enter(self, spec: HostSpec, command: str, until: float) -> PdshWire:
-        return next(wire for wire in self._wires.values() if wire.spec == spec)
+        return next(wire for call in self._calls for wire in call.wires.values() if wire.spec == spec)
+
+    def close(self) -> None:
+        for call in self._calls:
+            call.close()
+
+
+class _Call:
+    """One pdsh, which runs one command on some nodes."""
+
+    def __init__(self, specs: Sequence[HostSpec]) -> None:
+        folder = tempfile.gettempdir()
+        # It goes in front of PATH, which has colons between its entries.
+        self._folder = f"{'/tmp' if ':' in folder else folder}/ddpkit-pdsh-{secrets.token_hex(8)}"
+        self._link = LocalLink(self._folder)
+        self.wires: dict[str, PdshWire] = {}
+        for index, spec in enumerate(specs):
+            name = spec.name if _PLAIN.fullmatch(spec.name) and spec.port is None else f"host{index}"
+            self.wires[name] = PdshWire(f"{self._folder}/{name}", spec)
+
+    def begin(self, command: str, ssh: str, timeout: int, args: Sequence[str]) -> None:
+        # First the supervisor, which takes the folder away, then the folder: there is no moment to be killed in.
+        self._link.open(self._post)
+        os.mkdir(self._folder, 0o700)  # noqa: PTH102
+        cases: list[str] = []
+        for name, wire in self.wires.items():
+            wire.open()
+            spec = wire.spec
+            words = ["-a", "-x", "-T", "-oBatchMode=yes", f"-oConnectTimeout={timeout}"]
+            words += ["-l", spec.user] if spec.user else []
+            words += ["-p", str(spec.port)] if spec.port else []
+            cases.append(f'{name}) set -- {join([*words, "--", spec.name])} "$@" ;;')
+        text = _SHIM.format(
+            cases="\n".join(cases),
+            tries=" ".join(str(n) for n in range(TRIES)),
+            folder=self._folder,
+            dropped=_DROPPED,
+            ended=_ENDED_WELL.decode(),
+        )
+        shim = Path(self._folder, "ssh")
+        shim.write_text(text.replace("    ssh ", f"    {quote(ssh)} "))
+        shim.chmod(0o700)
+        env = {"PATH": f"{self._folder}:{os.environ.get('PATH', os.defpath)}", "PDSH_SSH_ARGS": "%h %u"}
+        # The fan-out is the number of nodes: with less, the last would wait for the end of the first.
+        argv = ["pdsh", "-R", "ssh", "-f", str(len(self.wires)), *args, "-w", ",".join(self.wires)]
+        self._link.request(program_request("pdsh", [*argv, command.replace("%", "%%")], env))
 
     def _post(self, event: Event | None) -> None:
         """What pdsh prints: lines with a host in front."""
         if event is None:
-            for wire in self._wires.values():
+            for wire in self.wires.values():
                 wire.end("pdsh ended")
         elif event["e"] == "out":
             for line in event["data"].encode("utf-8", "surrogateescape").splitlines(keepends=True):
@@ -124,21 +155,29 @@ class Pdsh:
         if number == 2 and name.startswith(b"pdsh@"):
             # "pdsh@login: node1: ssh exited with exit code 255"
             name, _, text = text.partition(b": ")
-        wire = self._wires.get(name.decode("utf-8", "replace"))
+        wire = self.wires.get(name.decode("utf-8", "replace"))
         ended = _ENDED.match(text.decode("utf-8", "replace")) if number == 2 else None
         if wire is None:
-            for each in self._wires.values():
+            for each in self.wires.values():
                 each.feed(line)  # of pdsh itself: it speaks of all
         elif ended:
             wire.end(f"ssh exited with code {ended[1]}", int(ended[1]))
+        elif number == 1 and text.rstrip() == _ENDED_WELL:
+            wire.end("", 0)
         else:
-            wire.feed(text)
+            if not wire.feed(text):
+                # Held up here, pdsh and then the ranks wait for whoever reads our screen. The others behind this node
+                # cannot be heard meanwhile, and that says nothing of them.
+                for each in self.wires.values():
+                    each.hold(True)
+                wire.wait_for_room()
+                for each in self.wires.values():
+                    each.hold(False)
 
     def close(self) -> None:
-        for link in self._links:
-            threading.Thread(target=link.close, daemon=True).start()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        for wire in self.wires.values():
+            wire.close()
+        threading.Thread(target=self._link.close, daemon=True).start()
 
 
 class PdshWire:
@@ -147,37 +186,72 @@ class PdshWire:
     def __init__(self, path: str, spec: HostSpec) -> None:
         self.spec = spec
         self._path = path
-        # For both, so that opening does not wait for ssh, and that our end is the last one: ssh reads the end with us.
-        self._pipe = os.open(f"{path}.in", os.O_RDWR | os.O_CLOEXEC)
-        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._pipe = -1
+        self._writing = threading.Lock()
+        self._changed = threading.Condition()
+        self._lines: deque[bytes] = deque()
+        self._size = 0
+        self._held = False  # what comes behind what is held up cannot be heard
+        self._ended = False
+        self._closed = False
         self._why = ""
         self._code: int | None = None
-        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        os.mkfifo(f"{self._path}.in", 0o600)
+        # For both, so that opening does not wait for ssh, and that our end is the last one: ssh reads the end with us.
+        self._pipe = os.open(f"{self._path}.in", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
     def write(self, data: bytes) -> None:
-        # Many threads write, and a line must stay one.
-        with self._lock:
+        until = time.monotonic() + WRITE_LIMIT
+        with self._writing:
             while data:
-                data = data[os.write(self._pipe, data) :]
+                # A pipe that we hold open for both never says that nobody reads it any more.
+                if self._ended or self._closed or time.monotonic() > until:
+                    raise OSError("ssh takes nothing")
+                try:
+                    data = data[os.write(self._pipe, data) :]
+                except BlockingIOError:
+                    select.select([], [self._pipe], [], 0.1)
 
     def read(self) -> bytes:
-        try:
-            line = self._lines.get(timeout=1.0)
-        except queue.Empty:
-            return b""
-        if line is None:
-            raise EOFError
-        if line.startswith(b'{"e":"hello"'):
+        with self._changed:
+            while not self._lines:
+                if self._ended:
+                    raise EOFError
+                heard = self._changed.wait(1.0)
+                if not heard and not self._held:
+                    return b""
+            data = b"".join(self._lines)
+            self._lines.clear()
+            self._size = 0
+            self._changed.notify_all()
+        if b'{"e":"hello"' in data:
             Path(f"{self._path}.up").touch()
-        return line
+        return data
 
-    def feed(self, line: bytes) -> None:
-        self._lines.put(line)
+    def feed(self, line: bytes) -> bool:
+        """Take a line for the node's reader. False: there is enough for it to read."""
+        with self._changed:
+            self._lines.append(line)
+            self._size += len(line)
+            self._changed.notify_all()
+            return self._size < ROOM
+
+    def hold(self, held: bool) -> None:
+        with self._changed:
+            self._held = held
+
+    def wait_for_room(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._size < ROOM or self._closed)
 
     def end(self, why: str, code: int | None = None) -> None:
-        if not self._why:
-            self._why, self._code = why, code
-        self._lines.put(None)
+        with self._changed:
+            if not self._ended:
+                self._why, self._code = why, code
+            self._ended = True
+            self._changed.notify_all()
 
     def why(self) -> str:
         return "the connection was lost" if self._code == 255 else self._why
@@ -186,11 +260,15 @@ class PdshWire:
         words = {"host": self.spec.name, "target": self.spec.target}
         for pattern, what, fix in _CAUSES:
             if re.search(pattern, "\n".join(said)):
-                return RefusedError(what, fix.format(**words))
-        return not_started(self._code if self._code is not None else 0, said)
+                own = re.search(r"ssh-keygen -f .* -R .*", "\n".join(said))  # it knows which file has the key
+                return RefusedError(what, f"if you know why: {own[0]}" if own else fix.format(**words))
+        return not_started(self._code, said, self.spec.name) if self._code is not None else None
 
     def close(self) -> None:
-        with self._lock:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        with self._writing:
             if self._pipe >= 0:
                 os.close(self._pipe)
                 self._pipe = -1

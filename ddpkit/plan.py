@@ -163,18 +163,35 @@ class Batch:
     """How to follow what a scheduler runs for us. `{job}` stands for the job's id."""
 
     submit: tuple[str, ...]
-    env: Mapping[str, Value]  # for the submitting program: what must not stand in a file
+    env: Mapping[str, Value]  # for the submitting program: what must not stand in a file, or must not reach the job
     job_id: str  # a regular expression with one group, for the submitting program's output
+    unreachable: str  # a regular expression: what the submitting program says where its scheduler is down
+    ping: tuple[str, ...]  # says whether the scheduler is there
+    queue: tuple[str, ...]  # shows the user's own jobs
+    offers: tuple[str, ...]  # shows what may be asked for
     state: tuple[str, ...]  # prints what the next ones read
-    state_pattern: str  # named groups: state, reason, start, nodes, code, signal
+    state_pattern: str  # named groups: state, reason, start, nodes, restarts, code, signal
     waiting: tuple[str, ...]  # states
     running: tuple[str, ...]
+    ending: tuple[str, ...]
     well: tuple[str, ...]
     hopeless: str  # a regular expression of reasons for which a job waits for ever
+    gone: str  # a regular expression: what the state's program says of a job that it has forgotten
     stop: tuple[str, ...]
+    signal: tuple[str, ...]  # passes {signal}, a name without SIG, on to the ranks and to nothing else
     log: str
+    no_output: int  # the signal that stands for: the job's output could not be opened
     again: int | None = None  # an exit code with which the job starts itself again
     follow: bool = True  # False: many jobs in one; only submitted
+    stopped: tuple[str, ...] = ("CANCELLED",)  # states
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """How a node's supervisor is started in a container, whose Python may be the only one."""
+
+    enter: tuple[str, ...]  # what stands behind these words runs in it, with the same standard input and output
+    python: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +208,7 @@ class Step:
     by_hand: tuple[str, ...] = ()  # how a person would get there, for the dry run
     elastic: bool = False  # which node has which ranks is settled over there, and can change
     srun: Literal["", "ranks", "torchrun"] = ""  # the one process ends in `srun --label`, whose tasks are these
+    container: Container | None = None  # the supervisor of this step runs in it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +223,7 @@ class Plan:
     heartbeat_timeout: float = 0.0  # seconds; 0: the end of the launcher always shows, as on one machine
     min_nodes: int | None = None  # a node that is lost ends the run only where fewer are left
     files: tuple[File, ...] = ()
+    sync: tuple[tuple[str, ...], ...] = ()  # commands that have copied the working folder to the nodes
     batch: Batch | None = None  # then the steps say what the job will run
 
     def __str__(self) -> str:

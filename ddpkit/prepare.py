@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ddpkit import launchers, runs, survey
+from ddpkit import containers, launchers, runs, survey
 from ddpkit.config import Settings
 from ddpkit.errors import UsageError
-from ddpkit.launchers.ssh import Nodes
+from ddpkit.launchers.ssh import Nodes, SshTorchrunAuto
 from ddpkit.plan import Job, Plan, guard
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ FORWARDED = (
 )  # fmt: skip
 
 
+AWAY_TIMEOUT = 5.0  # seconds for a connection to the host that --on names
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ready:
     """A plan, and the ways in to the nodes that it needs."""
@@ -45,10 +48,16 @@ class Ready:
 
 
 @contextmanager
-def prepare(settings: Settings, environ: Mapping[str, str], note: Callable[[str], None]) -> Iterator[Ready]:
-    """Make the job and its plan; changes nothing. At the end the ways in to the nodes are closed.
+def prepare(
+    settings: Settings,
+    environ: Mapping[str, str],
+    note: Callable[[str], None],
+    progress: Callable[[str, int], None] | None = None,
+) -> Iterator[Ready]:
+    """Make the job and its plan. At the end the ways in to the nodes are closed.
 
-    `note` gets what a person should know. Raises UsageError, LaunchError, PreflightError.
+    Changes nothing, but that the working folder is copied to the nodes where that was asked for and `progress` is given
+    (None: a dry run). `note` gets what a person should know. Raises UsageError, LaunchError, PreflightError.
     """
     kind = launchers.load(settings["backend"])
     backend = launchers.build(kind, {name: setting.value for name, setting in settings.options.items()})
@@ -59,15 +68,15 @@ def prepare(settings: Settings, environ: Mapping[str, str], note: Callable[[str]
         yield _here(settings, environ, kind, backend)
         return
     from ddpkit import fleet as fleets  # with all that it needs, for those who use it
-    from ddpkit.judge import Wish
+    from ddpkit.judge import Wish, refusal
 
     assert isinstance(backend, Nodes)
     specs = _specs(settings, backend)
-    job = _remote_job(settings, environ)
+    job = _remote_job(settings, environ, backend)
     script = job.command[0] if job.kind == "script" or (job.kind == "program" and "/" in job.command[0]) else None
     local = Path(job.workdir, script) if script else None
     wish = Wish(
-        job=job,
+        job=replace(job, workdir=backend.container_workdir or job.workdir),
         nproc_per_node=_nproc(settings),
         script=script,
         digest=hashlib.sha256(local.read_bytes()).hexdigest() if local and local.is_file() else "",
@@ -75,15 +84,57 @@ def prepare(settings: Settings, environ: Mapping[str, str], note: Callable[[str]
         starter=backend.starter,
         master_addr=backend.master_addr,
         master_port=backend.master_port,
+        copied=progress is not None or not settings["sync"],
         min_nodes=settings["nnodes"][0] if isinstance(settings["nnodes"], tuple) else None,
     )
+    copies = _copies(settings, backend, specs, job)
+    if copies and progress is not None:
+        from ddpkit import sync
+
+        problems = sync.copy(specs, copies, progress)
+        if problems:
+            raise refusal(problems, len(specs))
     way = fleets.open_way(backend, note)
-    fleet = fleets.Fleet(specs, way, backend.heartbeat_timeout, job.python)
+    # The supervisor of a node with a container is in there: what it says of Python and torch is the image's.
+    fleet = fleets.Fleet(
+        specs,
+        way,
+        backend.heartbeat_timeout,
+        job.python,
+        lambda spec: backend.node_container(replace(job, workdir=spec.workdir or job.workdir)),
+    )
     try:
         world = fleets.survey(fleet, wish, note, strict=settings["preflight"])
-        yield Ready(job=job, plan=backend.plan(job, world), fleet=fleet)
+        yield Ready(job=job, plan=replace(backend.plan(job, world), sync=copies), fleet=fleet)
     finally:
         fleet.close()
+
+
+def elsewhere(
+    settings: Settings, environ: Mapping[str, str], spec: HostSpec, progress: Callable[[str, int], None]
+) -> tuple[str, str, dict[str, str]]:
+    """Folder, Python and variables for a launcher on another host. Copies the folder there if that was asked for."""
+    from ddpkit import sync
+    from ddpkit.judge import refusal
+
+    workdir = str(Path(settings["workdir"]).absolute())
+    if settings["sync"]:
+        copies = sync.commands([spec], workdir, settings["log_dir"], AWAY_TIMEOUT, accept_new=False)
+        problems = sync.copy([spec], copies, progress)
+        if problems:
+            raise refusal(problems, 1)
+    forwarded = {name: value for name, value in environ.items() if name.startswith(FORWARDED)}
+    return spec.workdir or workdir, spec.python or settings["python"], {**forwarded, **_env(settings)}
+
+
+def _copies(settings: Settings, backend: Nodes, specs: list[HostSpec], job: Job) -> tuple[tuple[str, ...], ...]:
+    if not settings["sync"]:
+        return ()
+    from ddpkit import sync
+
+    accept_new = isinstance(backend, SshTorchrunAuto) and backend.accept_new_host_keys
+    timeout = backend.connect_timeout
+    return tuple(sync.commands(specs, job.workdir, settings["log_dir"], timeout, accept_new=accept_new))
 
 
 def _here(settings: Settings, environ: Mapping[str, str], kind: Any, backend: launchers.Launcher) -> Ready:
@@ -92,13 +143,15 @@ def _here(settings: Settings, environ: Mapping[str, str], kind: Any, backend: la
     if not workdir.is_dir():
         raise UsageError(f"there is no folder {workdir}", "--workdir DIR names the ranks' working folder")
     command = tuple(settings["script"])
-    python = shutil.which(settings["python"])
-    if python is None:
-        raise UsageError(f"there is no Python at {settings['python']}", "--python /path/to/python")
-    # Absolute, but not resolved: a virtual environment is found by the place of its link.
-    python = os.path.abspath(python)  # noqa: PTH100
+    image = str(getattr(backend, "container", ""))
+    if image and kind.reach == "local" and containers.is_file(image) and not (workdir / image).exists():
+        raise UsageError(f"there is no image {image} in {workdir}", f"ls {workdir}; -o container=FILE or docker://NAME")
     env = _env(settings)
-    job = _job(settings, command, _kind(command, workdir, settings.source("script")), str(workdir), python, env)
+    # Only the working folder is the same in the container, and only where it keeps its name.
+    mounted = command[0].endswith(".py") and not command[0].startswith("/")
+    elsewhere = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
+    form = _kind_inside(command) if elsewhere else _kind(command, workdir, settings.source("script"))
+    job = _job(settings, command, form, str(workdir), _python(settings, inside=bool(image)), env)
     if kind.reach == "slurm":
         _no_hosts(settings)
         return Ready(job=job, plan=backend.plan(job, survey.slurm(settings["nnodes"], _nproc(settings), environ)))
@@ -106,19 +159,17 @@ def _here(settings: Settings, environ: Mapping[str, str], kind: Any, backend: la
     return Ready(job=job, plan=backend.plan(job, survey.this_machine(_nproc(settings), {**environ, **env})))
 
 
-def _remote_job(settings: Settings, environ: Mapping[str, str]) -> Job:
+def _remote_job(settings: Settings, environ: Mapping[str, str], backend: Nodes) -> Job:
     """A job whose folder and Python are the nodes' to know; they are looked at there."""
     command = tuple(settings["script"])
     workdir = settings["workdir"]
     if not workdir.startswith("~"):  # a home folder is the node's to know
         workdir = str(Path(workdir).absolute())
-    python = settings["python"]
-    if "/" in python and not python.startswith(("/", "~/")):
+    python = _python(settings, inside=True) if backend.container else settings["python"]
+    if not backend.container and "/" in python and not python.startswith(("/", "~/")):
         python = str(Path(python).absolute())
-    if Path(workdir).is_dir():
-        kind = _kind(command, Path(workdir), settings.source("script"))
-    else:
-        kind = "module" if command[0] == "-m" else "script" if command[0].endswith(".py") else "program"
+    known = Path(workdir).is_dir() and not backend.container_workdir
+    kind = _kind(command, Path(workdir), settings.source("script")) if known else _kind_inside(command)
     forwarded = {name: value for name, value in environ.items() if name.startswith(FORWARDED)}
     return _job(settings, command, kind, workdir, python, {**forwarded, **_env(settings)})
 
@@ -188,6 +239,29 @@ def _specs(settings: Settings, backend: Nodes) -> list[HostSpec]:
     return specs[: asked or len(specs)]
 
 
+def _python(settings: Settings, *, inside: bool) -> str:
+    """The ranks' interpreter. What is in a container cannot be looked up here."""
+    if inside:
+        return "python3" if settings.source("python") == "default" else str(settings["python"])
+    python = shutil.which(settings["python"])
+    if python is None:
+        raise UsageError(f"there is no Python at {settings['python']}", "--python /path/to/python")
+    # Absolute, but not resolved: a virtual environment is found by the place of its link.
+    return os.path.abspath(str(python))  # noqa: PTH100
+
+
+def _kind_inside(command: tuple[str, ...]) -> Literal["script", "module", "program"]:
+    """How the first word is started where it cannot be looked up, in a container or on a node: by its form alone."""
+    if command == ("-m",):
+        raise UsageError("-m needs the name of a module", "ddpkit launch -- -m pkg.train ARGS")
+    return "module" if command[0] == "-m" else "script" if command[0].endswith(".py") else "program"
+
+
+def left_alone(settings: Settings, environ: Mapping[str, str]) -> str | None:
+    """The SLURM job whose nodes a run on this machine leaves alone, in words; None where there is none."""
+    return survey.left_alone(environ) if settings["backend"] == "local" else None
+
+
 def _no_hosts(settings: Settings) -> None:
     """The scheduler chooses the nodes."""
     if settings["hosts"]:
@@ -233,6 +307,8 @@ def _no_scripts_among_hosts(settings: Settings) -> None:
 
 
 def _no_hostfile(settings: Settings) -> None:
+    if settings["sync"]:
+        raise UsageError(f"backend {settings['backend']} copies nothing", "-b ssh and -b pdsh take --sync")
     if settings["hostfile"]:
         raise UsageError(
             f"backend {settings['backend']} reads no host file, and one was named: {settings['hostfile']}",

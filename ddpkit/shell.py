@@ -8,6 +8,8 @@ from typing import Any
 
 from ddpkit.plan import Plan, Proc, Raw, Secret, Step, Value, Word
 
+_INSIDE = "end of what runs in the container"
+
 
 def quote(word: Word) -> str:
     """Quote one word for a POSIX shell; a `Raw` word stands as it is, in double quotes so that it stays one word."""
@@ -50,6 +52,12 @@ def exec_argv(proc: Proc) -> list[str]:
 
 def render_step(step: Step) -> str:
     """One step as a script that a person can read, and run by hand on that machine."""
+    if step.container:
+        return f"{join(step.container.enter)} sh -s <<'{_INSIDE}'\n{_lines(step)}\n{_INSIDE}"
+    return _lines(step)
+
+
+def _lines(step: Step) -> str:
     if step.srun:
         # The process is a shell already: its text stands here as it is.
         text = step.procs[0].argv[-1]
@@ -85,6 +93,7 @@ def render_plan(plan: Plan) -> str:
     width = count(plan.world_size, "rank")
     width += "" if plan.steps[0].srun else f" on {count(len(plan.steps), 'node')}"
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
+    out += [f"{join(argv)} || exit 1" for argv in plan.sync]
     end = f"END-{plan.run_id}"  # no word of the job is a line like this
     for number, step in enumerate(plan.steps, 1):
         out.append(f"# step {number} of {len(plan.steps)}, on {step.host}: {span(step.ranks)}")
@@ -113,6 +122,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "heartbeat_timeout": plan.heartbeat_timeout,
         "min_nodes": plan.min_nodes,
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
+        "sync": [list(argv) for argv in plan.sync],
         "submit": list(plan.batch.submit) if plan.batch else None,
         "steps": [
             {
@@ -121,6 +131,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
                 "ranks": list(step.ranks),
                 "workdir": step.workdir,
                 "preload": list(step.preload),
+                "container": list(step.container.enter) if step.container else None,
                 "env": {name: _plain(value) for name, value in step.env.items()},
                 "procs": [
                     {

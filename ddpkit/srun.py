@@ -25,6 +25,8 @@ STARTED = re.compile(r"ddpkit: rank (\d+) on (\S+) pid (\d+) step (\S+)")
 # Printed by the tap of a rank under torchrun, whose label is the node's and not the rank's.
 RANK_LINE = re.compile(r"\[rank (\d+)\] (.*)", re.DOTALL)
 RANK_ENDED = re.compile(r"ddpkit: rank (\d+) ended: code (\S+) signal (\S+)")
+# Printed by a job's script that SLURM starts again, before anything else.
+ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
 
 _LABEL = re.compile(r" *(\d+): (.*)", re.DOTALL)
 _ENDED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): (.*)")
@@ -41,6 +43,7 @@ class SrunReader:
         self.hosts: dict[int, str] = {}
         self.step = ""  # 123.0, as `scancel` takes it
         self.failed = False
+        self.attempt = 0  # how often the job was started again before what is read now
         self._held: dict[int, bytes] = {}
         self._long: dict[tuple[int, str], str] = {}
 
@@ -66,6 +69,11 @@ class SrunReader:
         if ended:
             yield _out(None, number, line)
             yield from self._task_ended(*ended.groups())
+            return
+        attempt = ATTEMPT.fullmatch(line)
+        if attempt:
+            self.attempt, self.failed = int(attempt[1]), False
+            self.hosts.clear()
             return
         labelled = _LABEL.fullmatch(line)
         if labelled is None or int(labelled[1]) >= self.ranks:

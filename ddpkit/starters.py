@@ -5,9 +5,12 @@ Pure: a job and a world in, a step out. Every backend that reaches nodes by itse
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
+from ddpkit.containers import Contained, runtimes
+from ddpkit.containers import option as option  # for backends
 from ddpkit.errors import UsageError
 from ddpkit.plan import Job, Proc, Step, Value, World
 
@@ -17,14 +20,12 @@ from ddpkit.plan import Job, Proc, Step, Value, World
 _TAP = 'tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'
 
 
-def option(default: Any, doc: str) -> Any:
-    """A dataclass field that is also a `-o NAME=VALUE` of the backend, with its one line of documentation."""
-    return field(default=default, metadata={"doc": doc})
+ELASTIC_RESTARTS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Starter:
-    """The options that say how a node starts its ranks."""
+class Starter(Contained):
+    """The options that say how a node starts its ranks, and whether it does so in a container."""
 
     starter: Literal["ranks", "torchrun", "legacy"] = option(
         "ranks", "how the node starts its ranks: one process per rank, torchrun, or torch.distributed.launch"
@@ -40,6 +41,11 @@ class Starter:
     local_rank_flag: Literal["--local-rank", "--local_rank"] = option(
         "--local-rank", "how to spell that argument; PyTorch 1.x spelled it --local_rank"
     )
+    container_runtime: Literal["auto", "enroot", "apptainer", "podman", "docker"] = runtimes(
+        "enroot", "apptainer", "podman", "docker"
+    )
+
+    by_form: ClassVar[Mapping[str, str]] = {".sqsh": "enroot", ".sif": "apptainer"}
 
     def check(self, *, elastic: bool = False) -> None:
         """Refuse options that the chosen starter does not have."""
@@ -83,17 +89,18 @@ class Starter:
                 )
         else:
             argv = _torchrun(job, world, node_rank, self)
-            procs = (Proc(name=self.starter, argv=argv, restarts=self.max_restarts),)
+            procs = (Proc(name=self.starter, argv=argv, restarts=_restarts(self, world)),)
         return Step(
             host=host.name,
             node_rank=node_rank,
             ranks=world.ranks(node_rank),
-            workdir=job.workdir,
+            workdir=self.container_workdir or job.workdir,
             env={**dict.fromkeys(host.stale), **env, **job.env, **host.env},
             procs=procs,
             preload=preload,
             by_hand=host.by_hand,
             elastic=_elastic(self, world),
+            container=self.node_container(job),
         )
 
 
@@ -149,6 +156,11 @@ def _elastic(options: Starter, world: World) -> bool:
     return world.min_nodes is not None or (options.max_restarts > 0 and len(world.hosts) > 1)
 
 
+def _restarts(options: Starter, world: World) -> int:
+    """A node that is lost costs the others a restart: without any, no run could go on."""
+    return options.max_restarts or (ELASTIC_RESTARTS if world.min_nodes is not None else 0)
+
+
 def _torchrun(job: Job, world: World, node_rank: int, options: Starter) -> tuple[str, ...]:
     """The command line of torchrun, or of the legacy launcher, which in PyTorch 2 is torchrun under an older name."""
     legacy = options.starter == "legacy"
@@ -177,8 +189,8 @@ def _torchrun(job: Job, world: World, node_rank: int, options: Starter) -> tuple
     flags = [f"--{name}={value}" for name, value in slots.items()]
     if legacy:
         flags.append("--use_env")
-    elif options.max_restarts:
-        flags.append(f"--max_restarts={options.max_restarts}")
+    elif _restarts(options, world):
+        flags.append(f"--max_restarts={_restarts(options, world)}")
     text = _TAP
     if not options.use_env:
         # Right behind the script, where the legacy launcher puts it. sys.argv[0] is Python's own.

@@ -10,6 +10,9 @@ from ddpkit.errors import UsageError
 from ddpkit.node import probe
 from ddpkit.plan import Allocation, Host, Request, World
 
+# Of the site, and not of an allocation.
+_SITE = frozenset(("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"))
+
 
 def gpus(environ: Mapping[str, str], root: str = "/") -> int:
     """How many GPUs a process with this environment sees on this machine (see `probe.gpus`)."""
@@ -49,13 +52,17 @@ def this_machine(asked: int | None, environ: Mapping[str, str]) -> World:
     return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port())
 
 
+def detection_is_off(environ: Mapping[str, str]) -> bool:
+    return environ.get("DDPKIT_DETECT_SLURM", "").lower() in ("0", "false", "no", "off")
+
+
 def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
     """What is asked of SLURM, and the allocation that this process stands in, if it does."""
     # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
-    left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in ("SLURM_CONF",)]
+    left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in _SITE]
     here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=(*probe.stale(environ), *left))
     job_id = environ.get("SLURM_JOB_ID", "")
-    if not job_id or environ.get("DDPKIT_DETECT_SLURM", "").lower() in ("0", "false", "no", "off"):
+    if not job_id or detection_is_off(environ):
         return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
     if environ.get("SLURM_HET_SIZE"):
         raise UsageError(
@@ -72,6 +79,16 @@ def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, 
         cpus_per_task=_number(environ, "SLURM_CPUS_PER_TASK"),
     )
     return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here, allocation=held)
+
+
+def left_alone(environ: Mapping[str, str]) -> str | None:
+    """What a run on this machine alone leaves alone: the other nodes of the SLURM job that it was typed in. Or None."""
+    job_id, nodes = environ.get("SLURM_JOB_ID", ""), expand_nodelist(environ.get("SLURM_JOB_NODELIST", ""))
+    if not job_id or detection_is_off(environ):
+        return None
+    if nodes == [environ.get("SLURMD_NODENAME", short_hostname())]:
+        return None
+    return f"this is SLURM job {job_id} on {environ.get('SLURM_JOB_NODELIST', '')}"
 
 
 def _tasks_per_node(environ: Mapping[str, str], job_id: str, nnodes: int) -> int | None:

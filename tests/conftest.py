@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Lab, missing
+from launching import folder, launch  # noqa: F401 - fixtures
 
 # Generous: machines are shared and slow, and a test that waits for an event costs nothing when the event comes soon.
 PATIENCE = 120.0
@@ -98,13 +99,25 @@ class Command:
         self.process.wait(PATIENCE)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The runs of tests are not the user's."""
+    before = os.environ.get("XDG_STATE_HOME")
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+    yield
+    del os.environ["XDG_STATE_HOME"]
+    if before is not None:
+        os.environ["XDG_STATE_HOME"] = before
+
+
 @pytest.fixture
-def clean_environ() -> dict[str, str]:
+def clean_environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """This environment without what a launcher, a scheduler or a user's habit may have put into it."""
     prefixes = ("DDPKIT_", "TORCHELASTIC_", "SLURM_", "OMPI_", "PMI_", "NCCL_", "CUDA_VISIBLE", "HIP_VISIBLE", "ROCR_")
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS", "PYTHONPATH")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(prefixes) and k not in names}
-    return {**kept, "NO_COLOR": "1", "DDPKIT_GPUS": "0"}
+    state = tmp_path_factory.mktemp("state")  # outside of the test's own folder, in which tests count files
+    return {**kept, "NO_COLOR": "1", "DDPKIT_GPUS": "0", "XDG_STATE_HOME": str(state)}
 
 
 @pytest.fixture
@@ -170,14 +183,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def lab() -> Iterator[Lab]:
     """Four nodes and a login host, idle. The folder is shared by all of them."""
     assert REASON is None, REASON
-    folder = Path(tempfile.mkdtemp(prefix="ddpkit-lab-"))
-    cluster = Lab(folder)
+    shared = Path(tempfile.mkdtemp(prefix="ddpkit-lab-"))
+    cluster = Lab(shared)
     try:
         cluster.up()
         yield cluster
     finally:
         cluster.down()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(shared, ignore_errors=True)
 
 
 @pytest.fixture

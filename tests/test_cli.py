@@ -251,7 +251,7 @@ def test_version(ddpkit: DDPKIT) -> None:
 
 def test_help_names_every_command(ddpkit: DDPKIT) -> None:
     text = ddpkit("--help").stdout
-    for name in ("launch", "backends", "env"):
+    for name in ("launch", "backends", "env", "ps", "status", "logs", "stop", "attach"):
         assert name in text
     assert "Everything behind" in ddpkit("launch", "--help").stdout
 
@@ -261,11 +261,26 @@ HEAVY = ("torch", "fabric", "paramiko", "sklearn", "numpy", "invoke", "pydantic"
 
 @pytest.mark.parametrize(
     "args",
-    [["--help"], ["--version"], ["backends"], ["env"], ["launch", "--help"], ["launch", "--", "job.py"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["backends"],
+        ["env"],
+        ["launch", "--help"],
+        ["launch", "--", "job.py"],
+        ["ps"],
+        ["status", "logs/run"],
+        ["logs", "logs/run"],
+        ["stop", "logs/run"],
+        ["attach", "logs/run"],
+    ],
     ids=str,
 )
-def test_heavy_packages_are_not_imported(args: list[str], script: SCRIPT, tmp_path: Path) -> None:
+def test_heavy_packages_are_not_imported(args: list[str], script: SCRIPT, tmp_path: Path, ddpkit: DDPKIT) -> None:
     script("")
+    if "logs/run" in args:
+        assert ddpkit("launch", "-n", "1", "--", "job.py").returncode == 0
+        next(tmp_path.glob("logs/*")).rename(tmp_path / "logs/run")
     command = [sys.executable, "-X", "importtime", "-m", "ddpkit", *args]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines() if "|" in line}

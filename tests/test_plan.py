@@ -77,6 +77,21 @@ SITE: dict[str, object] = {
     "setup": "module load cuda\nsource venv/bin/activate",
 }
 
+JOB_INSIDE = replace(JOB, workdir="/data/project", python="python3", folder="/data/logs/20260131-235959-train-3fa9")
+DOCKER: dict[str, object] = {
+    "container": "docker://nvcr.io/nvidia/pytorch:24.06-py3",
+    "container_runtime": "docker",
+    "container_mounts": "/scratch/my data:/data:ro",
+    "container_args": "--ulimit=memlock=-1",
+}
+SQSH: dict[str, object] = {
+    "container": "/images/torch.sqsh",
+    "container_mounts": "/scratch:/data:ro,/home/me:/workspace/mnt",
+    "container_writable": "true",
+    "container_root": "true",
+}
+PYXIS: dict[str, object] = {"container_runtime": "pyxis", "container_workdir": "/workspace"}
+
 CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
     "local_ranks_1": ({}, JOB, ONE),
     "local_ranks_2": ({}, JOB, TWO),
@@ -98,6 +113,15 @@ CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
     "slurm-srun_job_options": (SITE, JOB, ASKED),
     "slurm-srun_step": ({}, JOB, HELD),
     "slurm-srun_step_on_first_node": ({"cpus_per_task": "4"}, PROGRAM, ON_FIRST),
+    "local_docker_2": (DOCKER, JOB_INSIDE, TWO),
+    "local_podman_2_torchrun": ({**DOCKER, "container_runtime": "podman", "starter": "torchrun"}, JOB_INSIDE, TWO),
+    "local_apptainer_2": ({"container": "torch.sif", "container_root": "true"}, JOB_INSIDE, TWO),
+    "local_enroot_2": (SQSH, JOB_INSIDE, TWO),
+    "slurm-srun_enroot_job": ({**SQSH, "container_runtime": "enroot"}, JOB_INSIDE, ASKED),
+    "slurm-srun_pyxis_job": ({**SQSH, "container_runtime": "pyxis", "container_name": "torch"}, JOB_INSIDE, ASKED),
+    "slurm-srun_apptainer_step": ({"container": "/images/torch.sif"}, JOB_INSIDE, HELD),
+    "slurm-torchrun_enroot_step": ({"container": "torch", "container_runtime": "enroot"}, JOB_INSIDE, HELD),
+    "slurm-torchrun_pyxis_job": ({"container": "nvcr.io#nvidia/pytorch:24.06-py3", **PYXIS}, JOB_INSIDE, ASKED),
     "slurm-torchrun_job": ({"gpus-per-node": "a100:2"}, MODULE, ASKED),
     "slurm-torchrun_step": ({}, JOB, HELD),
 }
@@ -235,3 +259,17 @@ def test_refused_options(options: dict[str, object], text: str) -> None:
 def test_preload_refuses_a_program() -> None:
     with pytest.raises(UsageError, match="started as a program"):
         make({"preload": "true"}, PROGRAM, TWO)
+
+
+def test_slurm_options_that_contradict_each_other() -> None:
+    with pytest.raises(UsageError, match="chain=2 starts the job again, and -o requeue=false forbids it"):
+        make({"chain": "2", "requeue": "false"}, JOB, ASKED, "slurm-srun")
+
+
+def test_a_job_keeps_its_own_slurm_variables() -> None:
+    """What the submitting shell has left over of another allocation stays out of the job, and is not unset in it."""
+    here = Host(name="login", slots=0, stale=("RANK", "SLURM_JOB_NODELIST", "SRUN_DEBUG"))
+    plan = make({}, JOB, replace(ASKED, here=here), "slurm-srun")
+    assert "unset RANK\n" in str(plan)
+    names = {name for name, value in plan.batch.env.items() if value is None}
+    assert names == {"SLURM_JOB_NODELIST", "SRUN_DEBUG"}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import fabric
 import pytest
 
-from ddpkit import hosts, remote
+from ddpkit import hosts, remote, ssh_files
 
 CONFIG = "".join(f"Host node{number}\n  IdentityFile /keys/{number}\n  User user{number}\n" for number in range(64))
 
@@ -15,7 +16,10 @@ CONFIG = "".join(f"Host node{number}\n  IdentityFile /keys/{number}\n  User user
 def test_keys_of_one_host_are_not_offered_to_another(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(CONFIG)
     ssh = remote.Ssh(
-        accept_new=False, timeout=1.0, note=lambda _: None, config=remote.read_config([tmp_path / "config"])
+        accept_new=False,
+        timeout=1.0,
+        note=lambda _: None,
+        config=fabric.Config(ssh_config=ssh_files.read_config([tmp_path / "config"]), lazy=True),
     )
     specs = hosts.parse(["node[0-63]"], {}, {}, "")
     found: dict[str, tuple[str, object]] = {}
@@ -55,4 +59,4 @@ def test_keys_of_one_host_are_not_offered_to_another(tmp_path: Path) -> None:
     ],
 )
 def test_lines_of_known_hosts(patterns: list[str], name: str, known: bool) -> None:
-    assert remote._matches(patterns, name) is known
+    assert ssh_files._matches(patterns, name) is known

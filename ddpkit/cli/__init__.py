@@ -3,7 +3,7 @@
 A command is a function in one of these modules; importing the module makes it known to `app`.
 """
 
-from ddpkit.cli import launch, show
+from ddpkit.cli import launch, runs, show
 from ddpkit.cli.app import run
 
-__all__ = ["launch", "run", "show"]
+__all__ = ["launch", "run", "runs", "show"]

@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -69,9 +70,15 @@ def launch(
     no_preflight: Annotated[
         bool, typer.Option("--no-preflight", help="Go on although the nodes differ; say what was found.")
     ] = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Return when a job is submitted, and do not follow it.")
+    sync: Annotated[
+        bool, typer.Option("--sync", help="First copy the working folder to the nodes with rsync.")
     ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return when the run has started: in a tmux session, or as a job.")
+    ] = False,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="HOST", help="With --detach: the launcher runs there, and not here.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, as a script; run nothing.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Print each setting and where it came from.")] = False,
     as_json: JsonFlag = False,
@@ -95,6 +102,8 @@ def launch(
         flags["nnodes"] = config.nnodes(nnodes, "-N ")
     if grace is not None:
         flags["grace"] = config.seconds(grace, "--grace ")
+    if sync:
+        flags["sync"] = True
     if no_preflight:
         flags["preflight"] = False
     if hosts:
@@ -115,6 +124,10 @@ def launch(
     if explain:
         _explain(settings, as_json)
         return
+    if on is not None and not detach:
+        raise UsageError(f"--on {on} starts the launcher there and leaves it", "add --detach")
+    if on is not None and not dry_run:
+        raise typer.Exit(_launch_on(on, settings, as_json))
     raise typer.Exit(_launch(settings, detach=detach, dry_run=dry_run, as_json=as_json))
 
 
@@ -152,12 +165,24 @@ def _explain(settings: Settings, as_json: bool) -> None:
 
 
 def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
-    from ddpkit import prepare, shell
+    from ddpkit import detach as sessions
+    from ddpkit import launchers, prepare, shell
 
-    with prepare.prepare(settings, os.environ, _note) as ready:
-        if not dry_run:
-            return _carry(ready, settings["log_dir"], detach=detach, as_json=as_json)
+    waits = os.environ.pop(sessions.VARIABLE, None)  # this is the launcher in a session, and its parent waits there
+    leave = detach and not dry_run and waits is None
+    if leave and launchers.load(settings["backend"]).reach != "slurm":
+        return _detach(as_json)
+    progress = None if dry_run else _Copying()
+    with prepare.prepare(settings, os.environ, _note, progress) as ready:
         plan = ready.plan
+        if leave and plan.batch is None:
+            return _detach(as_json)
+        alone = prepare.left_alone(settings, os.environ)
+        if alone:
+            _note(f"{alone}, and these ranks run on this machine alone; on the job's nodes: -b slurm")
+        if not dry_run:
+            as_json = as_json and waits is None
+            return _carry(ready, settings["log_dir"], detach=detach, as_json=as_json, waits=waits)
     text = json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else str(plan)
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
     sys.stdout.flush()
@@ -169,18 +194,94 @@ def _note(text: str) -> None:
     print(f"ddpkit: {text}", file=sys.stderr)
 
 
-def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool) -> int:
-    """Run a plan, relay its lines, print the verdict, keep the record."""
+class _Copying:
+    """A bar for each node on a terminal; elsewhere a line for each that is done."""
+
+    def __init__(self) -> None:
+        self._bars: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, host: str, percent: int) -> None:
+        with self._lock:
+            if not sys.stderr.isatty():
+                if percent == 100 and host not in self._tasks:
+                    self._tasks[host] = None
+                    _note(f"copied to {host}")
+                return
+            if self._bars is None:
+                from rich.console import Console
+                from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+                words = TextColumn("{task.percentage:>3.0f}%")
+                console = Console(stderr=True)
+                self._bars = Progress(
+                    TextColumn("{task.description}"), BarColumn(), words, TimeRemainingColumn(), console=console
+                )
+                self._bars.start()
+            if host not in self._tasks:
+                self._tasks[host] = self._bars.add_task(f"copying to {host}", total=100)
+            self._bars.update(self._tasks[host], completed=percent)
+            if self._bars.finished:
+                self._bars.stop()
+                self._bars = None
+                self._tasks.clear()
+
+
+def _launch_on(host: str, settings: Settings, as_json: bool) -> int:
+    """Give this command to the ddpkit of another host."""
+    from ddpkit import away, hosts, prepare
+
+    specs = hosts.parse([host], settings.groups, settings.host)
+    if len(specs) != 1:
+        raise UsageError(f"--on {host}: one host is needed, and these are {len(specs)}")
+    spec = specs[0]
+    workdir, python, env = prepare.elsewhere(settings, os.environ, spec, _Copying())
+    argv, env = away.there(sys.argv[1:], env)
+    answer = away.launch(spec, python, workdir, argv, env, timeout=prepare.AWAY_TIMEOUT)
+    if answer.words:
+        print(answer.words, file=sys.stderr)
+    if not answer.record:
+        return answer.code or 1
+    run = json.loads(answer.record)["run_id"]
+    _note(f"its launcher runs on {spec.label}: ssh -t {spec.target} {python} -m ddpkit attach {run} shows it")
+    print(answer.record if as_json else run)
+    return 0
+
+
+def _detach(as_json: bool) -> int:
+    """Start this command again in a session of its own. What it says before there is a run is said here."""
+    from ddpkit import detach, shell
+
+    try:
+        record = detach.start(os.environ)
+    except detach.EarlyError as early:
+        print(early.text, file=sys.stderr)
+        return early.code
+    where = f"{shell.count(record.world_size, 'rank')} on {', '.join(record.hosts)}"
+    print(f"ddpkit: run {record.run_id}: {where}; logs in {record.folder}/", file=sys.stderr)
+    print(
+        f"ddpkit: detached; ddpkit attach {record.run_id} shows it, ddpkit stop {record.run_id} ends it",
+        file=sys.stderr,
+    )
+    print(json.dumps(asdict(record), indent=2) if as_json else record.run_id)
+    return 0
+
+
+def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool, waits: str | None = None) -> int:
+    """Run a plan, relay its lines, print the verdict, keep the record. `waits`: see `ddpkit.detach`."""
+    from ddpkit import detach as sessions
     from ddpkit import execute, runs, scheduler, shell
     from ddpkit import verdict as words
     from ddpkit.relay import Relay
     from ddpkit.screen import Screen
 
     job, plan, fleet = ready.job, ready.plan, ready.fleet
-    if detach and plan.batch is None:
-        raise UsageError("--detach leaves a submitted job, and this run is not one", "leave --detach out")
     folder = runs.make_folder(Path(log_dir), plan.run_id)
-    execute.write_files(plan)
+    try:
+        execute.write_files(plan)
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}", "--log-dir DIR") from None
     job_id = scheduler.submit(plan.batch) if plan.batch else None
     record = runs.Run(
         run_id=plan.run_id,
@@ -193,10 +294,19 @@ def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool) -> int:
         launcher_pid=os.getpid(),
         launcher_started=runs.process_started(os.getpid()),
         launcher_host=os.uname().nodename,
+        launcher_boot=runs.boot(),
+        ranks={step.host: list(step.ranks) for step in plan.steps if not step.srun},
+        grace=plan.grace,
         started=time.time(),
         job_id=job_id,
+        job=scheduler.remembered(plan.batch, plan.steps[0], job_id) if plan.batch and job_id else None,
+        session=sessions.session(os.environ, plan.run_id) if waits else None,
+        state="left" if plan.batch and (detach or not plan.batch.follow) else "running",
     )
     record.save()
+    forgotten = runs.remember(record)
+    if waits:
+        sessions.answer(waits, record.folder)
     # With --json standard output holds one JSON document, and the ranks' lines go to standard error.
     stream = sys.stderr if as_json else sys.stdout
     inbox: execute.Inbox = queue.SimpleQueue()
@@ -205,12 +315,16 @@ def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool) -> int:
     relay = Relay(folder, screen.out, screen.err, colour=stream.isatty() and "NO_COLOR" not in os.environ)
     where = f"in job {job_id}" if job_id else f"on {', '.join(record.hosts)}"
     relay.note(f"ddpkit: run {plan.run_id}: {shell.count(plan.world_size, 'rank')} {where}; logs in {folder}/")
+    if forgotten:
+        relay.note(
+            f"ddpkit: cannot write to {runs.index()}: {forgotten}; name this run by its folder: ddpkit status {folder}"
+        )
     if plan.batch and (detach or not plan.batch.follow):
-        relay.note(f"ddpkit: submitted; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
+        log = plan.batch.log.replace("{job}", str(job_id) if plan.batch.follow else f"{job_id}_*")
+        relay.note(f"ddpkit: submitted; its output: {log}; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
         relay.close()
         screen.close(None)
-        if as_json:
-            print(json.dumps(asdict(record), indent=2))
+        print(json.dumps(asdict(record), indent=2) if as_json else record.run_id)
         return 0
     outcome = execute.carry(
         plan, relay, lambda step: fleet.link(step) if fleet else scheduler.connect(plan, step, job_id), inbox, screen

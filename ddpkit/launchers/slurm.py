@@ -10,13 +10,14 @@ srun itself (some versions do not take it from the job), ranks from the *step's*
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from ddpkit.containers import Contained, option, runtimes
 from ddpkit.errors import UsageError
 from ddpkit.plan import Batch, File, Job, Plan, Proc, Request, Secret, Step, Value
 from ddpkit.shell import join, quote, render_step
-from ddpkit.starters import option
 
 # Each task of `slurm-srun` is a rank. LOCAL_WORLD_SIZE is counted: SLURM_NTASKS_PER_NODE is the job's, maybe stale.
 _RANK = """\
@@ -25,15 +26,18 @@ export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLUR
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n)); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
-exec "$@\""""
+echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2"""
 
-# Each task of `slurm-torchrun` is a node. $0 is the Python, $1... the rank's command.
+# Each task of `slurm-torchrun` is a node. $0 is the Python, $1 the agent's file, $2... the rank's command.
+# `trap` holds until the agent is ready for these signals.
 _AGENT = """\
 export NODE_RANK="$SLURM_PROCID"
 cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-$cores}}"
-exec "$0" -m torch.distributed.run --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
+agent="$1"; shift
+[ -r "$agent" ] || {{ echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 4; }}
+trap '' USR1 USR2
+{become} "$0" "$agent" --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
 
 # A random port below those that kernels hand out by themselves. Runs on rank 0's host.
@@ -55,7 +59,7 @@ _FLAGS = {"exclusive"}  # without a value
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slurm:
+class Slurm(Contained):
     """What both ways have in common: the options, by their SLURM names, and the job."""
 
     reach: ClassVar[str] = "slurm"
@@ -84,6 +88,9 @@ class Slurm:
     sbatch: str = option("", "more options for sbatch, as one would type them")
     srun: str = option("", "more options for srun, as one would type them")
     setup: str = option("", "shell lines before the ranks start: module load cuda; source venv/bin/activate")
+    container_runtime: Literal["auto", "enroot", "pyxis", "apptainer"] = runtimes("enroot", "pyxis", "apptainer")
+
+    by_form: ClassVar[Mapping[str, str]] = {".sif": "apptainer"}
 
     name: ClassVar[str]
     torchrun: ClassVar[bool]
@@ -91,12 +98,13 @@ class Slurm:
     def plan(self, job: Job, world: Request) -> Plan:
         nnodes, nproc = self._width(world)
         step = self._step(job, world, nnodes, nproc)
-        files = [File(path=f"{job.folder}/tap.py", copy_of="tap")] if self.torchrun else []
+        needed = ("agent", "tap") if self.torchrun else ()
+        files = [File(path=f"{job.folder}/{name}.py", copy_of=name) for name in needed]
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
             files.append(File(path=script, text=self._script(job, step, nnodes, nproc)))
-            batch = self._batch(job, script)
+            batch = self._batch(job, script, tuple(filter(_left, world.here.stale)))
         return Plan(
             run_id=job.run_id,
             backend=self.name,
@@ -138,7 +146,8 @@ class Slurm:
                 "start it with srun itself; ddpkit.distributed.torch.init() reads SLURM_HOSTFILE",
             )
         master = quote(held.hosts[0]) if held else '"$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
-        probe = join([job.python, "-c", _PORT])
+        # It runs on the node itself, and the job's Python may be in the container alone.
+        probe = join(["python3" if self.container else job.python, "-c", _PORT])
         inside: list[str] = []
         if held:
             # The shell's own SLURM_* variables are unset (see `env`): they would be defaults of srun that contradict
@@ -152,13 +161,16 @@ class Slurm:
         srun = ["srun", *inside, f"--nodes={nnodes}", f"--ntasks={nnodes * tasks}", f"--ntasks-per-node={tasks}"]
         srun += [f"--cpus-per-task={cpus}"] if cpus else []
         srun += ["--kill-on-bad-exit=1", "--export=ALL", "--label", *_words("srun", self.srun)]
+        found = self.want(job, [job.folder] if self.torchrun else [], job.env, self.container_workdir or job.workdir)
+        enter, more = (found[0].enter(found[1]), found[0].srun(found[1])) if found else ("", "")
         if self.torchrun:
             tap = [job.python, "-S", "-I", f"{job.folder}/tap.py", *job.argv]
             # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
-            words = [job.python, *(word.replace("$", "$$") for word in tap)]
-            text = _AGENT.format(nnodes=nnodes, nproc=nproc)
+            words = [job.python, f"{job.folder}/agent.py", *(word.replace("$", "$$") for word in tap)]
+            text = _AGENT.format(nnodes=nnodes, nproc=nproc, become="set --" if enter else "exec")
+            text += f"\n{enter}" if enter else ""
         else:
-            words, text = ["rank", *job.argv], _RANK
+            words, text = ["rank", *job.argv], _RANK + "\n" + (enter or 'exec "$@"')
         lines = [
             *([self.setup] if self.setup else []),
             "# rank 0 runs on the first node",
@@ -167,7 +179,7 @@ class Slurm:
             "export MASTER_ADDR MASTER_PORT",
             f"each={quote(text)}",
         ]
-        command = f'{join(srun)} sh -c "$each" {join(words)}'
+        command = f'{join(srun)}{" " * bool(more)}{more} sh -c "$each" {join(words)}'
         lines += [f"exec {command}"] if held else self._in_job(job, command)
         env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
         return Step(
@@ -175,7 +187,8 @@ class Slurm:
             node_rank=0,
             ranks=range(nnodes * nproc),
             workdir=job.workdir,
-            env={**dict.fromkeys(world.here.stale), **env, **job.env},
+            # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
+            env={**dict.fromkeys(name for name in world.here.stale if held or not _left(name)), **env, **job.env},
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
             srun="torchrun" if self.torchrun else "ranks",
         )
@@ -190,6 +203,8 @@ class Slurm:
         before, _, after = self._log(job).partition("{job}")
         number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
         lines = [
+            # What stands in the output before this line, an attempt before has written.
+            '[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"',
             f"log={quote(before)}{number}{quote(after)}",
             'from=$(($(wc -c < "$log") + 1))',
             f"{command} || code=$?",
@@ -231,7 +246,9 @@ class Slurm:
             elif value != "":
                 lines.append(f"#SBATCH --{name}={quote(str(value))}")
         if self.requeue or self.chain:
-            again = self.chain or _true("requeue", self.requeue)
+            again = _true("requeue", self.requeue or "true")
+            if self.chain and not again:
+                raise UsageError(f"-o chain={self.chain} starts the job again, and -o requeue=false forbids it")
             lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
         lines += [f"#SBATCH {quote(word)}" for word in _words("sbatch", self.sbatch)]
         return "\n".join(["#!/bin/bash", *lines, "", render_step(step), ""])
@@ -248,26 +265,43 @@ class Slurm:
             )
         return path if path.startswith("/") else f"{job.workdir}/{path}"
 
-    def _batch(self, job: Job, script: str) -> Batch:
+    def _batch(self, job: Job, script: str, left: tuple[str, ...]) -> Batch:
         return Batch(
             submit=("sbatch", "--parsable", script),
-            env={name: value for name, value in job.env.items() if isinstance(value, Secret)},
+            env={
+                **dict.fromkeys(left),
+                **{name: value for name, value in job.env.items() if isinstance(value, Secret)},
+            },
             job_id=r"^(\d+)",
+            unreachable="Unable to contact|communication|resolve_ctls",
+            ping=("scontrol", "ping"),
+            queue=("squeue", "--me"),
+            offers=("sinfo", "--summarize"),
             # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
             state=("scontrol", "--oneliner", "show", "job", "{job}"),
             state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
             r".*?\bExitCode=(?P<code>\d+):"
             r"(?P<signal>\d+) .*?\bStartTime=(?P<start>\S+) .*? NodeList=(?P<nodes>\S*)",
             waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
-            running=("RUNNING", "COMPLETING", "SIGNALING", "STAGE_OUT"),
+            running=("RUNNING", "SIGNALING"),
+            ending=("COMPLETING", "STAGE_OUT"),
             well=("COMPLETED",),
             hopeless=r"Partition(Config|NodeLimit|TimeLimit|Down|Inactive)|BadConstraints|InvalidAccount|InvalidQOS|"
             r"DependencyNeverSatisfied|launch_failed_requeued_held",
+            gone="Invalid job id",
             stop=("scancel", "{job}"),
+            # Without --batch and --full it reaches every step, and not the job's script, which would die of it.
+            signal=("scancel", "--signal={signal}", "{job}"),
             log=self._log(job),
+            no_output=53,  # Slurm 22.05, seen
             follow=not self.array,
             again=AGAIN if self.chain else None,
         )
+
+
+def _left(name: str) -> bool:
+    """A variable of another allocation."""
+    return name.startswith(("SLURM_", "SRUN_"))
 
 
 def _words(name: str, text: str) -> list[str]:

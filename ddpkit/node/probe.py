@@ -30,6 +30,7 @@ STALE = frozenset(
     DDPKIT_NODE_RANK DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT DDPKIT_PRELOAD DDPKIT_TAP""".split()
 )
 SIOCGIFADDR = 0x8915
+TMP_NEEDS = 1 << 16  # bytes: the supervisor's files, and those of a rank's own workers
 LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
 # Where the job's Python would import torch from, and what version.py there says. Importing it would take seconds, and
 # importlib.util, json and re as long as the interpreter itself.
@@ -155,19 +156,56 @@ def look(
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "torch": None,
         "cpus": cpus(),
-        "set": sorted(os.environ),
+        "set": sorted({*os.environ, *_nccl_conf()}),
         "stale": stale(os.environ),
         "addresses": addresses(),
-        "own_name": _resolve(socket.gethostname()),
+        # As gloo does it: the first one that can be bound. A name can mean a router's address.
+        "own_name": [address for address in _resolve(socket.gethostname()) if _is_here(address)],
+        "machine": machine(),
     }
     try:
         found["gpus"], found["no_gpus"] = gpus(env), ""
     except ValueError as problem:
         found["gpus"], found["no_gpus"] = 0, str(problem)
+    found["tmp"] = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
+    found["no_tmp"] = _why_not_written(found["tmp"])
     found.update(listen(port))
     if asked is not None:
         found["torch"] = _torch(asked, python)
     return found
+
+
+def machine() -> str:
+    """The same for two names of one machine, and for nothing else: containers side by side have other namespaces."""
+    spaces = []
+    for kind in ("net", "pid", "uts", "mnt"):
+        try:
+            spaces.append(str(os.stat("/proc/self/ns/" + kind).st_ino))
+        except OSError:
+            spaces.append("")
+    return ":".join([_text("/proc/sys/kernel/random/boot_id"), *spaces])
+
+
+def _nccl_conf() -> list[str]:
+    """The variables that NCCL's own files set, which the environment would overrule."""
+    paths = [os.environ.get("NCCL_CONF_FILE") or os.path.expanduser("~/.nccl.conf"), "/etc/nccl.conf"]
+    lines = [line for path in paths for line in _text(path).splitlines()]
+    return [line.partition("=")[0].strip() for line in lines if "=" in line and not line.startswith("#")]
+
+
+def _why_not_written(folder: str) -> str:
+    """Why a small file cannot be written there; empty where it can."""
+    path = "%s/ddpkit-%s" % (folder, os.urandom(8).hex())
+    try:
+        try:
+            with open(path, "wb") as file:
+                file.write(b"\0" * TMP_NEEDS)
+        finally:
+            if os.path.exists(path):
+                os.unlink(path)
+    except OSError as error:
+        return str(error.strerror)
+    return ""
 
 
 def _why_no_folder(folder: str) -> str:
@@ -246,6 +284,17 @@ def _resolve(name: str) -> list[str]:
         return list(dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(name, None)))
     except OSError:
         return []
+
+
+def _is_here(address: str) -> bool:
+    """Whether a server of this machine can have this address."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(place)
+    except OSError:
+        return False
+    return True
 
 
 # ---- who can reach whom: every node listens, and tries what others listen on

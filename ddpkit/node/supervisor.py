@@ -55,7 +55,9 @@ AGENT_PATIENCE = 1.0  # seconds for torchrun to end by itself once its ranks are
 LEFTOVER_PATIENCE = 2.0  # seconds between TERM and KILL for processes whose rank is gone
 STUCK_AFTER = 5.0  # seconds of KILL without effect
 BEAT = 5.0  # seconds between two signs of life
-UNASKED = 120.0  # seconds that a launcher on a network may leave unused between hello and request
+UNASKED = 30.0  # seconds without a word from a launcher that has not made its request yet
+WATCH = 0.2  # seconds between two looks for the launcher while a question is answered
+PARTING = 1.0  # seconds for last words to a launcher that is taken for gone
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 DONE = -1.0
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -155,12 +157,14 @@ class Supervisor:
         self.heard = time.monotonic()
         self.beat_every = min(BEAT, self.silence / 4) if self.silence else BEAT
         self.beat_at = self.heard + self.beat_every
+        self.looked = self.heard  # when the loop came by for the last time
+        self.cut_off = False  # the launcher was not heard for too long
         self.last_out: dict[int, float] = {}  # rank: time.time() of its last line
 
     # ---- talking to the launcher
 
     def say(self, **event: object) -> None:
-        if self.out_open:
+        if self.out_open and not (self.cut_off and len(self.out) > BACKLOG_HIGH):
             self.out += json.dumps(event, separators=(",", ":")).encode() + b"\n"
             self.flush()
 
@@ -175,11 +179,15 @@ class Supervisor:
                 return
             del self.out[:sent]
         self.watch_stdout(bool(self.out))
-        if not self.paused and len(self.out) > BACKLOG_HIGH:
+        if not self.paused and len(self.out) > BACKLOG_HIGH and not self.cut_off:
             self.paused = True
             for stream in self.all_streams():
                 self.unwatch(stream.fd)
-        elif self.paused and len(self.out) < BACKLOG_LOW:
+        elif len(self.out) < BACKLOG_LOW:
+            self.go_on_reading()
+
+    def go_on_reading(self) -> None:
+        if self.paused:
             self.paused = False
             for stream in self.all_streams():
                 self.watch(stream.fd, stream)
@@ -208,6 +216,16 @@ class Supervisor:
             self.out_open = False
             self.out.clear()
             self.unwatch(1)
+            self.go_on_reading()  # a rank that cannot print cannot clean up either
+        self.stop(self.grace)
+
+    def give_up_launcher(self) -> None:
+        """It was not heard for too long. Should it only have been stopped, it reads the reason when it goes on."""
+        self.cut_off = True
+        if self.deadline is None:
+            why = f"it heard nothing of the launcher for {self.silence:g} s: stopped there, or the network was down"
+            self.say(e="failed", rank=None, code=None, signal=None, t=time.time(), what="the supervisor", reason=why)
+        self.go_on_reading()
         self.stop(self.grace)
 
     def read_commands(self) -> None:
@@ -237,8 +255,12 @@ class Supervisor:
     def beat(self) -> None:
         """A sign of life in each direction, where it is due. Called when everything that came in was read."""
         now = time.monotonic()
-        if self.silence and now - self.heard > self.silence and self.out_open:
-            self.lose_launcher()
+        away = now - self.looked - self.beat_every
+        self.looked = now
+        if away > 1.0:
+            self.heard += away  # this machine, or this process, stood still: that says nothing of the launcher
+        if self.silence and now - self.heard > self.silence and self.out_open and not self.cut_off:
+            self.give_up_launcher()
         if now >= self.beat_at:
             self.beat_at = now + self.beat_every
             if not self.out:  # where the launcher does not read, there is enough for it to hear
@@ -264,6 +286,8 @@ class Supervisor:
 
     def start(self) -> None:
         request = self.request
+        if request.get("inside") and os.environ.pop("DDPKIT_INSIDE", "") != request["inside"]:
+            raise OSError(errno.EINVAL, "the ranks belong in a container, and this is not it")
         os.chdir(request["workdir"])
         base = _with({**os.environ, "PWD": request["workdir"]}, request["env"])
         if request["preload"]:
@@ -435,7 +459,7 @@ class Supervisor:
             stream.rank = rank
         self.say(e="start", rank=rank, pid=pid, t=when)
         if self.deadline is not None:
-            self.kill(pid, signal.SIGTERM)
+            _kill(pid, signal.SIGTERM)
 
     def rank_ended(self, rank: int, code: int | None, number: int | None, when: float) -> None:
         if rank in self.ranks:
@@ -490,16 +514,10 @@ class Supervisor:
 
     # ---- ending
 
-    def kill(self, pid: int, number: int) -> None:
-        try:
-            os.kill(pid, number)
-        except (ProcessLookupError, PermissionError):
-            pass
-
     def signal_ranks(self, number: int) -> None:
         for rank in self.ranks.values():
             if rank.alive:
-                self.kill(rank.pid, number)
+                _kill(rank.pid, number)
 
     def stop(self, grace: float) -> None:
         """Begin to end everything, or end it sooner than begun."""
@@ -510,7 +528,7 @@ class Supervisor:
                 # Signalled alone, the ranks would be started again.
                 for pid in self.agents:
                     self.told.add(pid)
-                    self.kill(pid, signal.SIGTERM)
+                    _kill(pid, signal.SIGTERM)
             else:
                 self.signal_ranks(signal.SIGTERM)
         self.deadline = min(self.deadline, deadline)
@@ -526,9 +544,9 @@ class Supervisor:
 
     def look_for_leftovers(self) -> float:
         """All ranks ended well. What they left behind gets a moment to end by itself, then is ended."""
-        left = descendants()
-        if not left:
+        if childless():
             return DONE
+        left = descendants()
         now = time.monotonic()
         if self.quiet_since is None:
             self.quiet_since = now
@@ -545,16 +563,15 @@ class Supervisor:
             return min(self.deadline - now, 1.0)
         if self.ranks_gone is None:
             self.ranks_gone = now
-        left = descendants()
-        if not left:
+        if childless():
             return DONE
+        left = descendants()
         patience = AGENT_PATIENCE if self.ranks and self.agents else 0.0
         killing = now >= self.deadline or now >= self.ranks_gone + patience + LEFTOVER_PATIENCE
         if killing:
             if self.killing_since is None:
                 self.killing_since = now
-            for pid in left:
-                self.kill(pid, signal.SIGKILL)
+            kill_all_below()
             if now > self.killing_since + STUCK_AFTER:
                 self.say(e="stuck", names=[f"{pid} ({_name(pid)})" for pid in left])
                 return DONE
@@ -562,7 +579,7 @@ class Supervisor:
             for pid in left:
                 if pid not in self.told:
                     self.told.add(pid)
-                    self.kill(pid, signal.SIGTERM)
+                    _kill(pid, signal.SIGTERM)
         return LOOK_AGAIN
 
     # ---- the loop
@@ -626,17 +643,18 @@ class Supervisor:
 
     def flush_all(self) -> None:
         """The launcher may read slowly, or be stopped by Ctrl-Z. While it lives it gets everything."""
-        while self.out and self.out_open:
-            for key, _ in self.selector.select(self.beat_every):
+        until = time.monotonic() + PARTING
+        while self.out and self.out_open and not (self.cut_off and time.monotonic() > until):
+            for key, _ in self.selector.select(min(self.beat_every, PARTING)):
                 if key.data == "stdin":
                     self.read_commands()
             self.flush()
             self.beat()
 
 
-def processes() -> dict[int, tuple[int, str, float, int]]:
-    """Every process of this machine that lives: parent, state, processor seconds, bytes of memory. Zombies do not."""
-    table: dict[int, tuple[int, str, float, int]] = {}
+def processes() -> dict[int, tuple[int, str, float, int, int]]:
+    """Every process of this machine that lives: parent, state, processor seconds, bytes of memory, process group."""
+    table: dict[int, tuple[int, str, float, int, int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -648,11 +666,12 @@ def processes() -> dict[int, tuple[int, str, float, int]]:
             if words[0] not in (b"Z", b"X"):
                 # utime, stime, and those of the children that were waited for
                 ticks = sum(int(word) for word in words[11:15])
-                table[int(name)] = (int(words[1]), words[0].decode(), ticks / TICKS, int(words[21]) * PAGE)
+                shown = (int(words[1]), words[0].decode(), ticks / TICKS, int(words[21]) * PAGE, int(words[2]))
+                table[int(name)] = shown
     return table
 
 
-def below(pid: int, table: dict[int, tuple[int, str, float, int]]) -> list[int]:
+def below(pid: int, table: dict[int, tuple[int, str, float, int, int]]) -> list[int]:
     """The children of a process, their children, and so on, whatever session or group they moved to."""
     children: dict[int, list[int]] = {}
     for each, (parent, *_) in table.items():
@@ -671,6 +690,42 @@ def descendants() -> list[int]:
     return below(os.getpid(), processes())
 
 
+def childless() -> bool:
+    """Whether nothing is below this process. The kernel's word: a look at /proc misses what forks while it is read."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def kill_all_below() -> None:
+    """KILL to every process below this one, also to those that fork and end faster than /proc is read."""
+    table = processes()
+    for pid in below(os.getpid(), table):
+        _kill(pid, signal.SIGKILL)
+        # Nothing forks its way out of a group that gets a signal. It is ours whole: every rank began a session.
+        if table[pid][4] != os.getpgrp():
+            _kill(-table[pid][4], signal.SIGKILL)
+    # What moved to another group has us for its parent as soon as its own has ended, and those are read at once.
+    until = time.monotonic() + LOOK_AGAIN / 4
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            while time.monotonic() < until:
+                for word in file.read().split():
+                    _kill(int(word), signal.SIGKILL)
+                file.seek(0)
+    except OSError:
+        pass  # a kernel without CONFIG_PROC_CHILDREN
+
+
+def _kill(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
 class Questions:
     """What a launcher wants to know of this machine before it makes its request.
 
@@ -685,6 +740,7 @@ class Questions:
 
     def until_request(self) -> tuple[dict[str, Any], bytes]:
         """Answer until the request comes. Returns it, and what was read behind it."""
+        signal.signal(signal.SIGALRM, self.look_for_end)
         say({"e": "hello", "pid": os.getpid(), "host": os.uname().nodename, "t": time.time()})
         while True:
             message = json.loads(self.line())
@@ -692,27 +748,37 @@ class Questions:
                 exec(message["learn"], self.known)
             elif "ask" in message:
                 self.answer(message)
-            else:
+            elif "c" not in message:  # a sign of life
                 if "close" in self.known:
                     self.known["close"]()
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
                 return message, self.received
+
+    def look_for_end(self, *_: object) -> None:
+        """An answer may take seconds. It is not finished for a launcher that is gone."""
+        stdin = select.poll()
+        stdin.register(0, select.POLLRDHUP)
+        if stdin.poll(0):
+            os._exit(1)  # the guard sees to what was started for the answer
 
     def line(self) -> bytes:
         while b"\n" not in self.received:
-            # Nobody has to be waited for long: nothing runs here yet, and the connection may have been cut.
+            # A launcher that thinks, or waits for another node, gives a sign of life. One that is cut off cannot.
             ready = select.select([0], [], [], UNASKED)[0]
             data = os.read(0, CHUNK) if ready else b""
             if not data:
-                os._exit(0)  # the launcher was gone before it had asked for anything
+                os._exit(1)  # the launcher was gone before it had asked for anything; the guard sees to what is left
             self.received += data
         line, _, self.received = self.received.partition(b"\n")
         return line
 
     def answer(self, message: dict[str, Any]) -> None:
+        signal.setitimer(signal.ITIMER_REAL, WATCH, WATCH)
         try:
             value, error = self.known[message["ask"]](**message["args"]), None
         except Exception as problem:  # whatever it is, it is the answer
             value, error = None, f"{type(problem).__name__}: {problem}"
+        signal.setitimer(signal.ITIMER_REAL, 0)
         say({"e": "answer", "id": message["id"], "value": value, "error": error})
 
 
@@ -723,7 +789,7 @@ def say(event: dict[str, Any]) -> None:
         try:
             data = data[os.write(1, data) :]
         except OSError:
-            os._exit(0)  # it is gone
+            os._exit(1)  # it is gone
 
 
 def _name(pid: int) -> str:
@@ -757,7 +823,7 @@ def _remove(folder: str) -> None:
         pass  # whoever took it away before us has done the work
 
 
-def guard(worker: int) -> None:
+def guard(worker: int, folder: str) -> None:
     """Outlive the supervisor proper: should it be killed, its orphans come to this process, which ends them."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -766,29 +832,28 @@ def guard(worker: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(worker, signal.SIGTERM))
     status = os.waitpid(worker, 0)[1]
-    if status == 0:
-        os._exit(0)  # it saw to everything itself
     until = time.monotonic() + STUCK_AFTER
-    while time.monotonic() < until:
-        left = descendants()
-        if not left:
-            break
-        for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
+    # Where the status is 0 the worker saw to everything itself.
+    while status != 0 and time.monotonic() < until:
+        kill_all_below()
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
+        except ChildProcessError:
+            break
         time.sleep(LOOK_AGAIN)
-    _remove(FOLDER)
+    _remove(folder)
     os._exit(_status(status)[0] or 0)
 
 
-def main() -> None:
+def main(folder: str = FOLDER) -> None:
+    """Supervise. `folder` is taken away at the end, whoever made it."""
+    signal.alarm(0)  # of the command line that we came by
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     me = os.getpid()
     worker = os.fork()
     if worker:
-        guard(worker)
+        guard(worker, folder)
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != me:
         os._exit(1)

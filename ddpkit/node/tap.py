@@ -22,6 +22,9 @@ PR_SET_PDEATHSIG = 1
 # torchrun signals the whole process group: the rank gets these by itself, and this process stays to tell the end.
 FROM_ABOVE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
+# SLURM gives these either to every process, or to torchrun alone, which then gives them to us (`agent.py`).
+FROM_AGENT = (signal.SIGUSR1, signal.SIGUSR2)
+
 
 def main(argv: list[str]) -> None:
     local_rank, rank = os.environ["LOCAL_RANK"], os.environ["RANK"]
@@ -49,7 +52,7 @@ def main(argv: list[str]) -> None:
         start(argv, mask)
     for number in FROM_ABOVE:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    signal.pthread_sigmask(signal.SIG_SETMASK, {*mask, *FROM_AGENT} if lines else mask)
     if lines:
         host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
         step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
@@ -99,6 +102,7 @@ def relay(pid: int, rank: str, pipes: list[tuple[int, int]]) -> int:
     for read in held:
         poll.register(read, select.POLLIN)
     status = None
+    direct: dict[int, float] = {}
     while held:
         # What the rank's own children still hold open is not waited for.
         ready = poll.poll(100 if status is None else 0)
@@ -119,12 +123,29 @@ def relay(pid: int, rank: str, pipes: list[tuple[int, int]]) -> int:
             elif rest:
                 os.write(fd, label + rest + b"\n")
         if status is None:
+            pass_on(pid, direct)
             done, found = os.waitpid(pid, os.WNOHANG)
             status = found if done else None
     for fd, rest in held.values():
         if rest:
             os.write(fd, label + rest + b"\n")
     return os.waitpid(pid, 0)[1] if status is None else status
+
+
+def pass_on(pid: int, direct: dict[int, float]) -> None:
+    """Give the rank what torchrun gave us, unless it came to all of us. `direct` keeps when that was."""
+    while True:
+        try:
+            found = signal.sigtimedwait(FROM_AGENT, 0)
+        except InterruptedError:
+            continue
+        if found is None:
+            return
+        number, now = found.si_signo, time.monotonic()
+        if found.si_pid != os.getppid():
+            direct[number] = now
+        elif now - direct.get(number, -9.0) > 1.0:
+            os.kill(pid, number)
 
 
 if __name__ == "__main__":

@@ -30,11 +30,15 @@ export MASTER_ADDR MASTER_PORT
 each='export NODE_RANK="$SLURM_PROCID"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / 2)); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-exec "$0" -m torch.distributed.run --nnodes=2 --nproc_per_node=2 --node_rank="$SLURM_PROCID" \
+agent="$1"; shift
+[ -r "$agent" ] || { echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 4; }
+trap '"'"''"'"' USR1 USR2
+exec "$0" "$agent" --nnodes=2 --nproc_per_node=2 --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
+[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
 log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
-srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/tap.py' /opt/venv/bin/python -m pkg.train --epochs 3 || code=$?
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/agent.py' /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/tap.py' /opt/venv/bin/python -m pkg.train --epochs 3 || code=$?
 first=$(tail -c "+$from" "$log" | sed -n 's/^.*ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

@@ -55,6 +55,8 @@ SlurmdTimeout=10
 KillWait=5
 JobRequeue=1
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1,requeue_setup_env_fail
+# A salloc without a command gives a shell on the first node, as many sites have it.
+LaunchParameters=use_interactive_step
 GresTypes=gpu
 NodeName=node[1-4] NodeAddr=10.77.0.[1-4] CPUs={cpus} RealMemory=1000000 Gres=gpu:{gpus} State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -72,6 +74,7 @@ UsePAM no
 PidFile none
 PrintMotd no
 AcceptEnv LANG LC_*
+SetEnv TMPDIR={folder}/tmp
 """
 
 SSH_CONFIG = """
@@ -135,6 +138,7 @@ class Lab:
         # Namespace names are global: two labs may stand side by side.
         kept = folder / "tag"
         self.tag = kept.read_text() if kept.exists() else f"lab{os.urandom(3).hex()}"
+        self.tmp = f"{folder}/tmp"  # TMPDIR of those who come by ssh: what is left there is this lab's
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.address = {name: f"10.77.0.{number}" for number, name in enumerate(self.hosts, 1)}
 
@@ -144,7 +148,7 @@ class Lab:
         reason = missing()
         if reason:
             raise RuntimeError(reason)
-        for name in ("munge", "ssh", "slurm/state", "slurm/spool", "log", "etc", "dev", "dot_ssh", "hosts"):
+        for name in ("munge", "ssh", "slurm/state", "slurm/spool", "log", "etc", "dev", "dot_ssh", "hosts", "tmp"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "tag").write_text(self.tag)
         self._write_files()
@@ -178,6 +182,8 @@ class Lab:
             (folder / f"etc/hostname_{name}").write_text(f"{name}\n")
             (folder / f"slurm/spool/{name}").mkdir(exist_ok=True)
         (folder / "ssh/known_hosts").write_text(known)
+        # Not the machine's own: pyenv in it makes all logins wait for one lock, for ever where its holder was killed.
+        (folder / "bashrc").write_text(f'export PATH="{Path(sys.executable).parent}:$PATH"\n')
         (folder / "dot_ssh/config").write_text(SSH_CONFIG.format(folder=folder))
         for number in range(GPUS):
             device = folder / f"dev/gpu{number}"
@@ -211,8 +217,8 @@ class Lab:
         for device in ("lo", "eth0"):
             run("ip", "-n", space, "link", "set", device, "up")
 
-    def boot(self, name: str) -> None:
-        """Start a host, also one that was killed."""
+    def boot(self, name: str, without: Sequence[str] = ()) -> None:
+        """Start a host, also one that was killed; `without` names daemons that do not come up."""
         self.mend(name)
         folder = self.folder
         daemons = [["/usr/sbin/sshd", "-D", "-e", "-f", f"{folder}/ssh/sshd_{name}.conf"]]
@@ -220,25 +226,23 @@ class Lab:
             daemons.append(["slurmctld", "-D", "-f", f"{folder}/etc/slurm.conf"])
         elif self.slurm:
             daemons.append(["slurmd", "-D", "-N", name, "-f", f"{folder}/etc/slurm.conf"])
+        daemons = [argv for argv in daemons if argv[0] not in without]
         ready = folder / f"hosts/{name}.ready"
         ready.unlink(missing_ok=True)
         dot_ssh = Path.home() / ".ssh"
         dot_ssh.mkdir(mode=0o700, exist_ok=True)
+        start_up = Path.home() / ".bashrc"
+        start_up.touch()
         Path("/run/sshd").mkdir(exist_ok=True)
-        binds = {
-            "/etc/hosts": f"{folder}/etc/hosts",
-            "/etc/hostname": f"{folder}/etc/hostname_{name}",
-            "/etc/nsswitch.conf": f"{folder}/etc/nsswitch.conf",
-            str(dot_ssh): f"{folder}/dot_ssh",
-        }
-        bashrc = Path.home() / ".bashrc"
-        if not self.slurm and bashrc.exists():
-            # bash reads it for every command over ssh: what it takes is not what is measured.
-            (folder / "etc/bashrc").touch()
-            binds[str(bashrc)] = f"{folder}/etc/bashrc"
         spec = {
             "name": name,
-            "binds": binds,
+            "binds": {
+                "/etc/hosts": f"{folder}/etc/hosts",
+                "/etc/hostname": f"{folder}/etc/hostname_{name}",
+                "/etc/nsswitch.conf": f"{folder}/etc/nsswitch.conf",
+                str(dot_ssh): f"{folder}/dot_ssh",
+                str(start_up): f"{folder}/bashrc",
+            },
             "daemons": daemons,
             "log": f"{folder}/log/{name}.log",
             "ready": str(ready),
@@ -263,7 +267,9 @@ class Lab:
     def environ(self) -> dict[str, str]:
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TERM") if key in os.environ}
         kept["PATH"] = f"{Path(sys.executable).parent}:{kept.get('PATH', '')}:/usr/sbin:/sbin"
-        return {**kept, "SLURM_CONF": f"{self.folder}/etc/slurm.conf"}
+        # The runs of this lab are not the user's.
+        own = {"SLURM_CONF": f"{self.folder}/etc/slurm.conf", "XDG_STATE_HOME": f"{self.folder}/state"}
+        return {**kept, "SHELL": "/bin/bash", **own}
 
     def _wait(self, event: object, otherwise: str, seconds: float = PATIENCE) -> None:
         assert callable(event)

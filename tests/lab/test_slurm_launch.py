@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cluster import NODES, Lab
-from conftest import PATIENCE
+from cluster import Lab
 from hostile import ARGS, ENV, PROBE
+from launching import BACKENDS, DDPKIT, PATIENCE, SALLOC, SLEEP, WHO, Launch, on_nodes, torch, wait_until_gone
 
-DDPKIT = [sys.executable, "-m", "ddpkit"]
-torch = pytest.mark.torch
-BACKENDS = [pytest.param("slurm", id="srun"), pytest.param("slurm-torchrun", id="torchrun", marks=torch)]
-
-# Says who it is, then comes to its end in some way once both files that it waits for are there.
-WHO = """
-import json, os, sys, time
-names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT OMP_NUM_THREADS".split()
-seen = {name: os.environ[name] for name in names}
-seen["host"] = os.uname().nodename
-with open(f"who.{seen['RANK']}", "w") as file:
-    json.dump(seen, file)
-"""
-SLEEP = "import os, time\nprint('ready', flush=True)\ntime.sleep(3600)\n"
 FAIL = """
 import os, signal, sys, time
 print("ready", flush=True)
@@ -42,83 +27,6 @@ if os.environ["RANK"] == "3":
     {end}
 time.sleep(3600)
 """
-
-
-@pytest.fixture
-def folder(idle_lab: Lab, tmp_path: Path) -> Path:
-    return tmp_path
-
-
-class Launch:
-    """One `ddpkit launch` on the login host, its output as it comes."""
-
-    def __init__(self, lab: Lab, folder: Path, args: list[str], before: list[str]) -> None:
-        self.lines: list[str] = []
-        self.process = subprocess.Popen(
-            lab.argv("login", [*before, *DDPKIT, "launch", *args], folder),
-            env={**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-        )
-
-    def wait_for(self, text: str, times: int = 1) -> None:
-        assert self.process.stdout is not None
-        while sum(text in line for line in self.lines) < times:
-            line = self.process.stdout.readline()
-            assert line, f"ended before it printed {text!r}:\n{self.text}"
-            self.lines.append(line.rstrip("\n"))
-
-    def signal(self, lab: Lab, number: int) -> None:
-        """To the launcher itself, which runs in the host's own process tree."""
-        shown = lab.processes("login").items()
-        (pid,) = [pid for pid, line in shown if line.startswith(f"{sys.executable} -m ddpkit launch")]
-        lab.run("login", "kill", f"-{number}", str(pid))
-
-    def end(self) -> int:
-        out, _ = self.process.communicate(timeout=PATIENCE)
-        self.lines += out.splitlines()
-        return self.process.returncode
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
-
-
-@pytest.fixture
-def launch(idle_lab: Lab, folder: Path) -> Iterator[Callable[..., Launch]]:
-    """Start `ddpkit launch ARGS` on the login host, after the words in `before`."""
-    started: list[Launch] = []
-
-    def run(*args: str, before: list[str] | None = None) -> Launch:
-        started.append(Launch(idle_lab, folder, list(args), before or []))
-        return started[-1]
-
-    yield run
-    for each in started:
-        if each.process.poll() is None:
-            os.killpg(each.process.pid, signal.SIGKILL)
-        each.process.wait(PATIENCE)
-        assert each.process.stdout is not None
-        each.process.stdout.close()
-
-
-SALLOC = ["salloc", "-Q", "-N2", "--ntasks-per-node=2"]
-
-
-def on_nodes(lab: Lab, what: str) -> dict[str, list[str]]:
-    """Every process with `what` in its command line, on every node."""
-    return {name: found for name in NODES if (found := [p for p in lab.processes(name).values() if what in p])}
-
-
-def wait_until_gone(lab: Lab, what: str) -> None:
-    until = time.monotonic() + PATIENCE
-    while left := on_nodes(lab, what):
-        assert time.monotonic() < until, left
-        time.sleep(0.05)  # SLURM tells nobody when the last process of a step is gone
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -249,7 +157,7 @@ def test_detach_and_secrets(launch: Callable[..., Launch], folder: Path, idle_la
     (folder / "job.py").write_text("import os\nopen('got.' + os.environ['RANK'], 'w').write(os.environ['HF_TOKEN'])\n")
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "--detach", "--env", "HF_TOKEN=sesame", "--", "job.py")
     assert command.end() == 0, command.text
-    assert "submitted; to stop it: scancel" in command.text
+    assert re.search(r"submitted; its output: (\S+)/slurm-(\d+)\.out; to stop it: scancel \2$", command.text)
     until = time.monotonic() + PATIENCE
     while not (folder / "got.1").exists() or (folder / "got.1").read_text() != "sesame":
         assert time.monotonic() < until
@@ -340,19 +248,6 @@ def test_hosts_are_slurms_to_choose(launch: Callable[..., Launch], folder: Path)
     assert "-o nodelist=node1,node2" in command.text
 
 
-def test_steps_side_by_side_have_ports_of_their_own(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
-    """Two steps of one job, started together, again and again."""
-    (folder / "who.py").write_text(WHO.replace("who.{", "{sys.argv[1]}.{"))
-    root = Path(__file__).parents[2]
-    one = f"PYTHONPATH={root} {shlex.join([*DDPKIT, 'launch', '-b', 'slurm', '-n', '1', '--', 'who.py'])}"
-    lines = "\n".join(f"{one} a{number} & {one} b{number} & wait" for number in range(5))
-    (folder / "both.sh").write_text(f"#!/bin/bash\n{lines}\n")
-    idle_lab.run("login", *SALLOC, "bash", "both.sh", cwd=folder)
-    for number in range(5):
-        ports = {json.loads((folder / f"{name}{number}.0").read_text())["MASTER_PORT"] for name in "ab"}
-        assert len(ports) == 2
-
-
 CHAIN = """
 import os, sys, time
 attempt = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
@@ -379,18 +274,6 @@ def test_a_chain_has_an_end(launch: Callable[..., Launch], folder: Path) -> None
     assert command.end() == 75, command.text
     assert "] attempt 1" in command.text
     assert "attempt 2" not in command.text
-
-
-@torch
-def test_training_is_the_same_everywhere(launch: Callable[..., Launch], folder: Path) -> None:
-    root = Path(__file__).parents[2]
-    final = set()
-    for backend, before in (("slurm", []), ("slurm-torchrun", []), ("slurm", SALLOC)):
-        words = [str(root / "train.py"), "--epochs", "2", "--save-dir", f"out-{backend}-{len(before)}"]
-        command = launch("-b", backend, "-N", "2", "-n", "2", "--", *words, before=before)
-        assert command.end() == 0, command.text
-        final.add(re.search(r"final accuracy ([\d.]+) %", command.text)[1])  # type: ignore[index]
-    assert len(final) == 1
 
 
 def wait_for_steps(folder: Path, steps: int) -> None:

@@ -1,0 +1,102 @@
+"""`launch --detach --on HOST`: the launcher itself runs on a node, in a tmux session there, so that a laptop may leave.
+
+The same command is given to the ddpkit of that host, in the same folder. Values of variables travel inside the
+connection, never on a command line.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ddpkit.door import RefusedError
+from ddpkit.errors import LaunchError, UsageError
+from ddpkit.hosts import HostSpec
+from ddpkit.shell import quote
+
+LIMIT = 120.0  # seconds for the launcher over there to start the run, or to say why not
+# Reads {"env", "cwd", "argv"} and becomes the command. One line, and no quotes that a shell would need.
+_BOOT = (
+    "import os,sys,json;j=json.loads(sys.stdin.readline());os.environ.update(j[chr(101)]);os.chdir(j[chr(99)]);"
+    "os.execv(sys.executable,[sys.executable]+j[chr(97)])"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What the launcher over there said."""
+
+    code: int
+    record: str  # its run as JSON; empty where there is none
+    words: str
+
+
+def there(argv: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """The command line for the other host, without `--on`, and the variables that it needs there.
+
+    `--env NAME=VALUE` becomes `--env NAME`: on a command line everybody could read the value.
+    """
+    words, found, rest = [], dict(env), list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            words += [word, *rest]
+            break
+        if word == "--on":
+            rest.pop(0)
+        elif word == "--env" and rest:
+            name, equals, value = rest.pop(0).partition("=")
+            found |= {name: value} if equals else {}
+            words += ["--env", name]
+        elif word.startswith("--env="):
+            name, equals, value = word[6:].partition("=")
+            found |= {name: value} if equals else {}
+            words += ["--env", name]
+        elif not word.startswith("--on=") and word != "--json":
+            words.append(word)
+    words.insert(1, "--json")
+    return words, found
+
+
+def launch(
+    spec: HostSpec,
+    python: str,
+    workdir: str,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    timeout: float,
+) -> Answer:
+    """Run `ddpkit ARGV` on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
+    from ddpkit.remote import Ssh
+
+    way = Ssh(accept_new=False, timeout=timeout, note=lambda _: None)
+    until = time.monotonic() + LIMIT
+    try:
+        wire = way.enter(spec, f"exec {quote(python)} -c '{_BOOT}'", until)
+    except RefusedError as refused:
+        raise LaunchError(f"{spec.label}: {refused.what}", refused.fix) from None
+    said = b""
+    try:
+        wire.write(json.dumps({"e": dict(env), "c": workdir, "a": ["-m", "ddpkit", *argv]}).encode() + b"\n")
+        while time.monotonic() < until:
+            said += wire.read()
+        raise LaunchError(f"{spec.label}: its launcher said nothing final in {LIMIT:g} s", f"ssh {spec.target}")
+    except EOFError:
+        code = wire.code()
+    finally:
+        wire.close()
+        way.close()
+    text = said.decode("utf-8", "replace")
+    begin = text.find("{\n")
+    end = text.rfind("\n}")
+    record = text[begin : end + 2] if code == 0 and 0 <= begin < end else ""
+    words = text.replace(record, "") if record else text
+    if "No module named ddpkit" in text or code in (126, 127):
+        fix = f"ssh {spec.target} {python} -m pip install ddpkit, or --python PATH for one that has it"
+        raise LaunchError(f"{spec.label}: {python} has no ddpkit, which has to run there with --on", fix)
+    if "FileNotFoundError" in text and workdir in text:
+        raise UsageError(f"{spec.label}: there is no folder {workdir}", f"--workdir DIR, or --sync from {workdir}")
+    return Answer(code=code, record=record, words=words.strip())

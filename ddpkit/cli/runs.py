@@ -1,0 +1,326 @@
+"""`ddpkit ps`, `status`, `logs`, `stop` and `attach`: what runs, what it does, what it says, and its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
+from ddpkit.errors import DdpkitError, LaunchError, UsageError
+
+if TYPE_CHECKING:
+    from ddpkit.logs import Choice
+    from ddpkit.runs import Run
+    from ddpkit.status import Now
+
+SHOWN = 20  # runs that have ended, in `ddpkit ps`; lines, in `ddpkit attach`
+MARGIN = 30.0  # seconds beyond the grace in which a launcher has ended, leftovers and last words included
+JOB_MARGIN = 90.0  # sites give a cancelled job half a minute, and its nodes some time to say so
+
+RunName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[RUN]",
+        help="Its id, the beginning or end of it, or its folder; default: the newest that lives, else the newest.",
+    ),
+]
+
+
+@app.command(cls=LeanCommand)
+def ps(
+    everything: Annotated[bool, typer.Option("-a", "--all", help="All that ended, not only the last 20.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """List the runs: those that live, and the last that ended."""
+    from ddpkit import runs, status
+
+    known = runs.entries()
+    found = [entry.run for entry in known if entry.run is not None]
+    ended = [run for run in found if run.state in runs.ENDED]
+    hidden = set() if everything else {run.run_id for run in ended[SHOWN:]}
+    seen = status.looks([run for run in found if run.run_id not in hidden])
+    if as_json:
+        print(json.dumps([_described(now) for now in seen], indent=2))
+        return
+    now_is = time.time()
+    rows = [
+        (
+            now.run.run_id,
+            now.state,
+            now.run.backend,
+            str(now.run.world_size),
+            ", ".join(now.run.hosts),
+            f"{status.age(now_is - now.run.started)} ago",
+            now.words,
+        )
+        for now in seen
+    ]
+    if rows:
+        table(("run", "state", "backend", "ranks", "hosts", "started", ""), rows)
+    else:
+        print("there is no run yet; to start one: ddpkit launch -- train.py ARGS", file=sys.stderr)
+    if hidden:
+        print(f"{len(hidden)} older runs: ddpkit ps --all", file=sys.stderr)
+    for line in status.unseen(known):
+        print(f"not shown: {line}", file=sys.stderr)
+
+
+def _described(now: Now) -> dict[str, Any]:
+    return {**asdict(now.run), "now": {"state": now.state, "words": now.words, "hint": now.hint}}
+
+
+@app.command(name="status", cls=LeanCommand)
+def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
+    """Show what a run does, rank by rank, and which rank makes no progress."""
+    from ddpkit import status
+
+    now = status.look(status.choose(run))
+    seen = status.ranks(now.run) if now.state in ("running", "elsewhere") else None
+    odd = status.findings(now, seen) if seen else []
+    if as_json:
+        rows = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
+        print(json.dumps({**_described(now), "look": rows, "findings": odd}, indent=2))
+        return
+    print(f"run {now.run.run_id}: {now.words}")
+    if now.hint:
+        print(f"hint: {now.hint}")
+    print(f"  {shlex.join(now.run.command)}")
+    where = f"job {now.run.job_id}" if now.run.job_id else ", ".join(now.run.hosts)
+    print(f"  backend {now.run.backend}, ranks 0-{now.run.world_size - 1} on {where}; logs in {now.run.folder}/")
+    if seen is None:
+        if now.state == "running":
+            print("  what each rank does is not known: there is no status.json in that folder")
+        return
+    rows_shown = [
+        (
+            str(rank.rank),
+            rank.host,
+            str(rank.pid or ""),
+            rank.words,
+            "" if rank.cpu is None else f"{100 * rank.cpu:.0f} %",
+            "" if rank.rss is None else _size(rank.rss),
+            "none yet" if rank.quiet is None else f"{status.age(rank.quiet)} ago",
+        )
+        for rank in seen.ranks
+    ]
+    table(("rank", "host", "pid", "state", "CPU", "memory", "last line"), rows_shown)
+    print(f"as seen {status.age(seen.age)} ago")
+    for line in odd:
+        print(line)
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}"
+        number /= 1024
+    return f"{number:.1f} GiB"
+
+
+@app.command(cls=LeanCommand)
+def logs(
+    run: RunName = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Show what comes, until the run ends.")] = False,
+    rank: Annotated[
+        str | None,
+        typer.Option("--rank", metavar="R", help="Of these ranks only: 3, 0,2, 4-7. One: exactly its output."),
+    ] = None,
+    host: Annotated[str | None, typer.Option("--host", metavar="H", help="Of this host only.")] = None,
+    grep: Annotated[
+        str | None, typer.Option("--grep", metavar="P", help="Lines that match a regular expression.")
+    ] = None,
+    lines: Annotated[
+        str | None, typer.Option("-n", "--lines", metavar="N", help="Begin with the last N lines.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Each line as a JSON object: rank, host, line.")] = False,
+) -> None:
+    """Show what a run printed."""
+    from ddpkit import config, logs, status
+
+    chosen = status.choose(run)
+    wanted = logs.choice(chosen, rank, host, grep)
+    number = None if lines is None else config.whole(lines, "-n ")
+    one = wanted.ranks is not None and len(wanted.ranks) == 1
+    if one and not as_json and wanted.pattern is None and wanted.host is None and number is None and chosen.job is None:
+        going_on = _Going(chosen).on if follow else None
+        for data in logs.exact(chosen, min(wanted.ranks or ()), going_on):
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+    else:
+        _show(chosen, wanted, follow=follow, number=number, as_json=as_json)
+    if follow and (wanted != logs.Choice() or chosen.job is not None):
+        now = status.look(_fresh(chosen))
+        print(f"ddpkit: run {now.run.run_id}: {now.words}", file=sys.stderr)
+
+
+def _show(run: Run, wanted: Choice, *, follow: bool, number: int | None, as_json: bool) -> None:
+    from ddpkit import logs
+
+    bare = wanted.ranks is not None and len(wanted.ranks) == 1
+
+    def put(line: logs.Line) -> None:
+        text = line.text if bare else line.labelled
+        if as_json:
+            rank = int(line.who) if line.who.isdecimal() else None
+            words = {"rank": rank, "host": line.host or None, "line": line.text.decode("utf-8", "surrogateescape")}
+            text = json.dumps({**words, "agent": line.who if rank is None and line.who else None}).encode()
+        sys.stdout.buffer.write(text + b"\n")
+        sys.stdout.buffer.flush()
+
+    for line in logs.lines(run, wanted, _Going(run).on if follow else None, number):
+        put(line)
+
+
+class _Going:
+    """Whether a run goes on, asked as often as each way of asking allows."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._ask_at = 0.0
+        self._pause = 0.5
+        self._living = True
+        self._said = ""
+
+    def on(self) -> bool:
+        from ddpkit import status
+
+        if time.monotonic() < self._ask_at:
+            return self._living
+        now = status.look(_fresh(self._run))
+        if self._run.job is not None and now.living and now.words != self._said:
+            self._said = now.words
+            print(f"ddpkit: {now.words}", file=sys.stderr)
+        # A launcher's end is seen in its own record, and its death in /proc; a scheduler is shared by many.
+        self._pause = min(self._pause * 1.5, 10.0 if now.state == "queued" else 2.0) if self._run.job else 0.1
+        self._ask_at = time.monotonic() + self._pause
+        self._living = now.living or now.state == "elsewhere"
+        return self._living
+
+
+def _fresh(run: Run) -> Run:
+    from ddpkit import runs
+
+    return runs.load(Path(run.folder)) or run
+
+
+@app.command(cls=LeanCommand)
+def stop(
+    run: RunName = None,
+    at_once: Annotated[bool, typer.Option("--now", help="KILL, without the time to save that TERM gives.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; do nothing.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """End a run, and wait until it has ended: every rank gets TERM, its grace, then KILL."""
+    from ddpkit import runs, status
+
+    chosen = _the_living(run)
+    now = status.look(chosen)
+    number = signal.SIGQUIT if at_once else signal.SIGTERM
+    job = chosen.job
+    argv = list(job.stop) if job else ["kill", f"-{number.name.removeprefix('SIG')}", str(chosen.launcher_pid)]
+    if now.state == "elsewhere":
+        again = f"ssh {chosen.launcher_host} {shlex.quote(status.command('stop', chosen))}"
+        raise UsageError(f"run {chosen.run_id} is {now.words}, nor stop it", again)
+    if not now.living and now.state != "unknown":
+        _say_end(now, was=now.state, as_json=as_json, already=True)
+        return
+    if dry_run:
+        where = "" if job else f"  # on {chosen.launcher_host}"
+        shown = {"run_id": chosen.run_id, "state": now.state, "argv": argv, "host": chosen.launcher_host}
+        print(json.dumps(shown, indent=2) if as_json else shlex.join(argv) + where)
+        return
+    if job:
+        code, _, said = status.ask(argv)
+        if code != 0:
+            raise LaunchError(
+                f"cannot stop job {chosen.job_id}: {said or f'{argv[0]}: exit code {code}'}", shlex.join(argv)
+            )
+        after = _until_over(chosen, JOB_MARGIN + chosen.grace)
+    else:
+        runs.send(chosen, number)
+        limit = MARGIN + (0.0 if at_once else chosen.grace)
+        if not runs.wait(chosen, limit):
+            hint = f"kill -KILL {chosen.launcher_pid}" if at_once else status.command("stop --now", chosen)
+            raise DdpkitError(f"run {chosen.run_id} has not ended in {limit:g} s", hint)
+        after = status.look(_fresh(chosen))
+    _say_end(after, was=now.state, as_json=as_json, already=False)
+
+
+def _the_living(word: str | None) -> Run:
+    """The run to stop. Without a name there must be only one that lives: no guess ends somebody's work."""
+    from ddpkit import runs, status
+
+    if word is None:
+        found = [entry.run for entry in runs.entries() if entry.run is not None and entry.run.state not in runs.ENDED]
+        living = [now.run.run_id for now in status.looks(found) if now.living]
+        if len(living) > 1:
+            raise UsageError(f"{len(living)} runs live: {', '.join(living)}", f"ddpkit stop {living[0]}")
+    return status.choose(word)
+
+
+def _until_over(run: Run, limit: float) -> Now:
+    """Wait for a job's end, and for the launcher that follows it on this host."""
+    from ddpkit import runs, status
+
+    until, pause = time.monotonic() + limit, 0.1
+    while (now := status.look(_fresh(run))).living:
+        if time.monotonic() > until:
+            raise DdpkitError(
+                f"job {run.job_id} has not ended in {limit:g} s: {now.words}", status.command("status", run)
+            )
+        time.sleep(pause)
+        pause = min(pause * 1.5, 2.0)
+    if runs.here(run) and runs.wait(run, 10.0) and (seen := _fresh(run)).state == "failed":
+        # To the launcher that followed it, it was just a job that somebody cancelled.
+        with suppress(OSError):
+            replace(seen, state="stopped", verdict=None).save()
+    return status.look(_fresh(run))
+
+
+def _say_end(now: Now, *, was: str, as_json: bool, already: bool) -> None:
+    if as_json:
+        print(json.dumps({"was": was, **_described(now)}, indent=2))
+    elif already:
+        print(f"run {now.run.run_id} has ended already: {now.words}")
+    else:
+        print(f"run {now.run.run_id}: {now.words}")
+
+
+@app.command(cls=LeanCommand)
+def attach(run: RunName = None) -> None:
+    """Show a run as it goes on; leaving the view leaves the run alone."""
+    from ddpkit import detach, logs, status
+
+    now = status.look(status.choose(run))
+    chosen = now.run
+    if now.state == "elsewhere" and chosen.session:
+        again = f"ssh -t {chosen.launcher_host} {shlex.quote(status.command('attach', chosen))}"
+        raise UsageError(f"run {chosen.run_id} is {now.words}", again)
+    if now.living or now.state == "elsewhere":
+        if chosen.session and os.isatty(0) and os.isatty(1) and detach.shown(chosen.session):
+            detach.attach(chosen.session)
+            now = status.look(_fresh(chosen))
+            if now.living:
+                left = f"left the view, and the run goes on; {status.command('stop', chosen)} ends it"
+                print(f"ddpkit: run {chosen.run_id}: {left}", file=sys.stderr)
+                return
+        else:
+            print(
+                f"ddpkit: run {chosen.run_id}: {now.words}; Ctrl-C leaves this view, and not the run", file=sys.stderr
+            )
+            _show(chosen, logs.Choice(), follow=True, number=SHOWN, as_json=False)
+            now = status.look(_fresh(chosen))
+            print(f"ddpkit: run {chosen.run_id}: {now.words}", file=sys.stderr)
+            return
+    _show(now.run, logs.Choice(), follow=False, number=SHOWN, as_json=False)
+    print(f"ddpkit: run {chosen.run_id}: {now.words}; all its lines: {status.command('logs', chosen)}", file=sys.stderr)

@@ -1,0 +1,27 @@
+#!/bin/sh
+# ddpkit run 20260131-235959-train-3fa9: backend local, 2 ranks on 1 node
+# step 1 of 1, on node1: ranks 0-1
+sh -c 'set -- nvcr.io/nvidia/pytorch:24.06-py3 "$@"
+[ ! -e /dev/nvidiactl ] || set -- --gpus all "$@"
+for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR)_VISIBLE_DEVICES|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
+exec docker run --rm --interactive --network=host --ipc=host --label=ddpkit=20260131-235959-train-3fa9 --mount=type=bind,source=/data/project,target=/data/project '"'"'--volume=/scratch/my data:/data:ro'"'"' --env=DDPKIT_INSIDE=20260131-235959-train-3fa9 --env=WANDB_API_KEY --ulimit=memlock=-1 "$@"' sh sh -s <<'end of what runs in the container'
+cd /data/project || exit 1
+unset RANK TORCHELASTIC_RUN_ID
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export NODE_RANK=0
+export OMP_NUM_THREADS=4
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export MASTER_ADDR=127.0.0.1
+export MASTER_PORT=23456
+export WORLD_SIZE=2
+export LOCAL_WORLD_SIZE=2
+export GROUP_RANK=0
+export GROUP_WORLD_SIZE=1
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+RANK=0 LOCAL_RANK=0 python3 train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=1 LOCAL_RANK=1 python3 train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+for pid in $pids; do wait "$pid" || code=$?; done
+exit "${code:-0}"
+end of what runs in the container

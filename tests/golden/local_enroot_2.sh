@@ -1,0 +1,28 @@
+#!/bin/sh
+# ddpkit run 20260131-235959-train-3fa9: backend local, 2 ranks on 1 node
+# step 1 of 1, on node1: ranks 0-1
+sh -c '( flock 9 && { enroot list | grep -Fqx -e torch || enroot create --name torch /images/torch.sqsh || { enroot remove -f torch; false; }; }
+) 9>"/tmp/ddpkit-$(id -u)-"torch.lock </dev/null >&2 || exit 1
+set -- torch "$@"
+for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR)_VISIBLE_DEVICES|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
+exec enroot start --root --rw --mount /data/project:/data/project --mount /scratch:/data:rbind,x-create=auto,ro --mount /home/me:/workspace/mnt --env WANDB_API_KEY --env DDPKIT_INSIDE=20260131-235959-train-3fa9 "$@"' sh sh -s <<'end of what runs in the container'
+cd /data/project || exit 1
+unset RANK TORCHELASTIC_RUN_ID
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export NODE_RANK=0
+export OMP_NUM_THREADS=4
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export MASTER_ADDR=127.0.0.1
+export MASTER_PORT=23456
+export WORLD_SIZE=2
+export LOCAL_WORLD_SIZE=2
+export GROUP_RANK=0
+export GROUP_WORLD_SIZE=1
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+RANK=0 LOCAL_RANK=0 python3 train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=1 LOCAL_RANK=1 python3 train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+for pid in $pids; do wait "$pid" || code=$?; done
+exit "${code:-0}"
+end of what runs in the container

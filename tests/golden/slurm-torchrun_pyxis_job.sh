@@ -1,0 +1,44 @@
+#!/bin/bash
+# ddpkit run 20260131-235959-train-3fa9: backend slurm-torchrun, sbatch --parsable /data/logs/20260131-235959-train-3fa9/job.sbatch
+#SBATCH --job-name=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --output=/data/logs/20260131-235959-train-3fa9/slurm-%j.out
+#SBATCH --open-mode=append
+
+cd /data/project || exit 1
+unset RANK
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+# rank 0 runs on the first node
+MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
+MASTER_PORT=$(python3 -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break') || exit 1
+export MASTER_ADDR MASTER_PORT
+each='export NODE_RANK="$SLURM_PROCID"
+cores=$((${SLURM_CPUS_ON_NODE:-1} / 1)); [ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+agent="$1"; shift
+[ -r "$agent" ] || { echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 4; }
+trap '"'"''"'"' USR1 USR2
+set -- "$0" "$agent" --nnodes=2 --nproc_per_node=1 --node_rank="$SLURM_PROCID" \
+    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"
+exec "$@"'
+[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
+log=/data/logs/20260131-235959-train-3fa9/slurm-"$SLURM_JOB_ID".out
+from=$(($(wc -c < "$log") + 1))
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label '--container-image=nvcr.io#nvidia/pytorch:24.06-py3' --container-mounts=/data/project:/data/project,/data/logs/20260131-235959-train-3fa9:/data/logs/20260131-235959-train-3fa9 --container-workdir=/workspace "--container-env=$(env | sed -nE 's/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR)_VISIBLE_DEVICES|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p' | paste -sd , -)",NCCL_DEBUG,WANDB_API_KEY sh -c "$each" python3 /data/logs/20260131-235959-train-3fa9/agent.py python3 -S -I /data/logs/20260131-235959-train-3fa9/tap.py python3 train.py --epochs 3 --note 'it'"'"'s $$5' || code=$?
+first=$(tail -c "+$from" "$log" | sed -n 's/^.*ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
+code=${first:-${code:-0}}
+exit "$code"

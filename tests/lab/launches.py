@@ -1,0 +1,205 @@
+"""A launch on the lab's login host, seen from outside: its lines as they come, what of it lives, on which host."""
+
+from __future__ import annotations
+
+import os
+import queue
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from cluster import HOSTS, Lab
+
+PATIENCE = 120.0
+MARK = "DDPKIT_TEST_MARK"
+ROOT = Path(__file__).parents[2]
+DDPKIT = (sys.executable, "-m", "ddpkit")
+
+
+def processes(lab: Lab, hosts: Iterable[str] = HOSTS) -> dict[int, tuple[str, str]]:
+    """Every living process of these hosts: its id as the machine outside counts, host and command line.
+
+    What belongs to the hosts themselves (process 1, sshd that listens, SLURM) is left out.
+    """
+    spaces = {}
+    for name in hosts:
+        try:
+            first = lab.init_pid(name)
+            spaces[str(Path(f"/proc/{first}/ns/pid").readlink())] = (name, first)
+        except (OSError, IndexError):
+            continue  # that host is dead
+    found = {}
+    for path in Path("/proc").iterdir():
+        if not path.name.isdigit():
+            continue
+        try:
+            name, first = spaces[str((path / "ns/pid").readlink())]
+            line = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        except (OSError, KeyError):
+            continue
+        own = int(path.name) == first or "[listener]" in line or "sshd -D" in line or "slurm" in line.split(" ")[0]
+        if line and not own:
+            found[int(path.name)] = (name, line)
+    return found
+
+
+def marked(mark: str) -> dict[int, str]:
+    """Every living process of the machine that carries a launch's mark in its environment, wherever it moved to."""
+    needle = f"{MARK}={mark}".encode()
+    found = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                if needle in (path / "environ").read_bytes().split(b"\0"):
+                    found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+    return found
+
+
+def temporary(lab: Lab) -> set[str]:
+    """The folders of ours in the lab's TMPDIR."""
+    return {path.name for path in Path(lab.tmp).glob("ddpkit-*")}
+
+
+def restart_sshd(lab: Lab, host: str) -> None:
+    """What `systemctl restart ssh` does: the listening process goes, its sessions live on."""
+    spaces = Path(f"/proc/{lab.init_pid(host)}/ns/pid").readlink()
+    for path in Path("/proc").iterdir():
+        try:
+            if path.name.isdigit() and (path / "ns/pid").readlink() == spaces:
+                line = (path / "cmdline").read_bytes()
+                if b"[listener]" in line or b"sshd\0-D" in line:
+                    os.kill(int(path.name), signal.SIGTERM)
+        except OSError:
+            continue
+    until = time.monotonic() + PATIENCE
+    while lab.run(host, "ss", "-Hltn", "sport = :22").stdout.strip():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    lab.run(host, "/usr/sbin/sshd", "-f", f"{lab.folder}/ssh/sshd_{host}.conf")
+
+
+class Launch:
+    """One `ddpkit launch`. Its ranks carry a mark; what else it starts is what was not there before."""
+
+    def __init__(self, lab: Lab, folder: Path, args: list[str], *, read: bool = True) -> None:
+        self.lab = lab
+        self.mark = secrets.token_hex(8)
+        self.before = set(processes(lab))
+        self.folders_before = temporary(lab)
+        self.lines: list[str] = []
+        self.times: list[float] = []  # of each line, time.time()
+        self._queue: queue.Queue[tuple[float, str] | None] = queue.Queue()
+        kept = {**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "DDPKIT_GPUS": "0", MARK: self.mark}
+        self.process = subprocess.Popen(
+            lab.argv("login", [*DDPKIT, "launch", "--env", MARK, *args], folder),
+            env={**kept, "TMPDIR": lab.tmp},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        )
+        if read:
+            self.read()
+
+    def read(self) -> None:
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as stream:
+            for line in stream:
+                self._queue.put((time.time(), line.decode("utf-8", "replace").rstrip("\n")))
+        self._queue.put(None)
+
+    def _take(self, item: tuple[float, str]) -> None:
+        self.times.append(item[0])
+        self.lines.append(item[1])
+
+    def wait_for(self, text: str, times: int = 1, seconds: float = PATIENCE) -> float:
+        """Wait until `text` was printed so many times. Returns when the last of these lines came, time.time()."""
+        until = time.monotonic() + seconds
+        while sum(text in line for line in self.lines) < times:
+            try:
+                item = self._queue.get(timeout=max(0.1, until - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"did not print {text!r} in {seconds:g} s:\n{self.text}") from None
+            assert item is not None, f"ended before it printed {text!r}:\n{self.text}"
+            self._take(item)
+        return [when for when, line in zip(self.times, self.lines, strict=True) if text in line][times - 1]
+
+    def pid(self) -> int:
+        """The launcher itself, which nsenter waits for."""
+        outer = self.process.pid
+        until = time.monotonic() + PATIENCE
+        while True:
+            words = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
+            if words:
+                return int(words[0])
+            assert self.process.poll() is None, "it ended"
+            assert time.monotonic() < until
+            time.sleep(0.005)
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid(), number)
+
+    def end(self, seconds: float = PATIENCE) -> int:
+        """Wait for the end. Returns the exit code, as `subprocess` counts."""
+        code = self.process.wait(seconds)
+        while (item := self._queue.get(timeout=seconds)) is not None:
+            self._take(item)
+        return code
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    def ranks(self, script: str = "job.py") -> dict[int, tuple[str, int]]:
+        """Host and process of every rank that lives: not torchrun, not the tap before it, not its children."""
+        found = {}
+        for pid, (host, line) in processes(self.lab).items():
+            if line.split()[1:2] == [script] and host != "login":
+                try:
+                    names = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+                if f"{MARK}={self.mark}".encode() in names:
+                    rank = next(int(name[5:]) for name in names if name.startswith(b"RANK="))
+                    found[rank] = (host, pid)
+        return found
+
+    def left(self, spared: Callable[[str, str], bool] = lambda host, line: False) -> dict[int, str]:
+        """What of this launch lives anywhere. `spared` (host, command line) says what does not count."""
+        found = dict(marked(self.mark))
+        for pid, (host, line) in processes(self.lab).items():
+            if pid not in self.before and not spared(host, line):
+                found[pid] = f"{host}: {line}"
+        return found
+
+    def folders(self) -> set[str]:
+        return temporary(self.lab) - self.folders_before
+
+    def wait_for_nothing_left(
+        self, seconds: float = PATIENCE, spared: Callable[[str, str], bool] = lambda host, line: False
+    ) -> None:
+        """Wait until no process and no folder of this launch is anywhere; fails with the names of what is."""
+        until = time.monotonic() + seconds
+        while (left := self.left(spared)) or self.folders():
+            assert time.monotonic() < until, f"left behind: {left} {self.folders()}\n{self.text}"
+            time.sleep(0.02)  # nobody announces the death of somebody else's child
+
+    def clean_up(self) -> None:
+        for pid in self.left():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.send_signal(signal.SIGCONT)  # nsenter stops when the launcher is stopped
+        self.process.wait(PATIENCE)

@@ -1,0 +1,137 @@
+"""`ddpkit launch` in the lab, as a fixture, and a look at what is left of it on the nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import NODES, Lab
+
+PATIENCE = 120.0
+ROOT = Path(__file__).parents[2]
+DDPKIT = [sys.executable, "-m", "ddpkit"]
+torch = pytest.mark.torch
+BACKENDS = [pytest.param("slurm", id="srun"), pytest.param("slurm-torchrun", id="torchrun", marks=torch)]
+
+# Says who it is, then comes to its end in some way once both files that it waits for are there.
+WHO = """
+import json, os, sys, time
+names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE NODE_RANK MASTER_ADDR MASTER_PORT OMP_NUM_THREADS".split()
+seen = {name: os.environ[name] for name in names}
+seen["host"] = os.uname().nodename
+with open(f"who.{seen['RANK']}", "w") as file:
+    json.dump(seen, file)
+"""
+SLEEP = "import os, time\nprint('ready', flush=True)\ntime.sleep(3600)\n"
+
+
+@pytest.fixture
+def folder(idle_lab: Lab, tmp_path: Path) -> Path:
+    return tmp_path
+
+
+class Launch:
+    """One `ddpkit launch` on the login host, its output as it comes."""
+
+    def __init__(self, lab: Lab, folder: Path, args: list[str], before: list[str]) -> None:
+        self.folder = folder
+        self.lines: list[str] = []
+        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.process = subprocess.Popen(
+            lab.argv("login", [*before, *DDPKIT, "launch", *args], folder),
+            env={**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        )
+
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as stream:
+            for line in stream:
+                self._queue.put(line.rstrip("\n"))
+        self._queue.put(None)
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Wait until so many lines with `text` were printed."""
+        until = time.monotonic() + PATIENCE
+        while sum(text in line for line in self.lines) < times:
+            line = self._queue.get(timeout=max(0.1, until - time.monotonic()))
+            assert line is not None, f"ended before it printed {text!r}:\n{self.text}"
+            self.lines.append(line)
+
+    def signal(self, lab: Lab, number: int) -> None:
+        """To the launcher itself, which runs in the host's own process tree."""
+        shown = lab.processes("login").items()
+        (pid,) = [pid for pid, line in shown if line.startswith(f"{sys.executable} -m ddpkit launch")]
+        lab.run("login", "kill", f"-{number}", str(pid))
+
+    def end(self) -> int:
+        """Wait for the end. Returns the exit code."""
+        code = self.process.wait(PATIENCE)
+        while (line := self._queue.get(timeout=PATIENCE)) is not None:
+            self.lines.append(line)
+        return code
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What `run.json` says, once it is there."""
+        found = re.search(r"logs in (\S+)/", self.text)
+        assert found is not None, self.text
+        record: dict[str, Any] = json.loads((self.folder / found[1] / "run.json").read_text())
+        return record
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(PATIENCE)
+
+
+@pytest.fixture
+def launch(idle_lab: Lab, folder: Path) -> Iterator[Callable[..., Launch]]:
+    """Start `ddpkit launch ARGS` on the login host, after the words in `before`."""
+    started: list[Launch] = []
+
+    def run(*args: str, before: list[str] | None = None) -> Launch:
+        started.append(Launch(idle_lab, folder, list(args), before or []))
+        return started[-1]
+
+    yield run
+    for each in started:
+        each.close()
+
+
+SALLOC = ["salloc", "-Q", "-N2", "--ntasks-per-node=2"]
+
+
+def on_nodes(lab: Lab, what: str) -> dict[str, list[str]]:
+    """Every process with `what` in its command line, on every node."""
+    return {name: found for name in NODES if (found := [p for p in lab.processes(name).values() if what in p])}
+
+
+def wait_until_gone(lab: Lab, what: str) -> None:
+    until = time.monotonic() + PATIENCE
+    while left := on_nodes(lab, what):
+        assert time.monotonic() < until, left
+        time.sleep(0.05)  # SLURM tells nobody when the last process of a step is gone

@@ -1,0 +1,279 @@
+"""The ways in that people have: ports, configuration files, jump hosts, known hosts, keys with passphrases."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bare import ALL, Bare, Done
+from cluster import LOGIN, NODES, Lab
+from conftest import PATIENCE
+
+BACKENDS = ("ssh", "pdsh")
+RANKS = ("-n", "1", "-o", "starter=ranks")
+
+
+@pytest.fixture
+def bare(lab: Lab, tmp_path: Path) -> Iterator[Bare]:
+    made = Bare(lab, tmp_path)
+    try:
+        yield made
+    finally:
+        made.undo()
+
+
+def ran(done: Done, *hosts: str) -> None:
+    assert done.code == 0, done.text
+    assert sorted(re.findall(r"ran (\d+) (\S+)", done.out)) == [(str(rank), host) for rank, host in enumerate(hosts)]
+
+
+# ---- ports and addresses
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_users_ports_and_ipv6_addresses(bare: Bare, backend: str) -> None:
+    key = (bare.lab.folder / "ssh/host_node3.pub").read_text()
+    bare.ip(LOGIN, "address", "add", "fd00:77::5/64", "dev", "eth0", "nodad")
+    bare.later(lambda: bare.ip(LOGIN, "address", "del", "fd00:77::5/64", "dev", "eth0"))
+    for number in (3, 4):
+        bare.ip(f"node{number}", "address", "add", f"fd00:77::{number}/64", "dev", "eth0", "nodad")
+        words = ("address", "del", f"fd00:77::{number}/64", "dev", "eth0")
+        bare.later(lambda number=number, words=words: bare.ip(f"node{number}", *words))  # type: ignore[misc]
+        bare.sshd(f"node{number}", {}, port=2222)
+    bare.sshd("node2", {}, port=2223)
+    # As OpenSSH has it: another port's sshd may show the key that is known for the host.
+    other = (bare.lab.folder / "ssh/host_node4.pub").read_text()
+    bare.known_hosts(lambda text: f"{text}[fd00:77::3]:2222 {key}[fd00:77::4]:2222 {other}")
+    hosts = ("node1", "root@node2:2223", "[fd00:77::3]:2222", "root@[fd00:77::4]:2222")
+    ran(bare.launch("-b", backend, *hosts, *RANKS, "--", "job.py"), *NODES)
+
+
+def test_a_port_that_says_nothing(bare: Bare) -> None:
+    text = 'import socket, time; s = socket.create_server(("", 2299)); print("ready", flush=True); time.sleep(3600)'
+    bare.daemon("node3", sys.executable, "-c", text)
+    for backend in BACKENDS:
+        done = bare.launch("-b", backend, "node1", "node2", "node3:2299", *RANKS, "--", "job.py")
+        assert done.code == 4, done.text
+        assert done.seconds < 15 or done.slow, done.text
+        assert re.findall(r"^  (\S+): ", done.err, re.MULTILINE) == ["node3:2299"], done.text
+        assert re.search("no answer|takes connections at .* and says nothing", done.err), done.text
+    bare.nothing_left(["node1", "node2"])
+
+
+# ---- configuration
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_the_configuration_says_is_done(bare: Bare, backend: str) -> None:
+    key = bare.key("mine")
+    bare.authorize(key.with_suffix(".pub"))
+    bare.no_own_key()
+    bare.sshd("node2", {}, port=2222)
+    folder = bare.lab.folder / "dot_ssh/conf.d"
+    folder.mkdir()
+    bare.later(folder.rmdir)
+    part = folder / "lab"
+    part.write_text(
+        f"Host a\n  HostName node1\nHost b\n  HostName 10.77.0.2\n  HostKeyAlias node2\n  Port 2222\n"
+        f"Host a b c\n  User root\n  IdentityFile {key}\n"
+        "Host c\n  HostName node3\n  ProxyCommand sh -c 'echo through >&2; exec "
+        f"{sys.executable} {bare.folder}/nc.py %h %p'\n"
+    )
+    bare.later(part.unlink)
+    (bare.folder / "nc.py").write_text(
+        "import os, socket, sys, threading\n"
+        "s = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
+        "def up():\n"
+        "    while data := os.read(0, 65536):\n        s.sendall(data)\n"
+        "    os._exit(0)\n"
+        "threading.Thread(target=up, daemon=True).start()\n"
+        "while data := s.recv(65536):\n    os.write(1, data)\n"
+    )
+    bare.ssh_config("Include conf.d/*\n")
+    ran(bare.launch("-b", backend, "a", "b", "c", *RANKS, "--", "job.py"), "node1", "node2", "node3")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("sshd", ["", "MaxStartups 2:100:3\n"])
+def test_a_chain_of_two_jump_hosts(bare: Bare, backend: str, sshd: str) -> None:
+    if sshd:
+        bare.sshd("node1", {}, more=sshd)
+    for host in ("node3", "node4"):
+        bare.firewall(host, "tcp dport 22 ip saddr != 10.77.0.2 drop")
+    bare.firewall("node2", "tcp dport 22 ip saddr 10.77.0.5 drop")
+    bare.ssh_config("Host node2\n  ProxyJump node1\nHost node3 node4\n  ProxyJump node2\n")
+    done = bare.launch("-b", backend, "node3", "node4", *RANKS, "--", "job.py")
+    ran(done, "node3", "node4")
+
+
+def test_a_jump_host_that_is_off_is_named(bare: Bare) -> None:
+    bare.cut("node1")
+    bare.ssh_config("Host node3 node4\n  ProxyJump node1\n")
+    done = bare.launch("-b", "ssh", "node2", "node3", "node4", *RANKS, "--", "job.py")
+    assert done.code == 4, done.text
+    assert done.seconds < 15 or done.slow, done.text
+    for host in ("node3", "node4"):
+        assert re.search(f"{host}: its jump host node1: no", done.err), done.text
+    assert "  node2:" not in done.err
+    bare.nothing_left(["node2", "node3", "node4"])
+
+
+def test_a_jump_host_that_is_not_known_is_named(bare: Bare) -> None:
+    bare.known_hosts(lambda text: "".join(line for line in text.splitlines(True) if "node1" not in line))
+    bare.ssh_config("Host node3\n  ProxyJump node1\n")
+    done = bare.launch("-b", "ssh", "node2", "node3", *RANKS, "--", "job.py")
+    assert done.code == 4, done.text
+    assert "node3: its jump host node1: its host key is not known" in done.err
+    bare.nothing_left(["node2", "node3"])
+
+
+def test_a_locked_key_for_a_jump_host_without_a_terminal(bare: Bare) -> None:
+    key = locked(bare)
+    bare.ssh_config("Host node3\n  ProxyJump node1\n")
+    done = bare.launch("-b", "ssh", "node3", *RANKS, "--", "job.py")
+    assert done.code == 4, done.text
+    assert f"a passphrase is needed for {key}" in done.err
+
+
+# ---- known hosts
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_known_hosts_hashed_and_elsewhere(bare: Bare, backend: str) -> None:
+    path = bare.folder / "known"
+    path.write_text((bare.lab.folder / "ssh/known_hosts").read_text())
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(path)], check=True, capture_output=True)
+    bare.known_hosts(lambda _: "")
+    bare.ssh_config(f"Host *\n  UserKnownHostsFile {path}\n")
+    ran(bare.launch("-b", backend, ALL, *RANKS, "--", "job.py"), *NODES)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_host_that_is_known_by_another_kind_of_key(bare: Bare, backend: str) -> None:
+    """The server would offer its ed25519 key first; what we know is its RSA key."""
+    rsa = bare.key("rsa", "rsa")
+    bare.sshd("node3", {}, more=f"HostKey {rsa}\n")
+    line = " ".join(rsa.with_suffix(".pub").read_text().split()[:2])
+    bare.known_hosts(lambda text: re.sub(r"node3,(\S+) .*", rf"node3,\1 {line}", text))
+    ran(bare.launch("-b", backend, ALL, *RANKS, "--", "job.py"), *NODES)
+
+
+def test_only_a_kind_of_key_that_is_not_offered_is_known(bare: Bare) -> None:
+    line = " ".join(bare.key("rsa", "rsa").with_suffix(".pub").read_text().split()[:2])
+    bare.known_hosts(lambda text: re.sub(r"node3,(\S+) .*", rf"node3,\1 {line}", text))
+    done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "accept_new_host_keys=true", "--", "job.py")
+    assert done.code == 4, done.text
+    assert re.search("node3: .*no host key of the kind by which it is known", done.err), done.text
+    assert "ssh-keygen -R node3" in done.err
+
+
+def test_new_keys_are_added_when_asked_for_and_changed_ones_are_not(bare: Bare) -> None:
+    path = bare.lab.folder / "ssh/known_hosts"
+    whole = path.read_text()
+    other = bare.key("other").with_suffix(".pub").read_text().split()[1]
+    bare.known_hosts(lambda text: "".join(line for line in text.splitlines(True) if "node3" not in line))
+    done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "accept_new_host_keys=true", "--", "job.py")
+    ran(done, *NODES)
+    assert f"ddpkit: added the ssh-ed25519 key of node3 to {path}" in done.err
+    assert re.search(r"^node3 ssh-ed25519 \S+$", path.read_text(), re.MULTILINE)
+    ran(bare.launch("-b", "pdsh", ALL, *RANKS, "--", "job.py"), *NODES)  # OpenSSH reads it as well
+    path.write_text(re.sub(r"(node3,\S+ \S+) \S+", rf"\1 {other}", whole))
+    done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "accept_new_host_keys=true", "--", "job.py")
+    assert done.code == 4, done.text
+    assert "node3: its host key has changed" in done.err
+
+
+# ---- keys with a passphrase
+
+
+def locked(bare: Bare) -> Path:
+    key = bare.key("locked", passphrase="open sesame")
+    bare.authorize(key.with_suffix(".pub"))
+    bare.no_own_key()
+    bare.ssh_config(f"Host *\n  IdentityFile {key}\n")
+    return key
+
+
+def test_a_locked_key_without_a_terminal(bare: Bare) -> None:
+    key = locked(bare)
+    done = bare.launch("-b", "ssh", ALL, *RANKS, "--", "job.py")
+    assert done.code == 4, done.text
+    assert f"a passphrase is needed for {key}" in done.err
+    assert f"fix: ssh-add {key}" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_locked_key_in_an_agent(bare: Bare, backend: str) -> None:
+    key = locked(bare)
+    socket = bare.folder / "agent"
+    bare.daemon(LOGIN, "ssh-agent", "-D", "-a", str(socket))
+    ask = bare.folder / "ask"
+    ask.write_text("#!/bin/sh\necho 'open sesame'\n")
+    ask.chmod(0o755)
+    asking = {"SSH_AUTH_SOCK": str(socket), "SSH_ASKPASS": str(ask), "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": ":0"}
+    bare.lab.run(LOGIN, "ssh-add", str(key), env=asking)
+    ran(bare.launch("-b", backend, ALL, *RANKS, "--", "job.py", env={"SSH_AUTH_SOCK": str(socket)}), *NODES)
+
+
+@pytest.mark.parametrize("words", [["open sesame"], ["wrong", "open sesame"], ["wrong", "wrong", "wrong"]])
+def test_a_locked_key_at_a_terminal(bare: Bare, words: list[str]) -> None:
+    locked(bare)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        bare.argv("-b", "ssh", ALL, *RANKS, "--", "job.py"),
+        env=bare.environ(),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    said, left, until = "", list(words), time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        if not select.select([ours], [], [], 1.0)[0]:
+            continue
+        try:
+            said += os.read(ours, 65536).decode(errors="replace")
+        except OSError:
+            break  # the other end is closed
+        if left and said.count("passphrase of") == len(words) - len(left) + 1:
+            os.write(ours, left.pop(0).encode() + b"\n")
+    os.close(ours)
+    code = process.wait(PATIENCE)
+    assert "open sesame" not in said
+    assert "Traceback" not in said
+    if words[-1] == "wrong":
+        assert code == 4, said
+        assert "a passphrase is wrong for" in said
+    else:
+        assert code == 0, said
+        assert said.count("ran ") == 4
+        assert said.count("passphrase of") == len(words)  # once, for all four hosts
+
+
+# ---- other Pythons
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.13"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_another_python_on_the_nodes(bare: Bare, backend: str, version: str) -> None:
+    found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    if not found:
+        pytest.skip(f"no Python {version} here")
+    job = ["sh", "-c", 'echo "ran $RANK $(hostname)"']
+    ran(bare.launch("-b", backend, "--python", str(found[-1]), ALL, *RANKS, "--", *job), *NODES)
+    # A program that is no Python script does not care.
+    bare.toml(f'[host.node3]\npython = "{found[-1]}"\n')
+    ran(bare.launch("-b", backend, ALL, *RANKS, "--", *job), *NODES)
+    done = bare.launch("-b", backend, ALL, *RANKS, "--", "job.py")
+    assert done.code == 3, done.text
+    assert f"node3: {found[-1]} is Python {version}." in done.err
