@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -201,9 +201,8 @@ def install_peers() -> str:
     return ""
 
 
-def in_lab(rounds: int, only: str) -> list[dict[str, Any]]:
-    """The tables that need hosts. The lab is gone at the end, also at Ctrl-C."""
-    rows = []
+def in_lab(rounds: int, only: str) -> Iterator[list[dict[str, Any]]]:
+    """The tables that need hosts, each when it is done. The lab is gone at the end, also at Ctrl-C."""
     no_peers = install_peers() if only != "hosts" else ""
     top = Path(tempfile.mkdtemp(prefix="ddpkit-bench-"))
     folder = top / "work"
@@ -215,15 +214,24 @@ def in_lab(rounds: int, only: str) -> list[dict[str, Any]]:
     try:
         lab.up()
         if only != "hosts":
-            rows += compare(lab, ranks_ways(lab, folder, no_peers), folder, rounds, "ranks")
+            yield compare(lab, ranks_ways(lab, folder, no_peers), folder, rounds, "ranks")
         if only != "ranks":
-            rows += compare(lab, hosts_ways(), folder, rounds, "hosts")
+            yield compare(lab, hosts_ways(), folder, rounds, "hosts")
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # it is ending already
         lab.down()
         shutil.rmtree(top, ignore_errors=True)
-    return rows
+
+
+def tables(rounds: int, only: str) -> Iterator[list[dict[str, Any]]]:
+    if only in ("", "carry"):
+        yield carry_rows(rounds)
+    reason = missing()
+    if only != "carry" and reason:
+        print(f"no hosts to start anything on: {reason}", file=sys.stderr)
+    elif only != "carry":
+        yield from in_lab(rounds, only)
 
 
 def carry_rows(rounds: int) -> list[dict[str, Any]]:
@@ -267,6 +275,7 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def main() -> None:
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a table is shown when it is done
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5, help="how often each way is started (default 5)")
     parser.add_argument("--only", choices=("ranks", "hosts", "carry"), default="", help="one table")
@@ -274,18 +283,12 @@ def main() -> None:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     rows: list[dict[str, Any]] = []
-    if options.only in ("", "carry"):
-        rows += carry_rows(options.rounds)
-    reason = missing()
-    if options.only != "carry":
-        if reason:
-            print(f"no hosts to start anything on: {reason}", file=sys.stderr)
-        else:
-            rows += in_lab(options.rounds, options.only)
+    for table in tables(options.rounds, options.only):
+        rows += table
+        if not options.json:
+            show(table)
     if options.json:
         print(json.dumps(rows, indent=2))
-    else:
-        show(rows)
     sys.exit(any(row.get("problem") and row["way"].startswith("ddpkit") for row in rows))
 
 

@@ -65,12 +65,23 @@ class StandIn:
         self._said.put(json.dumps(event, separators=(",", ":")).encode() + b"\n")
 
     def _facts(self) -> dict[str, Any]:
-        empty = dict.fromkeys(("no_workdir", "no_gpus", "no_port"), "")
+        empty = dict.fromkeys(("no_workdir", "no_gpus", "no_port", "no_tmp"), "")
         known = {"workdir": "/data", "executable": "/opt/venv/bin/python", "python": "3.11.7", "cpus": 96, "gpus": 8}
         where = {"addresses": [["eth0", self._address]], "own_name": [self._address]}
         ports = {"port": 23456, "high_port": 40000, "secret": "0"}
         more = {"torch": {"place": "/opt/torch", "version": "2.13.0"}, "set": ["HOME", "PATH"], "stale": []}
-        return {"host": self._name, "time": time.time(), "script": "", **empty, **known, **where, **ports, **more}
+        return {
+            "host": self._name,
+            "machine": self._name,
+            "tmp": "/tmp",
+            "time": time.time(),
+            "script": "",
+            **empty,
+            **known,
+            **where,
+            **ports,
+            **more,
+        }
 
     def read(self) -> bytes:
         try:

@@ -144,7 +144,7 @@ def test_a_rank_may_close_its_output(ddpkit: DDPKIT, script: SCRIPT) -> None:
     assert ddpkit("launch", "-n", "2", "--", "job.py").returncode == 0
 
 
-MANY = """
+FEW_FILES = """
 import io, resource, sys
 from pathlib import Path
 from ddpkit.relay import Relay
@@ -161,7 +161,7 @@ assert relay.problem is None, relay.problem
 
 
 def test_more_logs_than_files_may_be_open(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", MANY, str(tmp_path)], check=True, cwd=Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", FEW_FILES, str(tmp_path)], check=True, cwd=Path(__file__).parents[1])
     for rank in range(200):
         text = "".join(f"line {number} of rank {rank}\n" for number in range(3))
         assert (tmp_path / f"rank_{rank}.log").read_text() == text
