@@ -82,7 +82,7 @@ def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
         state=words(batch.state),
         pattern=batch.state_pattern,
         waiting=batch.waiting,
-        running=batch.running,
+        running=(*batch.running, *batch.ending),
         well=batch.well,
         stopped=batch.stopped,
         gone=batch.gone,

@@ -196,7 +196,7 @@ def test_a_launcher_that_ends_while_it_connects(
 # A Python that says which torch it has only after an hour, and not by itself.
 SLOW_PYTHON = """#!/bin/sh
 case "$*" in
-*importlib.util*) touch asked; sleep 3600; exit ;;
+*find_spec*) touch asked; sleep 3600; exit ;;
 esac
 exec {python} "$@"
 """
@@ -293,10 +293,13 @@ def test_a_rank_fails_while_others_wait_for_it(
     """Rank 0 waits in an all_reduce on the other node. By hand torchrun tells of it after 300 s."""
     text, code, how = ENDS[end]
     launch = run(FAILS.format(end=text), backend, starter)
-    assert launch.end() == code, launch.text
+    ended = launch.end()
     (verdict,) = [line for line in launch.lines if "failed first" in line]
     assert "rank 1 on node2 failed first" in verdict
-    assert how in verdict
+    # A rank that raises may abort in torch's own teardown (TROUBLESHOOTING.md).
+    aborted = end == "raises" and "torch's own teardown" in verdict
+    assert ended == (134 if aborted else code), launch.text
+    assert aborted or how in verdict
     tail = launch.text.partition("last lines of rank 1")[2]
     assert "last words" in tail
     assert end != "raises" or ("Traceback" in tail and "RuntimeError: boom" in tail)

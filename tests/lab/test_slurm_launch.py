@@ -157,7 +157,9 @@ def test_detach_and_secrets(launch: Callable[..., Launch], folder: Path, idle_la
     (folder / "job.py").write_text("import os\nopen('got.' + os.environ['RANK'], 'w').write(os.environ['HF_TOKEN'])\n")
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "--detach", "--env", "HF_TOKEN=sesame", "--", "job.py")
     assert command.end() == 0, command.text
-    assert re.search(r"submitted; its output: (\S+)/slurm-(\d+)\.out; to stop it: scancel \2$", command.text)
+    assert re.search(
+        r"submitted; its output: (\S+)/slurm-(\d+)\.out; to stop it: scancel \2$", command.text, re.MULTILINE
+    )
     until = time.monotonic() + PATIENCE
     while not (folder / "got.1").exists() or (folder / "got.1").read_text() != "sesame":
         assert time.monotonic() < until
