@@ -114,7 +114,7 @@ sys.stdout.write("y" * 3_000_000 + "\\n")
 def test_no_line_is_lost_or_torn(options: list[str], ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     script(MANY)
     done = ddpkit("launch", "-n", "3", *options, "--env", "PYTHONUNBUFFERED=", "--", "job.py")
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stderr
     got: dict[str, list[str]] = {"0": [], "1": [], "2": []}
     long = 0
     for line in done.stdout.splitlines():
