@@ -57,9 +57,9 @@ class Ssh:
     """Opens connections, each with everything that the user's configuration says. Used by many threads at once."""
 
     def __init__(
-        self, *, accept_new: bool, timeout: float, note: Callable[[str], None], config: fabric.Config | None = None
+        self, *, accept_new: bool, timeout: float, note: Callable[[str], None], config: paramiko.SSHConfig | None = None
     ) -> None:
-        self._config = config or fabric.Config(ssh_config=read_config(), lazy=True)
+        self._config = config or read_config()
         self._note = note
         self._known = KnownHosts(accept_new=accept_new, note=note)
         self.timeout = timeout
@@ -116,10 +116,9 @@ class Ssh:
             spec.name,
             user=spec.user or None,
             port=spec.port,
-            config=self._config,
+            # One for each connection: fabric writes into it, and so would one thread into another's.
+            config=fabric.Config(ssh_config=self._config, lazy=True),
             connect_timeout=max(1, round(self.timeout)),
-            # Without words of our own fabric writes each host's keys into the configuration that all of them share.
-            connect_kwargs={"allow_agent": True},
         )
         self._prepare(connection)
         connection.gateway = self._jump(connection.gateway)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-import fabric
 import pytest
 
 from ddpkit import hosts, remote, ssh_files
@@ -15,7 +14,7 @@ CONFIG = "".join(f"Host node{number}\n  IdentityFile /keys/{number}\n  User user
 
 def test_keys_of_one_host_are_not_offered_to_another(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(CONFIG)
-    config = fabric.Config(ssh_config=ssh_files.read_config([tmp_path / "config"]), lazy=True)
+    config = ssh_files.read_config([tmp_path / "config"])
     ssh = remote.Ssh(accept_new=False, timeout=1.0, note=lambda _: None, config=config)
     specs = hosts.parse(["node[0-63]"], {}, {}, "")
     found: dict[str, tuple[str, object]] = {}
