@@ -10,29 +10,17 @@ import json
 import queue
 import threading
 import time
-import zlib
-from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ddpkit.link import NODE, Event, Pieces
+from ddpkit.link import BOOT, Event, Pieces
 from ddpkit.plan import Container
 from ddpkit.shell import join, quote
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
 BEAT = 5.0  # seconds between two signs of life
 LONG_READ = 2.0  # seconds that a wire's `read` takes only where this machine stood still
-
-# The command line holds only this: what follows comes over the wire, where `ps` does not show it. No quotes of the kind
-# that a shell needs, and nothing that csh, fish or a POSIX shell would expand. The alarm ends it where the program
-# never comes: a network that is cut at this moment gives no end of file for hours. The supervisor turns it off.
-_BOOT = 'import signal;signal.alarm(60);exec(open(0,"rb",0,closefd=False).readline())'
-# The first line over the wire reads the program that follows it. `os.read` takes what is there and not a byte more.
-_READ = (
-    "import os,zlib,base64\nd=b''\nwhile len(d)<{size}:\n c=os.read(0,{size}-len(d))\n if not c: os._exit(0)\n d+=c\n"
-)
-_READ += "exec(compile(zlib.decompress(base64.b64decode(d)),'ddpkit-supervisor','exec'))"
 
 
 class Wire(Protocol):
@@ -70,16 +58,10 @@ class NoAnswerError(Exception):
 def command(python: str, container: Container | None = None) -> str:
     """The command line for a node: a Python, there or in a container there, that reads its program from its input."""
     if container is not None:
-        return f"exec {join([*container.enter, container.python])} -S -I -c '{_BOOT}'"
+        return f"exec {join([*container.enter, container.python])} -S -I -c '{BOOT}'"
     # A home folder is the node's to know.
     word = '"$HOME"/' + quote(python[2:]) if python.startswith("~/") else quote(python)
-    return f"exec {word} -S -I -c '{_BOOT}'"
-
-
-def program() -> bytes:
-    """What is sent at first: the supervisor, and in front of it the line that reads it."""
-    packed = b64encode(zlib.compress((NODE / "supervisor.py").read_bytes(), 6))
-    return f"exec({_READ.format(size=len(packed))!r})\n".encode() + packed
+    return f"exec {word} -S -I -c '{BOOT}'"
 
 
 def not_started(code: int, said: Sequence[str], host: str) -> RefusedError | None:

@@ -12,6 +12,8 @@ A run that was started and failed is no exception: it is a value, and the comman
 The message says what happened, to whom. `hint` is the next command to type, or the next thing to change.
 """
 
+AGAIN = 75  # EX_TEMPFAIL: a rank that saved and asks to be started again; what train.py exits with
+
 
 class DdpkitError(Exception):
     """An error with an explanation, an exit code, and a hint that names the next step."""

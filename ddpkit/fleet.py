@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from ddpkit import judge
-from ddpkit.door import Door, Heart, NoAnswerError, RefusedError, Wire, command, program
+from ddpkit.door import Door, Heart, NoAnswerError, RefusedError, Wire, command
 from ddpkit.hosts import HostSpec
 from ddpkit.judge import Facts, Problem, Wish
 from ddpkit.launchers.ssh import Nodes, Pdsh, SshTorchrunAuto
-from ddpkit.link import NODE, revealed
+from ddpkit.link import NODE, program, revealed
 from ddpkit.plan import Container, Step, World
 
 AT_ONCE = 64  # connections that are being made at the same time

@@ -10,26 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import chain
 
-from ddpkit.link import NODE, Event, LocalLink
+from ddpkit.link import BOOT, Event, LocalLink, program
 from ddpkit.plan import Container
-
-# Nothing but os.read: a buffer would swallow what comes behind the program.
-_RECEIVE = """\
-import os
-text = b""
-while len(text) < {size}:
-    piece = os.read(0, {size} - len(text))
-    if not piece:
-        os._exit(0)
-    text += piece
-exec(compile(text, "supervisor.py", "exec"))"""
-
-
-def receive(container: Container) -> tuple[list[str], str]:
-    """The command line that starts a supervisor in a container, and the text that it must be sent before all else."""
-    source = (NODE / "supervisor.py").read_text()
-    program = _RECEIVE.format(size=len(source.encode()))
-    return [*container.enter, container.python, "-S", "-I", "-c", program], source
 
 
 class ContainerLink(LocalLink):
@@ -39,10 +21,10 @@ class ContainerLink(LocalLink):
 
     def __init__(self, container: Container) -> None:
         super().__init__()
-        self.argv, self._source = receive(container)
+        self.argv = [*container.enter, container.python, "-S", "-I", "-c", BOOT]
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
-        super().start(self._source + request, post)
+        super().start(program().decode() + request, post)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
         for line in lines:

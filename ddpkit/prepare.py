@@ -123,8 +123,7 @@ def elsewhere(
         problems = sync.copy([spec], copies, progress)
         if problems:
             raise refusal(problems, 1)
-    forwarded = {name: value for name, value in environ.items() if name.startswith(FORWARDED)}
-    return spec.workdir or workdir, spec.python or settings["python"], {**forwarded, **_env(settings)}
+    return spec.workdir or workdir, spec.python or settings["python"], _remote_env(settings, environ)
 
 
 def _copies(settings: Settings, backend: Nodes, specs: list[HostSpec], job: Job) -> tuple[tuple[str, ...], ...]:
@@ -170,8 +169,7 @@ def _remote_job(settings: Settings, environ: Mapping[str, str], backend: Nodes) 
         python = str(Path(python).absolute())
     known = Path(workdir).is_dir() and not backend.container_workdir
     kind = _kind(command, Path(workdir), settings.source("script")) if known else _kind_inside(command)
-    forwarded = {name: value for name, value in environ.items() if name.startswith(FORWARDED)}
-    return _job(settings, command, kind, workdir, python, {**forwarded, **_env(settings)})
+    return _job(settings, command, kind, workdir, python, _remote_env(settings, environ))
 
 
 def _job(
@@ -192,6 +190,12 @@ def _job(
         grace=settings["grace"],
     )
     return replace(job, folder=str(Path(settings["log_dir"]).absolute() / job.run_id))
+
+
+def _remote_env(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+    """What ranks, or a launcher, on another machine are told: what is passed on unasked, then what was named."""
+    passed_on = {name: value for name, value in environ.items() if name.startswith(FORWARDED)}
+    return {**passed_on, **_env(settings)}
 
 
 def _env(settings: Settings) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+from ddpkit.errors import AGAIN
 from ddpkit.execute import Failure, Outcome
 
 # What a death by this signal nearly always means for a training process, and the next command.
@@ -28,7 +29,6 @@ _SIGNALS: dict[int, tuple[str, str]] = {
     signal.SIGTERM: ("somebody asked it to end: a scheduler, a time limit, or a person", "less {log}"),
 }
 
-AGAIN = 75  # EX_TEMPFAIL
 # What C++ prints when a thread of gloo still runs while the interpreter is taken down (torch 2.13, seen).
 TEARDOWN = "terminate called without an active exception"
 _CODES = {

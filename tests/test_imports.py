@@ -39,7 +39,7 @@ ALLOWED = {
     "relay": set(),
     "screen": set(),
     "execute": {"link", "plan", "relay", "screen", "shell", "vitals"},
-    "verdict": {"execute"},
+    "verdict": {"errors", "execute"},
     "runs": {"errors"},
     "status": {"errors", "runs"},
     "logs": {"errors", "runs", "srun"},

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ddpkit.containers import Contained, option, runtimes
-from ddpkit.errors import UsageError
+from ddpkit.errors import AGAIN, UsageError
 from ddpkit.plan import Batch, File, Job, Plan, Proc, Request, Secret, Step, Value
 from ddpkit.shell import join, quote, render_step
 
@@ -53,7 +53,6 @@ while True:
     print(port)
     break"""
 
-AGAIN = 75  # EX_TEMPFAIL: saved, start me again; what train.py exits with
 _CODE = r"srun: error: .* Exited with exit code \([0-9]*\)"
 _FLAGS = {"exclusive"}  # without a value
 
