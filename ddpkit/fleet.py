@@ -14,7 +14,7 @@ from ddpkit import judge
 from ddpkit.door import Door, Heart, NoAnswerError, RefusedError, Wire, command
 from ddpkit.hosts import HostSpec
 from ddpkit.judge import Facts, Problem, Wish
-from ddpkit.launchers.ssh import Nodes, Pdsh, SshTorchrunAuto
+from ddpkit.launchers.ssh import Nodes, Pdsh
 from ddpkit.link import NODE, program, revealed
 from ddpkit.plan import Container, Step, World
 
@@ -260,5 +260,4 @@ def open_way(backend: Nodes, note: Callable[[str], None]) -> Way:
         return pdsh.Pdsh(timeout=backend.connect_timeout, args=backend.pdsh_args)
     from ddpkit.remote import Ssh
 
-    accept_new = isinstance(backend, SshTorchrunAuto) and backend.accept_new_host_keys
-    return Ssh(accept_new=accept_new, timeout=backend.connect_timeout, note=note)
+    return Ssh(accept_new=backend.accepts_new, timeout=backend.connect_timeout, note=note)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ddpkit import containers, launchers, runs, survey
 from ddpkit.config import Settings
 from ddpkit.errors import UsageError
-from ddpkit.launchers.ssh import Nodes, SshTorchrunAuto
+from ddpkit.launchers.ssh import Nodes
 from ddpkit.plan import Job, Plan, guard
 
 if TYPE_CHECKING:
@@ -131,9 +131,8 @@ def _copies(settings: Settings, backend: Nodes, specs: list[HostSpec], job: Job)
         return ()
     from ddpkit import sync
 
-    accept_new = isinstance(backend, SshTorchrunAuto) and backend.accept_new_host_keys
     timeout = backend.connect_timeout
-    return tuple(sync.commands(specs, job.workdir, settings["log_dir"], timeout, accept_new=accept_new))
+    return tuple(sync.commands(specs, job.workdir, settings["log_dir"], timeout, accept_new=backend.accepts_new))
 
 
 def _here(settings: Settings, environ: Mapping[str, str], kind: Any, backend: launchers.Launcher) -> Ready:

@@ -28,6 +28,11 @@ class Nodes(Starter):
     reach: ClassVar[str]
     needs: ClassVar[str]
 
+    @property
+    def accepts_new(self) -> bool:
+        """Whether keys of hosts that are not known yet are added."""
+        return False
+
     def plan(self, job: Job, world: World) -> Plan:
         return Plan(
             run_id=job.run_id,
@@ -49,6 +54,10 @@ class SshTorchrunAuto(Nodes):
     name: ClassVar[str] = "ssh-torchrun-auto"
     reach: ClassVar[str] = "ssh"
     needs: ClassVar[str] = "a way in by ssh without a password; Python and torch on the nodes"
+
+    @property
+    def accepts_new(self) -> bool:
+        return self.accept_new_host_keys
 
 
 @dataclass(frozen=True, kw_only=True)
