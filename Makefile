@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-fast lab rounds check golden bench clean
+.PHONY: demo test test-fast lab rounds healthy check golden bench clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -31,6 +31,11 @@ rounds: $(VENV)/.dev
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python tests/lab/rounds.py --seed $(or $(SEED),1)
 
+# Fifty tests of healthy nodes over each way in: `ddpkit test` must find nothing. Half an hour; ROUNDS=5 is shorter.
+healthy: $(VENV)/.dev
+	$(BIN)/python tests/lab/cluster.py install
+	$(BIN)/python tests/lab/healthy.py --rounds $(or $(ROUNDS),50)
+
 # What must be clean before a change lands: style, types, shell scripts.
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -38,9 +43,9 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/shellcheck.sh
 
-# Write the golden plans again, then look at what changed: git diff tests/golden
+# Write the golden plans and TROUBLESHOOTING.md again, then look at what changed: git diff
 golden: $(VENV)/.dev
-	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k golden tests/test_plan.py tests/test_docs.py
+	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/test_plan.py tests/test_docs.py tests/test_catalogue.py
 
 # Time to "first all_reduce done and exited", side by side, as ratios: on this machine, then on nodes (where a lab can
 # stand: root, Debian; about ten minutes on a quiet machine).

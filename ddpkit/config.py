@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -52,6 +52,8 @@ DEFAULTS: dict[str, Any] = {
     "grace": 15.0,
     "log_dir": "logs",
     "preflight": True,
+    "hang_timeout": 0.0,
+    "hang_action": "warn",
     "sync": False,
     "options": {},
     "env": {},
@@ -218,7 +220,9 @@ def _checked(name: str, value: Any, where: str) -> Any:
         if str(value).lower() not in ("true", "false", "1", "0"):
             raise wrong
         return str(value).lower() in ("true", "1")
-    if name == "grace":
+    if name == "hang_action":
+        return action(value, f"{where}: {name} = ")
+    if name in ("grace", "hang_timeout"):
         return seconds(value, f"{where}: {name} = ")
     if name == "script":
         words = _split(value, where) if isinstance(value, str) else value
@@ -252,6 +256,8 @@ _MEANING = {
     "workdir": 'a folder: workdir = "/data/project"',
     "python": 'an interpreter: python = "/opt/venv/bin/python"',
     "grace": "seconds, 0 or more",
+    "hang_timeout": "seconds; 0: nobody watches",
+    "hang_action": '"warn" or "end"',
     "log_dir": 'a folder: log_dir = "logs"',
     "preflight": "true or false",
     "sync": "true or false",
@@ -296,6 +302,36 @@ def seconds(value: Any, label: str) -> float:
     if not 0 <= number <= DAY:
         raise UsageError(f"{label}{value}: seconds are 0 or more, and at most a day")
     return number
+
+
+def action(value: Any, label: str) -> str:
+    """What a run that watches itself does about a hang."""
+    if value not in ("warn", "end"):
+        raise UsageError(f"{label}{value}: warn or end")
+    return str(value)
+
+
+def pairs(words: Sequence[str]) -> dict[str, str]:
+    """`KEY=VALUE` words of `-o`."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError(f"-o {word}: an option is given as KEY=VALUE", "ddpkit backends NAME lists the options")
+        found[name] = value
+    return found
+
+
+def variables(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """`NAME=VALUE` words of `--env`; a name alone takes the value that is set here."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        check_env_name(name)
+        if not equals and name not in environ:
+            raise UsageError(f"--env {name}: it is not set here", f"--env {name}=VALUE, or export {name}")
+        found[name] = value if equals else environ[name]
+    return found
 
 
 def no_nul(text: str, label: str) -> str:

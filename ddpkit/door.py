@@ -109,6 +109,11 @@ class Door:
         self._writing = threading.Lock()  # a wire may send a long message in several pieces
         self._closed = False
 
+    @property
+    def ahead(self) -> float:
+        """At most so many seconds is our clock ahead of the node's: the quickest of its events, its way included."""
+        return self._ahead
+
     # ---- before the step
 
     def open(self, sources: bytes, until: float) -> None:

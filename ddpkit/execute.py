@@ -18,7 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ddpkit.link import NODE, Event, Link, request
+from ddpkit.asking import Asking
+from ddpkit.link import ASK, NODE, Event, Link, request
 from ddpkit.plan import Plan, Step
 from ddpkit.relay import Relay
 from ddpkit.screen import Screen
@@ -50,6 +51,7 @@ class Failure:
     last_lines: tuple[str, ...] = ()
     log: str = ""
     reason: str = ""  # where neither a code nor a signal says it
+    oom: str = ""  # what says that the kernel killed it for want of memory, and where it says so
 
     @property
     def exit_code(self) -> int:
@@ -73,7 +75,7 @@ class Outcome:
 
 
 @dataclass(kw_only=True)
-class _Node:
+class Node:
     """What the launcher knows of one step."""
 
     step: Step
@@ -94,18 +96,19 @@ def write_files(plan: Plan) -> None:
     """Write what the plan needs on disk, into the run's own folder. Raises OSError."""
     for file in plan.files:
         text = (NODE / f"{file.copy_of}.py").read_text() if file.copy_of else file.text
+        Path(file.path).parent.mkdir(exist_ok=True)
         Path(file.path).write_text(text)
 
 
 @contextmanager
-def _signals(inbox: Inbox) -> Iterator[None]:
+def signals(inbox: Inbox) -> Iterator[None]:
     """Turn signals into messages (`SimpleQueue.put` is safe in a handler)."""
 
     def handle(number: int, _: FrameType | None) -> None:
         inbox.put((-1, number))
 
     before = {}
-    for number in (*STOPPING, *PASSED_ON):
+    for number in (*STOPPING, *PASSED_ON, ASK):
         # Under nohup HUP is ignored, and stays so.
         if signal.getsignal(number) != signal.SIG_IGN:
             before[number] = signal.signal(number, handle)
@@ -124,15 +127,16 @@ class Carrier:
         self.relay = relay
         self.inbox = inbox
         self.screen = screen
-        self.nodes = [_Node(step=step, link=connect(step)) for step in plan.steps]
+        self.nodes = [Node(step=step, link=connect(step)) for step in plan.steps]
         self.outcome = Outcome()
         self.vitals = Vitals(relay.folder)
         self.started = time.time()
         self.passed = 0  # nodes at the front that have ended
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
+        self.asking = Asking(self)
 
     def run(self) -> Outcome:
-        with _signals(self.inbox):
+        with signals(self.inbox):
             try:
                 for index, node in enumerate(self.nodes):
                     node.link.start(request(node.step, self.plan), partial(self.post, index))
@@ -152,6 +156,7 @@ class Carrier:
 
     def loop(self) -> None:
         while self.left():
+            self.asking.turn()
             try:
                 index, message = self.inbox.get_nowait()
             except queue.Empty:
@@ -178,12 +183,13 @@ class Carrier:
             self.passed += 1
         return self.passed < len(self.nodes)
 
-    def on_event(self, node: _Node, event: Event) -> None:
+    def on_event(self, node: Node, event: Event) -> None:
         kind, step = event["e"], node.step
         host = event.get("host", step.host)
         if kind == "out":
             data = event["data"].encode("utf-8", "surrogateescape")
             rank = event["rank"]
+            self.asking.last_line = time.time()
             # What torchrun says about ranks that we are ending is noise; it stays in its log.
             show = not (rank is None and self.deadline is not None)
             self.relay.write(rank, host, node.agent, event["fd"], data, show=show)
@@ -202,6 +208,8 @@ class Carrier:
             self.on_late_news(node, event, host)
         elif kind == "failed":
             self.on_failure(node, event, host)
+        elif kind == "dump":
+            self.asking.heard(node, event)
         elif kind == "note":
             self.note(event["text"])
         elif kind == "refused":
@@ -217,7 +225,7 @@ class Carrier:
         elif kind == "end":
             node.said_end = True
 
-    def on_lost(self, node: _Node, reason: str) -> None:
+    def on_lost(self, node: Node, reason: str) -> None:
         """A node is gone. An elastic run goes on without it while enough are left."""
         node.lost = True
         left = sum(not other.lost for other in self.nodes)
@@ -230,7 +238,7 @@ class Carrier:
         else:
             self.fail(node, what="the supervisor", reason=reason)
 
-    def on_late_news(self, node: _Node, event: Event, host: str) -> None:
+    def on_late_news(self, node: Node, event: Event, host: str) -> None:
         """A node that was told to stop calls nothing a failure. What ended there before the known failure is the first.
 
         What ended because of it, or of our TERM, has a later time: an event's is too late by its way here, never early.
@@ -240,7 +248,7 @@ class Carrier:
         if known is not None and when is not None and when < known.at and event["code"] != 0 and not again:
             self.on_failure(node, {**event, "what": "rank"}, host)
 
-    def on_failure(self, node: _Node, event: Event, host: str) -> None:
+    def on_failure(self, node: Node, event: Event, host: str) -> None:
         where = host if event["rank"] is not None else node.step.host  # an agent's lines are those of its step
         lines = self.relay.tail(event["rank"], where, node.agent)
         self.fail(
@@ -252,13 +260,14 @@ class Carrier:
             code=event.get("code"),
             signal=event.get("signal"),
             reason=event.get("reason", ""),
+            oom=event.get("oom", ""),
             last_lines=tuple(lines),
             log=str(self.relay.folder / self.relay.log_name(event["rank"], where, node.agent)) if lines else "",
         )
 
     def fail(
         self,
-        node: _Node,
+        node: Node,
         *,
         what: str,
         host: str = "",
@@ -294,6 +303,9 @@ class Carrier:
         if number in PASSED_ON:
             self.tell({"c": "signal", "name": signal.Signals(number).name})
             return
+        if number == ASK:
+            self.asking.ask("asked")
+            return
         name = signal.Signals(number).name
         leaving = [node for node in self.nodes if node.link.outlives and not node.ended]
         if leaving:
@@ -311,7 +323,7 @@ class Carrier:
         else:
             self.stop(0.0)
 
-    def on_end(self, node: _Node) -> None:
+    def on_end(self, node: Node) -> None:
         node.ended = True
         if not node.said_end:
             self.on_lost(node, "it was killed, and its ranks with it")
@@ -328,7 +340,7 @@ class Carrier:
         self.screen.hurry()
         self.tell({"c": "stop", "grace": grace})
 
-    def tell(self, command: Event, besides: _Node | None = None) -> None:
+    def tell(self, command: Event, besides: Node | None = None) -> None:
         for node in self.nodes:
             if not node.ended and node is not besides:
                 node.link.send(command)
@@ -338,10 +350,21 @@ class Carrier:
         self.note(f"no answer from {', '.join(hosts)}: processes may be left there")
 
 
-def carry(plan: Plan, relay: Relay, connect: Callable[[Step], Link], inbox: Inbox, screen: Screen) -> Outcome:
+def carry(
+    plan: Plan,
+    relay: Relay,
+    connect: Callable[[Step], Link],
+    inbox: Inbox,
+    screen: Screen,
+    hang_timeout: float = 0.0,
+    hang_action: str = "warn",
+) -> Outcome:
     """Run a plan to its end, whatever that is. Blocks; owns the process's signal handlers meanwhile.
 
     Shapes: one `Link` per step, from `connect`; `inbox` may get (-1, signal) from anywhere. Returns how the
-    run ended; raises nothing for a run that failed.
+    run ended; raises nothing for a run that failed. `hang_timeout`: see `ddpkit.hangwatch`; 0: nobody watches.
     """
-    return Carrier(plan, relay, connect, inbox, screen).run()
+    carrier = Carrier(plan, relay, connect, inbox, screen)
+    if hang_timeout:
+        carrier.asking.watch(hang_timeout, hang_action)
+    return carrier.run()

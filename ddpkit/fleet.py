@@ -6,7 +6,7 @@ import queue
 import resource
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -59,12 +59,16 @@ class Fleet:
         self._python = python
         self._container = container
         self._doors: dict[str, Door] = {}
+        self._asked: dict[str, float] = {}  # when each was asked last, by our clock
         self._heart = Heart(silence)
 
     # ---- entering
 
-    def enter(self) -> list[Problem]:
-        """Start a supervisor on every node. Returns what went wrong; where something did, close the fleet."""
+    def enter(self, hello: float | None = None) -> list[Problem]:
+        """Start a supervisor on every node. Returns what went wrong; where something did, close the fleet.
+
+        `hello`: seconds for a supervisor's first word, once its node has let us in; else what is left for all.
+        """
         todo: queue.SimpleQueue[HostSpec] = queue.SimpleQueue()
         done: queue.SimpleQueue[tuple[HostSpec, Door | Problem]] = queue.SimpleQueue()
         for spec in self.specs:
@@ -74,7 +78,7 @@ class Fleet:
         sources, until = program(), time.monotonic() + self.patient(ENTER_LIMIT)
         for _ in range(min(AT_ONCE, len(self.specs))):
             # Not a pool: at exit Python would wait for its threads, and one of them for a host that is off.
-            threading.Thread(target=self._work, args=(todo, done, sources, until), daemon=True).start()
+            threading.Thread(target=self._work, args=(todo, done, sources, until, hello), daemon=True).start()
         problems = {}
         for _ in self.specs:
             spec, result = done.get()
@@ -87,25 +91,26 @@ class Fleet:
     def _command(self, spec: HostSpec) -> str:
         return command(spec.python or self._python, self._container(spec))
 
-    def _work(self, todo: Any, done: Any, sources: bytes, until: float) -> None:
+    def _work(self, todo: Any, done: Any, sources: bytes, until: float, hello: float | None) -> None:
         while True:
             try:
                 spec = todo.get_nowait()
             except queue.Empty:
                 return
             try:
-                done.put((spec, self._enter(spec, sources, until)))
+                done.put((spec, self._enter(spec, sources, until, hello)))
             except Exception as problem:  # a thread that dies in silence would be waited for
                 text = f"{type(problem).__name__}: {problem}"
                 done.put((spec, Problem(host=spec.label, what=text, fix=f"ssh {spec.target}", unreachable=True)))
 
-    def _enter(self, spec: HostSpec, sources: bytes, until: float) -> Door | Problem:
+    def _enter(self, spec: HostSpec, sources: bytes, until: float, hello: float | None) -> Door | Problem:
         opened = None
         try:
             wire = self._way.enter(spec, self._command(spec), until)
             opened = Door(spec.label, wire, self._silence)
             # A person may have taken time to type a passphrase.
-            opened.open(sources, max(until, time.monotonic()) + self.patient(HELLO_LIMIT))
+            last = max(until, time.monotonic()) + self.patient(HELLO_LIMIT)
+            opened.open(sources, last if hello is None else min(last, time.monotonic() + self.patient(hello)))
             self._heart.add(opened)
             return opened
         except (NoAnswerError, RefusedError) as problem:
@@ -125,37 +130,58 @@ class Fleet:
             raise judge.refusal(problems, len(self.specs))
         for problem in problems:
             note(f"goes on without {problem.host}: {problem.what} (fix: {problem.fix})")
-        for label in bad & set(self._doors):
+        self.drop(bad)
+
+    def drop(self, labels: Collection[str]) -> None:
+        """Leave these nodes, and go on with the others."""
+        for label in set(labels) & set(self._doors):
             self._doors.pop(label).close()
-        self.specs = good
+        self.specs = tuple(spec for spec in self.specs if spec.label not in labels)
 
     # ---- asking
 
     def look(self, wish: Wish, limit: float) -> tuple[dict[str, Facts], list[Problem]]:
         """What every node is that was entered, by its label; and who did not say."""
-        source = (NODE / "probe.py").read_text()
-        inside = [spec for spec in self.specs if spec.label in self._doors]
-        for spec in inside:
-            self._doors[spec.label].learn(source)
-            self._doors[spec.label].ask(
-                "look",
-                {
-                    "workdir": spec.workdir or wish.job.workdir,
-                    "script": wish.script,
-                    "python": spec.python or wish.job.python,
-                    "environ": revealed({**wish.job.env, **spec.env}),
-                    "port": wish.master_port if spec is self.specs[0] or wish.min_nodes else None,
-                    "torch": wish.torch,
-                },
-            )
-        return self._answers(inside, limit)
+        args = {
+            spec.label: {
+                "workdir": spec.workdir or wish.job.workdir,
+                "script": wish.script,
+                "python": spec.python or wish.job.python,
+                "environ": revealed({**wish.job.env, **spec.env}),
+                "port": wish.master_port if spec is self.specs[0] or wish.min_nodes else None,
+                "torch": wish.torch,
+            }
+            for spec in self.specs
+        }
+        self.teach("probe")
+        return self.ask("look", args, limit)
 
     def reach(self, asked: Mapping[str, Sequence[Sequence[Any]]]) -> tuple[dict[str, Any], list[Problem]]:
         """Which of these each node can reach, by its label."""
-        inside = [spec for spec in self.specs if spec.label in asked]
+        seconds = self.patient(REACH_LIMIT)
+        return self.ask(
+            "reach", {label: {"targets": each, "timeout": seconds} for label, each in asked.items()}, seconds + 3.0
+        )
+
+    def teach(self, program: str) -> None:
+        """Let every node know the functions of a program in `ddpkit/node`."""
+        source = (NODE / f"{program}.py").read_text()
+        for door in self._doors.values():
+            door.learn(source)
+
+    def ask(
+        self, function: str, args: Mapping[str, Mapping[str, Any]], limit: float
+    ) -> tuple[dict[str, Any], list[Problem]]:
+        """Ask all at once, each with its own arguments. Returns the answers by label, and who did not say."""
+        inside = [spec for spec in self.specs if spec.label in args and spec.label in self._doors]
         for spec in inside:
-            self._doors[spec.label].ask("reach", {"targets": asked[spec.label], "timeout": self.patient(REACH_LIMIT)})
-        return self._answers(inside, self.patient(REACH_LIMIT) + 3.0)
+            self._asked[spec.label] = time.time()
+            self._doors[spec.label].ask(function, args[spec.label])
+        return self._answers(inside, limit)
+
+    def clock(self, label: str, said: float) -> tuple[float, float]:
+        """By how many seconds a node's clock is ahead of ours, at least and at most; `said`: its time, answering."""
+        return -self._doors[label].ahead, said - self._asked[label]
 
     def patient(self, seconds: float) -> float:
         return seconds * max(1.0, self._way.timeout / USUAL)
@@ -232,11 +258,11 @@ def _survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: bo
         answers, silent = fleet.reach({spec.label: each for spec, each in zip(inside, asked, strict=True)})
         problems += silent
         if not silent:
-            world, apart, notes = judge.together(wish, inside, heard, [answers[spec.label] for spec in inside])
+            world, apart, mended = judge.together(wish, inside, heard, [answers[spec.label] for spec in inside])
             found += apart
             if not problems:
-                for text in notes:
-                    note(text)
+                for (_, text), labels in mended.items():
+                    note(f"{', '.join(labels)}: {text}")
     elif len(specs) == 1 and inside:
         world = World(
             hosts=(judge.host(wish, specs[0], facts[specs[0].label], {}),),

@@ -19,6 +19,7 @@ from ddpkit.plan import Host, Job, Value, World
 from ddpkit.shell import quote
 
 Facts = Mapping[str, Any]  # what `probe.look` returns
+Mended = dict[tuple[str, str], list[str]]  # (check, what was done about it): for which hosts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class Problem:
     what: str
     fix: str
     unreachable: bool = False  # the node could not be entered at all
+    check: str = "transport"  # which check found it: a key of `checks.TITLES`
 
 
 def refusal(problems: Sequence[Problem], hosts: int) -> LaunchError | PreflightError:
@@ -62,8 +64,8 @@ def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list
     """What is wrong with single nodes, and with nodes that differ from the others."""
     problems: list[Problem] = []
 
-    def wrong(spec: HostSpec, what: str, fix: str) -> None:
-        problems.append(Problem(host=spec.label, what=what, fix=fix))
+    def wrong(check: str, spec: HostSpec, what: str, fix: str) -> None:
+        problems.append(Problem(host=spec.label, what=what, fix=fix, check=check))
 
     first_name: dict[str, str] = {}  # by machine
     usual = {key: _usual([str(_torch(each)) if key == "torch" else str(each[key]) for each in facts]) for key in _ALIKE}
@@ -72,44 +74,56 @@ def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list
         python = spec.python or wish.job.python
         known = first_name.setdefault(each["machine"], spec.label)
         if known != spec.label:
-            wrong(spec, f"is the same machine as {known}", "name it once: -n or slots say how many ranks it gets")
+            wrong(
+                "machine",
+                spec,
+                f"is the same machine as {known}",
+                "name it once: -n or slots say how many ranks it gets",
+            )
         if not wish.copied:
             pass
         elif each["no_workdir"]:
             sync = _rsync(spec, f"{wish.job.workdir}/", f"{each['workdir']}/")
             if each["no_workdir"] != os.strerror(errno.ENOENT):
                 sync = f"workdir = FOLDER under [host.{spec.name}] in ddpkit.toml, or --workdir"
-            wrong(spec, f"cannot use the folder {each['workdir']}: {each['no_workdir'].lower()}", sync)
+            wrong("workdir", spec, f"cannot use the folder {each['workdir']}: {each['no_workdir'].lower()}", sync)
         elif wish.script and each["script"] != digest:
             copy = _rsync(spec, str(Path(wish.job.workdir, wish.script)), str(Path(each["workdir"], wish.script)))
             other = f"its {wish.script} is another than {'here' if wish.digest else 'on the others'}"
-            wrong(spec, other if each["script"] else f"there is no {wish.script} in {each['workdir']}", copy)
+            wrong("script", spec, other if each["script"] else f"there is no {wish.script} in {each['workdir']}", copy)
         if each["no_tmp"]:
             what = f"cannot write to its folder {each['tmp']}: {each['no_tmp'].lower()}"
-            wrong(spec, what, f"ssh {spec.target} df {each['tmp']}")
+            wrong("tmp", spec, what, f"ssh {spec.target} df {each['tmp']}")
         if wish.torch and each["python"].rpartition(".")[0] != usual["python"].rpartition(".")[0]:
             what = f"{python} is Python {each['python']}, on the others {usual['python']}"
-            wrong(spec, what, f"python = ... under [host.{spec.name}] in ddpkit.toml")
+            wrong("python", spec, what, f"python = ... under [host.{spec.name}] in ddpkit.toml")
         torch = _torch(each)
         if wish.torch and torch is None and (usual["torch"] != "None" or wish.starter != "ranks"):
             said = (each["torch"] or {}).get("problem", "")
             what = f"{python} finds no torch" + (f": {said}" if said else "")
             version = "" if usual["torch"] == "None" else f"=={usual['torch'].partition('+')[0]}"
-            wrong(spec, what, f"ssh {spec.target} {python} -m pip install torch{version}")
+            wrong("torch", spec, what, f"ssh {spec.target} {python} -m pip install torch{version}")
         elif wish.torch and str(torch) != usual["torch"]:
             what = f"{python} has torch {torch}, the others {usual['torch']}"
-            wrong(spec, what, f"ssh {spec.target} {python} -m pip install torch=={usual['torch'].partition('+')[0]}")
+            wrong(
+                "torch",
+                spec,
+                what,
+                f"ssh {spec.target} {python} -m pip install torch=={usual['torch'].partition('+')[0]}",
+            )
         slots = spec.slots or wish.nproc_per_node
         if each["no_gpus"]:
-            wrong(spec, each["no_gpus"], "unset DDPKIT_GPUS there")
+            wrong("gpus", spec, each["no_gpus"], "unset DDPKIT_GPUS there")
         elif slots and each["gpus"] and slots > each["gpus"]:
             fix = f"-n {each['gpus']}, or --env CUDA_VISIBLE_DEVICES= to run on the processors"
-            wrong(spec, f"{slots} ranks are asked for, and it has {each['gpus']} visible GPUs, one rank each", fix)
+            wrong(
+                "gpus", spec, f"{slots} ranks are asked for, and it has {each['gpus']} visible GPUs, one rank each", fix
+            )
         if each["no_port"]:
             port = f"port {wish.master_port}" if wish.master_port else "any port"
             what = f"rank 0 cannot listen on {port}: {each['no_port'].lower()}"
             look = f"ssh {spec.target} ss -ltnp 'sport = :{wish.master_port}', or leave -o master_port out"
-            wrong(spec, what, look if wish.master_port else f"ssh {spec.target} ss -ltn")
+            wrong("master-port", spec, what, look if wish.master_port else f"ssh {spec.target} ss -ltn")
     return problems
 
 
@@ -133,6 +147,8 @@ def _torch(facts: Facts) -> str | None:
 
 
 # ---- who reaches whom
+
+OPEN_PORTS = "gloo and NCCL listen on ports that the kernel chooses (32768-60999): open them between the nodes"
 
 
 def candidates(spec: HostSpec, facts: Facts) -> list[str]:
@@ -168,10 +184,10 @@ def _master_candidates(wish: Wish, spec: HostSpec, facts: Facts) -> list[str]:
 
 def together(
     wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts], answers: Sequence[Sequence[Sequence[str]]]
-) -> tuple[World | None, list[Problem], list[str]]:
-    """The world, or what keeps the hosts apart; and notes on what was mended. `answers`: to `questions`, per host."""
+) -> tuple[World | None, list[Problem], Mended]:
+    """The world, or what keeps the hosts apart; and what was mended. `answers`: to `questions`, per host."""
     problems: list[Problem] = []
-    mended: dict[str, list[str]] = {}  # what was done: for which hosts
+    mended: Mended = {}
     first = _master_candidates(wish, specs[0], facts[0])
     reached = [
         [name for name, answer in zip(first, said, strict=False) if not answer[1]] for said in answers[1:]
@@ -183,15 +199,16 @@ def together(
         cut = [(spec, said) for spec, names, said in zip(specs[1:], reached, answers[1:], strict=True) if not names]
         if len(cut) == len(specs) - 1:  # then it is not theirs
             who = ", ".join(spec.label for spec, _ in cut)
-            what = f"{who} cannot reach its port {port}, rank 0's ({_tried(first, cut[0][1])})"
-            problems.append(Problem(host=specs[0].label, what=what, fix=fix))
+            what = f"{who} cannot reach its port {port}, rank 0's ({tried(first, cut[0][1])})"
+            problems.append(Problem(host=specs[0].label, what=what, fix=fix, check="master-port"))
         else:
             for spec, said in cut:
-                what = f"cannot reach port {port} of {specs[0].label}, rank 0's ({_tried(first, said)})"
-                problems.append(Problem(host=spec.label, what=what, fix=fix))
+                what = f"cannot reach port {port} of {specs[0].label}, rank 0's ({tried(first, said)})"
+                problems.append(Problem(host=spec.label, what=what, fix=fix, check="master-port"))
         if not problems:
             what = "the other hosts reach it by different addresses only"
-            problems.append(Problem(host=specs[0].label, what=what, fix="-o master_addr=ADDRESS that all reach"))
+            fix = "-o master_addr=ADDRESS that all reach"
+            problems.append(Problem(host=specs[0].label, what=what, fix=fix, check="master-port"))
     env: list[dict[str, Value]] = []
     addresses: list[str] = []
     for index, (spec, each) in enumerate(zip(specs, facts, strict=True)):
@@ -200,23 +217,22 @@ def together(
         tried_names = candidates(spec, each)
         good = [name for name, answer in zip(tried_names, said, strict=True) if not answer[1]]
         if not good:
-            what = f"{specs[before].label} cannot reach its port {each['high_port']} ({_tried(tried_names, said)})"
-            fix = "gloo and NCCL listen on ports that the kernel chooses (32768-60999): open them between the nodes"
+            what = f"{specs[before].label} cannot reach its port {each['high_port']} ({tried(tried_names, said)})"
+            fix = OPEN_PORTS
             if not any(problem.host == spec.label for problem in problems):
-                problems.append(Problem(host=spec.label, what=what, fix=fix))
+                problems.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
         env.append(_interfaces(wish, spec, each, good, mended))
         addresses.append(good[0] if good else "")
     if problems:
-        return None, problems, []
-    notes = [f"{', '.join(labels)}: {text}" for text, labels in mended.items()]
+        return None, problems, mended
     hosts = tuple(
         host(wish, spec, each, more, address)
         for spec, each, more, address in zip(specs, facts, env, addresses, strict=True)
     )
-    return World(hosts=hosts, master_addr=common[0], master_port=port), [], notes
+    return World(hosts=hosts, master_addr=common[0], master_port=port), [], mended
 
 
-def _tried(names: Sequence[str], said: Sequence[Sequence[str]]) -> str:
+def tried(names: Sequence[str], said: Sequence[Sequence[str]]) -> str:
     """What was tried, and what came of it; names that fared alike together."""
     found: dict[str, list[str]] = {}
     for name, answer in zip(names, said, strict=False):
@@ -228,9 +244,7 @@ def _tried(names: Sequence[str], said: Sequence[Sequence[str]]) -> str:
 _NCCL_LEAVES_OUT = ("lo", "docker")
 
 
-def _interfaces(
-    wish: Wish, spec: HostSpec, facts: Facts, good: Sequence[str], mended: dict[str, list[str]]
-) -> dict[str, Value]:
+def _interfaces(wish: Wish, spec: HostSpec, facts: Facts, good: Sequence[str], mended: Mended) -> dict[str, Value]:
     """Where gloo or NCCL would take an address that the others cannot reach, name the interfaces that they can."""
     chosen = {*facts["set"], *wish.job.env, *spec.env}
     live = list(dict.fromkeys(name for name, address in facts["addresses"] if address in good))
@@ -242,11 +256,11 @@ def _interfaces(
         env["GLOO_SOCKET_IFNAME"] = live[0]
         means = f"means {own[0]} there" if own else "is no address of its own there"
         text = f"its own name {facts['host']} {means}, where the others cannot reach it; gloo uses {live[0]}"
-        mended.setdefault(text, []).append(spec.label)
+        mended.setdefault(("names", text), []).append(spec.label)
     if live and dead and "NCCL_SOCKET_IFNAME" not in chosen:
         env["NCCL_SOCKET_IFNAME"] = f"={','.join(live)}"  # "=": the whole name, and not its beginning
         text = f"the others cannot reach it by {', '.join(dead)}; NCCL uses {', '.join(live)}"
-        mended.setdefault(text, []).append(spec.label)
+        mended.setdefault(("interfaces", text), []).append(spec.label)
     return env
 
 

@@ -7,6 +7,7 @@ A `Link` is one supervisor, wherever it runs: something that takes commands and 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -14,13 +15,16 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from ddpkit.plan import Plan, Raw, Secret, Step, Value
 from ddpkit.shell import exec_argv
 
 Event = dict[str, Any]
+# Asks a launcher where its ranks are (`ddpkit dump`). By default it is ignored: it ends no older launcher.
+ASK = signal.SIGURG
 NODE = Path(__file__).parent / "node"
+PARTS = ("oom", "questions", "tree")  # of the supervisor
 # Imported, and not run as a file: Python keeps the compiled form of what is imported.
 _START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main(*sys.argv[2:])"
 
@@ -36,9 +40,19 @@ _READ = (
 _READ += "exec(compile(zlib.decompress(base64.b64decode(d)),'ddpkit-supervisor','exec'))"
 
 
+def whole() -> str:
+    """The supervisor and its parts as one text."""
+    text = (NODE / "supervisor.py").read_text()
+    before, _, rest = text.partition("# parts\n")
+    _, _, after = rest.partition("# end of parts\n")
+    future = "from __future__ import annotations\n"
+    parts = "".join((NODE / f"{name}.py").read_text().replace(future, "") for name in PARTS)
+    return before + parts + after
+
+
 def program() -> bytes:
     """What is sent at first: the supervisor, and in front of it the line that reads it."""
-    packed = b64encode(zlib.compress((NODE / "supervisor.py").read_bytes(), 6))
+    packed = b64encode(zlib.compress(whole().encode(), 6))
     return f"exec({_READ.format(size=len(packed))!r})\n".encode() + packed
 
 
@@ -99,10 +113,14 @@ class LocalLink:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        threading.Thread(target=self._read, args=(self._process.stdout, post), daemon=True).start()
+        threading.Thread(target=self._hear, args=(self._process.stdout, post), daemon=True).start()
 
     def request(self, text: str) -> None:
         self._write(text)
+
+    def _hear(self, output: IO[bytes], post: Callable[[Event | None], None]) -> None:
+        with output:
+            self._read(output, post)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
         pieces = Pieces()
@@ -163,6 +181,7 @@ def request(step: Step, plan: Plan) -> str:
     """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
     agent = any(proc.rank is None for proc in step.procs) and not step.srun
     needed = {"preload"} if step.preload else {"tap"} if agent else set()
+    needed |= set() if step.srun else {"hook", "answer"}
     return json.dumps(
         {
             "run": plan.run_id,

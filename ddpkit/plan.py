@@ -61,7 +61,9 @@ class Job:
     """What every process runs. Says nothing about machines."""
 
     run_id: str
-    command: tuple[str, ...]  # the script and its arguments: "train.py ...", "-m pkg.train ...", or a program
+    command: tuple[
+        str, ...
+    ]  # the script and its arguments: "train.py ...", "-m pkg.train ...", "-c CODE ...", or a program
     kind: Literal["script", "module", "program"] = "script"
     workdir: str
     python: str

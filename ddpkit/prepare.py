@@ -24,9 +24,11 @@ from ddpkit.plan import Job, Plan, guard
 if TYPE_CHECKING:
     from ddpkit.fleet import Fleet
     from ddpkit.hosts import HostSpec
+    from ddpkit.judge import Wish
 
 # Reaches that go to nodes by themselves.
 _NODES = ("ssh", "pdsh")
+_PYTHONS_OWN = ("-m", "-c")  # words before a module, or code, in place of a script
 # What a launch on other machines passes on unasked: it tunes the libraries that ranks use, and holds wherever they run.
 FORWARDED = (
     "NCCL_", "GLOO_", "UCX_", "FI_", "TORCH_", "PYTORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "HF_", "TRANSFORMERS_",
@@ -47,6 +49,17 @@ class Ready:
     fleet: Fleet | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Approach:
+    """Named nodes, not entered yet: how they will be, and what they will be asked."""
+
+    backend: Nodes
+    job: Job
+    wish: Wish
+    fleet: Fleet
+    copies: tuple[tuple[str, ...], ...] = ()
+
+
 @contextmanager
 def prepare(
     settings: Settings,
@@ -59,17 +72,43 @@ def prepare(
     Changes nothing, but that the working folder is copied to the nodes where that was asked for and `progress` is given
     (None: a dry run). `note` gets what a person should know. Raises UsageError, LaunchError, PreflightError.
     """
-    kind = launchers.load(settings["backend"])
-    backend = launchers.build(kind, {name: setting.value for name, setting in settings.options.items()})
-    if kind.reach not in _NODES:
-        if isinstance(settings["nnodes"], tuple):
-            raise UsageError(f"backend {kind.name} takes one number of nodes", "-b ssh and -b pdsh take -N MIN:MAX")
-        _no_hostfile(settings)
-        yield _here(settings, environ, kind, backend)
+    if launchers.load(settings["backend"]).reach not in _NODES:
+        yield here(settings, environ)
         return
+    from ddpkit import fleet as fleets
+
+    with approach(settings, environ, note, progress) as near:
+        world = fleets.survey(near.fleet, near.wish, note, strict=settings["preflight"])
+        plan = replace(near.backend.plan(near.job, world), sync=near.copies)
+        yield Ready(job=near.job, plan=plan, fleet=near.fleet)
+
+
+def here(settings: Settings, environ: Mapping[str, str]) -> Ready:
+    """What runs on this machine, or is given to a scheduler from it. Raises UsageError."""
+    kind, backend = _backend(settings)
+    if isinstance(settings["nnodes"], tuple):
+        raise UsageError(f"backend {kind.name} takes one number of nodes", "-b ssh and -b pdsh take -N MIN:MAX")
+    _no_hostfile(settings)
+    return _here(settings, environ, kind, backend)
+
+
+def _backend(settings: Settings) -> tuple[type[launchers.Launcher], launchers.Launcher]:
+    kind = launchers.load(settings["backend"])
+    return kind, launchers.build(kind, {name: setting.value for name, setting in settings.options.items()})
+
+
+@contextmanager
+def approach(
+    settings: Settings,
+    environ: Mapping[str, str],
+    note: Callable[[str], None],
+    progress: Callable[[str, int], None] | None = None,
+) -> Iterator[Approach]:
+    """Get ready to enter named nodes (see `prepare`). At the end the ways in are closed."""
     from ddpkit import fleet as fleets  # with all that it needs, for those who use it
     from ddpkit.judge import Wish, refusal
 
+    backend = _backend(settings)[1]
     assert isinstance(backend, Nodes)
     specs = _specs(settings, backend)
     job = _remote_job(settings, environ, backend)
@@ -104,8 +143,7 @@ def prepare(
         lambda spec: backend.node_container(replace(job, workdir=spec.workdir or job.workdir)),
     )
     try:
-        world = fleets.survey(fleet, wish, note, strict=settings["preflight"])
-        yield Ready(job=job, plan=replace(backend.plan(job, world), sync=copies), fleet=fleet)
+        yield Approach(backend=backend, job=job, wish=wish, fleet=fleet, copies=copies)
     finally:
         fleet.close()
 
@@ -262,11 +300,16 @@ def _python(settings: Settings, *, inside: bool) -> str:
     return os.path.abspath(str(python))  # noqa: PTH100
 
 
+def _check_flag(command: tuple[str, ...]) -> None:
+    if command in (("-m",), ("-c",)):
+        what = "the name of a module" if command == ("-m",) else "Python code"
+        raise UsageError(f"{command[0]} needs {what}", "ddpkit launch -- -m pkg.train ARGS")
+
+
 def _kind_inside(command: tuple[str, ...]) -> Literal["script", "module", "program"]:
     """How the first word is started where it cannot be looked up, in a container or on a node: by its form alone."""
-    if command == ("-m",):
-        raise UsageError("-m needs the name of a module", "ddpkit launch -- -m pkg.train ARGS")
-    return "module" if command[0] == "-m" else "script" if command[0].endswith(".py") else "program"
+    _check_flag(command)
+    return "module" if command[0] in _PYTHONS_OWN else "script" if command[0].endswith(".py") else "program"
 
 
 def left_alone(settings: Settings, environ: Mapping[str, str]) -> str | None:
@@ -287,9 +330,8 @@ def _no_hosts(settings: Settings) -> None:
 def _kind(command: tuple[str, ...], workdir: Path, source: str) -> Literal["script", "module", "program"]:
     """How the first word is started; an error where it cannot be."""
     first = command[0]
-    if first == "-m":
-        if len(command) == 1:
-            raise UsageError("-m needs the name of a module", "ddpkit launch -- -m pkg.train ARGS")
+    if first in _PYTHONS_OWN:
+        _check_flag(command)
         return "module"
     path = workdir / first
     if first.endswith(".py"):

@@ -114,7 +114,8 @@ def _tuples(value: Any) -> Any:
 
 def new_id(command: tuple[str, ...]) -> str:
     """A name that sorts by time and says what ran: `20260131-235959-train-3fa9`."""
-    words = [word for word in command if not word.startswith("-")] or ["run"]
+    # Code is no name; what stands behind it can be.
+    words = [word for word in command[2 * (command[0] == "-c") :] if not word.startswith("-")] or ["run"]
     stem = re.sub(r"[^A-Za-z0-9_]+", "-", Path(words[0]).stem).strip("-")[:24] or "run"
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{os.urandom(2).hex()}"
 

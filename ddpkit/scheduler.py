@@ -21,7 +21,7 @@ from ddpkit.plan import Batch, Plan, Step
 from ddpkit.runs import Scheduled
 from ddpkit.shell import join
 from ddpkit.srun import SrunReader
-from ddpkit.step import COMMAND_LIMIT, Post, SrunLink, ask, tell, text_of
+from ddpkit.step import COMMAND_LIMIT, Post, SrunLink, answer, ask, tell, text_of
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
@@ -133,6 +133,9 @@ class JobLink:
         if command["c"] == "signal":
             # In a thread: a scheduler that does not answer must not keep the launcher from a Ctrl-C.
             threading.Thread(target=self._signal, args=(command["name"],), daemon=True).start()
+        elif command["c"] == "dump":
+            asked = (self._job_id, self._reader, command, self._post)
+            threading.Thread(target=answer, args=asked, daemon=True).start()
         elif command["c"] == "stop":
             timer = threading.Timer(float(command["grace"]), self._cancel)
             timer.daemon = True
@@ -184,7 +187,9 @@ class JobLink:
                         yield {"e": "end"}
                         return
                     start = "" if facts["start"] in ("Unknown", "N/A") else f", estimated start {facts['start']}"
-                    yield from self._say(f"waits in the queue: {facts['reason']}{start}")
+                    # SLURM has not looked at it yet: then its reason is `None`.
+                    why = "" if facts["reason"] == "None" else f": {facts['reason']}"
+                    yield from self._say(f"waits in the queue{why}{start}")
                 elif facts["state"] in batch.running:
                     if f"runs on {facts['nodes']}" != self._said:
                         pause = 0.2

@@ -41,6 +41,7 @@ class SrunReader:
         self.ranks = ranks
         self.torchrun = torchrun  # a label is then a node's number
         self.hosts: dict[int, str] = {}
+        self.pids: dict[int, int] = {}  # on that host
         self.step = ""  # 123.0, as `scancel` takes it
         self.failed = False
         self.attempt = 0  # how often the job was started again before what is read now
@@ -74,6 +75,7 @@ class SrunReader:
         if attempt:
             self.attempt, self.failed = int(attempt[1]), False
             self.hosts.clear()
+            self.pids.clear()
             return
         labelled = _LABEL.fullmatch(line)
         if labelled is None or int(labelled[1]) >= self.ranks:
@@ -87,7 +89,7 @@ class SrunReader:
         inner = RANK_LINE.fullmatch(text) if self.torchrun else None
         if started:
             rank, host, pid, self.step = int(started[1]), started[2], int(started[3]), started[4]
-            self.hosts[rank] = host
+            self.hosts[rank], self.pids[rank] = host, pid
             yield {"e": "start", "rank": rank, "host": host, "pid": pid, "t": time.time()}
         elif over:
             code, killer = (None if word == "None" else int(word) for word in over.groups()[1:])

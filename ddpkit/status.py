@@ -304,17 +304,18 @@ def findings(now: Now, seen: Look) -> list[str]:
         return found
     least = min(rank.idle for rank in waiting)
     calm = f"no processor time, and no line for {age(least)} or more"
-    look_at = f"py-spy dump --pid {waiting[0].pid} on {waiting[0].host}"
+    look_at = command("dump", now.run)
     if not working and not odd:
         found.append(f"all {_count(len(waiting))} wait: {calm}; to see for what: {look_at}")
     elif len(waiting) > len(working):
         who = ", ".join(f"rank {rank.rank} on {rank.host}" for rank in [*odd, *working][:4])
-        found.append(f"{len(waiting)} of {_count(len(living))} wait ({_spans(waiting)}): {calm}; who differs: {who}")
+        these = f"{len(waiting)} of {_count(len(living))} wait ({_spans(waiting)})"
+        found.append(f"{these}: {calm}; who differs: {who}; to see where: {look_at}")
     else:
         for rank in waiting[:4]:
             found.append(
                 f"rank {rank.rank} on {rank.host} waits while {len(working)} others work: "
-                f"{calm}; to see for what: py-spy dump --pid {rank.pid} on {rank.host}"
+                f"{calm}; to see for what: {look_at}"
             )
     return found
 

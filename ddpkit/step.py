@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
-from ddpkit.link import Event, LocalLink
+from ddpkit.link import BOOT, Event, LocalLink
 from ddpkit.plan import Step
 from ddpkit.srun import SrunReader
 
@@ -24,9 +28,12 @@ class SrunLink:
         self._inner = LocalLink()
         self._reader = SrunReader(len(step.ranks), torchrun=step.srun == "torchrun")
         self._timer: threading.Timer | None = None
+        self._post: Post = lambda _: None
         self._late: tuple[threading.Timer, Event] | None = None  # a failure, and what posts it soon
 
     def start(self, request: str, post: Post) -> None:
+        self._post = post
+
         def translate(event: Event | None) -> None:
             for each in self._translate(event):
                 if each is not None and each["e"] == "failed" and each["what"] == "torchrun":
@@ -64,6 +71,9 @@ class SrunLink:
         grace = float(command.get("grace", 0.0))
         if command["c"] == "signal":
             self._signal(command["name"])
+        elif command["c"] == "dump":
+            job = self._reader.step.partition(".")[0]
+            threading.Thread(target=answer, args=(job, self._reader, command, self._post), daemon=True).start()
         elif command["c"] == "stop" and grace > 0 and self._reader.step:
             # After a failure srun is ending the step by itself.
             if not self._reader.failed:
@@ -84,6 +94,64 @@ class SrunLink:
             if timer is not None:
                 timer.cancel()
         self._inner.close()
+
+
+# The Python that runs here is often there as well, and knows where its py-spy is; else any other will do.
+_PYTHON = '[ -x "$0" ] || set -- "$1" python3; exec "${2:-$0}" -S -I -c "$1"'
+
+
+def answer(job: str, reader: SrunReader, command: Event, post: Post) -> None:
+    """Ask the ranks of a job, and post what its nodes answered."""
+    answers, why = look(job, reader, command)
+    post({"e": "dump", "id": command["id"], "answers": answers})
+    if why:
+        post({"e": "note", "text": f"cannot ask the ranks of job {job}: {why}"})
+
+
+def look(job: str, reader: SrunReader, command: Event) -> tuple[list[str], str]:
+    """What each node of a job says of its ranks, packed; and why some say nothing.
+
+    A step beside the one that runs (--overlap), one task a node. Its program comes over standard input, which srun
+    gives to all tasks.
+    """
+    ranks: dict[str, dict[int, int]] = {}
+    for rank, pid in reader.pids.items():
+        ranks.setdefault(reader.hosts[rank], {})[rank] = pid
+    if not ranks or not job:
+        return [], "no rank has started yet"
+    nodes = len(ranks)
+    argv = ["srun", f"--jobid={job}", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
+    argv += [f"--nodelist={','.join(ranks)}", "--label", "--export=ALL", "--quiet", "--mem=0"]
+    argv += ["sh", "-c", _PYTHON, sys.executable, BOOT]
+    asked = json.dumps({"ranks": ranks, "limit": command["limit"]})
+    program = f"exec({command['source'] + chr(10) + f'main_of_step({asked!r})' + chr(10)!r})\n"
+    # What the step is told must not contradict what the shell's own step has left in the environment.
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SRUN_"))}
+    if "SLURM_CONF" in os.environ:
+        env["SLURM_CONF"] = os.environ["SLURM_CONF"]
+    try:
+        done = subprocess.run(
+            argv,
+            env=env,
+            input=program,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=command["limit"] + 3.0,
+            check=False,
+        )
+        said, words = done.stdout, done.stderr
+    except OSError as error:
+        return [], f"{argv[0]}: {error.strerror}"
+    except subprocess.TimeoutExpired as error:
+        said, words = text_of(error.stdout), "srun did not come to its end"
+    held: dict[str, str] = {}
+    for line in said.splitlines():
+        found = re.fullmatch(r" *(\d+): ([A-Za-z0-9+/=]+)", line)
+        if found:
+            held[found[1]] = held.get(found[1], "") + found[2]
+    missing = len(held) < nodes
+    return list(held.values()), (" ".join(words.split())[-300:] or "no answer") if missing else ""
 
 
 def tell(argv: list[str]) -> subprocess.CompletedProcess[str]:

@@ -1,46 +1,77 @@
-"""Says in words how a run ended: host, global rank, exit code or signal with what it usually means, last lines, fix."""
+"""Says in words how a run ended: host, global rank, exit code or signal, the cause where it is known, last lines, fix.
+
+What is known comes from the catalogue, which is loaded when a run has failed and not before.
+"""
 
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass
+from pathlib import Path
 
 from ddpkit.errors import AGAIN
 from ddpkit.execute import Failure, Outcome
 
-# What a death by this signal nearly always means for a training process, and the next command.
-_SIGNALS: dict[int, tuple[str, str]] = {
-    signal.SIGKILL: (
-        "usually the kernel's out-of-memory killer, or an administrator",
-        "on {host}: dmesg -T | grep -i 'killed process'",
-    ),
-    signal.SIGBUS: (
-        "usually /dev/shm is full: DataLoader workers pass batches through it",
-        "on {host}: df -h /dev/shm",
-    ),
-    signal.SIGSEGV: (
-        "a crash in compiled code; the last lines show where Python was",
-        "less {log}",
-    ),
-    signal.SIGABRT: (
-        "a compiled library gave up: an assertion, or NCCL's watchdog after a collective timed out",
-        "less {log}",
-    ),
-    signal.SIGILL: ("compiled for another processor than the one on this host", "on {host}: lscpu"),
-    signal.SIGTERM: ("somebody asked it to end: a scheduler, a time limit, or a person", "less {log}"),
-}
+LOOKED_AT = 1 << 20  # bytes at the end of a log
+# Nobody prints an exception and then dies of one of these: what stands in the log was dealt with before.
+_SUDDEN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-# What C++ prints when a thread of gloo still runs while the interpreter is taken down (torch 2.13, seen).
-TEARDOWN = "terminate called without an active exception"
-_CODES = {
-    2: "usually the script refused its arguments",
-    AGAIN: "by convention: it saved a checkpoint and asks to be started again",
-    126: "the program was found, but may not be executed",
-    127: "the program was not found",
-}
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """What the output of a failed run says of its cause."""
+
+    cause: str
+    fix: str
+    whose: str = ""  # where another rank than the first that failed shows the cause
+
+
+def diagnose(failure: Failure, folder: Path) -> Diagnosis | None:
+    """Look for the cause: in the output of what failed first, and where that only followed from something in all.
+
+    None where nothing is known. An exception of the script's own is a cause; a guess is none.
+    """
+    if failure.reason or failure.code == AGAIN:
+        return None
+    if failure.oom:
+        from ddpkit.catalogue import BY_ID
+
+        said = f"the kernel ended it: out of memory ({failure.oom})"
+        return Diagnosis(cause=said, fix=BY_ID["host-out-of-memory"].fix)
+    from ddpkit.explain import explain
+
+    own = Path(failure.log).name if failure.log else "its output"
+    text = _end(Path(failure.log)) if failure.log else ""
+    first = explain([(own, text or "\n".join(failure.last_lines))]).first
+    if first is not None and first.entry is None and failure.signal in _SUDDEN:
+        first = None
+    if first is not None and first.kind == "cause":
+        return Diagnosis(cause=first.cause_alone, fix=first.fix)
+    everything = explain([("all.log", _end(folder / "all.log"))]).first
+    if everything is not None and everything.kind == "cause" and failure.signal not in _SUDDEN:
+        return Diagnosis(cause=everything.cause_alone, fix=everything.fix, whose=everything.speaker.words())
+    # A signal says more than a collective that failed because of it; what says how it died says more than the number.
+    if first is not None and first.kind == "death":
+        return Diagnosis(cause=first.cause, fix=first.fix)
+    if first is not None and first.kind == "generic" and failure.signal in (None, signal.SIGABRT):
+        return Diagnosis(cause=first.cause, fix=first.fix)
+    return None
+
+
+def _end(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - LOOKED_AT))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def how(failure: Failure) -> str:
     """`exit code 7`, or `killed by signal 9 (SIGKILL)`, with the usual meaning."""
+    from ddpkit.catalogue import BY_ID
+    from ddpkit.catalogue.deaths import CODES, SIGNALS, TEARDOWN
+
     if failure.reason:
         return failure.reason
     if failure.signal is not None:
@@ -48,26 +79,37 @@ def how(failure: Failure) -> str:
         if number == signal.SIGABRT and any(TEARDOWN in line for line in failure.last_lines):
             return "killed by signal 6 (SIGABRT) in torch's own teardown, when the script had ended: TROUBLESHOOTING.md"
         name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""  # real-time ones have none
-        return f"killed by signal {number}{name}" + (f": {_SIGNALS[number][0]}" if number in _SIGNALS else "")
-    meaning_of_code = _CODES.get(failure.code or 0)
+        return f"killed by signal {number}{name}" + (f": {BY_ID[SIGNALS[number]].cause}" if number in SIGNALS else "")
+    meaning_of_code = CODES.get(failure.code or 0)
     return f"exit code {failure.code}" + (f": {meaning_of_code}" if meaning_of_code else "")
 
 
-def verdict(failure: Failure) -> str:
-    """One sentence: who failed first, where, how, and when."""
+def verdict(failure: Failure, known: Diagnosis | None = None) -> str:
+    """One sentence: who failed first, where, how, when, and why, where that is known."""
     if failure.what.startswith("job ") and failure.reason:
         return f"{failure.what} {failure.reason}"
     who = f"rank {failure.rank}" if failure.rank is not None else failure.what
     verb = "ended" if failure.code == AGAIN else "failed"
-    return f"{who} on {failure.host} {verb} first, after {failure.seconds:.1f} s: {how(failure)}"
+    said = how(failure)
+    if known:
+        # What usually stands behind a code or a signal is of no use beside what really did.
+        said = said.partition(": ")[0] if not failure.reason else said
+        said = f"{said}: {f'{known.whose}: ' if known.whose else ''}{known.cause}"
+    return f"{who} on {failure.host} {verb} first, after {failure.seconds:.1f} s: {said}"
 
 
-def hint(failure: Failure) -> str:
-    """The next command to type."""
-    text = "less {log}"
-    if failure.signal is not None and failure.signal in _SIGNALS:
-        text = _SIGNALS[failure.signal][1]
-    return text.format(host=failure.host, log=failure.log)
+def hint(failure: Failure, known: Diagnosis | None = None) -> str:
+    """The next command to type, or the next thing to change."""
+    if known and known.fix:
+        return known.fix
+    if failure.signal is not None:
+        from ddpkit.catalogue import BY_ID
+        from ddpkit.catalogue.deaths import LOOK, SIGNALS
+        from ddpkit.catalogue.entry import filled
+
+        if failure.signal in LOOK:
+            return filled(BY_ID[SIGNALS[failure.signal]].probe, {"host": failure.host})
+    return f"less {failure.log}"
 
 
 def stopped(outcome: Outcome) -> str:
@@ -78,7 +120,7 @@ def stopped(outcome: Outcome) -> str:
     return f"{text}; its ranks: {ends}" if ends else text
 
 
-def report(outcome: Outcome) -> list[str]:
+def report(outcome: Outcome, known: Diagnosis | None = None) -> list[str]:
     """What is printed at the end of a run that did not end well; empty for one that did."""
     failure = outcome.failure
     if failure is None:
@@ -88,5 +130,6 @@ def report(outcome: Outcome) -> list[str]:
         who = f"rank {failure.rank}" if failure.rank is not None else failure.what
         lines.append(f"last lines of {who} on {failure.host} ({failure.log}):")
         lines += [f"    {line}" for line in failure.last_lines]
-    lines.append(verdict(failure))
-    return [*lines, f"hint: {hint(failure)}"] if failure.log and not failure.reason else lines
+    lines.append(verdict(failure, known))
+    hinted = (failure.log and not failure.reason) or (known is not None and known.fix)
+    return [*lines, f"hint: {hint(failure, known)}"] if hinted else lines

@@ -39,18 +39,30 @@ def names_nodes(line: str) -> bool:
     return re.search(r"(-b|--backend) (ssh|pdsh|legacy)", line) is not None
 
 
-@pytest.mark.parametrize(("document", "line"), commands())
+# Commands that start ranks; a dry run of them needs nothing but the nodes, where there are any.
+STARTS = ("launch", "test", "bench")
+
+
+@pytest.mark.parametrize(
+    ("document", "line"),
+    # On nodes only a launch can be read without them; the others are in tests/lab/test_docs_lab.py alone.
+    [each for each in commands() if each[1].split()[1] == "launch" or not names_nodes(each[1])],
+)
 def test_commands_parse(document: str, line: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
     words = shlex.split(line, comments=True)[1:]
     (tmp_path / "train.py").touch()
     (tmp_path / "ddpkit.toml").write_text("[profiles.fast]\n")
     (tmp_path / "hosts.txt").write_text("node1\n")
-    if words[0] == "launch" and "--explain" not in words:
+    (tmp_path / "job.log").write_text("it broke\n")
+    if words[0] in STARTS and not {"--explain", "--dry-run"} & set(words):
         # A dry run on nodes asks them; without any, the words are still read (tests/lab/test_docs_lab.py does more).
         words.insert(1, "--explain" if names_nodes(line) else "--dry-run")
-    if words[0] in ("status", "logs", "stop", "attach"):
+    if words[0] in ("status", "logs", "stop", "attach", "dump"):
         assert ddpkit("launch", "-n", "4", "--", "true").returncode == 0
     done = ddpkit(*words, env={"WANDB_API_KEY": "x"})
+    if words[0] == "dump":
+        assert "has no ranks to ask" in done.stderr  # that run has ended
+        return
     assert done.returncode == 0, done.stderr
 
 

@@ -220,8 +220,8 @@ def test_signs_of_life_begin_with_the_door_and_never_cut_a_message(nodes: list[N
 
 
 def supervisor(**settings: float) -> subprocess.Popen[bytes]:
-    text = f"import sys; sys.path.insert(0, {str(NODE)!r}); import supervisor\n"
-    text += "".join(f"supervisor.{name} = {value}\n" for name, value in settings.items())
+    text = f"import sys; sys.path.insert(0, {str(NODE)!r}); import questions, supervisor\n"
+    text += "".join(f"questions.{name} = {value}\n" for name, value in settings.items())
     argv = [sys.executable, "-S", "-I", "-c", f"{text}supervisor.main()"]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 

@@ -147,7 +147,7 @@ def test_fixes_know_the_user_the_port_and_hostile_folders() -> None:
 
 def test_the_world_of_nodes_that_reach_each_other() -> None:
     world, problems, notes = together(facts(1), facts(2), facts(3))
-    assert (problems, notes) == ([], [])
+    assert (problems, notes) == ([], {})
     assert (world.master_addr, world.master_port) == ("10.0.0.1", 24000)
     assert [(host.name, host.slots, dict(host.env)) for host in world.hosts] == [(f"n{n}", 2, {}) for n in (1, 2, 3)]
 
@@ -195,8 +195,9 @@ def test_high_ports_are_the_fault_of_who_is_not_reached() -> None:
 def test_own_names_that_mean_loopback_are_mended_for_gloo() -> None:
     world, _, notes = together(facts(1, own_name=["127.0.1.1"]), facts(2))
     assert [dict(host.env) for host in world.hosts] == [{"GLOO_SOCKET_IFNAME": "eth0"}, {}]
-    assert len(notes) == 1
-    assert "n1: its own name n1 means 127.0.1.1" in notes[0]
+    (((check, text), hosts),) = notes.items()
+    assert (check, hosts) == ("names", ["n1"])
+    assert text.startswith("its own name n1 means 127.0.1.1")
 
 
 def test_dead_interfaces_are_kept_from_nccl_and_said_once() -> None:
@@ -204,13 +205,13 @@ def test_dead_interfaces_are_kept_from_nccl_and_said_once() -> None:
     cut = [(who, port, "172.17.0.1") for who in ("n1", "n2") for port in (24000, 40001, 40002)]
     world, _, notes = together(*both, cut=cut)
     assert [dict(host.env) for host in world.hosts] == [{"NCCL_SOCKET_IFNAME": "=eth0"}] * 2
-    assert notes == ["n1, n2: the others cannot reach it by br-1; NCCL uses eth0"]
+    assert notes == {("interfaces", "the others cannot reach it by br-1; NCCL uses eth0"): ["n1", "n2"]}
 
 
 def test_nccl_leaves_docker_out_by_itself() -> None:
     one = facts(2, addresses=[["docker0", "172.17.0.1"], ["eth0", "10.0.0.2"]])
     world, _, notes = together(facts(1), one, cut=[("n1", 40002, "172.17.0.1")])
-    assert notes == []
+    assert notes == {}
     assert dict(world.hosts[1].env) == {}
 
 
@@ -223,7 +224,7 @@ def test_an_interface_that_the_user_chose_stays(where: str) -> None:
     each, hosts = [lost, facts(2)], [first, HostSpec(name="n2")]
     answers = [[[name, ""] for name, _, _ in targets] for targets in judge.questions(wish, hosts, each)]
     world, _, notes = judge.together(wish, hosts, each, answers)
-    assert notes == []
+    assert notes == {}
     assert world is not None
     assert world.hosts[0].env == (given if where == "host" else {})
 

@@ -71,6 +71,10 @@ def test_ranks_see_what_they_would_see_alone(
     alone = look(ddpkit, tmp_path, [], command, env)
     forked = look(ddpkit, tmp_path, ["-o", "preload=json,multiprocessing.pool"], command, env)
     assert forked == alone
+    # Nor can they see that they can be asked where they are (`hook.py`).
+    unasked = look(ddpkit, tmp_path, ["--env", "DDPKIT_DUMP=0"], command, env)
+    assert [seen["env"].pop("DDPKIT_DUMP") for seen in unasked] == ["0", "0"]
+    assert unasked == alone
     assert forked[0]["sitecustomize"] == "the site has its own"
 
 

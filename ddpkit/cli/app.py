@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
 
 from ddpkit import __version__
 from ddpkit.errors import DdpkitError
+
+if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from ddpkit.plan import Plan
 
 
 def _as_they_come(parameters: list[Any]) -> list[Any]:
@@ -103,6 +107,15 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
         table.add_row(*(Text(cell) for cell in row))
     # In a pipe nothing is cut to a width that nobody has.
     Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(table)
+
+
+def show_plan(plan: Plan, as_json: bool) -> None:
+    """The dry run of a command."""
+    from ddpkit import shell
+
+    text = json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else str(plan)
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
+    sys.stdout.flush()
 
 
 def shown(value: object) -> str:

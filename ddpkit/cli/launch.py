@@ -9,14 +9,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan, table
+from ddpkit.cli.words import chosen
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -63,6 +63,13 @@ def launch(
     ] = None,
     profile: Annotated[str | None, typer.Option(metavar="NAME", help="A profile of ddpkit.toml.")] = None,
     grace: Annotated[str | None, typer.Option(metavar="SECONDS", help="Time between TERM and KILL; 15.")] = None,
+    hang_timeout: Annotated[
+        str | None,
+        typer.Option(metavar="SECONDS", help="Say where the ranks are when none made progress for so long; 0: never."),
+    ] = None,
+    hang_action: Annotated[
+        str | None, typer.Option(metavar="warn|end", help="With --hang-timeout: only say it, or end the run (124).")
+    ] = None,
     log_dir: Annotated[str | None, typer.Option(metavar="DIR", help="Where the run's logs go; default: logs.")] = None,
     hostfile: Annotated[
         str | None, typer.Option(metavar="FILE", help="The nodes, one a line: `node1 slots=4`.")
@@ -84,43 +91,25 @@ def launch(
     as_json: JsonFlag = False,
 ) -> None:
     """Run a script on every rank; the first failure ends all."""
-    from ddpkit import config
-
-    flags: dict[str, Any] = {}
-    for name, value in {
-        "backend": backend,
-        "workdir": workdir,
-        "python": python,
-        "log_dir": log_dir,
-        "hostfile": hostfile,
-    }.items():
-        if value is not None:
-            flags[name] = value
-    if nproc_per_node is not None:
-        flags["nproc_per_node"] = config.nproc(nproc_per_node, "-n ")
-    if nnodes is not None:
-        flags["nnodes"] = config.nnodes(nnodes, "-N ")
-    if grace is not None:
-        flags["grace"] = config.seconds(grace, "--grace ")
-    if sync:
-        flags["sync"] = True
-    if no_preflight:
-        flags["preflight"] = False
-    if hosts:
-        flags["hosts"] = hosts
-    if option:
-        flags["options"] = _pairs(option)
-    if env:
-        flags["env"] = _env(env, os.environ)
-    if context.obj is not None:
-        if not context.obj:
-            raise UsageError("nothing stands behind `--`", "ddpkit launch -- train.py ARGS")
-        flags["script"] = context.obj
-    try:
-        here = Path.cwd()
-    except FileNotFoundError:
-        raise UsageError("the current folder is gone", "cd to one that is there") from None
-    settings = config.settings(here, os.environ, profile, flags)
+    settings = chosen(
+        context,
+        profile,
+        backend=backend,
+        workdir=workdir,
+        python=python,
+        log_dir=log_dir,
+        hostfile=hostfile,
+        nproc_per_node=nproc_per_node,
+        nnodes=nnodes,
+        grace=grace,
+        hang_timeout=hang_timeout,
+        hang_action=hang_action,
+        sync=sync,
+        preflight=not no_preflight,
+        hosts=hosts,
+        option=option,
+        env=env,
+    )
     if explain:
         _explain(settings, as_json)
         return
@@ -129,29 +118,6 @@ def launch(
     if on is not None and not dry_run:
         raise typer.Exit(_launch_on(on, settings, as_json))
     raise typer.Exit(_launch(settings, detach=detach, dry_run=dry_run, as_json=as_json))
-
-
-def _pairs(words: list[str]) -> dict[str, str]:
-    pairs = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise UsageError(f"-o {word}: an option is given as KEY=VALUE", "ddpkit backends NAME lists the options")
-        pairs[name] = value
-    return pairs
-
-
-def _env(words: list[str], environ: Mapping[str, str]) -> dict[str, str]:
-    from ddpkit.config import check_env_name
-
-    found = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        check_env_name(name)
-        if not equals and name not in environ:
-            raise UsageError(f"--env {name}: it is not set here", f"--env {name}=VALUE, or export {name}")
-        found[name] = value if equals else environ[name]
-    return found
 
 
 def _explain(settings: Settings, as_json: bool) -> None:
@@ -166,7 +132,7 @@ def _explain(settings: Settings, as_json: bool) -> None:
 
 def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
     from ddpkit import detach as sessions
-    from ddpkit import launchers, prepare, shell
+    from ddpkit import launchers, prepare
 
     waits = os.environ.pop(sessions.VARIABLE, None)  # this is the launcher in a session, and its parent waits there
     leave = detach and not dry_run and waits is None
@@ -182,10 +148,8 @@ def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -
             _note(f"{alone}, and these ranks run on this machine alone; on the job's nodes: -b slurm")
         if not dry_run:
             as_json = as_json and waits is None
-            return _carry(ready, settings["log_dir"], detach=detach, as_json=as_json, waits=waits)
-    text = json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else str(plan)
-    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
-    sys.stdout.flush()
+            return _carry(ready, settings, detach=detach, as_json=as_json, waits=waits)
+    show_plan(plan, as_json)
     return 0
 
 
@@ -268,7 +232,7 @@ def _detach(as_json: bool) -> int:
     return 0
 
 
-def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool, waits: str | None = None) -> int:
+def _carry(ready: Ready, settings: Settings, *, detach: bool, as_json: bool, waits: str | None = None) -> int:
     """Run a plan, relay its lines, print the verdict, keep the record. `waits`: see `ddpkit.detach`."""
     from ddpkit import detach as sessions
     from ddpkit import execute, runs, scheduler, shell
@@ -277,7 +241,7 @@ def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool, waits: st
     from ddpkit.screen import Screen
 
     job, plan, fleet = ready.job, ready.plan, ready.fleet
-    folder = runs.make_folder(Path(log_dir), plan.run_id)
+    folder = runs.make_folder(Path(settings["log_dir"]), plan.run_id)
     try:
         execute.write_files(plan)
     except OSError as error:
@@ -321,18 +285,27 @@ def _carry(ready: Ready, log_dir: str, *, detach: bool, as_json: bool, waits: st
         )
     if plan.batch and (detach or not plan.batch.follow):
         log = plan.batch.log.replace("{job}", str(job_id) if plan.batch.follow else f"{job_id}_*")
+        if settings["hang_timeout"]:
+            relay.note("ddpkit: nobody follows this job, and nobody watches it: --hang-timeout has no effect")
         relay.note(f"ddpkit: submitted; its output: {log}; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
         relay.close()
         screen.close(None)
         print(json.dumps(asdict(record), indent=2) if as_json else record.run_id)
         return 0
     outcome = execute.carry(
-        plan, relay, lambda step: fleet.link(step) if fleet else scheduler.connect(plan, step, job_id), inbox, screen
+        plan,
+        relay,
+        lambda step: fleet.link(step) if fleet else scheduler.connect(plan, step, job_id),
+        inbox,
+        screen,
+        settings["hang_timeout"],
+        settings["hang_action"],
     )
     stopped = "left" if plan.batch and outcome.failure is None else "stopped"
     state = stopped if outcome.stopped_by is not None else "failed" if outcome.failure else "done"
-    verdict = words.verdict(outcome.failure) if outcome.failure else None
-    for line in words.report(outcome):
+    known = words.diagnose(outcome.failure, folder) if outcome.failure else None
+    verdict = words.verdict(outcome.failure, known) if outcome.failure else None
+    for line in words.report(outcome, known):
         relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)
     if state == "done":
         relay.note(f"ddpkit: done in {outcome.seconds:.1f} s")

@@ -99,7 +99,8 @@ def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
     print(f"  backend {now.run.backend}, ranks 0-{now.run.world_size - 1} on {where}; logs in {now.run.folder}/")
     if seen is None:
         if now.state == "running":
-            print("  what each rank does is not known: there is no status.json in that folder")
+            ask = status.command("dump", now.run)
+            print(f"  what each rank does is not known: there is no status.json in that folder; to ask them: {ask}")
         return
     rows_shown = [
         (

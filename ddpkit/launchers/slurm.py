@@ -28,6 +28,12 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / n)); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2"""
 
+# In front of a rank that is a Python: see `ddpkit/node/hook.py`. A rank under torchrun gets it from its tap.
+_HOOK = """
+hook={hook}  # lets `ddpkit dump` ask where the rank is; DDPKIT_DUMP=0 leaves it out
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/answer.py" ] || \\
+    export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${{PYTHONPATH:+:$PYTHONPATH}}\""""
+
 # Each task of `slurm-torchrun` is a node. $0 is the Python, $1 the agent's file, $2... the rank's command.
 # `trap` holds until the agent is ready for these signals.
 _AGENT = """\
@@ -97,8 +103,10 @@ class Slurm(Contained):
     def plan(self, job: Job, world: Request) -> Plan:
         nnodes, nproc = self._width(world)
         step = self._step(job, world, nnodes, nproc)
-        needed = ("agent", "tap") if self.torchrun else ()
-        files = [File(path=f"{job.folder}/{name}.py", copy_of=name) for name in needed]
+        needed = {"agent": "agent", "tap": "tap"} if self.torchrun else {}
+        if self._asked(job):
+            needed |= {"hook/sitecustomize": "hook", "hook/answer": "answer"}
+        files = [File(path=f"{job.folder}/{path}.py", copy_of=name) for path, name in needed.items()]
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
@@ -113,6 +121,11 @@ class Slurm(Contained):
             files=tuple(files),
             batch=batch,
         )
+
+    def _asked(self, job: Job) -> bool:
+        """Whether a rank can be given `hook.py`: not where its container does not have the run's folder."""
+        there = self.torchrun or not self.container
+        return job.kind != "program" and there and ":" not in job.folder  # PYTHONPATH has colons between its entries
 
     def _width(self, world: Request) -> tuple[int, int]:
         """Nodes, and ranks on each of them."""
@@ -169,7 +182,8 @@ class Slurm(Contained):
             text = _AGENT.format(nnodes=nnodes, nproc=nproc, become="set --" if enter else "exec")
             text += f"\n{enter}" if enter else ""
         else:
-            words, text = ["rank", *job.argv], _RANK + "\n" + (enter or 'exec "$@"')
+            hook = _HOOK.format(hook=quote(f"{job.folder}/hook")) if self._asked(job) else ""
+            words, text = ["rank", *job.argv], _RANK + hook + "\n" + (enter or 'exec "$@"')
         lines = [
             *([self.setup] if self.setup else []),
             "# rank 0 runs on the first node",

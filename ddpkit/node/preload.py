@@ -91,6 +91,18 @@ def _become(rank: dict[str, Any], folder: str) -> None:
         torch.default_generator.seed()  # the processor's; a CUDA generator starts from the same seed in every process
 
 
+def _answers(folder: str, *, again: bool) -> None:
+    """What `hook.py` does for a rank that is started alone; one that is started again finds it by itself."""
+    if again:
+        os.environ["DDPKIT_HOOK"] = folder
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+        return
+    known: dict[str, Any] = {"__name__": "ddpkit_hook"}
+    with open(folder + "/sitecustomize.py") as file:
+        exec(compile(file.read(), file.name, "exec"), known)
+    known["register"](folder)
+
+
 def _wait(running: dict[int, dict[str, Any]], folder: str) -> None:
     events = os.open(folder + "/events", os.O_WRONLY)
     for pid, rank in running.items():
@@ -126,6 +138,8 @@ def _main() -> None:
         pid = os.fork()
         if pid == 0:
             _become(rank, spec["folder"])
+            if spec["answer"]:
+                _answers(spec["answer"], again=bool(unsafe))
             if unsafe:
                 with open("/proc/self/cmdline", "rb") as file:
                     argv = file.read().split(b"\0")[:-1]

@@ -1,10 +1,10 @@
 """Runs the ranks of one node, tells the launcher everything about them, and never outlives it.
 
-One file, standard library only, Python 3.8 and later: it is also sent over a connection to nodes that have nothing of
-ours installed. Standard input is its lifeline: at end of file the launcher is gone, however it went, and every process
-that was started here is ended. On a network the end may never come: there, a launcher that has not been heard for the
-request's `silence` seconds is gone as well. What is read are lines of JSON: questions first (see `Questions`), then the
-request, then commands.
+Standard library only, Python 3.8 and later: it is also sent over a connection to nodes that have nothing of ours
+installed, as one text with its parts `tree.py`, `questions.py` and `oom.py`. Standard input is its lifeline: at end of
+file the launcher is gone, however it went, and every process that was started here is ended. On a network the end may
+never come: there, a launcher that has not been heard for the request's `silence` seconds is gone as well. What is read
+are lines of JSON: questions first (see `Questions`), then the request, then commands.
 
 Events go to standard output, one JSON object a line:
 
@@ -14,10 +14,12 @@ Events go to standard output, one JSON object a line:
     {"e": "start", "rank", "pid", "t"}                      a rank runs
     {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun);
                                                             with "more" they go on in the next one
-    {"e": "exit", "rank", "code", "signal", "t"}            a rank ended; one of the two is null
+    {"e": "exit", "rank", "code", "signal", "t"}            a rank ended; one of the two is null. With "oom" (text) the
+                                                            kernel ended it for want of memory, and where it says so
     {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D)
+    {"e": "dump", "id", "data"}                             what `collect.py` found, packed; with "more" it goes on
     {"e": "refused", "message"}                             nothing was started
     {"e": "end", "t"}                                       nothing of this run is alive here any more
 
@@ -35,14 +37,27 @@ import ctypes
 import errno
 import json
 import os
-import select
 import selectors
 import signal
 import time
+import zlib
+from base64 import b64encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every run
     from typing import Any
+
+# Where this is sent to a node it is one text: `ddpkit.link` puts the three files in place of these lines.
+# parts
+if TYPE_CHECKING or __package__:
+    from ddpkit.node.oom import Oom
+    from ddpkit.node.questions import Questions
+    from ddpkit.node.tree import LOOK_AGAIN, below, childless, descendants, kill, kill_all_below, name_of, processes
+else:
+    from oom import Oom
+    from questions import Questions
+    from tree import LOOK_AGAIN, below, childless, descendants, kill, kill_all_below, name_of, processes
+# end of parts
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -55,13 +70,8 @@ AGENT_PATIENCE = 1.0  # seconds for torchrun to end by itself once its ranks are
 LEFTOVER_PATIENCE = 2.0  # seconds between TERM and KILL for processes whose rank is gone
 STUCK_AFTER = 5.0  # seconds of KILL without effect
 BEAT = 5.0  # seconds between two signs of life
-UNASKED = 30.0  # seconds without a word from a launcher that has not made its request yet
-WATCH = 0.2  # seconds between two looks for the launcher while a question is answered
 PARTING = 1.0  # seconds for last words to a launcher that is taken for gone
-LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 DONE = -1.0
-TICKS = os.sysconf("SC_CLK_TCK")
-PAGE = os.sysconf("SC_PAGE_SIZE")
 # Where ranks that another program starts are connected. PYTHONPATH may hold it, and has colons between its entries.
 _TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
 FOLDER = "%s/ddpkit-%s" % ("/tmp" if ":" in _TMP else _TMP, os.urandom(8).hex())
@@ -125,6 +135,16 @@ class Rank:
         self.alive = True
 
 
+class Look:
+    """A process of ours that looks at the ranks, and what it said so far."""
+
+    def __init__(self, number: int, pid: int, fd: int) -> None:
+        self.number = number
+        self.pid = pid
+        self.fd = fd
+        self.said = b""
+
+
 class Supervisor:
     def __init__(self, request: dict[str, Any], commands: bytes = b"") -> None:
         self.request = request
@@ -144,6 +164,8 @@ class Supervisor:
         self.failures: list[dict[str, Any]] = []  # of the current attempt, first one first
         self.failed = False
         self.folder = ""
+        self.looks: list[Look] = []
+        self.oom = Oom()
         self.events_fd = -1
         self.events_held = b""
         # Ending. All times are time.monotonic().
@@ -251,6 +273,60 @@ class Supervisor:
                 self.stop(float(command["grace"]))
             elif command["c"] == "signal":
                 self.signal_ranks(getattr(signal, command["name"]))
+            elif command["c"] == "dump":
+                self.look(command)
+
+    # ---- looking at the ranks
+
+    def look(self, command: dict[str, Any]) -> None:
+        """Look at the ranks in a process of its own: it may take seconds, and this one must go on."""
+        if self.deadline is not None:
+            return  # they are being ended
+        read, write = os.pipe2(os.O_CLOEXEC)
+        supervisor = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != supervisor:
+                os._exit(1)
+            signal.set_wakeup_fd(-1)
+            _default_signals()
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, 0)
+            os.dup2(write, 1)
+            os.dup2(null, 2)
+            known: dict[str, Any] = {"__name__": "collect"}
+            ranks = {rank: one.pid for rank, one in self.ranks.items() if one.alive}
+            try:
+                exec(compile(command["source"], "ddpkit-collect", "exec"), known)
+                known["main"](json.dumps({"ranks": ranks, "limit": command["limit"]}))
+            finally:
+                os._exit(0)
+        os.close(write)
+        os.set_blocking(read, False)
+        self.looks.append(Look(command["id"], pid, read))
+        self.watch(read, self.looks[-1])
+
+    def read_look(self, look: Look) -> None:
+        try:
+            data = os.read(look.fd, CHUNK)
+        except BlockingIOError:
+            return
+        look.said += data
+        if data:
+            return
+        self.unwatch(look.fd)
+        os.close(look.fd)
+        self.looks.remove(look)
+        text = b64encode(zlib.compress(look.said, 6)).decode()
+        for start in range(0, len(text), PIECE):
+            more = {"more": True} if start + PIECE < len(text) else {}
+            self.say(e="dump", id=look.number, data=text[start : start + PIECE], **more)
+
+    def end_looks(self) -> None:
+        """Nobody is left to be looked at."""
+        for look in self.looks:
+            kill(look.pid, signal.SIGKILL)
 
     def beat(self) -> None:
         """A sign of life in each direction, where it is due. Called when everything that came in was read."""
@@ -294,7 +370,7 @@ class Supervisor:
             self.start_preloaded(base)
             return
         for proc in request["procs"]:
-            env = _with(base, proc["env"])
+            env = self.hooked(_with(base, proc["env"]), proc)
             if proc["rank"] is None:
                 if "tap" in request["sources"]:
                     self.make_folder(len(request["ranks"]))
@@ -306,6 +382,27 @@ class Supervisor:
                 self.pids[pid] = rank
                 self.ranks[rank] = Rank(pid)
                 self.say(e="start", rank=rank, pid=pid, t=time.time())
+
+    def hooked(self, env: dict[str, str], proc: dict[str, Any]) -> dict[str, str]:
+        """The environment of a Python that can be asked where it is (`hook.py`); a tap hands it on to its rank."""
+        sources = self.request["sources"]
+        if "hook" not in sources or env.get("DDPKIT_DUMP") == "0":
+            return env
+        try:
+            self.make_private()
+            hook = f"{self.folder}/hook"
+            if not os.path.isdir(hook):
+                os.mkdir(hook)
+                _write(f"{hook}/sitecustomize.py", sources["hook"])
+                _write(f"{hook}/answer.py", sources["answer"])
+        except OSError:
+            return env  # a full disk: a run must not end because of it
+        env["DDPKIT_HOOK"] = hook
+        if proc["rank"] is not None and os.path.basename(proc["argv"][0]).startswith("python"):
+            env["PYTHONPATH"] = os.pathsep.join([hook, *filter(None, [env.get("PYTHONPATH")])])
+        elif proc["rank"] is not None:
+            del env["DDPKIT_HOOK"]
+        return env
 
     def start_agent(self, argv: list[str], env: dict[str, str], name: str) -> None:
         self.agents[self.spawn(argv, env, None)] = name
@@ -319,16 +416,16 @@ class Supervisor:
         _write(f"{hook}/sitecustomize.py", request["sources"]["preload"])
         ranks = [{"rank": proc["rank"], "env": proc["env"]} for proc in request["procs"]]
         spec = {"folder": self.folder, "hook": hook, "modules": request["preload"], "ranks": ranks}
+        env = self.hooked(dict(base), {"rank": None})
+        spec["answer"] = env.pop("DDPKIT_HOOK", "")
         _write(f"{self.folder}/preload.json", json.dumps(spec))
-        env = dict(base)
         env["DDPKIT_PRELOAD"] = f"{self.folder}/preload.json"
         env["PYTHONPATH"] = os.pathsep.join([hook, *filter(None, [base.get("PYTHONPATH")])])
         self.start_agent(request["procs"][0]["argv"], env, "preload")
 
     def make_folder(self, ranks: int) -> None:
         """A private folder with two named pipes for each rank that another program starts, and one for their news."""
-        os.mkdir(FOLDER, 0o700)
-        self.folder = FOLDER
+        self.make_private()
         os.mkfifo(f"{self.folder}/events", 0o600)
         self.events_fd = os.open(f"{self.folder}/events", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self.watch(self.events_fd, "events")
@@ -341,6 +438,11 @@ class Supervisor:
                 stream = Stream(fd, number, self.request["ranks"][local_rank])
                 self.local.setdefault(local_rank, []).append(stream)
                 self.watch(fd, stream)
+
+    def make_private(self) -> None:
+        if not self.folder:
+            os.mkdir(FOLDER, 0o700)
+            self.folder = FOLDER
 
     def write_tap(self) -> str:
         path = f"{self.folder}/tap.py"
@@ -459,14 +561,16 @@ class Supervisor:
             stream.rank = rank
         self.say(e="start", rank=rank, pid=pid, t=when)
         if self.deadline is not None:
-            _kill(pid, signal.SIGTERM)
+            kill(pid, signal.SIGTERM)
 
     def rank_ended(self, rank: int, code: int | None, number: int | None, when: float) -> None:
         if rank in self.ranks:
             self.ranks[rank].alive = False
-        self.say(e="exit", rank=rank, code=code, signal=number, t=when)
+        why = self.oom.why(self.ranks[rank].pid) if number == signal.SIGKILL and rank in self.ranks else ""
+        more = {"oom": why} if why and self.deadline is None else {}
+        self.say(e="exit", rank=rank, code=code, signal=number, t=when, **more)
         if code != 0:
-            self.failures.append({"rank": rank, "code": code, "signal": number, "t": when, "what": "rank"})
+            self.failures.append({"rank": rank, "code": code, "signal": number, "t": when, "what": "rank", **more})
             if self.restarts == 0:
                 self.fail()
 
@@ -517,18 +621,19 @@ class Supervisor:
     def signal_ranks(self, number: int) -> None:
         for rank in self.ranks.values():
             if rank.alive:
-                _kill(rank.pid, number)
+                kill(rank.pid, number)
 
     def stop(self, grace: float) -> None:
         """Begin to end everything, or end it sooner than begun."""
         deadline = time.monotonic() + grace
+        self.end_looks()
         if self.deadline is None:
             self.deadline = deadline
             if self.restarts:
                 # Signalled alone, the ranks would be started again.
                 for pid in self.agents:
                     self.told.add(pid)
-                    _kill(pid, signal.SIGTERM)
+                    kill(pid, signal.SIGTERM)
             else:
                 self.signal_ranks(signal.SIGTERM)
         self.deadline = min(self.deadline, deadline)
@@ -544,6 +649,7 @@ class Supervisor:
 
     def look_for_leftovers(self) -> float:
         """All ranks ended well. What they left behind gets a moment to end by itself, then is ended."""
+        self.end_looks()
         if childless():
             return DONE
         left = descendants()
@@ -551,7 +657,7 @@ class Supervisor:
         if self.quiet_since is None:
             self.quiet_since = now
         if now >= self.quiet_since + LEFTOVER_PATIENCE:
-            self.say(e="left", names=[f"{pid} ({_name(pid)})" for pid in left])
+            self.say(e="left", names=[f"{pid} ({name_of(pid)})" for pid in left])
             self.stop(self.grace)
         return LOOK_AGAIN
 
@@ -573,13 +679,13 @@ class Supervisor:
                 self.killing_since = now
             kill_all_below()
             if now > self.killing_since + STUCK_AFTER:
-                self.say(e="stuck", names=[f"{pid} ({_name(pid)})" for pid in left])
+                self.say(e="stuck", names=[f"{pid} ({name_of(pid)})" for pid in left])
                 return DONE
         elif now >= self.ranks_gone + patience:
             for pid in left:
                 if pid not in self.told:
                     self.told.add(pid)
-                    _kill(pid, signal.SIGTERM)
+                    kill(pid, signal.SIGTERM)
         return LOOK_AGAIN
 
     # ---- the loop
@@ -624,6 +730,8 @@ class Supervisor:
                         self.end_by_signal()
                 elif isinstance(key.data, int):
                     self.child_ended(key.data)
+                elif isinstance(key.data, Look):
+                    self.read_look(key.data)
                 elif isinstance(key.data, Stream):
                     self.read_stream(key.data)
             self.reap()
@@ -650,154 +758,6 @@ class Supervisor:
                     self.read_commands()
             self.flush()
             self.beat()
-
-
-def processes() -> dict[int, tuple[int, str, float, int, int]]:
-    """Every process of this machine that lives: parent, state, processor seconds, bytes of memory, process group."""
-    table: dict[int, tuple[int, str, float, int, int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    # The command name stands in brackets and may itself hold brackets and blanks.
-                    words = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            if words[0] not in (b"Z", b"X"):
-                # utime, stime, and those of the children that were waited for
-                ticks = sum(int(word) for word in words[11:15])
-                shown = (int(words[1]), words[0].decode(), ticks / TICKS, int(words[21]) * PAGE, int(words[2]))
-                table[int(name)] = shown
-    return table
-
-
-def below(pid: int, table: dict[int, tuple[int, str, float, int, int]]) -> list[int]:
-    """The children of a process, their children, and so on, whatever session or group they moved to."""
-    children: dict[int, list[int]] = {}
-    for each, (parent, *_) in table.items():
-        children.setdefault(parent, []).append(each)
-    found: list[int] = []
-    todo = [pid]
-    while todo:
-        young = children.get(todo.pop(), [])
-        found += young
-        todo += young
-    return found
-
-
-def descendants() -> list[int]:
-    """Every living process below this one."""
-    return below(os.getpid(), processes())
-
-
-def childless() -> bool:
-    """Whether nothing is below this process. The kernel's word: a look at /proc misses what forks while it is read."""
-    try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:
-        return True
-    return False
-
-
-def kill_all_below() -> None:
-    """KILL to every process below this one, also to those that fork and end faster than /proc is read."""
-    table = processes()
-    for pid in below(os.getpid(), table):
-        _kill(pid, signal.SIGKILL)
-        # Nothing forks its way out of a group that gets a signal. It is ours whole: every rank began a session.
-        if table[pid][4] != os.getpgrp():
-            _kill(-table[pid][4], signal.SIGKILL)
-    # What moved to another group has us for its parent as soon as its own has ended, and those are read at once.
-    until = time.monotonic() + LOOK_AGAIN / 4
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:
-            while time.monotonic() < until:
-                for word in file.read().split():
-                    _kill(int(word), signal.SIGKILL)
-                file.seek(0)
-    except OSError:
-        pass  # a kernel without CONFIG_PROC_CHILDREN
-
-
-def _kill(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except (ProcessLookupError, PermissionError):
-        pass
-
-
-class Questions:
-    """What a launcher wants to know of this machine before it makes its request.
-
-    A question is {"ask": function, "args": {...}, "id": ...}. The functions are those of a program that came with
-    {"learn": SOURCE} (`probe.py`), so that a request is answered without another connection, and without waiting for
-    another interpreter.
-    """
-
-    def __init__(self) -> None:
-        self.known: dict[str, Any] = {}
-        self.received = b""
-
-    def until_request(self) -> tuple[dict[str, Any], bytes]:
-        """Answer until the request comes. Returns it, and what was read behind it."""
-        signal.signal(signal.SIGALRM, self.look_for_end)
-        say({"e": "hello", "pid": os.getpid(), "host": os.uname().nodename, "t": time.time()})
-        while True:
-            message = json.loads(self.line())
-            if "learn" in message:
-                exec(message["learn"], self.known)
-            elif "ask" in message:
-                self.answer(message)
-            elif "c" not in message:  # a sign of life
-                if "close" in self.known:
-                    self.known["close"]()
-                signal.signal(signal.SIGALRM, signal.SIG_DFL)
-                return message, self.received
-
-    def look_for_end(self, *_: object) -> None:
-        """An answer may take seconds. It is not finished for a launcher that is gone."""
-        stdin = select.poll()
-        stdin.register(0, select.POLLRDHUP)
-        if stdin.poll(0):
-            os._exit(1)  # the guard sees to what was started for the answer
-
-    def line(self) -> bytes:
-        while b"\n" not in self.received:
-            # A launcher that thinks, or waits for another node, gives a sign of life. One that is cut off cannot.
-            ready = select.select([0], [], [], UNASKED)[0]
-            data = os.read(0, CHUNK) if ready else b""
-            if not data:
-                os._exit(1)  # the launcher was gone before it had asked for anything; the guard sees to what is left
-            self.received += data
-        line, _, self.received = self.received.partition(b"\n")
-        return line
-
-    def answer(self, message: dict[str, Any]) -> None:
-        signal.setitimer(signal.ITIMER_REAL, WATCH, WATCH)
-        try:
-            value, error = self.known[message["ask"]](**message["args"]), None
-        except Exception as problem:  # whatever it is, it is the answer
-            value, error = None, f"{type(problem).__name__}: {problem}"
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        say({"e": "answer", "id": message["id"], "value": value, "error": error, "t": time.time()})
-
-
-def say(event: dict[str, Any]) -> None:
-    """Tell the launcher something before the loop runs that can wait for it."""
-    data = json.dumps(event, separators=(",", ":")).encode() + b"\n"
-    while data:
-        try:
-            data = data[os.write(1, data) :]
-        except OSError:
-            os._exit(1)  # it is gone
-
-
-def _name(pid: int) -> str:
-    try:
-        with open(f"/proc/{pid}/comm", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return "?"
 
 
 def _with(env: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:

@@ -30,6 +30,12 @@ def main(argv: list[str]) -> None:
     local_rank, rank = os.environ["LOCAL_RANK"], os.environ["RANK"]
     path = os.environ.pop("DDPKIT_TAP", None)
     lines = path is None
+    hook = os.environ.pop("DDPKIT_HOOK", "")
+    if lines and os.environ.get("DDPKIT_DUMP") != "0" and os.path.exists(os.path.dirname(__file__) + "/hook"):
+        hook = os.path.dirname(__file__) + "/hook"
+    if hook and os.path.basename(argv[0]).startswith("python"):  # see `hook.py`
+        os.environ["DDPKIT_HOOK"] = hook
+        os.environ["PYTHONPATH"] = os.pathsep.join([hook, *filter(None, [os.environ.get("PYTHONPATH")])])
     folder = os.path.dirname(path or "")
     events, pipes = 2, []
     if lines:

@@ -52,8 +52,8 @@ class Bare:
 
     # ---- launching
 
-    def argv(self, *args: str) -> list[str]:
-        return self.lab.argv(LOGIN, [sys.executable, "-m", "ddpkit", "launch", *args], self.folder)
+    def argv(self, *args: str, verb: str = "launch") -> list[str]:
+        return self.lab.argv(LOGIN, [sys.executable, "-m", "ddpkit", verb, *args], self.folder)
 
     def environ(self, env: dict[str, str] | None = None) -> dict[str, str]:
         return {**self.lab.environ(), "NO_COLOR": "1", "DDPKIT_GPUS": "0", "PYTHONPATH": str(ROOT), **(env or {})}
@@ -63,9 +63,16 @@ class Bare:
         slow = busy()
         if slow:
             args = ("-o", "connect_timeout=20", *args)
+        return self._run(self.argv(*args), env, slow=slow)
+
+    def test(self, *args: str, env: dict[str, str] | None = None) -> Done:
+        """`ddpkit test ARGS --json` on the login host, to its end."""
+        return self._run(self.argv("--json", *args, verb="test"), env, slow=busy())
+
+    def _run(self, argv: Sequence[str], env: dict[str, str] | None, *, slow: bool) -> Done:
         began = time.monotonic()
         done = subprocess.run(
-            self.argv(*args),
+            argv,
             env=self.environ(env),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -134,9 +141,9 @@ class Bare:
         self.lab.run(host, "mount", "-t", "tmpfs", "-o", options, "none", str(path))
         self.later(lambda: self.lab.run(host, "umount", "-l", str(path)))
 
-    def firewall(self, host: str, rule: str) -> None:
-        """A rule for what comes in, as nft writes it."""
-        rules = f"table inet faults {{ chain input {{ type filter hook input priority 0; {rule}; }}; }}"
+    def firewall(self, host: str, rule: str, way: str = "input") -> None:
+        """A rule for what comes in, or goes out (`output`), as nft writes it."""
+        rules = f"table inet faults {{ chain {way} {{ type filter hook {way} priority 0; {rule}; }}; }}"
         self.lab.run(host, "nft", rules)
         self.later(lambda: self.lab.run(host, "nft", "delete", "table", "inet", "faults"))
 
@@ -197,6 +204,16 @@ class Bare:
         (pid,) = [pid for pid, line in self.lab.processes(host).items() if "sshd" in line and "[listener]" in line]
         self.lab.run(host, "kill", "-HUP", str(pid))
         self.wait(lambda: b"Server listening" in log.read_bytes()[seen:], f"sshd does not come back: {log}")
+
+    def login_env(self, host: str, **values: str) -> None:
+        """Variables of everyone who comes to this host by ssh."""
+        words = "".join(f" {name}={value}" for name, value in values.items())
+        own = f"SetEnv TMPDIR={self.lab.tmp}"  # sshd reads the first SetEnv alone
+        self.sshd(host, {own: own + words})
+
+    def start_up(self, host: str, lines: str) -> None:
+        """More lines at the end of this host's ~/.bashrc."""
+        self.write(host, Path.home() / ".bashrc", (self.lab.folder / "bashrc").read_text() + lines)
 
     def ssh_config(self, text: str, instead: bool = False) -> None:
         """Lines in front of ~/.ssh/config on every host, or a whole one."""

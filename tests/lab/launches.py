@@ -88,7 +88,9 @@ def restart_sshd(lab: Lab, host: str) -> None:
 class Launch:
     """One `ddpkit launch`. Its ranks carry a mark; what else it starts is what was not there before."""
 
-    def __init__(self, lab: Lab, folder: Path, args: list[str], *, read: bool = True) -> None:
+    def __init__(
+        self, lab: Lab, folder: Path, args: list[str], *, read: bool = True, before: Iterable[str] = ()
+    ) -> None:
         self.lab = lab
         self.mark = secrets.token_hex(8)
         self.before = set(processes(lab))
@@ -98,7 +100,7 @@ class Launch:
         self._queue: queue.Queue[tuple[float, str] | None] = queue.Queue()
         kept = {**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "DDPKIT_GPUS": "0", MARK: self.mark}
         self.process = subprocess.Popen(
-            lab.argv("login", [*DDPKIT, "launch", "--env", MARK, *args], folder),
+            lab.argv("login", [*before, *DDPKIT, "launch", "--env", MARK, *args], folder),
             env={**kept, "TMPDIR": lab.tmp},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -187,11 +189,18 @@ class Launch:
         return temporary(self.lab) - self.folders_before
 
     def wait_for_nothing_left(
-        self, seconds: float = PATIENCE, spared: Callable[[str, str], bool] = lambda host, line: False
+        self,
+        seconds: float = PATIENCE,
+        spared: Callable[[str, str], bool] = lambda host, line: False,
+        *,
+        folders: bool = True,
     ) -> None:
-        """Wait until no process and no folder of this launch is anywhere; fails with the names of what is."""
+        """Wait until no process and no folder of this launch is anywhere; fails with the names of what is.
+
+        `folders`: False where nobody was left who could take a supervisor's folder away.
+        """
         until = time.monotonic() + seconds
-        while (left := self.left(spared)) or self.folders():
+        while (left := self.left(spared)) or (folders and self.folders()):
             assert time.monotonic() < until, f"left behind: {left} {self.folders()}\n{self.text}"
             time.sleep(0.02)  # nobody announces the death of somebody else's child
 

@@ -140,13 +140,13 @@ def no_torch(bare: Bare) -> None:
     bare.toml(f'[host.node3]\npython = "{bare.folder}/bare/bin/python"\n')
 
 
-def another_torch(bare: Bare) -> None:
+def another_torch(bare: Bare, host: str = "node3") -> None:
     place = importlib.util.find_spec("torch")
     assert place is not None
     assert place.origin is not None
     path = Path(place.origin).with_name("version.py")
     text = re.sub("__version__ = .*", "__version__ = '1.13.1+cu117'", path.read_text())
-    bare.write("node3", path, text)
+    bare.write(host, path, text)
 
 
 def another_script(bare: Bare) -> None:

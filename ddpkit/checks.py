@@ -1,0 +1,98 @@
+"""What a preflight finds: one value for every check and host or rank that it says something about.
+
+Pure. The states: `pass`; `warn` (it will run, but look); `fail` (it would hang, fail, or train something else); `skip`
+(not asked for, or what it needs failed before); `unknown` (we could not look, which is no failure).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Status = Literal["pass", "warn", "fail", "skip", "unknown"]
+# The worst of many is the state of all.
+_ORDER: tuple[Status, ...] = ("pass", "skip", "unknown", "warn", "fail")
+
+TITLES = {
+    "request": "the request itself",
+    "scheduler": "the scheduler takes the request",
+    "transport": "every node can be entered",
+    "machine": "no node is named twice",
+    "workdir": "the working folder is there",
+    "script": "the script is there, with the same content",
+    "tmp": "the node's own folder can be written to",
+    "python": "the same Python",
+    "torch": "the same torch",
+    "nccl-version": "the same NCCL",
+    "driver": "the NVIDIA driver fits torch",
+    "clock": "the clocks agree",
+    "names": "names mean what the others can reach",
+    "interfaces": "gloo and NCCL would choose an interface that the others reach",
+    "master-port": "rank 0's port is free, and all reach it",
+    "mesh": "every node reaches every other on high ports",
+    "limits": "limits of open files, processes, locked memory",
+    "shm": "shared memory for DataLoader workers",
+    "disk": "space and inodes",
+    "memory": "memory",
+    "cpus": "processors for every rank",
+    "environment": "variables that change what libraries do are the same",
+    "container": "the container shares network and memory with its host",
+    "gpus": "GPUs: enough, healthy, and nobody else's",
+    "infiniband": "InfiniBand and RoCE ports are active",
+    "debugging": "stacks can be read if it hangs",
+    "ranks": "every rank starts and meets the others",
+    "gpu-map": "every rank has a GPU of its own",
+    "gloo": "all_reduce over gloo, result checked",
+    "nccl": "all_reduce over NCCL, small and large, result checked",
+    "cause": "what makes the failed stage pass",
+    "speed": "no rank is much slower than the others",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One finding. `doc` is the place in TROUBLESHOOTING.md that says more."""
+
+    id: str  # a key of TITLES
+    status: Status
+    host: str = ""
+    rank: int | None = None
+    evidence: str = ""
+    cause: str = ""
+    fix: str = ""
+    doc: str = ""
+
+    @property
+    def title(self) -> str:
+        return TITLES[self.id]
+
+    def as_dict(self) -> dict[str, Any]:
+        found = asdict(self)
+        return {"id": found.pop("id"), "title": self.title, "host": self.host or None, **_without(found, "host")}
+
+
+def _without(values: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != name}
+
+
+def worst(checks: Iterable[Check]) -> Status:
+    """The state of many checks together."""
+    return max((check.status for check in checks), key=_ORDER.index, default="skip")
+
+
+def report(checks: Sequence[Check], seconds: float) -> dict[str, Any]:
+    """The JSON of `ddpkit test`."""
+    failed = any(check.status == "fail" for check in checks)
+    return {"ok": not failed, "seconds": round(seconds, 3), "checks": [check.as_dict() for check in checks]}
+
+
+def ordered(checks: Iterable[Check], hosts: Sequence[str]) -> list[Check]:
+    """In the order of the checks, then of the hosts, then of the ranks."""
+    ids, places = list(TITLES), {host: index for index, host in enumerate(hosts)}
+    return sorted(
+        checks,
+        key=lambda check: (
+            ids.index(check.id), places.get(check.host, len(places)), -1 if check.rank is None else check.rank
+        ),
+    )  # fmt: skip

@@ -1,0 +1,186 @@
+"""`ddpkit bench`: how fast the ranks talk, over the same way of launching as the run itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan
+from ddpkit.cli.words import chosen, ranks_and_hosts
+from ddpkit.errors import UsageError
+
+if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from ddpkit.bandwidth import Report
+    from ddpkit.prepare import Ready
+
+BAD = 3
+
+
+def _option(words: str, metavar: str, text: str) -> Any:
+    return typer.Option(*words.split(), metavar=metavar, help=text)
+
+
+@app.command(
+    cls=LeanCommand,
+    epilog="Sizes and flags are those of nccl-tests where they do not clash with `ddpkit launch`. Example: "
+    "ddpkit bench -b ssh node1 node2 -n 8 --min-bytes 1M -e 1G --min-busbw 40 --plot bench.png",
+)
+def bench(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[N] [HOST]...", help="Ranks per node, then the nodes, if any.")
+    ] = None,
+    backend: Annotated[str | None, _option("-b --backend", "NAME", "See `ddpkit backends`.")] = None,
+    nproc_per_node: Annotated[
+        str | None, _option("-n --nproc-per-node --nproc_per_node", "N|auto", "Ranks per node; auto: one per GPU.")
+    ] = None,
+    nnodes: Annotated[str | None, _option("-N --nnodes", "N", "Number of nodes.")] = None,
+    option: Annotated[list[str] | None, _option("-o --option", "KEY=VALUE", "An option of the backend.")] = None,
+    env: Annotated[list[str] | None, _option("--env", "K[=V]", "Set a variable for every rank.")] = None,
+    workdir: Annotated[str | None, _option("--workdir", "DIR", "The ranks' folder; default: this one.")] = None,
+    python: Annotated[str | None, _option("--python", "PATH", "The ranks' Python; default: this one.")] = None,
+    profile: Annotated[str | None, _option("--profile", "NAME", "A profile of ddpkit.toml.")] = None,
+    log_dir: Annotated[str | None, _option("--log-dir", "DIR", "Where the logs go; default: logs.")] = None,
+    hostfile: Annotated[str | None, _option("--hostfile", "FILE", "The nodes, one a line.")] = None,
+    no_preflight: Annotated[
+        bool, typer.Option("--no-preflight", help="Go on although the nodes differ; say what was found.")
+    ] = False,
+    min_bytes: Annotated[str | None, _option("--min-bytes", "SIZE", "Smallest size; 8.")] = None,
+    max_bytes: Annotated[str | None, _option("-e --max-bytes", "SIZE", "Largest size; 128M.")] = None,
+    factor: Annotated[str | None, _option("-f --factor", "N", "Between two sizes; 4.")] = None,
+    ops: Annotated[
+        str | None,
+        _option("--ops", "OP,...", "all_reduce, all_gather, reduce_scatter, broadcast, sendrecv; default: all."),
+    ] = None,
+    dtypes: Annotated[str | None, _option("-d --dtypes", "TYPE,...", "float32, bfloat16, ...; float32.")] = None,
+    scope: Annotated[
+        str | None,
+        _option("--scope", "SCOPE,...", "world, intra (each node), inter (one rank a node), pairs (of nodes)."),
+    ] = None,
+    comm: Annotated[str | None, _option("--comm", "auto|nccl|gloo", "auto: nccl where there are GPUs.")] = None,
+    iters: Annotated[str | None, _option("--iters", "N", "Timed rounds; default: as --seconds allows.")] = None,
+    warmup: Annotated[str | None, _option("-w --warmup", "N", "Rounds before those; 5, or fewer.")] = None,
+    seconds: Annotated[str | None, _option("--seconds", "S", "Time for the rounds of one size; 0.2.")] = None,
+    timeout: Annotated[
+        str | None, _option("--timeout", "S", "Without progress for so long, a rank is named; 30.")
+    ] = None,
+    min_busbw: Annotated[
+        str | None, _option("--min-busbw", "GB/s", "Exit with 3 where less is reached at the best size.")
+    ] = None,
+    plot: Annotated[
+        str | None, _option("--plot", "FILE", "A picture of it as PNG (pip install 'ddpkit[plot]').")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, as a script; run nothing.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure collectives between the ranks, over a range of sizes, and check their results."""
+    from ddpkit import bandwidth, prepare
+    from ddpkit.preflight import ranks
+
+    wish = bandwidth.Wish(
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        factor=factor,
+        ops=ops,
+        dtypes=dtypes,
+        scope=scope,
+        comm=comm,
+        iters=iters,
+        warmup=warmup,
+        seconds=seconds,
+        timeout=timeout,
+        min_busbw=min_busbw,
+    )
+    arguments = bandwidth.words(wish)
+    if plot is not None:
+        bandwidth.check_plot(plot)
+    nproc_per_node, hosts = ranks_and_hosts(words, nproc_per_node)
+    settings = chosen(
+        context,
+        profile,
+        backend=backend,
+        workdir=workdir,
+        python=python,
+        log_dir=log_dir,
+        hostfile=hostfile,
+        nproc_per_node=nproc_per_node,
+        nnodes=nnodes,
+        preflight=not no_preflight,
+        hosts=hosts,
+        option=option,
+        env=env,
+    )
+    if isinstance(settings["nnodes"], tuple):
+        raise UsageError("what is measured takes one number of nodes", "-N MAX")
+    command = ranks.command("collectives", "bench", args=arguments)
+    settings = ranks.settings_for(settings, command, {"DDPKIT_EVENTS": "1"})
+    with prepare.prepare(settings, os.environ, note) as ready:
+        if ready.plan.world_size < 2:
+            raise UsageError("one rank alone has nobody to talk to", "-n 2: two ranks on each node")
+        if dry_run:
+            show_plan(ready.plan, as_json)
+            return
+        raise typer.Exit(_run(ready, settings["log_dir"], plot, as_json))
+
+
+def note(text: str) -> None:
+    """Something that a person should know, and that no program reads."""
+    print(text if text.startswith(("ddpkit: ", "hint: ", "    ")) else f"ddpkit: {text}", file=sys.stderr)
+
+
+def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
+    from ddpkit import bandwidth
+    from ddpkit import verdict as verdicts
+    from ddpkit.preflight import ranks
+
+    report = bandwidth.Report()
+
+    def heard(event: dict[str, Any]) -> None:
+        lines = report.hear(event)
+        if not as_json:
+            for line in lines:
+                print(line, flush=True)
+
+    def said(text: str) -> None:
+        if not report.problems:  # what comes after them is that the others are ended
+            note(text)
+
+    done = ranks.run(ready.plan, ready.fleet, log_dir, heard, said)
+    outcome, failure = done.outcome, done.outcome.failure
+    code = outcome.exit_code
+    if outcome.stopped_by is None and (report.problems or (code == 0 and not report.ended)):
+        code = BAD
+    # What the ranks found ends each of them with 3, which says nothing more; a signal, or another code, does.
+    told = report.problems and failure is not None and failure.signal is None and failure.code in (1, BAD)
+    died = verdicts.report(outcome) if failure is not None and not told else []
+    if code == BAD and not (report.problems or died):
+        died = ["rank 0 did not say its last word, so some results are missing"]
+    if as_json:
+        found = {"run_id": ready.plan.run_id, "backend": ready.plan.backend, "logs": done.folder, "exit_code": code}
+        print(json.dumps({**report.as_dict(), "ok": code == 0, **found, "died": died}, indent=2))
+    else:
+        _tell(report, died, code, done.folder)
+    if plot is not None and any(not row.note for row in report.rows):
+        bandwidth.plot(report, plot)
+        note(f"the picture: {plot}")
+    return code
+
+
+def _tell(report: Report, more: list[str], code: int, folder: str) -> None:
+    from ddpkit import bandwidth
+
+    for line in bandwidth.best(report.rows):
+        print(line)
+    sys.stdout.flush()
+    for line in more:
+        note(line)
+    for problem in report.problems:
+        who = "" if problem.rank is None else f"rank {problem.rank}{' on ' if problem.host else ''}{problem.host}: "
+        note(f"{who}{problem.problem}")
+        note(f"hint: {problem.fix}")
+    if code:
+        note(f"what the ranks printed: {folder}/")

@@ -1,0 +1,137 @@
+"""`ddpkit dump`: where every rank is, and which one the others wait for."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
+from ddpkit.cli.runs import RunName
+from ddpkit.errors import DdpkitError, UsageError
+
+if TYPE_CHECKING:
+    from ddpkit.runs import Run
+    from ddpkit.status import Now
+
+SHOWN = 12  # frames of one stack
+
+
+@app.command(cls=LeanCommand)
+def dump(
+    run: RunName = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be asked; ask nothing.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Ask every rank where it is: stacks, Flight Recorder, NCCL RAS; say which rank the others wait for."""
+    from ddpkit import dump as dumps
+    from ddpkit import status
+
+    now = status.look(status.choose(run))
+    _check(now)
+    chosen = now.run
+    if dry_run:
+        asked = f"the ranks of job {chosen.job_id}, with srun --overlap" if chosen.job else "its launcher"
+        where = "" if chosen.job else f" (process {chosen.launcher_pid}), which asks {', '.join(chosen.hosts)}"
+        shown = {"run_id": chosen.run_id, "asks": asked + where, "folder": chosen.folder}
+        print(json.dumps(shown, indent=2) if as_json else f"would ask {asked}{where}; into {chosen.folder}/dump-TIME/")
+        return
+    summary = _of_job(chosen) if chosen.job else dumps.ask(chosen)
+    if as_json:
+        print(json.dumps(summary, indent=2))
+    else:
+        _show(summary)
+
+
+def _check(now: Now) -> None:
+    """One error for each thing that keeps a run from being asked."""
+    from ddpkit import status
+
+    run = now.run
+    if now.state == "elsewhere":
+        raise UsageError(
+            f"run {run.run_id} is {now.words}, nor ask it",
+            f"ssh {run.launcher_host} {shlex.quote(status.command('dump', run))}",
+        )
+    if now.state == "queued":
+        raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
+    if not now.living and now.state != "unknown":
+        raise UsageError(
+            f"run {run.run_id} has ended, and has no ranks to ask: {now.words}", status.command("logs", run)
+        )
+    if run.job is not None and run.job.many:
+        raise UsageError(f"job {run.job_id} is an array: its {run.world_size} ranks exist many times", "squeue --me")
+
+
+def _of_job(run: Run) -> dict[str, Any]:
+    """Ask a job's ranks from here: who is where stands in its output."""
+    from pathlib import Path
+
+    from ddpkit import dump as dumps
+    from ddpkit import step
+    from ddpkit.srun import SrunReader
+
+    assert run.job is not None
+    assert run.job_id is not None
+    reader = SrunReader(run.world_size, torchrun=run.job.torchrun)
+    path = run.job.log.replace("{job}", run.job_id)
+    try:
+        list(reader.feed(1, Path(path).read_bytes()))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the output of job {run.job_id}, {path}: {error.strerror}", f"ls -l {path}"
+        ) from None
+    began = time.time()
+    packed, why = step.look(run.job_id, reader, dumps.command(1))
+    if not packed:
+        raise DdpkitError(f"no node of job {run.job_id} answered: {why}", f"squeue --steps --job {run.job_id}")
+    answers = [dumps.unpack(data) for data in packed]
+    heard = {answer.host for answer in answers}
+    silent: dict[str, list[int]] = {}
+    for rank, host in reader.hosts.items():
+        if host not in heard:
+            silent.setdefault(host, []).append(rank)
+    found = dumps.compose(run.run_id, run.workdir, answers, silent, "asked", began)
+    try:
+        dumps.write(found, Path(run.folder))
+    except OSError:
+        pass  # somebody else's folder, or a full disk: what was found is still worth showing
+    return found.summary
+
+
+def _show(summary: dict[str, Any]) -> None:
+    from ddpkit import where
+
+    rows = []
+    for rank in summary["ranks"]:
+        at = []
+        for name, group in rank["groups"].items():
+            pending = group["pending"]
+            if pending:
+                at.append(f"{pending['op']} #{pending['seq']} of group {name}, {pending['since']:.0f} s")
+            elif group["begun"]:
+                at.append(f"done with #{group['done']} of group {name}")
+        rows.append(
+            (
+                str(rank["rank"]),
+                rank["host"],
+                str(rank["pid"] or ""),
+                rank["state"],
+                "; ".join(at),
+                rank["where"] or rank["why"],
+            )
+        )
+    table(("rank", "host", "pid", "state", "collectives", "where"), rows)
+    for group in summary["stacks"]:
+        print(f"stack of {where.spans(group['ranks'])}:")
+        for frame in group["frames"][:SHOWN]:
+            print(f"    {where.spot(frame)}")
+        if len(group["frames"]) > SHOWN:
+            print(f"    and {len(group['frames']) - SHOWN} more")
+    for finding in summary["findings"]:
+        print(finding["words"])
+    if summary["folder"]:
+        print(f"all that was answered: {summary['folder']}/")

@@ -1,0 +1,193 @@
+"""`ddpkit test`: what would hang or fail in a run, before the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
+from ddpkit.cli.words import chosen, ranks_and_hosts
+from ddpkit.errors import UsageError
+
+if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from ddpkit.checks import Check
+    from ddpkit.preflight.exam import Result
+
+_HELP = "Find what would hang or fail in a run: nodes, network, GPUs, all_reduce."
+_MORE = (
+    "`ddpkit test 4` tests four ranks on this machine, `ddpkit test -b ssh node1 node2` two nodes, "
+    "`ddpkit test -b slurm -N 2 -n 4` a short job. Give it the options of the launch. Exit code 3: something failed."
+)
+
+
+@app.command(name="test-distributed", cls=LeanCommand, help=f"The same as `test`. {_HELP}", epilog=_MORE)
+@app.command(name="test", cls=LeanCommand, help=_HELP, epilog=_MORE)
+def preflight(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[N] [HOST]...", help="Ranks per node, then the nodes, if any.")
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option("-b", "--backend", metavar="NAME", help="See `ddpkit backends`.")
+    ] = None,
+    nproc_per_node: Annotated[
+        str | None, typer.Option("-n", "--nproc-per-node", metavar="N|auto", help="Ranks per node.")
+    ] = None,
+    nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N", help="Number of nodes.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the backend.")
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", metavar="K[=V]", help="Set a variable for every rank.")
+    ] = None,
+    workdir: Annotated[str | None, typer.Option(metavar="DIR", help="The ranks' working folder.")] = None,
+    python: Annotated[str | None, typer.Option(metavar="PATH", help="The ranks' Python.")] = None,
+    profile: Annotated[str | None, typer.Option(metavar="NAME", help="A profile of ddpkit.toml.")] = None,
+    log_dir: Annotated[str | None, typer.Option(metavar="DIR", help="Where logs go; default: logs.")] = None,
+    hostfile: Annotated[str | None, typer.Option(metavar="FILE", help="The nodes, one a line.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Little data, no nvidia-smi.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Much data, and how fast each rank is.")] = False,
+    no_ranks: Annotated[bool, typer.Option("--no-ranks", help="Only what needs no torch and no rank.")] = False,
+    timeout: Annotated[str | None, typer.Option(metavar="SECONDS", help="For each step of the ranks; 5.")] = None,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Also show what passed, host by host.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the ranks that would run; run nothing.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    from ddpkit import config
+
+    nproc_per_node, hosts = ranks_and_hosts(words, nproc_per_node)
+    if quick and full:
+        raise UsageError("--quick and --full contradict each other", "leave one of the two out")
+    seconds = 5.0 if timeout is None else config.seconds(timeout, "--timeout ")
+    if seconds <= 0:
+        raise UsageError(f"--timeout {timeout}: more than 0 seconds")
+    settings = chosen(
+        context,
+        profile,
+        backend=backend,
+        workdir=workdir,
+        python=python,
+        log_dir=log_dir,
+        hostfile=hostfile,
+        nproc_per_node=nproc_per_node,
+        nnodes=nnodes,
+        hosts=hosts,
+        option=option,
+        env=env,
+    )
+    if isinstance(settings["nnodes"], tuple):
+        raise UsageError("a test takes one number of nodes", "-N MAX")
+    from ddpkit import checks as model
+    from ddpkit.preflight import exam
+
+    _end_by_signals()
+    said = _Progress(sys.stderr.isatty() and not as_json)
+    depth: Any = "quick" if quick else "full" if full else "usual"
+    how = exam.How(depth=depth, ranks=not no_ranks, timeout=seconds, progress=said.say, note=said.note)
+    if dry_run:
+        print(exam.dry_run(settings, os.environ, how), end="")
+        return
+    result = exam.examine(settings, os.environ, how)
+    said.clear()
+    for number in _ENDING:  # all of the table, or nothing
+        signal.signal(number, signal.SIG_IGN)
+    if as_json:
+        print(json.dumps(model.report(result.checks, result.seconds), indent=2))
+    else:
+        _show(result, verbose=verbose)
+    sys.stdout.flush()
+    raise typer.Exit(3 if any(check.status == "fail" for check in result.checks) else 0)
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def _end_by_signals() -> None:
+    """While no rank runs, these end the command as an error would: the ways in are closed. Under nohup HUP does not."""
+
+    def end(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    for number in _ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, end)
+
+
+class _Progress:
+    """One line on a terminal that is written over; nothing elsewhere."""
+
+    def __init__(self, shown: bool) -> None:
+        self._shown = shown
+
+    def say(self, text: str) -> None:
+        if self._shown:
+            sys.stderr.write(f"\r\x1b[K{text} ...")
+            sys.stderr.flush()
+
+    def note(self, text: str) -> None:
+        self.clear()
+        print(text if text.startswith("ddpkit: ") else f"ddpkit: {text}", file=sys.stderr)
+
+    def clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def _show(result: Result, *, verbose: bool) -> None:
+    """One row for a check that passed everywhere; one for each finding that did not."""
+    from ddpkit import checks as model
+
+    rows = []
+    for id, title in model.TITLES.items():  # noqa: A001
+        mine = [check for check in result.checks if check.id == id]
+        odd = [check for check in mine if check.status in ("warn", "fail")]
+        calm = [check for check in mine if check.status not in ("warn", "fail")]
+        skipped = all(check.status == "skip" for check in calm)
+        if calm and (verbose or not (odd or skipped)):
+            rows += _calm(title, calm, verbose=verbose, hosts=len(result.hosts))
+        rows += [(title, check.status.upper(), _where(check), check.evidence) for check in odd]
+    table(("check", "status", "where", "what was seen"), rows)
+    for check in sorted(result.checks, key=lambda check: check.status != "fail"):  # stable: the order of the stages
+        if check.status in ("fail", "warn"):
+            _show_finding(check)
+    counts = {state: sum(check.status == state for check in result.checks) for state in ("fail", "warn")}
+    words = ", ".join(f"{number} {state}" for state, number in counts.items() if number) or "all is well"
+    print(
+        f"ddpkit: {words}, after {result.seconds:.1f} s"
+        + (f"; logs in {result.folder}/" if counts["fail"] and result.folder else "")
+    )
+
+
+def _calm(title: str, checks: Sequence[Check], *, verbose: bool, hosts: int) -> list[tuple[str, str, str, str]]:
+    """What is well, or was not looked at, in one row; host by host if asked for."""
+    if verbose:
+        return [(title, check.status, _where(check), check.evidence) for check in checks]
+    from ddpkit.checks import worst
+
+    said = list(dict.fromkeys(check.evidence for check in checks if check.evidence))
+    where = "all nodes" if len({check.host for check in checks if check.host}) == hosts > 1 else ""
+    if not where and len(checks) == 1:
+        where = _where(checks[0])
+    return [(title, worst(checks), where, said[0] if len(said) == 1 else "")]
+
+
+def _where(check: Check) -> str:
+    rank = f"rank {check.rank}" if check.rank is not None else ""
+    return f"{check.host} {rank}".strip()
+
+
+def _show_finding(check: Check) -> None:
+    """What to do about it, and why; the lines can be copied."""
+    where = _where(check)
+    print(f"{check.status.upper()} {check.title}{f' ({where})' if where else ''}: {check.evidence}")
+    if check.cause:
+        print(f"    cause: {check.cause}")
+    if check.fix:
+        print(f"    fix:   {check.fix}")

@@ -1,0 +1,176 @@
+"""What stands before the text of a line: who says it, where, and when. All launchers' ways, one after the other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]")
+LONGEST = 8192  # characters of a line that are looked at
+
+# Each takes one label off the front. Named groups: rank, local (rank on its host), host, agent, when.
+_TIME = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+_LABELS = [
+    re.compile(pattern)
+    for pattern in (
+        r"\[(?P<rank>\d+) (?P<host>[^\s\]]+)\] ",  # ddpkit
+        r"\[(?P<agent>ddpkit)\] ",
+        r"\[(?P<agent>torchrun|preload|container|legacy|srun) (?P<host>[^\s\]]+)\] ",
+        r"\[rank(?P<rank>\d+)\]: ?",  # torch, and torchrun --tee with TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
+        r"\[(?P<role>[A-Za-z_]\w*?)(?P<local>\d+)\]: ?",  # torchrun --tee
+        r"\[rank:? ?(?P<rank>\d+)\] ?",  # Lightning
+        r"\[Rank (?P<rank>\d+)\]:? ",
+        r"(?:[0-9a-f]{6,40} )?\[rank=(?P<rank>\d+)\] (?:\|\| ?)?",  # Determined
+        r"[Rr]ank:? ?(?P<rank>\d+)[:|] ",
+        r"\[\d+,(?P<rank>\d+)\]<(?:stdout|stderr|stddiag)>: ?",  # mpirun --tag-output
+        r" *(?P<rank>\d+): ",  # srun --label
+        r"\[(?P<rank>\d{1,4})\] (?!NCCL)",  # mpirun -l, ddpkit without hosts
+        r"\([\w.:]+ (?:rank=(?P<rank>\d+), )?pid=\d+(?:, ip=(?P<host>[\w.:-]+))?(?:, [^)]*)?\) ?",  # Ray
+        r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] (?=NCCL|\S+:\d+ NCCL)",
+        r"(?P<host>[\w.-]+?)(?:-\d+)? +\| ",  # docker compose
+        r"\[?(?P<when>" + _TIME + r")\]?(?: (?:stdout|stderr) [FP])?[ :,-]*",
+        r"\[\d\d:\d\d:\d\d(?:\.\d+)?\] ?",
+        r"(?:ERROR|WARNING|INFO|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w.]+:\d+\] ?",  # vLLM
+        r"(?:stdout|stderr): ",  # accelerate test
+        r"\[(?:stdout|stderr|ERROR|CRITICAL|WARNING|INFO|DEBUG)\] ?",
+        r"\[?[EWIF](?P<glog>\d{3,4} \d\d:\d\d:\d\d\.\d+) +(?:\d+ )?(?:[\w/.-]+:\d+\] ?)?",  # torch's C++ and torchrun
+        r"[A-Z][a-z]{2} [ \d]\d (?P<clock>\d\d:\d\d:\d\d) (?P<host>[\w.-]+) \S+?(?:\[\d+\])?: ",  # journal
+        r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ",  # dmesg -T
+        r"\[ *\d+\.\d{6}\] ",  # dmesg
+    )
+]
+# Within the text.
+_SAYS_RANK = (
+    re.compile(r"\[(?:PG [^\]]*)?[Rr]ank (\d+)\]"),
+    re.compile(r"\brank[ =:]+(\d+)\b", re.IGNORECASE),
+    re.compile(r"^-- Process (\d+) terminated"),
+)
+_SAYS_HOST = re.compile(r"\b([\w.-]+):\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL ")
+_IN_NAME = (
+    re.compile(r"rank[_-]?(?P<rank>\d+)\b.*\.\w+$"),
+    re.compile(r"attempt_\d+/(?P<local>\d+)/std(?:out|err)\.log$"),
+)
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """Who says a line, as far as it tells."""
+
+    rank: int | None = None
+    host: str = ""
+    local: int | None = None  # rank on its host
+    agent: str = ""
+
+    @property
+    def known(self) -> bool:
+        return self.rank is not None or self.local is not None or bool(self.host)
+
+    def words(self) -> str:
+        """`rank 5 on node2`; empty where nothing is known."""
+        who = (
+            f"rank {self.rank}"
+            if self.rank is not None
+            else f"local rank {self.local}"
+            if self.local is not None
+            else ""
+        )
+        return f"{who} on {self.host}" if who and self.host else who or self.host
+
+
+NOBODY = Speaker()
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A line taken apart."""
+
+    speaker: Speaker
+    when: float | None  # seconds; only differences mean anything
+    text: str
+
+
+def without_colours(text: str) -> str:
+    return _ESCAPES.sub("", text) if "\x1b" in text else text
+
+
+def plain(line: str) -> str:
+    """What a terminal shows of a line at the end."""
+    if "\r" in line:
+        line = next((state for state in reversed(line.split("\r")) if state), "")
+    if line.endswith(" across cluster]"):  # Ray: [repeated 14x across cluster]
+        line = line.rpartition(" [repeated ")[0]
+    return line if len(line) <= LONGEST else line[:LONGEST]
+
+
+def take_apart(line: str) -> Labelled:
+    """Labels off the front, as many as there are."""
+    rank = local = None
+    host = agent = ""
+    when = None
+    again = True
+    while again:
+        again = False
+        for label in _LABELS:
+            found = label.match(line)
+            if not found:
+                continue
+            groups = found.groupdict()
+            if groups.get("role") and groups["role"].lower() in ("errno", "error", "gpu", "step", "epoch"):
+                continue
+            rank = int(groups["rank"]) if groups.get("rank") and rank is None else rank
+            local = int(groups["local"]) if groups.get("local") and local is None else local
+            host = host or groups.get("host") or ""
+            agent = agent or groups.get("agent") or ""
+            when = _seconds(groups.get("when"), groups.get("glog")) if when is None else when
+            line = line[found.end() :]
+            again = True
+            break
+    return Labelled(speaker=Speaker(rank=rank, host=host, local=local, agent=agent), when=when, text=line)
+
+
+def _seconds(stamp: str | None, glog: str | None) -> float | None:
+    """A stamp as seconds since the year began, counted in months of 31 days: enough to tell what was first."""
+    if stamp:
+        numbers = re.findall(r"\d+", stamp[5:19])
+        fraction = re.match(r".{19}[.,](\d+)", stamp)
+    elif glog:
+        day, _, clock = glog.partition(" ")
+        day = day.rjust(4, "0")
+        numbers = [day[:2], day[2:], *re.findall(r"\d+", clock[:8])]
+        fraction = re.search(r"\.(\d+)$", clock)
+    else:
+        return None
+    month, day_, hour, minute, second = (int(number) for number in numbers[:5])
+    rest = float(f"0.{fraction[1]}") if fraction else 0.0
+    return (((month * 31 + day_) * 24 + hour) * 60 + minute) * 60 + second + rest
+
+
+def said_by(labelled: Labelled, raw: str) -> Speaker:
+    """The speaker, also from what the text itself says."""
+    speaker = labelled.speaker
+    rank, host = speaker.rank, speaker.host
+    if rank is None:
+        for pattern in _SAYS_RANK:
+            found = pattern.search(labelled.text)
+            if found:
+                rank = int(found[1])
+                break
+    if not host:
+        found = _SAYS_HOST.search(raw)
+        host = found[1] if found else ""
+    return Speaker(rank=rank, host=host, local=speaker.local, agent=speaker.agent)
+
+
+@lru_cache(maxsize=256)
+def named_by(path: str) -> Speaker:
+    """Whom a file's name tells of: `rank_3.log`, torchrun's `attempt_0/3/stderr.log`."""
+    for pattern in _IN_NAME:
+        found = pattern.search(path)
+        if found:
+            groups = found.groupdict()
+            return Speaker(
+                rank=int(groups["rank"]) if groups.get("rank") else None,
+                local=int(groups["local"]) if groups.get("local") else None,
+            )
+    return NOBODY

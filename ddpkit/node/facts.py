@@ -1,0 +1,381 @@
+"""Says of the machine that it runs on what a preflight wants to know beyond `probe.look`: limits, space, memory, GPUs.
+
+Standard library only, Python 3.8 and later, no import of torch. Sent to a node's supervisor behind `probe.py`, or to a
+rank. Nothing here judges: whoever asks compares the nodes. What could not be looked at is None.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+SMI_LIMIT = 6.0  # seconds for nvidia-smi; a hung driver must not hang us
+_LATE = "nvidia-smi does not answer within %g s" % SMI_LIMIT
+NAMES_LIMIT = 2.0  # seconds for what names mean; a dead name server takes 5 a question
+# What libraries read, and what decides which libraries they are.
+TELLING = (
+    "NCCL_", "GLOO_", "UCX_", "FI_", "TORCH_", "PYTORCH_", "CUDA_", "HIP_", "ROCR_", "OMP_", "MKL_", "NVIDIA_",
+    "MASTER_", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "SLURM_CONF", "http_proxy", "https_proxy",
+)  # fmt: skip
+SMI = (
+    "index", "uuid", "name", "pci.bus_id", "driver_version", "memory.total", "memory.used", "compute_mode",
+    "temperature.gpu", "pcie.link.gen.current", "pcie.link.gen.max", "pcie.link.width.current", "pcie.link.width.max",
+    "ecc.errors.uncorrected.volatile.total", "retired_pages.pending", "clocks_throttle_reasons.hw_slowdown",
+    "clocks_throttle_reasons.hw_thermal_slowdown", "mig.mode.current",
+)  # fmt: skip
+
+
+def gather(
+    places: dict[str, str], names: list[str], torch: str | None, smi: bool = True, taken: int | None = None
+) -> dict[str, Any]:
+    """Everything at once. `places`: folders by use; `names`: of hosts, to look up; `torch`: the folder it is in.
+
+    `taken`: a port of which we want to know who has it.
+    """
+    looked_up: dict[str, Any] = {}
+    asking = threading.Thread(target=_look_up, args=(names, looked_up), daemon=True)
+    asking.start()  # a name server may think for long
+    gpus = _Asked(nvidia_smi if smi else list, _LATE)
+    found: dict[str, Any] = {
+        "time": time.time(),
+        "host": socket.gethostname(),
+        "fqdn": None,
+        "kernel": os.uname().release,
+        "boot": _read("/proc/sys/kernel/random/boot_id"),
+        "limits": limits(),
+        "space": {use: space(folder) for use, folder in places.items()},
+        "memory": memory(),
+        "cpus": processors(),
+        "links": links(),
+        "ports": [int(word) for word in (_read("/proc/sys/net/ipv4/ip_local_port_range") or "").split()],
+        "somaxconn": _number("/proc/sys/net/core/somaxconn"),
+        "ipv6_off": _read("/proc/sys/net/ipv6/conf/all/disable_ipv6") in (None, "1"),
+        "environ": telling(),
+        "ptrace_scope": _number("/proc/sys/kernel/yama/ptrace_scope"),
+        "remove_ipc": remove_ipc(),
+        "infiniband": infiniband(),
+        "peermem": os.path.isdir("/sys/module/nvidia_peermem") or os.path.isdir("/sys/module/nv_peer_mem"),
+        "container": container(),
+        "nccl": nccl(torch) if torch else None,
+        "cuda": cuda(torch) if torch else None,
+        "driver": driver(),
+        "threads": threads_left(),
+        "port_owner": listener(taken) if taken else None,
+    }
+    asking.join(NAMES_LIMIT)
+    found["names"] = dict(looked_up)
+    found["gpus"] = gpus.answer()
+    return found
+
+
+class _Asked:
+    """Something that takes its time, in a thread; `late` is what stands for an answer that does not come."""
+
+    def __init__(self, function: Callable[[], Any], late: str) -> None:
+        self._value: Any = late
+        self._thread = threading.Thread(target=self._run, args=(function,), daemon=True)
+        self._thread.start()
+
+    def _run(self, function: Callable[[], Any]) -> None:
+        self._value = function()
+
+    def answer(self) -> Any:
+        self._thread.join(SMI_LIMIT + 1)
+        return self._value
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def _number(path: str) -> int | None:
+    text = _read(path)
+    return int(text) if text and text.lstrip("-").isdigit() else None
+
+
+def _look_up(names: list[str], found: dict[str, Any]) -> None:
+    """What each name means here: its addresses, or why it has none. The first is the machine's own."""
+    for name in [socket.gethostname(), *names]:
+        if name in found:
+            continue
+        try:
+            found[name] = list(dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(name, None)))
+        except (OSError, UnicodeError) as error:
+            found[name] = str(getattr(error, "strerror", None) or error)
+
+
+# ---- what a process may use
+
+
+def limits() -> dict[str, int | None]:
+    """The soft limits of a process that is started this way; None: none."""
+    kinds = {"nofile": "NOFILE", "memlock": "MEMLOCK", "nproc": "NPROC", "as": "AS", "stack": "STACK"}
+    found = {}
+    for name, kind in kinds.items():
+        soft = resource.getrlimit(getattr(resource, "RLIMIT_" + kind))[0]
+        found[name] = None if soft == resource.RLIM_INFINITY else soft
+    return found
+
+
+def threads_left() -> int | None:
+    """How many processes and threads may still be started in this cgroup; None: no bound is known."""
+    folder = _cgroup("pids")
+    most, now = (_read(folder + "/pids.max"), _number(folder + "/pids.current")) if folder else (None, None)
+    return int(most) - now if most and most.isdigit() and now is not None else None
+
+
+def space(folder: str) -> dict[str, Any] | None:
+    """Bytes and inodes of the file system that holds a folder, for us; None: there is no such folder."""
+    try:
+        stat = os.statvfs(folder)
+    except OSError:
+        return None
+    used = "/proc/self/mounts"
+    kind, longest = "", ""
+    for line in (_read(used) or "").splitlines():
+        words = line.split()
+        place = words[1].encode().decode("unicode_escape") if len(words) > 2 else ""
+        if len(place) >= len(longest) and (folder + "/").startswith(place.rstrip("/") + "/"):
+            kind, longest = words[2], place
+    return {
+        "folder": folder,
+        "type": kind,
+        "total": stat.f_blocks * stat.f_frsize,
+        "free": stat.f_bavail * stat.f_frsize,
+        "inodes": stat.f_files,
+        "inodes_free": stat.f_favail,
+        "read_only": bool(stat.f_flag & os.ST_RDONLY),
+    }
+
+
+def _cgroup(controller: str) -> str:
+    """The folder of this process's cgroup for a controller, version 2 or 1; empty where there is none."""
+    for line in (_read("/proc/self/cgroup") or "").splitlines():
+        _, controllers, place = line.split(":", 2)
+        if controllers == "" and os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+            return "/sys/fs/cgroup" + place.rstrip("/")
+        if controller in controllers.split(","):
+            return "/sys/fs/cgroup/" + controller + place.rstrip("/")
+    return ""
+
+
+def memory() -> dict[str, int | None]:
+    """Bytes: of the machine, free for us, and what the cgroup allows (None: no bound)."""
+    words = {line.split(":")[0]: line.split()[1] for line in (_read("/proc/meminfo") or "").splitlines() if ":" in line}
+    total, free = int(words.get("MemTotal", 0)) * 1024, int(words.get("MemAvailable", 0)) * 1024
+    bound = used = None
+    folder = _cgroup("memory")
+    for most, now in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+        limit = _number(folder + "/" + most) if folder else None
+        if limit is not None and limit < 1 << 60:
+            bound, used = limit, _number(folder + "/" + now)
+    return {"total": total, "free": free, "bound": bound, "used": used}
+
+
+def processors() -> dict[str, Any]:
+    """Of the machine, those that this process may use, and the share of time that the cgroup allows (None: all)."""
+    quota = None
+    folder = _cgroup("cpu")
+    words = (_read(folder + "/cpu.max") or "").split() if folder else []
+    if len(words) == 2 and words[0].isdigit():
+        quota = int(words[0]) / int(words[1])
+    allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return {"machine": os.cpu_count(), "allowed": allowed, "quota": quota}
+
+
+# ---- the network
+
+
+def links() -> list[dict[str, Any]]:
+    """Interfaces that are up: MTU, and speed in Mbit/s where the driver says it."""
+    found = []
+    for _, name in socket.if_nameindex():
+        folder = "/sys/class/net/" + name
+        state = _read(folder + "/operstate")
+        if name != "lo" and state in ("up", "unknown"):
+            found.append({"name": name, "mtu": _number(folder + "/mtu"), "speed": _number(folder + "/speed")})
+    return found
+
+
+def listener(port: int) -> dict[str, Any] | None:
+    """Who listens on a port, as far as we may see: pid, command, user; None where it does not show."""
+    wanted = set()
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in (_read(path) or "").splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
+                wanted.add("socket:[" + words[9] + "]")
+    for pid in filter(str.isdigit, _list("/proc")) if wanted else ():
+        for number in _list("/proc/" + pid + "/fd"):
+            try:
+                found = os.readlink("/proc/" + pid + "/fd/" + number) in wanted
+            except OSError:
+                continue
+            if found:
+                words = (_read("/proc/" + pid + "/cmdline") or "").split("\0")
+                return {"pid": int(pid), "command": " ".join(words)[:60].strip(), "user": _owner(pid)}
+    return None
+
+
+def infiniband() -> list[dict[str, str]]:
+    """Ports of InfiniBand and RoCE adapters, with the kernel's word for their state."""
+    root, found = "/sys/class/infiniband", []
+    for device in sorted(_list(root)):
+        for port in sorted(_list(root + "/" + device + "/ports")):
+            folder = "/".join((root, device, "ports", port))
+            found.append(
+                {
+                    "device": device,
+                    "port": port,
+                    "state": (_read(folder + "/state") or "").rpartition(":")[2].strip(),
+                    "layer": _read(folder + "/link_layer") or "",
+                    "rate": _read(folder + "/rate") or "",
+                }
+            )
+    return found
+
+
+def _list(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def container() -> str:
+    """The kind of container that this process is in; empty: none that shows."""
+    if os.path.exists("/.dockerenv"):
+        return "docker"
+    if os.path.exists("/run/.containerenv"):
+        return "podman"
+    for name, kind in (("APPTAINER_CONTAINER", "apptainer"), ("SINGULARITY_CONTAINER", "apptainer")):
+        if os.environ.get(name):
+            return kind
+    return "enroot" if os.environ.get("ENROOT_ROOTFS") else ""
+
+
+def remove_ipc() -> bool | None:
+    """Whether systemd takes a user's shared memory away when the last session ends; None: no logind here."""
+    texts = [_read("/etc/systemd/logind.conf")]
+    texts += [_read("/etc/systemd/logind.conf.d/" + name) for name in sorted(_list("/etc/systemd/logind.conf.d"))]
+    if not os.path.isdir("/run/systemd/system"):
+        return None
+    value = None
+    for text in texts:
+        for match in re.finditer(r"(?m)^\s*RemoveIPC\s*=\s*(\w+)", text or ""):
+            value = match.group(1).lower() in ("yes", "true", "1", "on")
+    return value
+
+
+# ---- software
+
+
+def telling() -> dict[str, str]:
+    """The variables that change what libraries do, and the lines of NCCL's own files."""
+    found = {name: value for name, value in os.environ.items() if name.startswith(TELLING)}
+    for path in (os.environ.get("NCCL_CONF_FILE") or os.path.expanduser("~/.nccl.conf"), "/etc/nccl.conf"):
+        for line in (_read(path) or "").splitlines():
+            name, equals, value = line.partition("=")
+            if equals and not line.startswith("#"):
+                found.setdefault(name.strip(), value.strip() + " (" + path + ")")
+    return found
+
+
+def nccl(torch: str) -> str | None:
+    """The version of the NCCL that was installed with torch; None where it has none of its own."""
+    for name in _list(os.path.dirname(torch)):
+        match = re.match(r"nvidia_nccl_cu\d+-([\d.]+)\.dist-info$", name)
+        if match:
+            return match.group(1)
+    return None
+
+
+def cuda(torch: str) -> str | None:
+    """The CUDA that torch was built for; None: for none."""
+    match = re.search(r"(?m)^cuda(?:: [^=]+)? = '([^']+)'", _read(torch + "/version.py") or "")
+    return match.group(1) if match else None
+
+
+def driver() -> str | None:
+    """The version of NVIDIA's kernel driver."""
+    match = re.search(r"Kernel Module(?: for \S+)?\s+(\d[\d.]+)", _read("/proc/driver/nvidia/version") or "")
+    return match.group(1) if match else None
+
+
+def nvidia_smi() -> list[dict[str, Any]] | str | None:
+    """What nvidia-smi says of every GPU, with who uses it; None: there is no nvidia-smi; text: what went wrong."""
+    said = _smi("--query-gpu=" + ",".join(SMI))
+    if said is None:
+        return None
+    if isinstance(said, str) and said != _LATE:
+        # An old nvidia-smi refuses all for one field that it does not know.
+        said = _smi("--query-gpu=" + ",".join(SMI[:8]))
+    if said is None or isinstance(said, str):
+        return said
+    found: list[dict[str, Any]] = [dict(zip(SMI, row)) for row in said]
+    users = _smi("--query-compute-apps=gpu_uuid,pid,used_memory,process_name")
+    for each in found:
+        rows = users if isinstance(users, list) else []
+        each["users"] = [
+            {"pid": int(row[1]), "memory": row[2], "name": row[3], "user": _owner(row[1])}
+            for row in rows
+            if len(row) > 3 and row[0] == each["uuid"] and row[1].isdigit()
+        ]
+    return found
+
+
+def _smi(query: str) -> list[list[str]] | str | None:
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", query, "--format=csv,noheader,nounits"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=SMI_LIMIT,
+            check=False,
+        )
+    except FileNotFoundError:
+        return None
+    except subprocess.TimeoutExpired:
+        return _LATE
+    except OSError as error:
+        return "nvidia-smi: " + str(error)
+    text = done.stdout.decode("utf-8", "replace").strip()
+    if done.returncode:
+        return text.splitlines()[0] if text else "nvidia-smi: exit code %d" % done.returncode
+    return [[word.strip() for word in line.split(",")] for line in text.splitlines() if "," in line]
+
+
+def _owner(pid: str) -> str:
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.stat("/proc/" + pid).st_uid).pw_name
+    except (OSError, KeyError):
+        return ""
+
+
+def now() -> float:
+    """This machine's clock, seconds since the epoch."""
+    return time.time()
+
+
+if __name__ == "__main__":  # by hand, on a node
+    import json
+
+    json.dump(gather({"tmp": "/tmp", "shm": "/dev/shm"}, [], None), sys.stdout, indent=2)

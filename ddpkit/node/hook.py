@@ -1,0 +1,146 @@
+"""Lets a rank be asked from outside where it is, also while its main thread is blocked.
+
+The supervisor writes this file as `sitecustomize.py` into a private folder that stands first on a rank's PYTHONPATH, as
+it does with `preload.py`, which takes `register` from here. What a rank gets by it, until somebody asks (`collect.py`):
+
+* a handler of `faulthandler` for one real-time signal: C code that writes the stacks of all threads, whatever they do,
+  into a file in memory that nobody else sees. Its descriptor has a high number, which a script that closes or counts
+  descriptors does not meet, and its name says whose it is;
+* from the moment when torch has its default process group, the thread of `answer.py`. Not earlier: from then on the
+  process has threads of gloo or NCCL, and to fork it is no more of a risk than before (Python 3.12 warns of it).
+
+It costs one to three milliseconds, most of them to compile it, which is why it is short; it leaves no trace in
+`os.environ` or `sys.path`, and what a rank starts does not load it. A forked child has the handler, but neither the
+thread nor a file in its own name. Standard library only, Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every rank
+    from collections.abc import Callable
+    from typing import Any
+
+OFFSET = 11  # SIGRTMIN + 11: systemd, glibc, Go, Java and the debuggers of CUDA use others, or none of these
+MODULE = "torch.distributed.distributed_c10d"
+
+
+def register(folder: str) -> None:
+    """Make this process one that can be asked. Whatever does not work is left out: a rank must start."""
+    try:
+        # `signal` itself imports enum, for names that nobody reads here.
+        import _signal  # type: ignore[import-not-found]
+        import faulthandler
+
+        number = _signal.SIGRTMIN + OFFSET
+        first = os.memfd_create("ddpkit-%d-%d" % (os.getpid(), number), os.MFD_CLOEXEC)
+        # Opened a second time: what is written stands at the end, whoever emptied the file before.
+        fd = os.open("/proc/self/fd/%d" % first, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        os.close(first)
+        fd = _moved(fd)
+        faulthandler.register(number, file=fd, all_threads=True, chain=False)
+        pid, path = os.getpid(), folder + "/answer.py"
+
+        def start() -> None:
+            if os.getpid() == pid:  # not in a fork that makes a process group of its own
+                with open(path) as file:
+                    known: dict[str, Any] = {"__name__": "ddpkit_answer"}
+                    exec(compile(file.read(), path, "exec"), known)
+                known["start"](fd, number)
+
+        _when_distributed(start)
+    except Exception:
+        pass
+
+
+def _moved(fd: int) -> int:
+    """The descriptor under a high number, but no higher than what makes the kernel enlarge its table much."""
+    number = min(os.sysconf("SC_OPEN_MAX"), 1024) - 3
+    while number > 200:
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(fd, number, inheritable=False)
+            os.close(fd)
+            return number
+        number -= 1
+    return fd
+
+
+def _when_distributed(start: Callable[[], None]) -> None:
+    """Call `start` as soon as torch has its default process group."""
+    if MODULE in sys.modules:
+        _watch(sys.modules[MODULE], start)
+        return
+
+    class Finder:
+        """Finds nothing itself. When torch's module is found, it is watched, and this finder is gone."""
+
+        @staticmethod
+        def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+            if name != MODULE:
+                return None
+            sys.meta_path.remove(finder)
+            spec: Any = None
+            for other in sys.meta_path:
+                spec = spec or other.find_spec(name, path, target)
+            if spec is not None:
+                loader = spec.loader
+                execute = loader.exec_module
+
+                def exec_module(module: Any) -> None:
+                    del loader.exec_module
+                    execute(module)
+                    _watch(module, start)
+
+                loader.exec_module = exec_module
+            return spec
+
+    finder: Any = Finder
+    sys.meta_path.insert(0, finder)
+
+
+def _watch(module: Any, start: Callable[[], None]) -> None:
+    """torch keeps its default group in a property (since 2.0; 2.13, seen), which nobody looks at."""
+    try:
+        before = module._World.default_pg
+
+        def setter(world: Any, group: Any) -> None:
+            before.fset(world, group)
+            if group is not None:
+                try:
+                    start()
+                except Exception:
+                    pass  # stacks alone
+
+        module._World.default_pg = property(before.fget, setter, before.fdel, before.__doc__)
+    except Exception:
+        pass  # another torch
+
+
+def _main() -> None:
+    folder = os.environ.pop("DDPKIT_HOOK")
+    sys.path[:] = [entry for entry in sys.path if entry != folder]
+    sys.path_importer_cache.pop(folder, None)
+    left = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", folder)]
+    if left:
+        os.environ["PYTHONPATH"] = os.pathsep.join(left)
+    else:
+        os.environ.pop("PYTHONPATH", None)
+    ours = sys.modules.pop("sitecustomize")
+    try:
+        __import__("sitecustomize")  # the site may have one of its own, which this file stands in front of
+    except Exception as error:
+        if getattr(error, "name", "") != "sitecustomize":
+            # As Python itself says it, before it goes on.
+            text = "Error in sitecustomize; set PYTHONVERBOSE for traceback:\n%s: %s\n" % (type(error).__name__, error)
+            sys.stderr.write(text)
+    sys.modules.setdefault("sitecustomize", ours)
+    register(folder)
+
+
+if "DDPKIT_HOOK" in os.environ and __name__ == "sitecustomize":
+    _main()

@@ -1,0 +1,128 @@
+"""Which nodes keep a collective from working, and which setting mends it: the same ranks again, in fresh processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ddpkit import launchers, prepare
+from ddpkit.checks import Check
+from ddpkit.config import Setting, Settings
+from ddpkit.errors import DdpkitError
+from ddpkit.preflight import ranks
+
+if TYPE_CHECKING:
+    from ddpkit.preflight.exam import How
+
+MOST = 12  # attempts
+# What to leave out of NCCL, and what it says of the cause if that helps.
+SWITCHES = (
+    ("NCCL_P2P_DISABLE", "GPUs of one node cannot write to each other: PCIe ACS or the IOMMU", "p2p-hang"),
+    ("NCCL_IB_DISABLE", "InfiniBand or RoCE: GID index, routing, cable", "ib-retry"),
+    ("NCCL_SHM_DISABLE", "shared memory between the ranks of a node: /dev/shm, or containers of their own", "shm-full"),
+)
+
+Works = Callable[[Sequence[str]], bool]
+
+
+def suspects(hosts: Sequence[str], works: Works, most: int = MOST) -> list[tuple[str, ...]]:
+    """The smallest sets of hosts that do not work: single hosts, or pairs. `works` tries some, `most` times at most.
+
+    The hosts are known not to work together.
+    """
+    left = [most]
+
+    def works_still(some: Sequence[str]) -> bool:
+        if left[0] <= 0:
+            raise _TooManyError
+        left[0] -= 1
+        return works(some)
+
+    try:
+        return list(_bad(tuple(hosts), works_still))
+    except _TooManyError:
+        return []
+
+
+class _TooManyError(Exception):
+    pass
+
+
+def _bad(hosts: tuple[str, ...], works: Works) -> Iterator[tuple[str, ...]]:
+    if len(hosts) <= 1:
+        yield hosts
+        return
+    left, right = hosts[: len(hosts) // 2], hosts[len(hosts) // 2 :]
+    bad = [half for half in (left, right) if not works(half)]
+    for half in bad:
+        yield from _bad(half, works)
+    if not bad:
+        yield _pair(left, right, works)
+
+
+def _pair(left: tuple[str, ...], right: tuple[str, ...], works: Works) -> tuple[str, str]:
+    """One of each half that do not work together, where each half alone does."""
+    while len(left) > 1:
+        first = left[: len(left) // 2]
+        left = first if not works((*first, *right)) else left[len(left) // 2 :]
+    while len(right) > 1:
+        first = right[: len(right) // 2]
+        right = first if not works((*left, *first)) else right[len(right) // 2 :]
+    return left[0], right[0]
+
+
+def causes(
+    settings: Settings, environ: Mapping[str, str], how: How, stage: str, hosts: Sequence[str]
+) -> Iterator[Check]:
+    """Try again with fewer nodes, and for NCCL with parts of it left out."""
+    if stage == "nccl":
+        for name, cause, doc in SWITCHES:
+            how.progress(f"once more with {name}=1")
+            if _works(settings, environ, how, stage, hosts, {name: "1"}):
+                text = f"it works with {name}=1"
+                yield Check(id="cause", status="fail", evidence=text, cause=cause, fix=f"--env {name}=1", doc=doc)
+    if len(hosts) < 2:
+        return
+
+    def works(some: Sequence[str]) -> bool:
+        how.progress(f"once more on {', '.join(some)}")
+        return _works(settings, environ, how, stage, some, {})
+
+    for found in suspects(hosts, works):
+        alone = len(found) == 1
+        text = f"{found[0]} fails alone" if alone else f"{' and '.join(found)} fail together, each works with others"
+        yield Check(
+            id="cause",
+            status="fail",
+            host=found[-1],
+            evidence=text,
+            cause="" if alone else "small packets pass between them, and much data does not: an MTU, a cable, a filter",
+            fix=f"-o exclude={found[-1]} runs without it"
+            + ("" if alone else f"; ssh {found[0]} ping -M do -s 1372 {found[1]} tries large packets"),
+            doc="firewall-drop",
+        )
+
+
+def _works(
+    settings: Settings, environ: Mapping[str, str], how: How, stage: str, hosts: Sequence[str], env: Mapping[str, str]
+) -> bool:
+    """Whether the stage goes well on these nodes alone."""
+    from ddpkit import fleet
+    from ddpkit.preflight.exam import planned
+
+    chosen = planned(settings, how)
+    chosen.env |= {name: Setting(value, "ddpkit") for name, value in env.items()}
+    reach = launchers.load(settings["backend"]).reach
+    try:
+        if reach == "local" or reach == "slurm":
+            if reach == "slurm" and len(hosts) < settings["nnodes"]:
+                chosen.apply({"nnodes": str(len(hosts)), "options": {"nodelist": ",".join(hosts)}}, "ddpkit")
+            heard = ranks.run(prepare.here(chosen, environ).plan, None, settings["log_dir"])
+        else:
+            with prepare.approach(chosen, environ, how.note) as near:
+                near.fleet.specs = tuple(spec for spec in near.fleet.specs if spec.label in hosts)
+                world = fleet.survey(near.fleet, near.wish, lambda _: None, strict=False)
+                heard = ranks.run(near.backend.plan(near.job, world), near.fleet, settings["log_dir"])
+    except DdpkitError:
+        return False
+    return stage in {event["stage"] for event in heard.of("stage")}

@@ -1,0 +1,201 @@
+"""What shows once ranks run: `ddpkit test` over ssh names one host of four, or one rank, with cause and fix, soon.
+
+And on one machine. SLURM: test_preflight_slurm.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import sites
+from bare import Bare
+from cluster import NODES, Lab
+from exams import Row, examine, named
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def bare(lab: Lab, tmp_path: Path) -> Iterator[Bare]:
+    made = Bare(lab, tmp_path)
+    try:
+        yield made
+    finally:
+        made.undo()
+
+
+def at(host: str, when: str, what: str) -> Callable[[Bare], list[str]]:
+    return lambda bare: sites.plant(bare, host, when, what)
+
+
+def killed(name: str) -> str:
+    return f"os.kill(os.getpid(), signal.{name})"
+
+
+def large_packets(bare: Bare) -> list[str]:
+    bare.firewall("node3", f"ip saddr {bare.lab.address['node2']} meta length > 1000 drop")
+    return []
+
+
+def large_packets_of_one(bare: Bare) -> list[str]:
+    bare.firewall(
+        "node3", f"ip saddr {{ {', '.join(bare.lab.address[name] for name in NODES)} }} meta length > 1000 drop"
+    )
+    return []
+
+
+HANG = "while True: time.sleep(60)"
+# In ranks, whatever started them.
+RANKS = {
+    "never-starts": Row(  # L09
+        fault=at("node3", "start", HANG),
+        id="ranks",
+        evidence="never started",
+        cause="not started, or its Python hangs",
+        doc="ranks-missing",
+    ),
+    "hangs-at-torch": Row(  # L09, L10
+        fault=at("node3", "torch", HANG),
+        id="ranks",
+        evidence=r"did not come within \d+ s",
+        cause="hangs before it meets",
+        fix="import torch",
+        doc="ranks-missing",
+    ),
+    "no-distributed": Row(  # L17
+        fault=at("node3", "imported", "sys.modules['torch.distributed'].is_available = lambda: False"),
+        id="ranks",
+        evidence="built without torch.distributed",
+        fix="pip install",
+        doc="no-nccl-in-torch",
+    ),
+    "torch-is-broken": Row(  # E02
+        fault=at("node3", "torch", "raise ImportError('libcudart.so.12: cannot open shared object file')"),
+        id="ranks",
+        evidence="cannot import torch: libcudart",
+        fix="import torch",
+        doc="module-missing",
+    ),
+    "killed": Row(  # L20
+        fault=at("node3", "all_reduce", killed("SIGKILL")),
+        id="gloo",
+        evidence=r"rank 2 ended after .* killed by signal 9 \(SIGKILL\)",
+        cause="out-of-memory",
+        fix="dmesg",
+        doc="killed",
+    ),
+    "bus-error": Row(  # L20
+        fault=at("node3", "all_reduce", killed("SIGBUS")),
+        id="gloo",
+        evidence="SIGBUS",
+        cause="/dev/shm",
+        fix="df -h /dev/shm",
+        doc="bus-error",
+    ),
+    "segfault": Row(  # L20
+        fault=at("node3", "all_reduce", killed("SIGSEGV")),
+        id="gloo",
+        evidence="SIGSEGV",
+        cause="compiled code",
+        doc="segfault",
+    ),
+    "aborted": Row(  # L20
+        fault=at("node3", "torch", killed("SIGABRT")),
+        id="ranks",
+        evidence="SIGABRT",
+        cause="gave up",
+        doc="aborted",
+    ),
+    "stopped": Row(  # R01
+        fault=at("node3", "all_reduce", killed("SIGSTOP")),
+        id="gloo",
+        evidence="ended, or hung",
+        cause="did not end, so it hangs",
+        doc="peer-died",
+    ),
+    "rank-0-stopped": Row(  # R01
+        fault=at("node1", "all_reduce", killed("SIGSTOP")),
+        id="gloo",
+        host="node1",
+        rank=0,
+        evidence="ended, or hung",
+        cause="did not end, so it hangs",
+        doc="peer-died",
+    ),
+    "rank-0-killed": Row(  # R02
+        fault=at("node1", "all_reduce", killed("SIGKILL")),
+        id="gloo",
+        host="node1",
+        rank=0,
+        evidence="SIGKILL",
+        cause="out-of-memory",
+        doc="killed",
+    ),
+    "large-packets": Row(  # N11, MTU
+        fault=large_packets,
+        id="gloo",
+        evidence="does not get on with rank 1 on node2: 512 KiB do not pass, and 4 bytes did; all other pairs get on",
+        cause="what is large is lost",
+        fix="ssh node3 ping .* node2",
+        doc="firewall-drop",
+    ),
+    "large-packets-of-one": Row(
+        fault=large_packets_of_one,
+        id="gloo",
+        evidence="does not get on with any other",
+        cause="its name, its interface, or its firewall",
+        doc="firewall-drop",
+    ),
+    "gloo-interface": Row(  # N04
+        fault=at("node3", "start", "os.environ['GLOO_SOCKET_IFNAME'] = 'ib7'"),
+        id="gloo",
+        evidence="does not get on with any other: .*ib7",
+        cause="its name, its interface, or its firewall",
+        fix="GLOO_SOCKET_IFNAME",
+        doc="nccl-wrong-interface",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_one_rank_of_four_over_ssh(bare: Bare, name: str) -> None:
+    row = RANKS[name]
+    more = row.fault(bare)
+    named(row, examine(bare, "-b", "ssh", *NODES, "-n", "1", "-o", "starter=ranks", *more))
+
+
+@pytest.mark.parametrize("name", ["killed", "stopped", "large-packets", "never-starts"])
+def test_the_same_under_torchrun(bare: Bare, name: str) -> None:
+    row = RANKS[name]
+    more = row.fault(bare)
+    named(row, examine(bare, "-b", "ssh", *NODES[:3], "-n", "1", "-o", "starter=torchrun", *more))
+
+
+def test_uneven_ranks_are_warned_of(bare: Bare) -> None:
+    """L13: torch says nothing."""
+    (bare.folder / "hosts").write_text("node1 slots=2\nnode2 slots=1\n")
+    row = Row(
+        fault=lambda _: [],
+        id="ranks",
+        host="node2",
+        evidence="1 ranks? on this node, 2 on node1",
+        cause="world",
+        doc="uneven-ranks",
+        level="warn",
+    )
+    named(row, examine(bare, "-b", "ssh", "--hostfile", "hosts", "-o", "starter=ranks"))
+
+
+def test_several_pairs_at_once(bare: Bare) -> None:
+    """Each pair that does not get on, by its own name."""
+    for host, other in (("node2", "node1"), ("node4", "node3")):
+        bare.firewall(host, f"ip saddr {bare.lab.address[other]} meta length > 1000 drop")
+    done = examine(bare, "-b", "ssh", *NODES, "-n", "1", "-o", "starter=ranks")
+    assert done.code == 3, done.text
+    said = {(check["host"], check["evidence"].partition(":")[0]) for check in done.bad()}
+    assert said == {
+        ("node2", "does not get on with rank 0 on node1"),
+        ("node4", "does not get on with rank 2 on node3"),
+    }, done.text
