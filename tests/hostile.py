@@ -38,10 +38,12 @@ ARGS = [
 # A value cannot hold a NUL; everything else of the list can stand in an environment.
 ENV = {f"HOSTILE_{number}": value for number, value in enumerate(ARGS)}
 
-# Prints what arrived, exactly.
+# Writes down what arrived, exactly. The file is there when it is whole: a test may wait for it.
 PROBE = """
 import json, os, sys
 seen = {"argv": sys.argv[1:], "env": {k: v for k, v in os.environ.items() if k.startswith("HOSTILE_")}}
-with open("seen." + os.environ.get("RANK", "x"), "w") as file:
+name = "seen." + os.environ.get("RANK", "x")
+with open(name + ".part", "w") as file:
     json.dump(seen, file)
+os.replace(name + ".part", name)
 """

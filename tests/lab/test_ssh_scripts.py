@@ -48,7 +48,8 @@ if what == "sum":
 if what == "stay":  # a child in a session of its own, and neither obeys
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     subprocess.Popen(["sleep", "98765"], start_new_session=True)
-(here / f"seen.{rank}").write_text(json.dumps(seen))
+(here / f"part.{rank}").write_text(json.dumps(seen))
+(here / f"part.{rank}").rename(here / f"seen.{rank}")  # there when it is whole: others wait for it
 if what == "die" and rank == world - 1:  # when all are there; the others would go on for ever
     while not all((here / f"seen.{number}").exists() for number in range(world)):
         time.sleep(0.02)
