@@ -691,7 +691,7 @@ class Exam:
         """Tell rank 0 what this rank is. Returns what is to be done."""
         seconds = self.args.meeting
         self.room.say(f"here {self.place.rank}", asdict(own))
-        emit("here", **asdict(own))
+        emit("here", **asdict(own), waits=seconds)
         if self.place.rank:
             self.plan = self.told("plan", seconds + 3)
             self.reports = [Report(**said) for said in self.plan["reports"]]
@@ -909,8 +909,8 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify,
     # Where torch takes long to import, everything does; many ranks take longer to find each other.
     pace = min(4.0, max(1.0, took / 4)) * max(1.0, place.world_size / 64)
     args.step = args.timeout * pace
-    # The others may have begun to import it later, or on a slower disk.
-    args.meeting = args.timeout * max(1.0, place.world_size / 64) + 1 + 2 * took
+    # The others may have begun to import it later, or on a slower disk: as long again, and longer where that is long.
+    args.meeting = args.timeout * max(1.0, place.world_size / 64) + max(1 + took, 2 * took - 3)
     return examine(place, args, identify)
 
 

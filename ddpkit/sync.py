@@ -102,5 +102,7 @@ def _copy(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], 
     words = " ".join("".join(said).split())
     if code == _NO_RSYNC or "rsync: command not found" in words or "rsync: not found" in words:
         return Problem(host=spec.label, what="there is no rsync on it", fix=f"ssh {spec.target} apt-get install rsync")
-    fix = f"ssh {spec.target} true" if code == _NO_SSH else f"ssh {spec.target} df -h"
+    # When ssh ends before a word has come, rsync gives either its exit code or its own 12, whichever it sees first.
+    no_way_in = code == _NO_SSH or "(0 bytes received so far)" in words
+    fix = f"ssh {spec.target} true" if no_way_in else f"ssh {spec.target} df -h"
     return Problem(host=spec.label, what=f"rsync ended with code {code}: {words}", fix=fix, unreachable=True)

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster import Lab, missing
@@ -199,3 +200,15 @@ def idle_lab(lab: Lab) -> Iterator[Lab]:
     yield lab
     lab.run("login", "scancel", "--quiet", "--user", "root", check=False)
     lab.wait_idle()
+
+
+@pytest.fixture
+def bare(lab: Lab, tmp_path: Path) -> Iterator[Any]:
+    """A `Bare`: the lab's nodes as ones that are reached by ssh. What a test does to them is undone."""
+    from bare import Bare  # which imports this module
+
+    made = Bare(lab, tmp_path)
+    try:
+        yield made
+    finally:
+        made.undo()

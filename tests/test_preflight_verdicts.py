@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import queue
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import PATIENCE
 
-from ddpkit.execute import Failure, Outcome
+from ddpkit.execute import Failure, Inbox, Outcome
 from ddpkit.plan import Plan, Proc, Step
-from ddpkit.preflight import verdicts
+from ddpkit.preflight import ranks, verdicts
 from ddpkit.preflight.ranks import Heard
 
 
@@ -246,3 +249,19 @@ def test_what_srun_says_of_a_node_beats_what_follows_from_it() -> None:
     told = Heard(outcome=Outcome(failure=killed), events=started(0), folder="logs/x", agents=(said,))
     (check,) = [one for one in verdicts.of_ranks(told, plan(slurm=True), speed=False) if one.status == "fail"]
     assert (check.host, check.evidence) == ("node2", said)
+
+
+def test_ranks_that_said_how_long_they_wait_are_not_silent() -> None:
+    """They told of it before they fell silent; another, which did not, is ended."""
+    inbox: Inbox = queue.SimpleQueue()
+    waiting, silent = ranks.Silence(inbox, 0.5), ranks.Silence(queue.SimpleQueue(), 0.5)
+    waiting.heard(waits=600)
+    waiting.heard()
+    silent.heard()
+    until = time.monotonic() + PATIENCE
+    while not silent.broken:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert not waiting.broken
+    assert inbox.empty()
+    waiting.stop()

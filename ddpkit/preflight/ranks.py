@@ -115,7 +115,7 @@ class _Listener(Relay):
         self._said(text)
 
 
-class _Silence:
+class Silence:
     """Ends ranks of which nothing is heard any more: what starts them hangs, and has no bound of its own."""
 
     def __init__(self, inbox: execute.Inbox, seconds: float) -> None:
@@ -126,8 +126,10 @@ class _Silence:
         if seconds:
             threading.Thread(target=self._watch, daemon=True).start()
 
-    def heard(self) -> None:
-        self._last = time.monotonic()
+    def heard(self, waits: float = 0.0) -> None:
+        """Somebody spoke, and may have said for how many seconds it will wait for others, and be silent."""
+        until = time.monotonic() + max(0.0, waits + MARGIN - self._seconds)
+        self._last = until if self._last is None else max(self._last, until)
 
     def stop(self) -> None:
         self._over.set()
@@ -166,7 +168,7 @@ def run(
         job_id = scheduler.submit(plan.batch) if plan.batch else None
         if job_id:
             note(f"job {job_id} is submitted")
-        watch = _Silence(inbox, silence)
+        watch = Silence(inbox, silence)
         try:
             heard_all = _carried(plan, fleet, folder, job_id, inbox, heard, note, watch)
         finally:
@@ -187,12 +189,12 @@ def _carried(
     inbox: execute.Inbox,
     heard: Callable[[Event], None],
     note: Callable[[str], None],
-    watch: _Silence,
+    watch: Silence,
 ) -> Heard:
     events: list[Event] = []
 
     def take(event: Event) -> None:
-        watch.heard()
+        watch.heard(event.get("waits", 0.0))
         events.append(event)
         heard(event)
 

@@ -6,25 +6,16 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from bare import ALL, JOB, Bare, Done
-from cluster import NODES, Lab
+from cluster import NODES
 
 BACKENDS = ("ssh", "pdsh")
 LIMIT = 15.0  # seconds within which everything that is wrong must be known
 RANKS = ("-n", "1", "-o", "starter=ranks")
-
-
-@pytest.fixture
-def bare(lab: Lab, tmp_path: Path) -> Iterator[Bare]:
-    made = Bare(lab, tmp_path)
-    try:
-        yield made
-    finally:
-        made.undo()
 
 
 def refused(done: Done, code: int, host: str, what: str, fix: str) -> None:

@@ -7,13 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from bare import ALL, Bare, Done
-from cluster import LOGIN, NODES, Lab
+from cluster import LOGIN, NODES
 from conftest import PATIENCE
 
 BACKENDS = ("ssh", "pdsh")
@@ -27,15 +26,6 @@ names = "MASTER_ADDR GLOO_SOCKET_IFNAME NCCL_SOCKET_IFNAME".split()
 print("sum", int(one), *[f"{name}={os.environ.get(name)}" for name in names], flush=True)
 dist.destroy_process_group()
 """
-
-
-@pytest.fixture
-def bare(lab: Lab, tmp_path: Path) -> Iterator[Bare]:
-    made = Bare(lab, tmp_path)
-    try:
-        yield made
-    finally:
-        made.undo()
 
 
 def ran(done: Done, hosts: tuple[str, ...] = NODES) -> None:

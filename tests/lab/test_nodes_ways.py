@@ -9,25 +9,15 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from bare import ALL, Bare, Done
-from cluster import LOGIN, NODES, Lab
+from cluster import LOGIN, NODES
 from conftest import PATIENCE
 
 BACKENDS = ("ssh", "pdsh")
 RANKS = ("-n", "1", "-o", "starter=ranks")
-
-
-@pytest.fixture
-def bare(lab: Lab, tmp_path: Path) -> Iterator[Bare]:
-    made = Bare(lab, tmp_path)
-    try:
-        yield made
-    finally:
-        made.undo()
 
 
 def ran(done: Done, *hosts: str) -> None:

@@ -8,14 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bare import ALL, ROOT, Bare, Done, busy
-from cluster import NODES, Lab
+from cluster import NODES
 from test_nodes_faults import (
     another_script,
     another_torch,
@@ -43,15 +43,6 @@ from test_nodes_faults import (
 # What the issue promises is 15 s; a machine that runs other tests as well is given twice of that.
 LIMIT = 30.0
 HIGH = "tcp dport 32768-60999 ct state new"
-
-
-@pytest.fixture
-def bare(lab: Lab, tmp_path: Path) -> Iterator[Bare]:
-    made = Bare(lab, tmp_path)
-    try:
-        yield made
-    finally:
-        made.undo()
 
 
 # ---- faults beyond those of test_nodes_faults.py

@@ -6,31 +6,19 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sites
 from bare import Bare
-from cluster import LOGIN, NODES, Lab
+from cluster import LOGIN, NODES
 from conftest import PATIENCE
 from exams import Row, examine, named
+from rank_faults import RANKS, at
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("idle_lab")]
 FOUR = ("-b", "slurm", "-N", "4", "-n", "1")
-
-
-@pytest.fixture
-def bare(idle_lab: Lab, tmp_path: Path) -> Iterator[Bare]:
-    made = Bare(idle_lab, tmp_path)
-    try:
-        yield made
-    finally:
-        made.undo()
-
-
-def at(host: str, when: str, what: str) -> Callable[[Bare], list[str]]:
-    return lambda bare: sites.plant(bare, host, when, what)
 
 
 def high_ports(bare: Bare) -> list[str]:
@@ -38,11 +26,6 @@ def high_ports(bare: Bare) -> list[str]:
     bare.firewall(
         "node3", f"ip saddr {bare.lab.address['node2']} tcp dport 32768-60999 tcp flags & (syn | ack) == syn drop"
     )
-    return []
-
-
-def large_packets(bare: Bare) -> list[str]:
-    bare.firewall("node3", f"ip saddr {bare.lab.address['node2']} meta length > 1000 drop")
     return []
 
 
@@ -69,52 +52,9 @@ def clock(seconds: float) -> str:
     return f"before = time.time; time.time = lambda: before() + {seconds}"
 
 
-HANG = "while True: time.sleep(60)"
 ROWS = {
-    "hangs-at-torch": Row(  # L09
-        fault=at("node3", "torch", HANG),
-        id="ranks",
-        evidence=r"did not come within \d+ s",
-        cause="hangs before it meets",
-        doc="ranks-missing",
-    ),
-    "never-starts": Row(
-        fault=at("node3", "start", HANG),
-        id="ranks",
-        evidence="never started",
-        cause="not started, or its Python hangs",
-        doc="ranks-missing",
-    ),
-    "killed": Row(  # L20
-        fault=at("node3", "all_reduce", "os.kill(os.getpid(), signal.SIGKILL)"),
-        id="gloo",
-        evidence="SIGKILL",
-        cause="out-of-memory",
-        fix="node3: dmesg",
-        doc="killed",
-    ),
-    "segfault": Row(  # L20
-        fault=at("node3", "all_reduce", "os.kill(os.getpid(), signal.SIGSEGV)"),
-        id="gloo",
-        evidence="SIGSEGV",
-        cause="compiled code",
-        doc="segfault",
-    ),
-    "stopped": Row(  # R01
-        fault=at("node3", "all_reduce", "os.kill(os.getpid(), signal.SIGSTOP)"),
-        id="gloo",
-        evidence="ended, or hung",
-        cause="did not end, so it hangs",
-        doc="peer-died",
-    ),
-    "large-packets": Row(
-        fault=large_packets,
-        id="gloo",
-        evidence="does not get on with rank 1 on node2: 512 KiB do not pass, and 4 bytes did",
-        cause="what is large is lost",
-        fix="ssh node3 ping .* node2",
-        doc="firewall-drop",
-    ),
+    **{name: RANKS[name] for name in ("hangs-at-torch", "never-starts", "segfault", "stopped", "large-packets")},
+    "killed": replace(RANKS["killed"], fix="node3: dmesg"),
     "clock": Row(  # L14
         fault=at("node3", "start", clock(30)),
         id="clock",
