@@ -27,6 +27,7 @@ ALLOWED = {
     "step": {"link", "plan", "srun"},
     "scheduler": {"errors", "inside", "link", "plan", "runs", "shell", "srun", "step"},
     "vitals": set(),
+    "metrics": set(),
     "hosts": {"distributed", "errors", "launchers"},
     "away": {"door", "errors", "hosts", "remote", "shell"},
     "sync": {"errors", "hosts", "judge", "link", "shell"},
@@ -68,7 +69,7 @@ ALLOWED = {
     "cli": {
         "__init__", "errors", "plan", "shell", "launchers", "prepare", "relay", "screen", "execute", "scheduler",
         "verdict", "runs", "status", "logs", "detach", "config", "distributed", "cli", "away", "hosts", "checks",
-        "preflight", "bandwidth", "explain", "dump", "srun", "step", "where",
+        "preflight", "bandwidth", "explain", "dump", "srun", "step", "where", "metrics",
     },
     "__main__": {"__init__", "cli"},
     "__init__": set(),
