@@ -24,7 +24,7 @@ def report(
     run: RunName = None,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="The page; default: report.html among the run's logs."),
+        typer.Option("--output", metavar="FILE", help="The page; default: report.html among the run's logs."),
     ] = None,
     metrics: Annotated[
         str | None,

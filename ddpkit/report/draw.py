@@ -36,7 +36,7 @@ def heat(values: Sequence[float | None], low: float, high: float, what: str) -> 
     for column, value in enumerate(values):
         if value is not None:
             parts.append(
-                f'<rect class="cell" x="{column}" y="0" width="1.02" height="1" '
+                f'<rect class="cell" x="{column}" y="0" width="1" height="1" '
                 f'fill-opacity="{strength(value, low, high):.3f}">'
                 f"<title>{text(what)}, part {column + 1} of {len(values)}: {seconds(value)} a step</title></rect>"
             )
@@ -58,7 +58,7 @@ def bounds(values: Sequence[float]) -> tuple[float, float]:
 
 def ramp(low: float, high: float) -> str:
     steps = "".join(
-        f'<rect class="ramp-cell" x="{n}" width="1.02" height="1" fill="var(--heat)" '
+        f'<rect class="ramp-cell" x="{n}" width="1" height="1" fill="var(--heat)" '
         f'fill-opacity="{strength(n / 9, 0, 1):.3f}"/>'
         for n in range(10)
     )

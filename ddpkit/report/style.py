@@ -20,6 +20,8 @@ main { max-width: 1060px; margin: 0 auto; padding: 20px 16px 40px; }
 h1 { font-size: 1.3rem; margin: 0; overflow-wrap: anywhere; letter-spacing: -0.01em; }
 h2 { font-size: 1.02rem; margin: 0 0 4px; }
 h3 { font-size: 0.9rem; margin: 0 0 2px; font-weight: 600; }
+.chart h3 { margin-bottom: 12px; }
+#places table { width: auto; min-width: 40%; } #places td, #places th { padding-right: 26px; }
 p { margin: 4px 0 10px; max-width: 80ch; overflow-wrap: anywhere; }
 .soft, footer { color: var(--soft); } .small { font-size: 0.85rem; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 16px 18px;
@@ -55,7 +57,7 @@ tr.slowest th, tr.slowest td.n { color: var(--heat); font-weight: 700; }
 tr.slowest svg { outline: 2px solid var(--heat); outline-offset: -1px; }
 tr.axis td { font-size: 0.76rem; color: var(--soft); padding-top: 3px !important; }
 .ticks { display: flex; justify-content: space-between; }
-.cell { fill: var(--heat); }
+.cell { fill: var(--heat); } .strips svg, .ramp svg { shape-rendering: crispEdges; }
 .key { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 8px 0 10px; padding: 0; list-style: none;
   font-size: 0.84rem; }
 .key i { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 6px; }
