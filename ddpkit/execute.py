@@ -24,6 +24,7 @@ from ddpkit.plan import Plan, Step
 from ddpkit.relay import Relay
 from ddpkit.screen import Screen
 from ddpkit.shell import count
+from ddpkit.timeline import Timeline
 from ddpkit.vitals import Vitals
 
 # (index of the step, event or None), or (-1, number of a signal)
@@ -130,6 +131,7 @@ class Carrier:
         self.nodes = [Node(step=step, link=connect(step)) for step in plan.steps]
         self.outcome = Outcome()
         self.vitals = Vitals(relay.folder)
+        self.timeline = Timeline(relay.folder, plan.world_size)
         self.started = time.time()
         self.passed = 0  # nodes at the front that have ended
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
@@ -145,6 +147,7 @@ class Carrier:
                 for node in self.nodes:
                     node.link.close()
                 self.vitals.write()
+                self.timeline.write()
         self.outcome.seconds = time.time() - self.started
         return self.outcome
 
@@ -186,6 +189,7 @@ class Carrier:
     def on_event(self, node: Node, event: Event) -> None:
         kind, step = event["e"], node.step
         host = event.get("host", step.host)
+        self.timeline.heard(host, event)
         if kind == "out":
             data = event["data"].encode("utf-8", "surrogateescape")
             rank = event["rank"]

@@ -61,6 +61,8 @@ class Fleet:
         self._doors: dict[str, Door] = {}
         self._asked: dict[str, float] = {}  # when each was asked last, by our clock
         self._heart = Heart(silence)
+        self.entered: dict[str, float] = {}  # when each said its first word, by our clock
+        self.facts: dict[str, Facts] = {}  # what each said of itself
 
     # ---- entering
 
@@ -112,6 +114,7 @@ class Fleet:
             last = max(until, time.monotonic()) + self.patient(HELLO_LIMIT)
             opened.open(sources, last if hello is None else min(last, time.monotonic() + self.patient(hello)))
             self._heart.add(opened)
+            self.entered[spec.label] = time.time()
             return opened
         except (NoAnswerError, RefusedError) as problem:
             if opened is not None:
@@ -154,7 +157,8 @@ class Fleet:
             for spec in self.specs
         }
         self.teach("probe")
-        return self.ask("look", args, limit)
+        self.facts, silent = self.ask("look", args, limit)
+        return self.facts, silent
 
     def reach(self, asked: Mapping[str, Sequence[Sequence[Any]]]) -> tuple[dict[str, Any], list[Problem]]:
         """Which of these each node can reach, by its label."""

@@ -181,7 +181,7 @@ def request(step: Step, plan: Plan) -> str:
     """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
     agent = any(proc.rank is None for proc in step.procs) and not step.srun
     needed = {"preload"} if step.preload else {"tap"} if agent else set()
-    needed |= set() if step.srun else {"hook", "answer"}
+    needed |= set() if step.srun else {"hook", "answer", "marks"}
     return json.dumps(
         {
             "run": plan.run_id,

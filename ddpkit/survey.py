@@ -52,6 +52,11 @@ def this_machine(asked: int | None, environ: Mapping[str, str]) -> World:
     return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port())
 
 
+def facts(environ: Mapping[str, str]) -> dict[str, int]:
+    """What this machine is, in the words of a node that was asked (`probe.look`)."""
+    return {"cpus": probe.cpus(), "gpus": gpus(environ)}
+
+
 def detection_is_off(environ: Mapping[str, str]) -> bool:
     return environ.get("DDPKIT_DETECT_SLURM", "").lower() in ("0", "false", "no", "off")
 

@@ -132,23 +132,29 @@ def _explain(settings: Settings, as_json: bool) -> None:
 
 def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
     from ddpkit import detach as sessions
-    from ddpkit import launchers, prepare
+    from ddpkit import launchers, prepare, timeline
+
+    began, notes = timeline.process_began(), list[str]()
+
+    def note(text: str) -> None:
+        notes.append(text)
+        _note(text)
 
     waits = os.environ.pop(sessions.VARIABLE, None)  # this is the launcher in a session, and its parent waits there
     leave = detach and not dry_run and waits is None
     if leave and launchers.load(settings["backend"]).reach != "slurm":
         return _detach(as_json)
     progress = None if dry_run else _Copying()
-    with prepare.prepare(settings, os.environ, _note, progress) as ready:
+    with prepare.prepare(settings, os.environ, note, progress) as ready:
         plan = ready.plan
         if leave and plan.batch is None:
             return _detach(as_json)
         alone = prepare.left_alone(settings, os.environ)
         if alone:
-            _note(f"{alone}, and these ranks run on this machine alone; on the job's nodes: -b slurm")
+            note(f"{alone}, and these ranks run on this machine alone; on the job's nodes: -b slurm")
         if not dry_run:
             as_json = as_json and waits is None
-            return _carry(ready, settings, detach=detach, as_json=as_json, waits=waits)
+            return _carry(ready, settings, (began, notes), detach=detach, as_json=as_json, waits=waits)
     show_plan(plan, as_json)
     return 0
 
@@ -232,10 +238,18 @@ def _detach(as_json: bool) -> int:
     return 0
 
 
-def _carry(ready: Ready, settings: Settings, *, detach: bool, as_json: bool, waits: str | None = None) -> int:
+def _carry(
+    ready: Ready,
+    settings: Settings,
+    before: tuple[float, list[str]],
+    *,
+    detach: bool,
+    as_json: bool,
+    waits: str | None = None,
+) -> int:
     """Run a plan, relay its lines, print the verdict, keep the record. `waits`: see `ddpkit.detach`."""
     from ddpkit import detach as sessions
-    from ddpkit import execute, runs, scheduler, shell
+    from ddpkit import execute, metrics, runs, scheduler, shell, survey, timeline
     from ddpkit import verdict as words
     from ddpkit.relay import Relay
     from ddpkit.screen import Screen
@@ -246,6 +260,17 @@ def _carry(ready: Ready, settings: Settings, *, detach: bool, as_json: bool, wai
         execute.write_files(plan)
     except OSError as error:
         raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}", "--log-dir DIR") from None
+    began, notes = before
+    here = plan.batch is None and not plan.steps[0].srun
+    timeline.write_launch(
+        folder,
+        began=began,
+        prepared=time.time(),
+        entered=fleet.entered if fleet else {},
+        notes=notes,
+        nodes=fleet.facts if fleet else {plan.steps[0].host: survey.facts(os.environ)} if here else {},
+        plan=str(plan),
+    )
     job_id = scheduler.submit(plan.batch) if plan.batch else None
     record = runs.Run(
         run_id=plan.run_id,
@@ -317,6 +342,9 @@ def _carry(ready: Ready, settings: Settings, *, detach: bool, as_json: bool, wai
     except OSError as error:
         relay.note(f"ddpkit: cannot write the record of this run: {error.strerror}: {error.filename}")
     relay.close()
+    measured = metrics.find(job.workdir, job.command, record.started, record.ended)
+    if measured is not None:
+        metrics.keep(measured, folder)
     # Whoever reads slowly gets everything; whoever ended the run does not wait for a reader that may never come.
     screen.close(2.0 if outcome.stopped_by is not None else None)
     if as_json:

@@ -7,7 +7,9 @@ it does with `preload.py`, which takes `register` from here. What a rank gets by
   into a file in memory that nobody else sees. Its descriptor has a high number, which a script that closes or counts
   descriptors does not meet, and its name says whose it is;
 * from the moment when torch has its default process group, the thread of `answer.py`. Not earlier: from then on the
-  process has threads of gloo or NCCL, and to fork it is no more of a risk than before (Python 3.12 warns of it).
+  process has threads of gloo or NCCL, and to fork it is no more of a risk than before (Python 3.12 warns of it);
+* from the moment when it begins to import torch, `marks.py`, which tells the supervisor how far the start is and how
+  long the steps take. What is told goes into a pipe that never blocks: where nobody reads, it is lost.
 
 It costs one to three milliseconds, most of them to compile it, which is why it is short; it leaves no trace in
 `os.environ` or `sys.path`, and what a rank starts does not load it. A forked child has the handler, but neither the
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every rank
@@ -31,6 +34,26 @@ MODULE = "torch.distributed.distributed_c10d"
 def register(folder: str) -> None:
     """Make this process one that can be asked. Whatever does not work is left out: a rank must start."""
     try:
+        pid, rank = os.getpid(), os.environ.get("RANK", "")
+
+        def tell(*words: object) -> None:
+            """One line to the supervisor, where one listens and this is the rank itself."""
+            if os.getpid() == pid:
+                try:
+                    pipe = os.open(folder + "/marks", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                except OSError:
+                    return
+                try:
+                    os.write(pipe, (" ".join(map(str, words)) + "\n").encode())
+                except OSError:
+                    pass
+                finally:
+                    os.close(pipe)
+
+        def mark(name: str) -> None:
+            tell("mark", rank, name, time.time())
+
+        mark("python")
         # `signal` itself imports enum, for names that nobody reads here.
         import _signal  # type: ignore[import-not-found]
         import faulthandler
@@ -42,18 +65,34 @@ def register(folder: str) -> None:
         os.close(first)
         fd = _moved(fd)
         faulthandler.register(number, file=fd, all_threads=True, chain=False)
-        pid, path = os.getpid(), folder + "/answer.py"
 
         def start() -> None:
             if os.getpid() == pid:  # not in a fork that makes a process group of its own
-                with open(path) as file:
-                    known: dict[str, Any] = {"__name__": "ddpkit_answer"}
-                    exec(compile(file.read(), path, "exec"), known)
-                known["start"](fd, number)
+                mark("group")
+                _run(folder, "answer")["start"](fd, number)
 
-        _when_distributed(start)
+        wanted: dict[str, Any] = {MODULE: (None, lambda module: _watch(module, start))}
+        if rank.isdigit():
+
+            def marks() -> None:
+                _run(folder, "marks")["start"](tell, mark, rank, wanted)
+
+            if "torch" in sys.modules:
+                marks()
+            else:
+                wanted["torch"] = (marks, lambda _: mark("imported"))
+        _when_imported(wanted)
     except Exception:
         pass
+
+
+def _run(folder: str, name: str) -> dict[str, Any]:
+    """Another file of ours, compiled when it is needed."""
+    path = "%s/%s.py" % (folder, name)
+    known: dict[str, Any] = {"__name__": "ddpkit_" + name}
+    with open(path) as file:
+        exec(compile(file.read(), path, "exec"), known)
+    return known
 
 
 def _moved(fd: int) -> int:
@@ -70,37 +109,48 @@ def _moved(fd: int) -> int:
     return fd
 
 
-def _when_distributed(start: Callable[[], None]) -> None:
-    """Call `start` as soon as torch has its default process group."""
-    if MODULE in sys.modules:
-        _watch(sys.modules[MODULE], start)
-        return
+def _when_imported(wanted: dict[str, Any]) -> None:
+    """For each module, call the first of a pair just before its code runs, and the second, with it, just after."""
+    for name in [name for name in wanted if name in sys.modules]:
+        wanted.pop(name)[1](sys.modules[name])
 
     class Finder:
-        """Finds nothing itself. When torch's module is found, it is watched, and this finder is gone."""
+        """Finds nothing itself. A module that is found is watched; when all were, this finder is gone."""
 
         @staticmethod
         def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
-            if name != MODULE:
+            if name not in wanted:
                 return None
-            sys.meta_path.remove(finder)
+            before, after = wanted.pop(name)
             spec: Any = None
-            for other in sys.meta_path:
+            for other in [other for other in sys.meta_path if other is not finder]:
                 spec = spec or other.find_spec(name, path, target)
             if spec is not None:
+                _quietly(before)
                 loader = spec.loader
                 execute = loader.exec_module
 
                 def exec_module(module: Any) -> None:
                     del loader.exec_module
                     execute(module)
-                    _watch(module, start)
+                    _quietly(after, module)
 
                 loader.exec_module = exec_module
+            if not wanted:
+                sys.meta_path.remove(finder)
             return spec
 
     finder: Any = Finder
-    sys.meta_path.insert(0, finder)
+    if wanted:
+        sys.meta_path.insert(0, finder)
+
+
+def _quietly(call: Any, *args: Any) -> None:
+    try:
+        if call is not None:
+            call(*args)
+    except Exception:
+        pass  # a script must not see it
 
 
 def _watch(module: Any, start: Callable[[], None]) -> None:

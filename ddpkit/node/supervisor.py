@@ -12,6 +12,8 @@ Events go to standard output, one JSON object a line:
     {"e": "answer", "id", "value", "error", "t"}            to a question; one of the two is null
     {"e": "beat", "t", "ranks"}                             every few seconds: a sign of life, and how the ranks are
     {"e": "start", "rank", "pid", "t"}                      a rank runs
+    {"e": "mark", "rank", "name", "t"}                      how far its start is (`marks.py`)
+    {"e": "steps", "t", "ranks"}                            with a beat: how long its steps took since the last one
     {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun);
                                                             with "more" they go on in the next one
     {"e": "exit", "rank", "code", "signal", "t"}            a rank ended; one of the two is null. With "oom" (text) the
@@ -71,6 +73,7 @@ LEFTOVER_PATIENCE = 2.0  # seconds between TERM and KILL for processes whose ran
 STUCK_AFTER = 5.0  # seconds of KILL without effect
 BEAT = 5.0  # seconds between two signs of life
 PARTING = 1.0  # seconds for last words to a launcher that is taken for gone
+UNSAID = 100  # records of a rank's steps that wait for a beat
 DONE = -1.0
 # Where ranks that another program starts are connected. PYTHONPATH may hold it, and has colons between its entries.
 _TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
@@ -168,6 +171,9 @@ class Supervisor:
         self.oom = Oom()
         self.events_fd = -1
         self.events_held = b""
+        self.marks_fd = -1
+        self.marks_held = b""
+        self.steps: dict[str, list[list[float]]] = {}  # by rank: what was told and not yet said
         # Ending. All times are time.monotonic().
         self.deadline: float | None = None  # None: nobody asked to end yet
         self.quiet_since: float | None = None  # all ranks ended well
@@ -341,6 +347,7 @@ class Supervisor:
             self.beat_at = now + self.beat_every
             if not self.out:  # where the launcher does not read, there is enough for it to hear
                 self.say(e="beat", t=time.time(), ranks=self.vitals())
+                self.say_steps()
 
     def vitals(self) -> dict[int, dict[str, Any]]:
         """What the kernel tells of each living rank: its state; processor seconds and memory of it and all below it."""
@@ -395,6 +402,10 @@ class Supervisor:
                 os.mkdir(hook)
                 _write(f"{hook}/sitecustomize.py", sources["hook"])
                 _write(f"{hook}/answer.py", sources["answer"])
+                _write(f"{hook}/marks.py", sources["marks"])
+                os.mkfifo(f"{hook}/marks", 0o600)
+                self.marks_fd = os.open(f"{hook}/marks", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+                self.watch(self.marks_fd, "marks")
         except OSError:
             return env  # a full disk: a run must not end because of it
         env["DDPKIT_HOOK"] = hook
@@ -552,6 +563,29 @@ class Supervisor:
                     code, number = (None if word == "None" else int(word) for word in rest[:2])
                     self.drain(self.local.get(int(local), []))
                     self.rank_ended(int(rank), code, number, float(rest[2]))
+
+    def read_marks(self) -> None:
+        """What ranks tell of their start and their steps (`marks.py`). Nonsense, from a script, must do no harm."""
+        while True:
+            try:
+                data = os.read(self.marks_fd, CHUNK)
+            except OSError:
+                return
+            *lines, self.marks_held = (self.marks_held + data).split(b"\n")
+            for line in lines:
+                try:
+                    kind, rank, *rest = line.decode().split()
+                    if kind == "mark":
+                        self.say(e="mark", rank=int(rank), name=rest[0], t=float(rest[1]))
+                    elif kind == "steps" and len(self.steps.setdefault(rank, [])) < UNSAID:
+                        self.steps[rank].append([float(word) for word in rest])
+                except (ValueError, IndexError):
+                    continue
+
+    def say_steps(self) -> None:
+        if self.steps:
+            self.say(e="steps", t=time.time(), ranks=self.steps)
+            self.steps = {}
 
     def rank_started(self, local_rank: int, rank: int, pid: int, when: float) -> None:
         if not any(known.alive for known in self.ranks.values()):
@@ -725,6 +759,8 @@ class Supervisor:
                     self.flush()
                 elif key.data == "events":
                     self.read_events()
+                elif key.data == "marks":
+                    self.read_marks()
                 elif key.data == "wake":
                     if signal.SIGTERM in os.read(wake_read, CHUNK):
                         self.end_by_signal()
@@ -738,7 +774,11 @@ class Supervisor:
             self.beat()
         if self.events_fd >= 0:
             self.read_events()
+        if self.marks_fd >= 0:
+            self.read_marks()
+            self.unwatch(self.marks_fd)
         self.drain(self.all_streams())
+        self.say_steps()
         self.say(e="end", t=time.time())
         for stream in self.all_streams():
             self.unwatch(stream.fd)

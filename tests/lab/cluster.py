@@ -21,6 +21,7 @@ from pathlib import Path
 
 PACKAGES = "slurm-wlm munge pdsh openssh-server openssh-client tmux rsync nftables iproute2".split()
 PACKAGES += "clustershell iputils-ping procps util-linux".split()
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # one of them looks at pages, see tests/browser.py
 NODES = ("node1", "node2", "node3", "node4")
 LOGIN = "login"
 HOSTS = (*NODES, LOGIN)
@@ -110,6 +111,7 @@ def install() -> None:
         print("not root, or not Debian: the lab's packages are not installed")
         return
     lacking = [name for name in PACKAGES if "install ok installed" not in run("dpkg", "-s", name, check=False)]
+    lacking += [] if any(map(shutil.which, BROWSERS)) else ["chromium"]
     if lacking:
         env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         # No daemon of these packages is to start on the machine itself.

@@ -1,0 +1,55 @@
+"""`ddpkit report`: one page about a run, to look at, to keep and to hand on."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ddpkit.cli.app import JsonFlag, LeanCommand, app
+from ddpkit.cli.runs import RunName
+from ddpkit.errors import UsageError
+
+
+@app.command(
+    cls=LeanCommand,
+    epilog="The page needs nothing else: no network, no other file. Where something was not recorded, it says so.",
+)
+def report(
+    run: RunName = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", metavar="FILE", help="The page; default: report.html among the run's logs."),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Lines of JSON with a `step`; default: the run's own metrics.jsonl."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
+    from ddpkit import status
+    from ddpkit.report import model, page, read
+
+    given = Path(metrics) if metrics is not None else None
+    if given is not None and not given.is_file():
+        raise UsageError(f"there is no file {metrics}", "--metrics FILE: lines of JSON, each with a step")
+    now = status.look(status.choose(run))
+    found = model.report(now, read.read(now.run, metrics_file=given), time.time())
+    if as_json:
+        print(json.dumps(asdict(found), indent=2))
+        if output is None:
+            return
+    path = Path(output) if output is not None else Path(now.run.folder) / "report.html"
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        beside.write_text(page.page(found), encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", "--output FILE, where you may write") from None
+    print(path, file=sys.stderr if as_json else sys.stdout)

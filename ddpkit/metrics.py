@@ -1,0 +1,135 @@
+"""Finds the file in which a run's script records what it measures, and reads what is new in it.
+
+The convention is that of `train.py`: lines of JSON objects, each with a number `step`, in a file `metrics.jsonl` in the
+working folder or at most two folders below it. Of several the one that the command names is the run's, else the newest.
+Whoever watches a run, and whoever reports on it, must mean the same file: that is why this is one module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+NAME = "metrics.jsonl"
+SLACK = 2.0  # seconds by which a file system's clock may be behind ours
+LARGEST = 64 << 20  # bytes of a file that is kept with the run, or read in one go
+
+
+def find(workdir: str | Path, command: Sequence[str], since: float, until: float | None = None) -> Path | None:
+    """The metrics file that was written since `since` (seconds since the epoch); None where none can be seen here.
+
+    `until`: when the run ended; what was written later is another run's.
+    """
+    base = Path(workdir).expanduser()
+    named = [path for path in _named(base, command) if _written(path, since, until)]
+    if named:
+        return max(named, key=_time)
+    near = [path for path in _near(base) if _written(path, since, until)]
+    return max(near, key=_time, default=None)
+
+
+def _named(base: Path, command: Sequence[str]) -> Iterator[Path]:
+    """Files that words of the command name: `--metrics out/m.jsonl`, `--checkpoint-dir=out` with the usual name."""
+    words = [part for word in command for part in (word, word.partition("=")[2]) if part and not part.startswith("-")]
+    folders = [base]
+    for word in words:
+        path = base / word
+        if path.suffix != ".jsonl" and _is_dir(path):
+            folders.append(path)
+            yield path / NAME
+    for word in words:
+        if word.endswith(".jsonl"):
+            yield from (folder / word for folder in folders)
+
+
+def _near(base: Path) -> Iterator[Path]:
+    for pattern in (NAME, f"*/{NAME}", f"*/*/{NAME}"):
+        try:
+            # Where train.py moves what an earlier run left.
+            yield from (path for path in base.glob(pattern) if not path.parent.name.startswith("earlier_"))
+        except OSError:
+            continue
+
+
+def _is_dir(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a word may be no path at all
+        return False
+
+
+def _time(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _written(path: Path, since: float, until: float | None) -> bool:
+    when = _time(path)
+    return when >= since - SLACK and (until is None or when <= until + SLACK)
+
+
+def keep(path: Path, folder: Path) -> Path | None:
+    """Copy a metrics file into a run's folder, where no later run replaces it. None where that is not possible."""
+    kept = folder / NAME
+    beside = kept.with_suffix(f".{os.getpid()}")
+    try:
+        if path.stat().st_size > LARGEST:
+            return None
+        shutil.copyfile(path, beside)
+        beside.replace(kept)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        return None
+    return kept
+
+
+class Reader:
+    """Reads a file that grows: each call of `new` gives the records since the last one.
+
+    A file that was replaced, as at a resume, is read again from its beginning; `again` counts how often that was.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.again = 0
+        self._inode = 0
+        self._offset = 0
+        self._held = b""
+
+    def new(self) -> list[dict[str, Any]]:
+        """The records that came; a line that is still being written comes with the next call."""
+        try:
+            with self.path.open("rb") as file:
+                facts = os.fstat(file.fileno())
+                if self._inode and (facts.st_ino != self._inode or facts.st_size < self._offset):
+                    self.again += 1
+                    self._offset, self._held = 0, b""
+                self._inode = facts.st_ino
+                file.seek(self._offset)
+                data = file.read(LARGEST)
+        except (OSError, ValueError):
+            return []
+        self._offset += len(data)
+        *lines, self._held = (self._held + data).split(b"\n")
+        return [found for line in lines if (found := _record(line)) is not None]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """All records of a file; empty where it cannot be read."""
+    return Reader(path).new()
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or isinstance(found.get("step"), bool):
+        return None
+    return found if isinstance(found.get("step"), (int, float)) else None

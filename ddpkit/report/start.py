@@ -1,0 +1,125 @@
+"""Where the seconds of a start went: from every rank's marks to phases, the longest with its rank. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+# A phase is named by the mark at its end.
+PHASES = {
+    "prepared": "prepare: settings, nodes entered and asked",
+    "start": "start the rank's process",
+    "python": "start its Python",
+    "import": "script, up to import torch",
+    "imported": "import torch",
+    "meet": "script, up to the meeting of the ranks",
+    "group": "meeting of the ranks (rendezvous)",
+    "step": "model, data, first optimizer step",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """One phase of one rank, in seconds since the launcher began."""
+
+    phase: str  # a key of PHASES
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    rank: int
+    host: str
+    segments: tuple[Segment, ...]
+    attempts: int
+    missing: tuple[str, ...]  # marks that this rank never made
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """One phase over all ranks."""
+
+    phase: str
+    words: str
+    ranks: int  # that went through it
+    seconds: float  # the median
+    longest: float
+    rank: int  # the one for which it took longest
+    host: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    rows: tuple[Row, ...]
+    phases: tuple[Phase, ...]
+    total: float | None  # until the last rank's first step
+    entered: Mapping[str, float]  # seconds after which each node was entered
+    words: str  # where most of the time went; or why that is not known
+
+
+def of(launch: Mapping[str, Any] | None, timeline: Mapping[str, Any] | None, why_not: str) -> Start:
+    """The start of a run. `why_not`: what to say where nothing was recorded."""
+    ranks: Mapping[str, Any] = (timeline or {}).get("ranks", {})
+    if timeline is None or not ranks:
+        return Start(rows=(), phases=(), total=None, entered={}, words=why_not)
+    began = float((launch or {}).get("began") or timeline.get("carried") or 0.0)
+    prepared = (launch or {}).get("prepared")
+    rows = tuple(_row(int(number), ranks[number], began, prepared) for number in sorted(ranks, key=int))
+    phases = tuple(phase for name in PHASES if (phase := _phase(name, rows)) is not None)
+    steps = [segment.end for row in rows for segment in row.segments if segment.phase == "step"]
+    total = max(steps) if len(steps) == len(rows) else None
+    entered = {host: float(when) - began for host, when in (launch or {}).get("entered", {}).items()}
+    return Start(rows=rows, phases=phases, total=total, entered=entered, words=_words(rows, phases, total))
+
+
+def _row(number: int, known: Mapping[str, Any], began: float, prepared: float | None) -> Row:
+    marks: dict[str, float] = dict(known.get("marks", {}))
+    if prepared is not None:
+        marks["prepared"] = float(prepared)
+    segments, last = [], 0.0
+    for name in PHASES:
+        if name in marks:
+            # Clocks of two machines agree to some milliseconds: no phase ends before it began.
+            end = max(last, float(marks[name]) - began)
+            segments.append(Segment(phase=name, begin=last, end=end))
+            last = end
+    return Row(
+        rank=number,
+        host=str(known.get("host", "")),
+        segments=tuple(segments),
+        attempts=int(known.get("attempts", 0)),
+        missing=tuple(name for name in PHASES if name not in marks),
+    )
+
+
+def _phase(name: str, rows: Sequence[Row]) -> Phase | None:
+    took = [(each.end - each.begin, row) for row in rows for each in row.segments if each.phase == name]
+    if not took:
+        return None
+    longest, row = max(took, key=lambda pair: pair[0])
+    seconds = median(each for each, _ in took)
+    return Phase(
+        phase=name,
+        words=PHASES[name],
+        ranks=len(took),
+        seconds=seconds,
+        longest=longest,
+        rank=row.rank,
+        host=row.host,
+    )
+
+
+def _words(rows: Sequence[Row], phases: Sequence[Phase], total: float | None) -> str:
+    if all(len(row.segments) <= 2 for row in rows):
+        return (
+            "What the ranks did after their processes were there was not recorded: the hook that tells it was off "
+            "(DDPKIT_DUMP=0), the ranks are no Python programs, or a scheduler started them."
+        )
+    most = max(phases, key=lambda phase: phase.seconds)
+    where = f"the most of it, {most.seconds:.1f} s, for: {most.words}"
+    if total is None:
+        return f"Not every rank came to a first optimizer step. Of what is known, most time went, {where}."
+    return f"First optimizer step on every rank {total:.1f} s after the launcher began; {where}."

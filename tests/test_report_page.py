@@ -1,0 +1,161 @@
+"""`ddpkit report` in a real browser: what a reader sees, on any screen, and that nothing in it is alive."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import browser
+import pytest
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+SCRIPT = Callable[..., str]
+
+# Where no browser is, these tests are skipped, and say so; in CI that is a failure.
+needs_browser = pytest.mark.skipif(
+    browser.program() is None and not os.environ.get("CI"), reason="needs Chromium: python tests/lab/cluster.py install"
+)
+
+# One rank of four has more to do before each step; the loss goes down.
+SLOW = """
+import json, os, time
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Linear(16, 1)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+file = open("metrics.jsonl", "w") if rank == 0 else None
+for step in range(1, 41):
+    time.sleep(0.05 if rank == 3 else 0)  # its data
+    model(torch.ones(4, 16)).pow(2).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if file:
+        file.write(json.dumps({"step": step, "loss": 1 / step, "test_accuracy": step / 50}) + "\\n")
+        file.flush()
+print("trained", rank)
+"""
+
+HOSTILE = (
+    "</title></style></script><script>window.owned=1</script><img src=x onerror=window.owned=2>\"'><b onclick=x>&lt;"
+)
+
+
+@pytest.fixture
+def chromium(tmp_path: Path) -> Iterator[browser.Browser]:
+    folder = tmp_path / "browser"
+    folder.mkdir()
+    with browser.Browser(folder) as opened:
+        yield opened
+
+
+def alone(chromium: browser.Browser, page: Path) -> None:
+    """The page asked for nothing but itself, and nothing went wrong in it."""
+    asked = [url for url in chromium.requests if not url.startswith("data:")]
+    assert asked == [page.as_uri()]
+    assert chromium.errors == []
+
+
+@needs_browser
+@pytest.mark.torch
+def test_a_rank_that_the_others_wait_for(
+    ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path, chromium: browser.Browser
+) -> None:
+    done = ddpkit("launch", "-n", "4", "--", script(SLOW))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = (tmp_path / "logs").iterdir()
+    found: dict[str, Any] = json.loads(ddpkit("report", "--json").stdout)
+    assert found["state"] == "done"
+    slowest = found["steps"]["slowest"]
+    assert (slowest["rank"], slowest["stands_out"]) == (3, True)
+    assert slowest["seconds"] >= 0.05
+    assert found["steps"]["words"].startswith("The others wait for rank 3 on ")
+    for row in found["start"]["rows"]:
+        named = [segment["phase"] for segment in row["segments"]]
+        assert named == ["prepared", "start", "python", "import", "imported", "meet", "group", "step"], row
+    assert not list(folder.glob("report*"))
+
+    done = ddpkit("report", str(folder))
+    assert done.stdout == f"{folder}/report.html\n"
+    page = folder / "report.html"
+    chromium.open(page)
+    alone(chromium, page)
+    assert chromium.ask("document.querySelector('#verdict .badge').innerText") == "done"
+    assert chromium.ask("document.querySelector('#verdict .verdict').innerText").startswith("done after")
+    points = "document.querySelector('[data-curve=%s]').getAttribute('points').split(' ').length"
+    assert chromium.ask(points % "loss") == 40
+    assert chromium.ask(points % "test_accuracy") == 40
+    # The straggler's row is marked, and each of its cells is darker than all others of its column.
+    assert chromium.ask("[...document.querySelectorAll('tr.slowest')].map(row => row.dataset.rank)") == ["3"]
+    dark = """[...document.querySelectorAll('table.own tr[data-rank]')].map(
+        row => [...row.querySelectorAll('.cell')].map(cell => +getComputedStyle(cell).fillOpacity))"""
+    cells = chromium.ask(dark)
+    assert [len(row) for row in cells] == [len(cells[3])] * 4
+    middle = len(cells[3]) // 2
+    assert min(cells[3][middle:]) > max(max(row[middle:]) for row in cells[:3])
+    assert chromium.ask("document.querySelectorAll('table.start tr[data-rank] .phase').length") >= 4 * 7
+
+
+@needs_browser
+def test_nothing_in_a_page_is_alive(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path, chromium: browser.Browser) -> None:
+    text = "import sys\nprint(sys.argv[1], '\\x1b[31mred\\x1b[0m \\u202eback', flush=True)\nsys.exit(3)\n"
+    done = ddpkit("launch", "-n", "2", "--env", f"X={HOSTILE}", "--", script(text), HOSTILE)
+    assert done.returncode == 3
+    (folder,) = (tmp_path / "logs").iterdir()
+    record = json.loads((folder / "run.json").read_text())
+    names = dict.fromkeys(record["hosts"], HOSTILE)
+    record |= {"hosts": [HOSTILE], "ranks": {HOSTILE: [0, 1]}, "verdict": f"{record['verdict']} {HOSTILE}"}
+    (folder / "run.json").write_text(json.dumps(record))
+    timeline = json.loads((folder / "timeline.json").read_text())
+    for rank in timeline["ranks"].values():
+        rank |= {"host": names[rank["host"]], "bins": [[10, 1, 0.1, 10, 0.5, 0.1], [10, 1, 0.1, 10, 0.5, 0.1]]}
+    (folder / "timeline.json").write_text(json.dumps(timeline))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps({"step": n, HOSTILE: n}) + "\n" for n in (1, 2)))
+    check = {"id": "gpus", "title": HOSTILE, "host": HOSTILE, "status": "fail", "fix": HOSTILE, "cause": HOSTILE}
+    (folder / "test.json").write_text(json.dumps({"ok": False, "checks": [check]}))
+
+    page = tmp_path / "page.html"
+    assert ddpkit("report", str(folder), "--output", str(page)).returncode == 0
+    chromium.open(page)
+    alone(chromium, page)
+    assert chromium.ask("window.owned") is None
+    assert chromium.ask("document.querySelectorAll('script, img, iframe, object, [onclick], [onerror]').length") == 0
+    # It is all there, as text.
+    for place in (
+        "#verdict code",
+        "#verdict .verdict",
+        "#places td",
+        "#curves h3",
+        "#preflight td:last-child",
+        "#tail",
+    ):
+        shown = chromium.ask(f"document.querySelector('{place}').textContent")
+        assert HOSTILE in shown.replace("'\"'\"'", "'"), place
+    assert "export X=" in chromium.ask("document.querySelector('#plan pre').textContent")
+    assert "red \\u202eback" in chromium.ask("document.querySelector('#tail').textContent")
+    assert "exit code 3" in chromium.ask("document.querySelector('#verdict').innerText")
+
+
+@needs_browser
+def test_a_page_fits_every_screen_and_paper(
+    ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path, chromium: browser.Browser
+) -> None:
+    assert ddpkit("launch", "-n", "2", "--", script("print('x' * 3000)"), "y" * 300).returncode == 0
+    (folder,) = (tmp_path / "logs").iterdir()
+    assert ddpkit("report", str(folder)).returncode == 0
+    chromium.open(folder / "report.html")
+    colour = "getComputedStyle(document.body).backgroundColor"
+    colours = set()
+    for dark in (False, True):
+        for width in (360, 800, 1600):
+            chromium.look(width=width, dark=dark)
+            assert chromium.ask("document.documentElement.scrollWidth") <= width
+        colours.add(chromium.ask(colour))
+    assert len(colours) == 2
+    assert chromium.paper().startswith(b"%PDF-")
