@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -52,6 +52,7 @@ class Failure:
     last_lines: tuple[str, ...] = ()
     log: str = ""
     reason: str = ""  # where neither a code nor a signal says it
+    raised: str = ""  # the name of the exception that ended its script; known before its process has ended
     oom: str = ""  # what says that the kernel killed it for want of memory, and where it says so
 
     @property
@@ -248,6 +249,11 @@ class Carrier:
         What ended because of it, or of our TERM, has a later time: an event's is too late by its way here, never early.
         """
         known, when = self.outcome.failure, event.get("t")
+        if known is not None and known.raised and known.rank == event["rank"]:
+            # KILL is ours, because it did not end by itself; TERM is torchrun's, as soon as another rank is gone.
+            if event["signal"] not in (signal.SIGKILL, signal.SIGTERM):
+                self.outcome.failure = replace(known, code=event["code"], signal=event["signal"])
+            return
         again = any(proc.restarts for proc in node.step.procs)  # then an end may be one of an earlier attempt
         if known is not None and when is not None and when < known.at and event["code"] != 0 and not again:
             self.on_failure(node, {**event, "what": "rank"}, host)
@@ -264,6 +270,7 @@ class Carrier:
             code=event.get("code"),
             signal=event.get("signal"),
             reason=event.get("reason", ""),
+            raised=event.get("raised", ""),
             oom=event.get("oom", ""),
             last_lines=tuple(lines),
             log=str(self.relay.folder / self.relay.log_name(event["rank"], where, node.agent)) if lines else "",
@@ -297,10 +304,11 @@ class Carrier:
         )
         if earlier:
             return
-        others = sum(len(other.running) for other in self.nodes)
+        others = sum(len(other.running - {rank}) for other in self.nodes)
         if others:
             who = f"rank {rank}" if rank is not None else what
-            self.note(f"{who} on {host} failed; ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)")
+            did = f"raised {details['raised']}" if details.get("raised") else "failed"
+            self.note(f"{who} on {host} {did}; ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)")
         self.stop(self.plan.grace)
 
     def on_signal(self, number: int) -> None:

@@ -12,6 +12,7 @@ Told are sums over a quarter of a second at first, later over 1 and 5 seconds; a
 that is compiled as a whole (`torch.compile` around `optimizer.step`) is left alone, and not counted.
 
     mark RANK NAME TIME               NAME: python, import, imported, meet, group, step (the first one)
+    raised RANK TIME TYPE                               an exception ends the script: torch's teardown takes seconds
     steps RANK COUNT WHOLE MOST KNOWN OWN MOST_OWN      counts, and seconds; KNOWN: of how many steps OWN is the sum
 """
 
@@ -35,10 +36,36 @@ def start(tell: Callable[..., None], mark: Callable[[str], None], rank: str, wan
     """Begin: torch is about to be imported, or was before this process was forked."""
     if "torch" not in sys.modules:
         mark("import")
+    _when_raised(lambda kind: tell("raised", rank, time.time(), kind))
     steps = Steps(tell, mark, rank)
     wanted["torch.distributed.rendezvous"] = (None, lambda module: _meeting(module, mark))
     wanted["torch.optim.optimizer"] = (None, steps.hook)
     wanted["torch.nn.modules.module"] = (None, steps.watch)
+
+
+def _when_raised(say: Callable[[str], None]) -> None:
+    """Tell of an exception that nobody caught, as soon as Python begins to end because of it.
+
+    Not through `sys.excepthook`, which a script may call, replace or look at. `sys.last_value` is set by Python itself,
+    but also when C code prints an exception and goes on: there the traceback does not begin where the script does.
+    """
+
+    def ending() -> None:
+        raised, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
+        if raised is not None and trace is not None and not isinstance(raised, KeyboardInterrupt):
+            frame = trace.tb_frame
+            if frame.f_back is None and frame.f_code.co_name in ("<module>", "_run_module_as_main"):
+                say(type(raised).__name__)
+
+    import threading  # torch needs it anyway
+
+    try:
+        # Called before other threads are waited for, some of which may never end. Python 3.9 and later; not documented.
+        threading._register_atexit(ending)  # type: ignore[attr-defined]
+    except (AttributeError, RuntimeError):
+        import atexit
+
+        atexit.register(ending)
 
 
 def _meeting(module: Any, mark: Callable[[str], None]) -> None:

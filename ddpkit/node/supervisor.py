@@ -18,7 +18,8 @@ Events go to standard output, one JSON object a line:
                                                             with "more" they go on in the next one
     {"e": "exit", "rank", "code", "signal", "t"}            a rank ended; one of the two is null. With "oom" (text) the
                                                             kernel ended it for want of memory, and where it says so
-    {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended
+    {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended.
+                                                            With "raised" (an exception's name) it has not ended yet
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D)
     {"e": "dump", "id", "data"}                             what `collect.py` found, packed; with "more" it goes on
@@ -136,6 +137,7 @@ class Rank:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.alive = True
+        self.raised = False  # an exception ends it: it is on its way, and needs no TERM
 
 
 class Look:
@@ -577,6 +579,8 @@ class Supervisor:
                     kind, rank, *rest = line.decode().split()
                     if kind == "mark":
                         self.say(e="mark", rank=int(rank), name=rest[0], t=float(rest[1]))
+                    elif kind == "raised":
+                        self.rank_raised(int(rank), float(rest[0]), rest[1])
                     elif kind == "steps" and len(self.steps.setdefault(rank, [])) < UNSAID:
                         self.steps[rank].append([float(word) for word in rest])
                 except (ValueError, IndexError):
@@ -607,6 +611,17 @@ class Supervisor:
             self.failures.append({"rank": rank, "code": code, "signal": number, "t": when, "what": "rank", **more})
             if self.restarts == 0:
                 self.fail()
+
+    def rank_raised(self, rank: int, when: float, name: str) -> None:
+        """A failure, told before the process has ended: torch takes seconds for that, or never comes to it."""
+        known = self.ranks.get(rank)
+        if known is None or not known.alive or known.raised or self.restarts:
+            return
+        known.raised = True
+        self.drain([stream for stream in self.all_streams() if stream.rank == rank])
+        failure = {"rank": rank, "code": 1, "signal": None, "t": when, "what": "rank", "raised": name}
+        self.failures.append(failure)
+        self.fail()
 
     def agent_ended(self, pid: int, status: int) -> None:
         name = self.agents.pop(pid)
@@ -654,7 +669,7 @@ class Supervisor:
 
     def signal_ranks(self, number: int) -> None:
         for rank in self.ranks.values():
-            if rank.alive:
+            if rank.alive and not (rank.raised and number == signal.SIGTERM):
                 kill(rank.pid, number)
 
     def stop(self, grace: float) -> None:

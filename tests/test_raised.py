@@ -1,0 +1,105 @@
+"""A rank whose script was ended by an exception is named at once, and not when torch is done with its teardown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from conftest import Command
+
+Start = Callable[..., Command]
+Script = Callable[..., str]
+
+# Stands for torch: what is watched is the import of something of this name.
+TORCH = ""
+# The last thread never ends, as that of a library may not: by itself such a rank stays for ever.
+RAISES = """
+import os, sys, threading, time, torch
+{before}
+open("here." + os.environ["RANK"], "w").close()
+if os.environ["RANK"] == "1":
+    while not os.path.exists("here.0"):
+        time.sleep(0.01)
+    threading.Thread(target=threading.Event().wait).start()
+    raise ValueError("no such thing")
+time.sleep(600)
+"""
+BEFORE = {
+    "plain": "",
+    "another hook": "sys.excepthook = lambda kind, value, trace: print('mine:', value, file=sys.stderr)",
+    "other errors before": "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    sys.excepthook(*sys.exc_info())",
+}
+WAYS = {
+    "ranks": ["--", "job.py"],
+    "module": ["--", "-m", "job"],
+    "preload": ["-o", "preload=json", "--", "job.py"],
+}
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("way", WAYS)
+def test_it_is_named_although_its_process_never_ends(way: str, before: str, start: Start, script: Script) -> None:
+    script(TORCH, "torch.py")
+    script(RAISES.format(before=BEFORE[before]))
+    command = start("launch", "-n", "2", "--grace", "1", *WAYS[way])
+    assert command.end() == 1
+    assert "rank 1 on " in command.text
+    assert "raised ValueError; ending 1 other rank (at most 1 s)" in command.text
+    assert "failed first" in command.lines[-2]
+    assert "exit code 1" in command.lines[-2]
+    assert "no such thing" in command.text
+    command.wait_for_no_survivor()
+
+
+# C code prints an exception, sets `sys.last_value` by that, and goes on.
+PRINTED = """
+import ctypes, sys, torch
+def inner():
+    ctypes.pythonapi.PyRun_SimpleString(b"raise ValueError('printed only')")
+inner()
+assert sys.last_value.args == ("printed only",)
+"""
+ENDS = {
+    "printed by C code": (PRINTED, 0),
+    "an exit code": ("import sys, torch\nsys.exit(7)", 7),
+    "nothing": ("import torch", 0),
+    "after a caught one": (
+        "import torch\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    pass\nraise SystemExit(3)",
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_is_no_such_end(name: str, start: Start, script: Script) -> None:
+    text, code = ENDS[name]
+    script(TORCH, "torch.py")
+    command = start("launch", "-n", "1", "--", script(text))
+    assert command.end() == code, command.text
+    assert "raised" not in "".join(line for line in command.lines if line.startswith("ddpkit:"))
+
+
+def test_the_exit_code_is_that_of_the_process(start: Start, script: Script) -> None:
+    """It may end in another way than Python's own, as torch's teardown does when it aborts."""
+    script(TORCH, "torch.py")
+    script("import atexit, os, torch\natexit.register(lambda: os._exit(9))\nraise ValueError('so')")
+    command = start("launch", "-n", "1", "--", "job.py")
+    assert command.end() == 9, command.text
+
+
+@pytest.mark.torch
+def test_with_torchrun_and_real_torch(start: Start, script: Script) -> None:
+    script(RAISES.format(before="import torch.distributed as dist\ndist.init_process_group('gloo')"))
+    command = start("launch", "-n", "2", "--grace", "2", "-o", "starter=torchrun", "--", "job.py")
+    assert command.end() == 1, command.text
+    assert "raised ValueError; ending 1 other rank (at most 2 s)" in command.text
+    assert "exit code 1" in command.lines[-2], command.text
+    command.wait_for_no_survivor()
+
+
+@pytest.mark.torch
+def test_ranks_that_are_started_again_are_not_ended(start: Start, script: Script) -> None:
+    """There torchrun decides: one that raised in its first life is not the end of the run."""
+    script("import os, torch\nif os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n    raise ValueError('at first')\n")
+    command = start("launch", "-n", "2", "-o", "starter=torchrun", "-o", "max_restarts=1", "--", "job.py")
+    assert command.end() == 0, command.text
