@@ -83,6 +83,16 @@ class Command:
                     continue
         return found
 
+    def supervisors(self) -> tuple[int, int]:
+        """The process ids of the guard and of the supervisor proper, on this machine."""
+        pids = {pid for pid, words in self.survivors().items() if "import supervisor" in words}
+        # Numbers do not tell: after the largest process id comes a small one.
+        (worker,) = (
+            pid for pid in pids if int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) in pids
+        )
+        (guard,) = pids - {worker}
+        return guard, worker
+
     def wait_for_no_survivor(self, seconds: float = PATIENCE) -> None:
         """Wait until nothing of this command lives; the test fails with the names of what does."""
         until = time.monotonic() + seconds

@@ -28,12 +28,6 @@ def folders(tmp: Path) -> set[str]:
     return {path.name for path in tmp.glob("ddpkit-*")}
 
 
-def supervisors(command: Command) -> list[int]:
-    """The guard and the supervisor proper of a run, in this order."""
-    found = [pid for pid, words in command.survivors().items() if "supervisor.main" in words]
-    return sorted(found, key=lambda pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]))
-
-
 @pytest.fixture
 def tmp(tmp_path: Path) -> Path:
     """The runs' TMPDIR."""
@@ -58,7 +52,7 @@ def test_the_next_run_sweeps(
     killed = start(*words, cwd=tmp_path / "killed", env={"TMPDIR": str(tmp)})
     killed.wait_for("ready", times=2)
     (left,) = folders(tmp) - {kept}
-    guard, worker = supervisors(killed)
+    guard, worker = killed.supervisors()
     # Stopped, neither can act upon the other's death.
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in (guard, worker):
