@@ -17,11 +17,15 @@ from pathlib import Path
 
 import pytest
 from cluster import Lab, missing
+from hypothesis import HealthCheck, settings
 from launching import folder, launch  # noqa: F401 - fixtures
 
 # Generous: machines are shared and slow, and a test that waits for an event costs nothing when the event comes soon.
 PATIENCE = 120.0
 MARK = "DDPKIT_TEST_MARK"
+# How long an example takes says more of the machine than of us.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 class Command:
