@@ -4,16 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-fast lab rounds healthy check golden bench clean
+.PHONY: demo test test-fast lab rounds healthy check golden bench dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
 	$(BIN)/ddpkit launch -n 2 -- train.py --config config/default.yaml
 
-# All tests. `make test-fast` leaves out those that start ranks that import torch.
+# All tests. `make test-fast` leaves out those that start ranks that import torch, and installs no torch.
 # The lab's packages are installed where that may be done (root, Debian); elsewhere its tests are skipped, and say so.
 # Four at a time, each with a lab of its own: most of them wait for something.
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/pytest -n 4 --dist loadfile --durations=25
 
@@ -21,23 +21,23 @@ test-fast: $(VENV)/.dev
 	$(BIN)/pytest -m "not torch and not lab"
 
 # A cluster to try things on: four nodes and a login host, with sshd, pdsh and SLURM. Says how to enter it and end it.
-lab: $(VENV)/.dev
+lab: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python tests/lab/cluster.py up $(VENV)/lab
 
 # A hundred launches on the lab's nodes, each ended in a random way at a random moment: nothing may be left. A quarter of
 # an hour; SEED=2 draws others.
-rounds: $(VENV)/.dev
+rounds: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python tests/lab/rounds.py --seed $(or $(SEED),1)
 
 # Fifty tests of healthy nodes over each way in: `ddpkit test` must find nothing. Half an hour; ROUNDS=5 is shorter.
-healthy: $(VENV)/.dev
+healthy: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python tests/lab/healthy.py --rounds $(or $(ROUNDS),50)
 
 # What must be clean before a change lands: style, types, shell scripts.
-check: $(VENV)/.dev
+check: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -49,14 +49,25 @@ golden: $(VENV)/.dev
 
 # Time to "first all_reduce done and exited", side by side, as ratios: on this machine, then on nodes (where a lab can
 # stand: root, Debian; about ten minutes on a quiet machine).
-bench: $(VENV)/.dev
+bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/start.py
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python bench/nodes.py
 
-# torch is installed first and from its pin, so that nothing else chooses another build of it.
-$(VENV)/.torch: constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+# What an index takes: the sdist, and the wheel built from it.
+dist: $(VENV)/.dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
+# Whether this commit is one to release: its files are whole, its versions agree, and nothing is uncommitted.
+release-check: check dist
+	DDPKIT_RELEASE=1 $(BIN)/pytest -q tests/test_packaging.py
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# Nothing else that is installed asks for torch, so that nothing else chooses another build of it than the pin.
+$(VENV)/.torch: constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt torch
 	touch $@
 
@@ -64,9 +75,9 @@ $(VENV)/.demo: $(VENV)/.torch pyproject.toml
 	$(PIP) install -c constraints.txt -e '.[train]'
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.torch pyproject.toml
+$(VENV)/.dev: constraints.txt pyproject.toml | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[train,dev]'
-	touch $@ $(VENV)/.demo
+	touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

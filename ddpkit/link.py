@@ -24,7 +24,7 @@ Event = dict[str, Any]
 # Asks a launcher where its ranks are (`ddpkit dump`). By default it is ignored: it ends no older launcher.
 ASK = signal.SIGURG
 NODE = Path(__file__).parent / "node"
-PARTS = ("oom", "questions", "tree")  # of the supervisor
+PARTS = ("folder", "oom", "questions", "tree")  # of the supervisor
 # Imported, and not run as a file: Python keeps the compiled form of what is imported.
 _START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main(*sys.argv[2:])"
 

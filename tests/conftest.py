@@ -18,11 +18,15 @@ from typing import Any
 
 import pytest
 from cluster import Lab, missing
+from hypothesis import HealthCheck, settings
 from launching import folder, launch  # noqa: F401 - fixtures
 
 # Generous: machines are shared and slow, and a test that waits for an event costs nothing when the event comes soon.
 PATIENCE = 120.0
 MARK = "DDPKIT_TEST_MARK"
+# How long an example takes says more of the machine than of us.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 class Command:
@@ -83,6 +87,16 @@ class Command:
                 except OSError:
                     continue
         return found
+
+    def supervisors(self) -> tuple[int, int]:
+        """The process ids of the guard and of the supervisor proper, on this machine."""
+        pids = {pid for pid, words in self.survivors().items() if "import supervisor" in words}
+        # Numbers do not tell: after the largest process id comes a small one.
+        (worker,) = (
+            pid for pid in pids if int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) in pids
+        )
+        (guard,) = pids - {worker}
+        return guard, worker
 
     def wait_for_no_survivor(self, seconds: float = PATIENCE) -> None:
         """Wait until nothing of this command lives; the test fails with the names of what does."""

@@ -57,7 +57,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def ask(process: subprocess.Popen[str]) -> dict[str, Any]:
     before = time.monotonic()
     facts: dict[str, Any] = collect.collect({"0": process.pid})["ranks"]["0"]
-    assert time.monotonic() - before < collect.LIMIT + 1
+    assert time.monotonic() - before < collect.LIMIT + 30
     assert process.poll() is None, "it did not survive the question"
     return facts
 

@@ -212,7 +212,7 @@ def test_a_run_that_watches_itself_warns(start: START, script: SCRIPT, tmp_path:
     command.wait_for("ready", 2)
     began = time.monotonic()
     command.wait_for("rank 1 on")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert "has not joined all_reduce #4 of group 0 (rank 0 waits in it" in command.text
     assert "it is in job.py:8 in slow_step" in command.text or "job.py:7 in slow_step" in command.text
     command.wait_for("this run hangs: no progress for 3 s; dump: ")
@@ -247,7 +247,7 @@ while time.monotonic() < until:
     done = torch.tensor(float(time.monotonic() >= until))
     dist.broadcast(done, src=0)
     if done: break
-time.sleep(4)  # writes its results: no collective, and nobody waits
+time.sleep(7)  # writes its results: no collective, and nobody waits
 dist.destroy_process_group()
 """
 
@@ -256,7 +256,7 @@ dist.destroy_process_group()
 def test_no_alarm_where_nothing_hangs(start: START, script: SCRIPT, tmp_path: Path) -> None:
     """It prints nothing for longer than the timeout, in collectives and outside of them."""
     script(TRAINS)
-    command = start("launch", "-n", "2", "--hang-timeout", "2", "--hang-action", "end", "--", "job.py")
+    command = start("launch", "-n", "2", "--hang-timeout", "5", "--hang-action", "end", "--", "job.py")
     assert command.end() == 0, command.text
     assert "hangs" not in command.text
     assert not list(run_of(tmp_path).glob("dump-*"))
@@ -326,7 +326,7 @@ def test_a_rank_that_keeps_the_interpreter_lock(start: START, ddpkit: DDPKIT, sc
     while True:
         began = time.monotonic()
         found = json.loads(ddpkit("dump", str(run_of(tmp_path)), "--json").stdout)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
         if "has not joined" in found["findings"][0]["words"]:
             break
         assert time.monotonic() < until, found

@@ -40,7 +40,7 @@ def test_a_killed_supervisor_in_a_flood(start: START, script: SCRIPT) -> None:
     script(FLOOD)
     command = start("launch", "-n", "1", "--", "job.py")
     command.wait_for("ready")
-    _, worker = sorted(pid for pid, line in command.survivors().items() if "import supervisor" in line)
+    _, worker = command.supervisors()
     os.kill(worker, signal.SIGKILL)
     assert command.end() == 1
     assert "the supervisor on" in command.text

@@ -1,10 +1,10 @@
 """Runs the ranks of one node, tells the launcher everything about them, and never outlives it.
 
 Standard library only, Python 3.8 and later: it is also sent over a connection to nodes that have nothing of ours
-installed, as one text with its parts `tree.py`, `questions.py` and `oom.py`. Standard input is its lifeline: at end of
-file the launcher is gone, however it went, and every process that was started here is ended. On a network the end may
-never come: there, a launcher that has not been heard for the request's `silence` seconds is gone as well. What is read
-are lines of JSON: questions first (see `Questions`), then the request, then commands.
+installed, as one text with its parts `tree.py`, `questions.py`, `oom.py` and `folder.py`. Standard input is its
+lifeline: at end of file the launcher is gone, however it went, and every process that was started here is ended. On a
+network the end may never come: there, a launcher that has not been heard for the request's `silence` seconds is gone as
+well. What is read are lines of JSON: questions first (see `Questions`), then the request, then commands.
 
 Events go to standard output, one JSON object a line:
 
@@ -50,13 +50,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every run
     from typing import Any
 
-# Where this is sent to a node it is one text: `ddpkit.link` puts the three files in place of these lines.
+# Where this is sent to a node it is one text: `ddpkit.link` puts the four files in place of these lines.
 # parts
 if TYPE_CHECKING or __package__:
+    from ddpkit.node.folder import FOLDER, make_folder, remove, sweep
     from ddpkit.node.oom import Oom
     from ddpkit.node.questions import Questions
     from ddpkit.node.tree import LOOK_AGAIN, below, childless, descendants, kill, kill_all_below, name_of, processes
 else:
+    from folder import FOLDER, make_folder, remove, sweep
     from oom import Oom
     from questions import Questions
     from tree import LOOK_AGAIN, below, childless, descendants, kill, kill_all_below, name_of, processes
@@ -76,9 +78,6 @@ BEAT = 5.0  # seconds between two signs of life
 PARTING = 1.0  # seconds for last words to a launcher that is taken for gone
 UNSAID = 100  # records of a rank's steps that wait for a beat
 DONE = -1.0
-# Where ranks that another program starts are connected. PYTHONPATH may hold it, and has colons between its entries.
-_TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
-FOLDER = "%s/ddpkit-%s" % ("/tmp" if ":" in _TMP else _TMP, os.urandom(8).hex())
 # These come from a terminal or a scheduler, and are the launcher's to decide on.
 FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 RANK_SIGNALS = (*FROM_TERMINAL, signal.SIGTERM)  # what a rank may be sent
@@ -454,7 +453,7 @@ class Supervisor:
 
     def make_private(self) -> None:
         if not self.folder:
-            os.mkdir(FOLDER, 0o700)
+            make_folder(FOLDER)
             self.folder = FOLDER
 
     def write_tap(self) -> str:
@@ -802,7 +801,7 @@ class Supervisor:
             self.unwatch(self.events_fd)
         self.flush_all()
         if self.folder:
-            _remove(self.folder)
+            remove(self.folder)
 
     def flush_all(self) -> None:
         """The launcher may read slowly, or be stopped by Ctrl-Z. While it lives it gets everything."""
@@ -826,18 +825,6 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
-def _remove(folder: str) -> None:
-    try:
-        for path, folders, files in os.walk(folder, topdown=False):
-            for name in files:
-                os.unlink(os.path.join(path, name))
-            for name in folders:
-                os.rmdir(os.path.join(path, name))
-        os.rmdir(folder)
-    except OSError:
-        pass  # whoever took it away before us has done the work
-
-
 def guard(worker: int, folder: str) -> None:
     """Outlive the supervisor proper: should it be killed, its orphans come to this process, which ends them."""
     null = os.open(os.devnull, os.O_RDWR)
@@ -846,6 +833,7 @@ def guard(worker: int, folder: str) -> None:
     for number in FROM_TERMINAL:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os.kill(worker, signal.SIGTERM))
+    sweep()  # here, where nothing waits for it
     status = os.waitpid(worker, 0)[1]
     until = time.monotonic() + STUCK_AFTER
     # Where the status is 0 the worker saw to everything itself.
@@ -857,7 +845,7 @@ def guard(worker: int, folder: str) -> None:
         except ChildProcessError:
             break
         time.sleep(LOOK_AGAIN)
-    _remove(folder)
+    remove(folder)
     os._exit(_status(status)[0] or 0)
 
 

@@ -261,7 +261,7 @@ def test_failed_ranks_are_started_again_on_all_nodes(launch: Launch, tmp_path: P
 @pytest.mark.parametrize("backend", ["ssh", "pdsh"])
 def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(ELASTIC)
-    args = ["-b", backend, "node[1-3]", "-N", "2:3", "-n", "1", "-o", "heartbeat_timeout=3"]
+    args = ["-b", backend, "node[1-3]", "-N", "2:3", "-n", "1", "-o", "heartbeat_timeout=10"]
     process = subprocess.Popen(
         lab.argv("login", [*DDPKIT, "launch", *args, "--", "job.py"], tmp_path),
         env={**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)},

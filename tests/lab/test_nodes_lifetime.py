@@ -304,13 +304,13 @@ def test_a_rank_fails_while_others_wait_for_it(
     assert "last words" in tail
     assert end != "raises" or ("Traceback" in tail and "RuntimeError: boom" in tail)
     seconds = launch.times[launch.lines.index(verdict)] - float((tmp_path / "died").read_text())
-    assert end == "raises" or seconds < 2.0  # torch takes a second or two to leave a process that raised
+    assert end == "raises" or seconds < 30.0, "torchrun alone takes 300"
     launch.wait_for_nothing_left()
 
 
 @BOTH
 def test_a_frozen_rank_is_no_failure(backend: str, run: Callable[..., Launch], tmp_path: Path) -> None:
-    launch = run(SLEEP, backend, silence=2)
+    launch = run(SLEEP, backend, silence=8)
     launch.wait_for("child ready", times=2)
     host, pid = launch.ranks()[1]
     assert host == "node2"
@@ -383,12 +383,12 @@ def test_a_killed_session(backend: str, starter: str, lab: Lab, run: Callable[..
 @ALL_WAYS
 def test_a_cut_network(backend: str, starter: str, faulty: Lab, run: Callable[..., Launch]) -> None:
     """The others are ended by the launcher, the ranks on the far side by their own supervisor, while it is cut off."""
-    launch = run(SLEEP, backend, starter, "--grace", "1", silence=3)
+    launch = run(SLEEP, backend, starter, "--grace", "1", silence=10)
     launch.wait_for("child ready", times=2)
     faulty.cut("node2")
     assert launch.end() == 1, launch.text
     assert "the supervisor on node2 failed first" in launch.text
-    assert "nothing was heard of it for 3 s" in launch.text
+    assert "nothing was heard of it for 10 s" in launch.text
     launch.wait_for_nothing_left(spared=spare_sshd)
 
 
@@ -420,7 +420,7 @@ def test_a_short_cut_does_no_harm(backend: str, faulty: Lab, run: Callable[..., 
 
 @BOTH
 def test_a_dead_host(backend: str, faulty: Lab, run: Callable[..., Launch]) -> None:
-    launch = run(SLEEP, backend, "ranks", "--grace", "1", silence=3)
+    launch = run(SLEEP, backend, "ranks", "--grace", "1", silence=10)
     launch.wait_for("child ready", times=2)
     faulty.kill("node2")
     assert launch.end() == 1, launch.text
@@ -431,7 +431,7 @@ def test_a_dead_host(backend: str, faulty: Lab, run: Callable[..., Launch]) -> N
 @BOTH
 def test_a_launcher_stopped_for_too_long(backend: str, lab: Lab, run: Callable[..., Launch]) -> None:
     """To the nodes it is a dead one: they end their ranks. When it goes on it says why."""
-    launch = run(CLEANS, backend, silence=2)
+    launch = run(CLEANS, backend, silence=8)
     launch.wait_for("child ready", times=2)
     pid = launch.pid()
     os.kill(pid, signal.SIGSTOP)
@@ -439,7 +439,7 @@ def test_a_launcher_stopped_for_too_long(backend: str, lab: Lab, run: Callable[.
     os.kill(pid, signal.SIGCONT)
     launch.process.send_signal(signal.SIGCONT)  # nsenter stopped with it
     assert launch.end() == 1, launch.text
-    assert "it heard nothing of the launcher for 2 s" in launch.text
+    assert "it heard nothing of the launcher for 8 s" in launch.text
     assert sum("] cleaned up" in line for line in launch.lines) == 2
     launch.wait_for_nothing_left()
 
@@ -461,7 +461,7 @@ print("the end", flush=True)
 @BOTH
 def test_a_launcher_whose_output_nobody_reads(backend: str, run: Callable[..., Launch], tmp_path: Path) -> None:
     """As behind a `| less` that was left alone: ranks wait, and neither side takes the other for dead."""
-    silence = 2.0
+    silence = 6.0
     launch = run(FLOOD, backend, silence=silence, read=False)
     counts: list[str] = []
 
@@ -473,7 +473,7 @@ def test_a_launcher_whose_output_nobody_reads(backend: str, run: Callable[..., L
     wait_until(stands)  # nothing more fits between the ranks and the screen
     memory = Path(f"/proc/{launch.pid()}/status").read_text().partition("VmRSS:")[2].split()[0]
     assert int(memory) < 400_000  # kilobytes; the flood has 380 MB
-    time.sleep(3 * silence)  # the time that nobody reads
+    time.sleep(2 * silence)  # the time that nobody reads
     assert launch.process.poll() is None
     assert len(launch.ranks()) == 2
     launch.read()

@@ -1,0 +1,99 @@
+"""A supervisor's private folder: made, locked while its supervisor lives, and swept by the next one. A part of it.
+
+Who made a folder holds a lock on it, which the kernel takes away with the process, however that ended: whoever gets
+the lock knows that the folder is nobody's. Process ids would not tell: containers share a /tmp and count their own.
+Where a TMPDIR is shared by machines, a lock may be seen on its own machine alone: the name says which one made it.
+
+Standard library only, Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+
+def _marks() -> tuple[str, str]:
+    """Eight digits that stand for this host's name, and eight for this start of its kernel."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            boot = file.read()
+    except OSError:
+        boot = b""
+    host = os.uname().nodename.encode("utf-8", "surrogateescape")
+    return "%08x" % zlib.crc32(host), "%08x" % zlib.crc32(boot)
+
+
+_TMP = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
+# PYTHONPATH may hold it, and has colons between its entries.
+_TMP = "/tmp" if ":" in _TMP else _TMP
+_PREFIX = "ddpkit-"
+_HOST, _BOOT = _marks()
+FOLDER = "%s/%s%s%s%s" % (_TMP, _PREFIX, _HOST, _BOOT, os.urandom(8).hex())
+
+
+def make_folder(path: str) -> None:
+    """Make the private folder, and hold it until this process ends."""
+    while True:
+        os.mkdir(path, 0o700)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH)
+        except OSError:
+            return  # a file system without locks: nobody else gets one there either
+        if os.path.isdir(path):
+            return
+        os.close(fd)  # taken for a dead one's, and away, before it was locked
+
+
+def sweep() -> None:
+    """Take away what supervisors of this user on this machine left that were killed together with their guard."""
+    size = len(os.path.basename(FOLDER))
+    try:
+        names = os.listdir(_TMP)
+    except OSError:
+        return
+    for name in names:
+        if not name.startswith(_PREFIX) or len(name) != size:
+            continue
+        # Another name and another start of a kernel: another machine, whose locks may not be seen here.
+        if name[7:15] != _HOST and name[15:23] != _BOOT:
+            continue
+        path = "%s/%s" % (_TMP, name)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            if os.fstat(fd).st_uid == os.geteuid():
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(path)
+        except OSError:
+            pass  # its supervisor lives
+        finally:
+            os.close(fd)
+
+
+def remove(folder: str) -> None:
+    """Take a folder of ours away. Whoever takes a part of it away meanwhile does the same work."""
+    for path, folders, files in os.walk(folder, topdown=False):
+        for name in files:
+            _quietly(os.unlink, os.path.join(path, name))
+        for name in folders:
+            _quietly(os.rmdir, os.path.join(path, name))
+    _quietly(os.rmdir, folder)
+
+
+def _quietly(action: Callable[[str], None], path: str) -> None:
+    try:
+        action(path)
+    except OSError:
+        pass
