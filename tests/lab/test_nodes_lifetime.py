@@ -304,7 +304,7 @@ def test_a_rank_fails_while_others_wait_for_it(
     assert "last words" in tail
     assert end != "raises" or ("Traceback" in tail and "RuntimeError: boom" in tail)
     seconds = launch.times[launch.lines.index(verdict)] - float((tmp_path / "died").read_text())
-    assert end == "raises" or seconds < 30.0, "torchrun alone takes 300"
+    assert seconds < 30.0, "torchrun alone takes 300"
     launch.wait_for_nothing_left()
 
 
