@@ -133,8 +133,7 @@ ENTRIES = (
         title="NET/OFI ... Request completed with error; libfabric",
         patterns=(
             r"NET/OFI (?P<what>.*(?:[Ee]rror|failed|Unable).*)",
-            r"\bFI_\w+ failed\b",
-            r"efa_\w+: .*(?:failed|error)",
+            r"efa_\d+: Failed to (?:process command|allocate)",
         ),
         cause="the plugin for EFA or another libfabric network failed: security group, limits, or a version that does not fit",
         probe="fi_info -p efa; ulimit -l",
@@ -144,6 +143,10 @@ ENTRIES = (
             (
                 "node1:10:99 [3] ofi_process_cq:96 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 113. Error: Host unreachable",
                 "aws-ofi-nccl, documented",
+            ),
+            (
+                "infiniband efa_0: Failed to process command ALLOC_PD (opcode 14) comp_status 1 err -12",
+                "https://github.com/aws/aws-ofi-nccl/issues/22",
             ),
         ),
     ),
@@ -161,14 +164,15 @@ ENTRIES = (
         title="NCCL WARN Could not find a path / Failed to find NET; NCCL_TOPO_FILE",
         patterns=(
             r"Could not find NET with id \d+",
-            r"NCCL_TOPO_FILE.*(?:not found|Could not open)",
             r"Could not open XML topology file",
-            r"No (?:GPU|path) found .*topology",
         ),
         cause="NCCL's picture of the machine is wrong: a topology file of another machine, or a virtual machine that hides PCI",
         probe="env | grep NCCL_TOPO; nvidia-smi topo -m",
         fix="unset NCCL_TOPO_FILE, or take the one that the cloud gives for this machine",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-topo-file",
-        examples=(("graph/xml.cc:321 NCCL WARN Could not open XML topology file /etc/topo.xml", "NCCL 2.21, source"),),
+        examples=(
+            ("graph/xml.cc:321 NCCL WARN Could not open XML topology file /etc/topo.xml", "NCCL 2.21, source"),
+            ("node1:10:99 [3] NCCL WARN Could not find NET with id 0", "NCCL 2.21, source"),
+        ),
     ),
 )

@@ -64,10 +64,7 @@ ENTRIES = (
     Entry(
         id="slurm-requeued",
         title="CANCELLED AT ... DUE TO JOB REQUEUE",
-        patterns=(
-            r"DUE TO JOB REQUEUE",
-            r"Job (?P<job>\d+) (?:has been|was) requeued",
-        ),
+        patterns=(r"DUE TO JOB REQUEUE",),
         cause="the job was put back into the queue, and starts again by itself",
         probe="sacct -j {job} --duplicates -o jobid,state,start,end",
         fix="resume from the last checkpoint; sbatch --no-requeue, where that is not wanted",
@@ -87,7 +84,6 @@ ENTRIES = (
             r"(?:JOB|STEP) (?P<job>\d+)\S* ON (?P<host>\S+) CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*",
             r"srun: Force Terminated (?:job|StepId)",
             r"Job allocation \d+ has been revoked",
-            r"Job has been cancelled",
         ),
         cause="somebody or something ended the job: scancel, or a task that failed before",
         probe="sacct -j {job} -o jobid,state,exitcode,user",
@@ -126,6 +122,7 @@ ENTRIES = (
                 "https://github.com/hafs-community/HAFS/issues/101",
             ),
             ("srun: error: Orion-01-01: task 4: Out Of Memory", "https://github.com/hafs-community/HAFS/issues/101"),
+            ("slurmstepd: error: Exceeded job memory limit", "Slurm 22.05, source"),
         ),
     ),
     Entry(

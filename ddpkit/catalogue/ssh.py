@@ -21,6 +21,7 @@ ENTRIES = (
         examples=(
             ("Host key verification failed.", "OpenSSH 9.2, run"),
             ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "OpenSSH 9.2, documented"),
+            ("No ED25519 host key is known for node1 and you have requested strict checking.", "OpenSSH 9.2, run"),
         ),
     ),
     Entry(
@@ -34,7 +35,10 @@ ENTRIES = (
         probe="ssh -v {host} true",
         fix="ssh-copy-id {host}; or IdentityFile and User for it in ~/.ssh/config",
         link="https://github.com/microsoft/DeepSpeed/issues/5709",
-        examples=(("me@node2: Permission denied (publickey).", "OpenSSH 9.2, documented"),),
+        examples=(
+            ("me@node2: Permission denied (publickey).", "OpenSSH 9.2, documented"),
+            ("Received disconnect from 10.77.0.1 port 22:2: Too many authentication failures", "OpenSSH 9.2, run"),
+        ),
     ),
     Entry(
         id="ssh-unreachable",
@@ -68,6 +72,10 @@ ENTRIES = (
         examples=(
             ("kex_exchange_identification: Connection closed by remote host", "OpenSSH 9.2, run"),
             ("kex_exchange_identification: read: Connection reset by peer", "OpenSSH 9.2, run"),
+            (
+                "ssh_exchange_identification: read: Connection reset by peer",
+                "https://github.com/SUSE/machinery/issues/2128",
+            ),
         ),
     ),
     Entry(
@@ -79,10 +87,7 @@ ENTRIES = (
         fix="ssh -o ControlPath=none ..., or a larger MaxSessions",
         link="https://man.openbsd.org/sshd_config#MaxSessions",
         examples=(
-            (
-                "mux_client_request_session: session request failed: Session open refused by peer",
-                "OpenSSH 9.2, run",
-            ),
+            ("mux_client_request_session: session request failed: Session open refused by peer", "OpenSSH 9.2, run"),
         ),
     ),
     Entry(
@@ -91,7 +96,7 @@ ENTRIES = (
         patterns=(
             r"pdsh@\S+: (?P<host>\S+): connect: ",
             r"rcmd: socket: Permission denied",
-            r"mcmd: xpoll: protocol failure in circuit setup",
+            r"xpoll: protocol failure in circuit setup",
         ),
         cause="pdsh uses rsh, its default on many systems, and not ssh",
         probe="pdsh -V, which shows `(default: rsh)`",
@@ -100,6 +105,7 @@ ENTRIES = (
         examples=(
             ("pdsh@login: node1: connect: Connection refused", "pdsh 2.34, documented"),
             ("pdsh@login: node1: rcmd: socket: Permission denied", "https://github.com/chaos/pdsh/issues/127"),
+            ("pdsh@login: node1: rcmd: xpoll: protocol failure in circuit setup", "pdsh 2.34, source"),
         ),
     ),
     Entry(
@@ -147,6 +153,7 @@ ENTRIES = (
                 "torch.distributed.elastic.multiprocessing.api.SignalException: Process 1234 got signal: 1",
                 "torch 2.13, run",
             ),
+            ("Received Signals.SIGHUP death signal, shutting down workers", "torch 2.13 with Python 3.10, source"),
         ),
     ),
     Entry(
@@ -202,6 +209,7 @@ ENTRIES = (
             ("Bad owner or permissions on /home/me/.ssh/config", "OpenSSH 9.2, documented"),
             ("@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @", "OpenSSH 9.2, documented"),
             ("/home/me/.ssh/config: line 3: Bad configuration option: usekeychain", "OpenSSH 9.2, documented"),
+            ("Authentication refused: bad ownership or modes for directory /home/me/.ssh", "OpenSSH 9.2, source"),
         ),
     ),
     Entry(
@@ -223,6 +231,11 @@ ENTRIES = (
             ("client_loop: send disconnect: Broken pipe", "OpenSSH 9.2, documented"),
             ("Timeout, server node2 not responding.", "OpenSSH 9.2, documented"),
             ("Connection to node2 closed by remote host.", "OpenSSH 9.2, run"),
+            ("Connection closed by 10.77.0.1 port 22", "OpenSSH 9.2, source"),
+            (
+                "packet_write_wait: Connection to 10.6.130.33 port 22: Broken pipe",
+                "https://github.com/PowerShell/Win32-OpenSSH/issues/741",
+            ),
         ),
     ),
     Entry(
@@ -236,7 +249,13 @@ ENTRIES = (
         probe="squeue --me",
         fix="get the nodes first (salloc -N 2), or start through SLURM: ddpkit launch -b slurm",
         link="https://slurm.schedmd.com/pam_slurm_adopt.html",
-        examples=(("Access denied by pam_slurm_adopt: you have no active jobs on this node", "Slurm, source"),),
+        examples=(
+            ("Access denied by pam_slurm_adopt: you have no active jobs on this node", "Slurm, source"),
+            (
+                "Access denied: user test (uid=5249) has no active jobs on this node.",
+                "https://github.com/fgci-org/fgci-ansible/issues/123",
+            ),
+        ),
     ),
     Entry(
         id="ssh-jump",
@@ -272,6 +291,7 @@ ENTRIES = (
             ("Pseudo-terminal will not be allocated because stdin is not a terminal.", "OpenSSH 9.2, documented"),
             ("stdin: is not a tty", "bash 5.2, documented"),
             ("bash: no job control in this shell", "bash 5.2, documented"),
+            ("bash: cannot set terminal process group (-1): Inappropriate ioctl for device", "bash 5.2, run"),
         ),
     ),
     Entry(
@@ -289,6 +309,11 @@ ENTRIES = (
             (
                 "RuntimeError: Using hostfile at hostfile but host=192.168.3.100 was not reachable via ssh. If you are running with a single node please remove hostfile or setup passwordless ssh.",
                 "https://github.com/deepspeedai/DeepSpeed/issues/4907",
+            ),
+            (
+                "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no node9 hostname' "
+                "returned non-zero exit status 255.",
+                "DeepSpeed 0.19, source",
             ),
         ),
     ),
