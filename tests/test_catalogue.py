@@ -144,6 +144,7 @@ srun: job 17 queued and waiting for resources
 srun: job 17 has been allocated resources
 salloc: Granted job allocation 26
 salloc: Relinquishing job allocation 26
+salloc: Job allocation 26 has been revoked.
 Submitted batch job 27
 Warning: Permanently added 'node1' (ED25519) to the list of known hosts.
 bash: no job control in this shell

@@ -9,6 +9,7 @@ ENTRIES = (
         id="docker-no-gpu",
         title="could not select device driver with capabilities: [[gpu]]",
         patterns=(
+            r"Unknown runtime specified nvidia",
             r"could not select device driver \"?\w*\"? ?with capabilities: \[\[gpu\]\]",
             r"could not select device driver .*capabilities",
             r"nvidia-container-cli: (?P<what>.*)",
@@ -33,6 +34,10 @@ ENTRIES = (
                 "https://github.com/nv-tlabs/3dgrut/issues/71",
             ),
             ("Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all", "podman 4.3, source"),
+            (
+                "docker: Error response from daemon: Unknown runtime specified nvidia.",
+                "https://github.com/NVIDIA/nvidia-docker/issues/578",
+            ),
         ),
     ),
     Entry(
@@ -66,7 +71,7 @@ ENTRIES = (
             r"pull access denied for (?P<image>\S+?),",
             r"pyxis: failed to import docker image",
             r"returned error code: (?:401 Unauthorized|404 Not Found)",
-            r"toomanyrequests: You have reached your pull rate limit",
+            r"toomanyrequests: You have reached your (?:unauthenticated )?pull rate limit",
             r"FATAL: .*(?:could not open image|while pulling|failed to retrieve path for) (?P<image>\S+)",
             r"No such file or directory: (?P<image>\S+\.sqsh)",
         ),
@@ -94,6 +99,10 @@ ENTRIES = (
             (
                 "Error response from daemon: toomanyrequests: You have reached your pull rate limit.",
                 "https://github.com/docker/hub-feedback/issues/2429",
+            ),
+            (
+                "Error response from daemon: toomanyrequests: You have reached your unauthenticated pull rate limit.",
+                "https://github.com/docker/hub-feedback/issues/2464",
             ),
         ),
     ),
@@ -219,7 +228,7 @@ ENTRIES = (
                 "DeepSpeed, documented",
             ),
             ("torch.multiprocessing.spawn.ProcessRaisedException: ", "torch 2.13, documented"),
-            ("srun: error: node2: task 3: Exited with exit code 1", "Slurm 22.05, documented"),
+            ("srun: error: node1: task 1: Exited with exit code 3", "Slurm 22.05, run"),
             (
                 "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 3 (pid: 4711) of binary: /usr/bin/python3",
                 "torch 2.2, run",
@@ -228,7 +237,7 @@ ENTRIES = (
                 "slurmstepd: error: *** STEP 12.0 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO TASK FAILURE ***",
                 "Slurm 22.05, run",
             ),
-            ("pdsh@login: node2: ssh exited with exit code 1", "pdsh 2.34, documented"),
+            ("pdsh@login: node1: ssh exited with exit code 1", "pdsh 2.34, run"),
             (
                 "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with exit code 3",
                 "torch 2.13, run",
@@ -306,6 +315,7 @@ ENTRIES = (
         id="batch-size-config",
         title="Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size",
         patterns=(
+            r"[Bb]atch size(?: per gpu)?: \d+ has to be greater than 0",
             r"train_batch_size is not equal to micro_batch_per_gpu",
             r"[Bb]atch size \(?\d+\)? is not divisible by",
         ),
@@ -321,6 +331,10 @@ ENTRIES = (
             (
                 "ValueError: Global batch size 10 is not divisible by 4 as a result, the batch size will be truncated",
                 "https://github.com/mosaicml/examples/pull/41",
+            ),
+            (
+                "AssertionError: Micro batch size per gpu: 0 has to be greater than 0",
+                "https://github.com/LIN-SHANG/InstructERC/issues/16",
             ),
         ),
     ),

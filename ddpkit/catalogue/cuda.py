@@ -168,7 +168,7 @@ ENTRIES = (
             r"CUDA initialization: (?:CUDA unknown error|Unexpected error)",
             r"CUDA error: initialization error",
             r"\bcudaErrorSystemNotReady\b",
-            r"CUDA error: system not yet initialized",
+            r"\bsystem not yet initialized",
             r"CUDA_ERROR_SYSTEM_NOT_READY",
         ),
         cause="the driver is there, but does not answer as it should: modules do not fit (an update without a reboot), nvidia-uvm is not loaded, or nv-fabricmanager does not run on a machine with NVSwitch",
@@ -191,6 +191,10 @@ ENTRIES = (
             ),
             ("RuntimeError: CUDA error: system not yet initialized", "CUDA 12.9, source"),
             ("cuInit(0) failed: CUDA_ERROR_SYSTEM_NOT_READY", "https://github.com/jax-ml/jax/pull/34113"),
+            (
+                "RuntimeError: cuda runtime error (802) : system not yet initialized at THCGeneral.cpp:50",
+                "https://github.com/pytorch/pytorch/issues/35710",
+            ),
         ),
     ),
     Entry(
@@ -198,6 +202,7 @@ ENTRIES = (
         doubtful=True,
         title="Failed to initialize NVML: Driver/library version mismatch",
         patterns=(
+            r"\bNVML/RM version mismatch",
             r"Failed to initialize NVML: Driver/library version mismatch",
             r"Failed to initialize NVML: Unknown Error",
             r"Can't initialize NVML",
@@ -214,6 +219,10 @@ ENTRIES = (
             (
                 "tensorpack.utils.nvml.NvmlException: NVML_ERROR_LIB_RM_VERSION_MISMATCH",
                 "https://github.com/tensorpack/tensorpack/issues/1244",
+            ),
+            (
+                "pynvml.nvml.NVMLError_LibRmVersionMismatch: RM has detected an NVML/RM version mismatch.",
+                "https://github.com/rapidsai/dask-cuda/issues/949",
             ),
         ),
     ),

@@ -256,14 +256,14 @@ ENTRIES = (
         fix="correct the layer's size, or pad in a collate_fn",
         link="https://docs.pytorch.org/docs/stable/notes/broadcasting.html",
         examples=(
-            ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 256x10)", "torch 2.13, documented"),
+            ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 256x10)", "torch 2.13, run"),
             (
                 "RuntimeError: The size of tensor a (64) must match the size of tensor b (32) at non-singleton dimension 0",
-                "torch 2.13, documented",
+                "torch 2.13, run",
             ),
             (
-                "RuntimeError: stack expects each tensor to be equal size, but got [3, 224, 224] at entry 0 and [1, 224, 224] at entry 3",
-                "torch 2.13, documented",
+                "RuntimeError: stack expects each tensor to be equal size, but got [3, 224, 224] at entry 0 and [1, 224, 224] at entry 1",
+                "torch 2.13, run",
             ),
             ("ValueError: Expected input batch_size (8) to match target batch_size (4).", "torch 2.13, run"),
             (
@@ -287,8 +287,8 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/amp.html",
         examples=(
             (
-                "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16",
-                "torch 2.13, documented",
+                "RuntimeError: mat1 and mat2 must have the same dtype, but got BFloat16 and Float",
+                "torch 2.13, run",
             ),
             ("RuntimeError: expected scalar type Half but found Float", "torch 2.2, source"),
             (
@@ -312,7 +312,7 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
         examples=(
             ("Loss is nan, stopping training", "MAE, source"),
-            ("RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.", "torch 2.13, documented"),
+            ("RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.", "torch 2.13, run"),
             (
                 "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
                 "DeepSpeed, source",
@@ -332,7 +332,7 @@ ENTRIES = (
         fix="save model.module.state_dict() under DDP (or take `module.` off the names); build the model with the checkpoint's configuration",
         link="https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",
         examples=(
-            ("RuntimeError: Error(s) in loading state_dict for ResNet:", "torch 2.13, documented"),
+            ("RuntimeError: Error(s) in loading state_dict for Linear:", "torch 2.13, run"),
             (
                 "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
                 "torch 2.13, documented",
@@ -374,12 +374,12 @@ ENTRIES = (
                 "RuntimeError: PytorchStreamReader failed finding central directory: invalid header or archive is corrupted",
                 "torch 2.13, documented",
             ),
-            ("EOFError: Ran out of input", "Python 3.11, documented"),
+            ("EOFError: Ran out of input", "Python 3.11, run"),
             (
                 "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
                 "safetensors, source",
             ),
-            ("_pickle.UnpicklingError: invalid load key, 'v'.", "Python 3.11, documented"),
+            ("_pickle.UnpicklingError: invalid load key, 'v'.", "Python 3.11, run"),
             (
                 "RuntimeError: unexpected EOF, expected 20000 more bytes. The file might be corrupted.",
                 "torch 2.13, run",

@@ -44,16 +44,16 @@ ENTRIES = (
             ),
             (
                 "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGKILL",
-                "torch 2.13, documented",
+                "torch 2.13, source",
             ),
             (
                 "subprocess.CalledProcessError: Command '['python', 'train.py']' died with <Signals.SIGKILL: 9>.",
-                "Python 3.11, documented",
+                "Python 3.11, run",
             ),
             ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.", "torch 2.13, run"),
-            ("srun: error: node2: task 3: Killed", "Slurm 22.05, documented"),
+            ("srun: error: node1: task 0: Killed", "Slurm 22.05, run"),
             ("Killed", "bash 5.2, documented"),
-            ("run.sh: line 3:  4711 Killed                  python train.py", "bash 5.2, documented"),
+            ("run.sh: line 3:  4711 Killed                  python train.py", "bash 5.2, run"),
             ("    traceback : Signal 9 (SIGKILL) received by PID 4711", "torch 2.13, run"),
             (
                 "E0325 20:57:27.620000 2606 "
@@ -82,7 +82,7 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/5040",
         examples=(
             ("Bus error (core dumped)", "bash 5.2, documented"),
-            ("srun: error: node2: task 3: Bus error", "Slurm 22.05, documented"),
+            ("srun: error: node1: task 0: Bus error", "Slurm 22.05, run"),
             ("    traceback : Signal 7 (SIGBUS) received by PID 4711", "torch 2.13, documented"),
             (
                 "[ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py'] exits with return code = -7",
@@ -125,7 +125,7 @@ ENTRIES = (
         link="https://docs.python.org/3/library/faulthandler.html",
         examples=(
             ("Segmentation fault (core dumped)", "bash 5.2, documented"),
-            ("Fatal Python error: Segmentation fault", "Python 3.11, documented"),
+            ("Fatal Python error: Segmentation fault", "Python 3.11, run"),
             ("srun: error: node2: tasks 0-3: Segmentation fault (core dumped)", "Slurm 22.05, documented"),
             (
                 "[node1:12345:0:12345] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x10)",
@@ -322,6 +322,7 @@ ENTRIES = (
         title="KeyboardInterrupt, signal 2 (SIGINT)",
         kind="consequence",
         patterns=(
+            r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Interrupt",
             r"\bKeyboardInterrupt$",
             r"SignalException: Process \d+ got signal: 2\b",
             r"srun: interrupt \(one more within 1 sec to abort\)",
@@ -331,11 +332,15 @@ ENTRIES = (
         fix="start it again; ddpkit launch --detach is safe from the keyboard",
         link="https://docs.python.org/3/library/exceptions.html#KeyboardInterrupt",
         examples=(
-            ("KeyboardInterrupt", "Python 3.11, documented"),
-            ("srun: interrupt (one more within 1 sec to abort)", "Slurm 22.05, documented"),
+            ("KeyboardInterrupt", "Python 3.11, run"),
+            ("srun: interrupt (one more within 1 sec to abort)", "Slurm 22.05, run"),
             (
                 "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4711 got signal: 2",
                 "torch 2.13, source",
+            ),
+            (
+                "srun: error: node1: task 0: Interrupt",
+                "Slurm 22.05, run",
             ),
         ),
     ),

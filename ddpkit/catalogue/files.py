@@ -117,8 +117,8 @@ ENTRIES = (
         fix="--env OMP_NUM_THREADS=1 --env OPENBLAS_NUM_THREADS=1, fewer DataLoader workers; docker run --pids-limit=-1",
         link="https://man7.org/linux/man-pages/man2/fork.2.html",
         examples=(
-            ("bash: fork: retry: Resource temporarily unavailable", "bash 5.2, documented"),
-            ("RuntimeError: can't start new thread", "Python 3.11, documented"),
+            ("bash: fork: retry: Resource temporarily unavailable", "bash 5.2, run"),
+            ("RuntimeError: can't start new thread", "Python 3.11, run"),
             (
                 "OpenBLAS blas_thread_init: pthread_create failed for thread 31 of 64: Resource temporarily unavailable",
                 "numpy, documented",
@@ -209,8 +209,8 @@ ENTRIES = (
         fix="define it at the top level of a module; open files in the worker, not before",
         link="https://docs.python.org/3/library/pickle.html#what-can-be-pickled-and-unpickled",
         examples=(
-            ("AttributeError: Can't pickle local object 'main.<locals>.collate'", "Python 3.11, documented"),
-            ("TypeError: cannot pickle '_io.TextIOWrapper' object", "Python 3.11, documented"),
+            ("AttributeError: Can't pickle local object 'main.<locals>.collate'", "Python 3.11, run"),
+            ("TypeError: cannot pickle '_io.TextIOWrapper' object", "Python 3.11, run"),
             (
                 "_pickle.PicklingError: Can't pickle <function <lambda> at 0x7f52db0644a0>: attribute lookup "
                 "<lambda> on __main__ failed",
@@ -282,7 +282,7 @@ ENTRIES = (
         examples=(
             (
                 "resource_tracker: There appear to be 20 leaked semaphore objects to clean up at shutdown",
-                "Python 3.11, documented",
+                "Python 3.11, run",
             ),
             (
                 "UserWarning: resource_tracker: '/mp-xk2d8_3q': [Errno 2] No such file or directory",

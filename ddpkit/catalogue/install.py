@@ -71,6 +71,7 @@ ENTRIES = (
         doubtful=True,
         title="A module that was compiled using NumPy 1.x cannot be run in NumPy 2",
         patterns=(
+            r"module compiled against API version \w+ but this version of numpy",
             r"A module that was compiled using NumPy 1\.x cannot be run in",
             r"numpy\.(?:dtype|ufunc|ndarray) size changed, may indicate binary incompatibility",
             r"numpy\.core\.multiarray failed to import",
@@ -96,6 +97,10 @@ ENTRIES = (
                 "numpy 2.4, run",
             ),
             ("ImportError: numpy.core.multiarray failed to import", "https://github.com/pytorch/pytorch/issues/42441"),
+            (
+                "RuntimeError: module compiled against API version 0xa but this version of numpy is 0x9",
+                "https://github.com/pytorch/pytorch/issues/413",
+            ),
         ),
     ),
     Entry(
@@ -153,6 +158,7 @@ ENTRIES = (
         doubtful=True,
         title="Error building extension; Ninja is required to load C++ extensions",
         patterns=(
+            r"Error compiling objects for extension",
             r"Ninja is required to load C\+\+ extensions",
             r"Error building extension '(?P<extension>\w+)'",
             r"ninja: build stopped: subcommand failed",
@@ -186,6 +192,10 @@ ENTRIES = (
             (
                 "error: command '/opt/conda/bin/nvcc' failed with exit code 255",
                 "https://github.com/Dao-AILab/flash-attention/issues/298",
+            ),
+            (
+                "RuntimeError: Error compiling objects for extension",
+                "https://github.com/Dao-AILab/flash-attention/issues/279",
             ),
         ),
     ),

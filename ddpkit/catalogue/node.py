@@ -24,8 +24,8 @@ ENTRIES = (
         link="https://github.com/microsoft/DeepSpeed/issues/1481",
         examples=(
             ("bash: torchrun: command not found", "https://github.com/microsoft/DeepSpeed/issues/1481"),
-            ("bash: line 1: deepspeed: command not found", "bash 5.2, documented"),
-            ("slurmstepd: error: execve(): torchrun: No such file or directory", "Slurm, documented"),
+            ("bash: line 1: deepspeed: command not found", "bash 5.2, run"),
+            ("slurmstepd: error: execve(): torchrun: No such file or directory", "Slurm 22.05, run"),
             ("/usr/bin/env: 'python': No such file or directory", "coreutils 9.1, run"),
             ("sh: 1: torchrun: not found", "dash 0.5.12, run"),
             ("bash: line 1: exec: torchrun: not found", "bash 5.2, run"),
@@ -184,9 +184,9 @@ ENTRIES = (
         examples=(
             (
                 "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'",
-                "py-spy, source",
+                "py-spy 0.4, run",
             ),
-            ("ptrace: Operation not permitted.", "gdb 13, documented"),
+            ("ptrace: Operation not permitted.", "gdb 13, run"),
         ),
     ),
     Entry(

@@ -200,7 +200,7 @@ ENTRIES = (
         fix="install a handler that saves a checkpoint (signal.signal(signal.SIGUSR1, ...)); train.py has one",
         link="https://slurm.schedmd.com/sbatch.html#OPT_signal",
         examples=(
-            ("srun: error: node2: task 3: User defined signal 1", "Slurm 22.05, documented"),
+            ("srun: error: node1: task 0: User defined signal 1", "Slurm 22.05, run"),
             (
                 "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGUSR1",
                 "torch 2.13, source",

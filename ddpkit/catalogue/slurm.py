@@ -226,6 +226,8 @@ ENTRIES = (
         id="slurm-kill-on-mpi",
         title="This version of Slurm ... MPI plugin; PMI2_Init failed to initialize",
         patterns=(
+            r"Invalid MPI type '\w+'",
+            r"Couldn't load specified plugin name for mpi/",
             r"PMI2_Init failed",
             r"MPI plugin type '(?P<plugin>\w+)' (?:not found|is not)",
             r"OMPI was not built with SLURM",
@@ -241,6 +243,14 @@ ENTRIES = (
             ),
             ("PMI2_Init failed to initialize.  Return code: 14", "Open MPI, documented"),
             ("but OMPI was not built with SLURM's PMI support and therefore cannot", "Open MPI 4.1, source"),
+            (
+                "srun: error: Couldn't load specified plugin name for mpi/pmix: Plugin init() callback failed",
+                "Slurm 22.05, run",
+            ),
+            (
+                "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types",
+                "Slurm 22.05, run",
+            ),
         ),
     ),
     Entry(
@@ -266,6 +276,7 @@ ENTRIES = (
         id="slurm-bad-request",
         title="Unable to allocate resources: Invalid account, partition, gres ...",
         patterns=(
+            r"Memory specification can not be satisfied",
             r"Unable to allocate resources: (?P<reason>.*)",
             r"Batch job submission failed: (?P<reason>.*)",
             r"invalid partition specified: (?P<partition>\S+)",
@@ -284,6 +295,10 @@ ENTRIES = (
                 "Slurm 22.05, run",
             ),
             ("sbatch: error: invalid partition specified: gpuu", "Slurm 22.05, documented"),
+            (
+                "srun: error: Memory specification can not be satisfied",
+                "Slurm 22.05, run",
+            ),
         ),
     ),
 )

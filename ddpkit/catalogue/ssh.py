@@ -103,7 +103,7 @@ ENTRIES = (
         fix="export PDSH_RCMD_TYPE=ssh",
         link="https://github.com/chaos/pdsh/issues/127",
         examples=(
-            ("pdsh@login: node1: connect: Connection refused", "pdsh 2.34, documented"),
+            ("pdsh@login: node1: connect: Connection refused", "pdsh 2.34, run"),
             ("pdsh@login: node1: rcmd: socket: Permission denied", "https://github.com/chaos/pdsh/issues/127"),
             ("pdsh@login: node1: rcmd: xpoll: protocol failure in circuit setup", "pdsh 2.34, source"),
         ),
@@ -136,6 +136,7 @@ ENTRIES = (
         id="hangup",
         title="Received 1 death signal, shutting down workers; SignalException: got signal: 1",
         patterns=(
+            r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Hangup",
             r"Received 1 death signal",
             r"SignalException: Process \d+ got signal: 1\b",
             r"Received Signals\.SIGHUP death signal",
@@ -154,6 +155,10 @@ ENTRIES = (
                 "torch 2.13, run",
             ),
             ("Received Signals.SIGHUP death signal, shutting down workers", "torch 2.13 with Python 3.10, source"),
+            (
+                "srun: error: node1: task 0: Hangup",
+                "Slurm 22.05, run",
+            ),
         ),
     ),
     Entry(
@@ -208,7 +213,7 @@ ENTRIES = (
         examples=(
             ("Bad owner or permissions on /home/me/.ssh/config", "OpenSSH 9.2, documented"),
             ("@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @", "OpenSSH 9.2, documented"),
-            ("/home/me/.ssh/config: line 3: Bad configuration option: usekeychain", "OpenSSH 9.2, documented"),
+            ("/home/me/.ssh/config: line 3: Bad configuration option: usekeychain", "OpenSSH 9.2, run"),
             ("Authentication refused: bad ownership or modes for directory /home/me/.ssh", "OpenSSH 9.2, source"),
         ),
     ),
@@ -288,9 +293,9 @@ ENTRIES = (
         fix="nothing",
         link="https://man.openbsd.org/ssh",
         examples=(
-            ("Pseudo-terminal will not be allocated because stdin is not a terminal.", "OpenSSH 9.2, documented"),
+            ("Pseudo-terminal will not be allocated because stdin is not a terminal.", "OpenSSH 9.2, run"),
             ("stdin: is not a tty", "bash 5.2, documented"),
-            ("bash: no job control in this shell", "bash 5.2, documented"),
+            ("bash: no job control in this shell", "bash 5.2, run"),
             ("bash: cannot set terminal process group (-1): Inappropriate ioctl for device", "bash 5.2, run"),
         ),
     ),

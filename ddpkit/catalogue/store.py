@@ -46,7 +46,7 @@ ENTRIES = (
         fix="env:// with ddpkit launch; for file://: a new name for each run",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shared-file-system-initialization",
         examples=(
-            ("RuntimeError: No rendezvous handler for foo://", "torch 2.13, documented"),
+            ("RuntimeError: No rendezvous handler for foo://", "torch 2.13, run"),
             ("RuntimeError: File already exists: output.tmp/dist_init", "https://github.com/epfml/powersgd/issues/21"),
         ),
     ),
