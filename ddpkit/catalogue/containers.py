@@ -55,7 +55,7 @@ ENTRIES = (
         examples=(
             (
                 "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
-                "docker, documented",
+                "docker 28.2, source",
             ),
             (
                 "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
@@ -154,7 +154,7 @@ ENTRIES = (
         probe="cat HOSTFILE; nproc",
         fix="slots=N in the hostfile, or mpirun --oversubscribe",
         link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
-        examples=(("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, documented"),),
+        examples=(("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),),
     ),
     Entry(
         id="mpi-daemon",
@@ -168,7 +168,7 @@ ENTRIES = (
         fix="mpirun --prefix /path/to/openmpi; open the ports between the hosts; --mca oob_tcp_if_include INTERFACE",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
         examples=(
-            ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, documented"),
+            ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),
             ("ORTE has lost communication with a remote daemon.", "Open MPI 4.1, source"),
         ),
     ),
@@ -189,9 +189,9 @@ ENTRIES = (
         examples=(
             (
                 "mpirun noticed that process rank 3 with PID 4711 on node node2 exited on signal 9 (Killed).",
-                "Open MPI 4.1, documented",
+                "Open MPI 4.1, source",
             ),
-            ("MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD", "Open MPI 4.1, documented"),
+            ("MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD", "Open MPI 4.1, source"),
             ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "MPICH 4.0, source"),
             (
                 "mpirun detected that one or more processes exited with non-zero status, thus causing",
@@ -262,7 +262,7 @@ ENTRIES = (
         examples=(
             (
                 "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.",
-                "Ray 2, documented",
+                "Ray 2.60, source",
             ),
             (
                 "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",

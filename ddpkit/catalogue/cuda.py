@@ -30,7 +30,7 @@ ENTRIES = (
                 "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 23.69 GiB total capacity; 21.99 GiB already allocated)",
                 "torch 2.0, documented",
             ),
-            ("RuntimeError: CUDA error: out of memory", "CUDA, documented"),
+            ("RuntimeError: CUDA error: out of memory", "CUDA 12.9, source"),
             (
                 "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
                 "torch 2.2, source",
@@ -84,8 +84,8 @@ ENTRIES = (
         fix="leave out custom kernels (flash-attention, xformers, torch.compile) one by one; if it is always the same GPU, take the node out",
         link="https://docs.nvidia.com/deploy/xid-errors/",
         examples=(
-            ("RuntimeError: CUDA error: an illegal memory access was encountered", "CUDA, documented"),
-            ("torch.AcceleratorError: CUDA error: unspecified launch failure", "CUDA, documented"),
+            ("RuntimeError: CUDA error: an illegal memory access was encountered", "CUDA 12.9, source"),
+            ("torch.AcceleratorError: CUDA error: unspecified launch failure", "CUDA 12.9, source"),
             (
                 "NVRM: Xid (PCI:0000:4f:00): 31, pid=1896, Ch 00000010, intr 10000000. MMU Fault",
                 "https://docs.nvidia.com/deploy/xid-errors/",
@@ -304,7 +304,7 @@ ENTRIES = (
         fix="run it once with --env CUDA_LAUNCH_BLOCKING=1, and look where it stops then",
         link="https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
         examples=(
-            ("RuntimeError: CUDA error: operation not supported", "CUDA, documented"),
+            ("RuntimeError: CUDA error: operation not supported", "CUDA 12.9, source"),
             (
                 "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.",
                 "torch 2.2, source",

@@ -194,7 +194,7 @@ ENTRIES = (
         examples=(
             (
                 "RuntimeError: Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed).",
-                "torch 2.13, documented",
+                "torch 2.13, source",
             ),
         ),
     ),
@@ -209,7 +209,7 @@ ENTRIES = (
         examples=(
             (
                 "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
-                "torch 2.13, documented",
+                "torch 2.13, source",
             ),
         ),
     ),
@@ -335,7 +335,7 @@ ENTRIES = (
             ("RuntimeError: Error(s) in loading state_dict for Linear:", "torch 2.13, run"),
             (
                 "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
-                "torch 2.13, documented",
+                "torch 2.13, source",
             ),
             ("ValueError: loaded state dict has a different number of parameter groups", "torch 2.13, run"),
         ),
@@ -351,7 +351,7 @@ ENTRIES = (
         examples=(
             (
                 "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to do so you have two options",
-                "torch 2.6, documented",
+                "torch 2.13, run",
             ),
         ),
     ),
@@ -372,7 +372,7 @@ ENTRIES = (
         examples=(
             (
                 "RuntimeError: PytorchStreamReader failed finding central directory: invalid header or archive is corrupted",
-                "torch 2.13, documented",
+                "torch 2.13, source",
             ),
             ("EOFError: Ran out of input", "Python 3.11, run"),
             (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-
+from ddpkit.catalogue.endings import CODES, LOOK, SIGNALS, TEARDOWN
 from ddpkit.catalogue.entry import Entry
 
 ENTRIES = (
@@ -357,9 +356,9 @@ ENTRIES = (
         fix="correct the arguments; for --local-rank: start with torchrun or ddpkit launch, and read LOCAL_RANK from the environment",
         link="https://docs.pytorch.org/docs/stable/elastic/train_script.html",
         examples=(
-            ("train.py: error: unrecognized arguments: --local-rank=0", "torch 2.0, documented"),
-            ("train.py: error: the following arguments are required: --data", "Python 3.11, documented"),
-            ("train.py: error: argument --lr: invalid float value: 'x'", "Python 3.11, documented"),
+            ("train.py: error: unrecognized arguments: --local-rank=0", "Python 3.11, run"),
+            ("train.py: error: the following arguments are required: --data", "Python 3.11, run"),
+            ("train.py: error: argument --lr: invalid float value: 'x'", "Python 3.11, run"),
         ),
     ),
     Entry(
@@ -387,29 +386,9 @@ ENTRIES = (
         examples=(
             ("bash: ./train.sh: Permission denied", "bash 5.2, documented"),
             ("bash: ./prog: cannot execute binary file: Exec format error", "bash 5.2, documented"),
-            ("OSError: [Errno 8] Exec format error: './train.sh'", "Python 3.11, documented"),
+            ("OSError: [Errno 8] Exec format error: './train.sh'", "Python 3.11, run"),
         ),
     ),
 )
 
-SIGNALS: dict[int, str] = {
-    signal.SIGKILL: "killed",
-    signal.SIGBUS: "bus-error",
-    signal.SIGSEGV: "segfault",
-    signal.SIGABRT: "aborted",
-    signal.SIGILL: "illegal-instruction",
-    signal.SIGFPE: "floating-point-exception",
-    signal.SIGTERM: "terminated",
-    signal.SIGINT: "interrupted",
-}
-# Those of which a command on the host says more than the last lines do.
-LOOK = (signal.SIGKILL, signal.SIGBUS, signal.SIGILL)
-# What an exit code nearly always means.
-CODES: dict[int, str] = {
-    2: "usually the script refused its arguments",
-    75: "by convention: it saved a checkpoint and asks to be started again",
-    126: "the program was found, but may not be executed",
-    127: "the program was not found",
-}
-# What C++ prints when a thread of gloo still runs while the interpreter is taken down (torch 2.13, seen).
-TEARDOWN = "terminate called without an active exception"
+__all__ = ["CODES", "ENTRIES", "LOOK", "SIGNALS", "TEARDOWN"]

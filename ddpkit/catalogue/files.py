@@ -36,7 +36,7 @@ ENTRIES = (
         probe="quota -s; du -sh ~/.cache ~/.local (or the site's own command: lfs quota -h -u $USER PATH)",
         fix="move caches to another file system: export HF_HOME=/scratch/$USER/hf PIP_CACHE_DIR=/scratch/$USER/pip",
         link="https://man7.org/linux/man-pages/man1/quota.1.html",
-        examples=(("OSError: [Errno 122] Disk quota exceeded: 'checkpoint.pt'", "Python 3.11, documented"),),
+        examples=(("OSError: [Errno 122] Disk quota exceeded: 'checkpoint.pt'", "Python 3.11, run"),),
     ),
     Entry(
         id="stale-handle",
@@ -46,7 +46,7 @@ ENTRIES = (
         probe="ls -l PATH on that host",
         fix="start again; write to a new name and rename it; an administrator: umount and mount",
         link="https://man7.org/linux/man-pages/man5/nfs.5.html",
-        examples=(("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, documented"),),
+        examples=(("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, run"),),
     ),
     Entry(
         id="read-only-fs",
@@ -56,7 +56,7 @@ ENTRIES = (
         probe="mount | grep ' ro[ ,]'; dmesg -T | tail",
         fix="write to a mounted folder (containers: a bind mount; apptainer: --writable-tmpfs), or have the disk looked at",
         link="https://apptainer.org/docs/user/latest/bind_paths_and_mounts.html",
-        examples=(("OSError: [Errno 30] Read-only file system: '/opt/model/cache'", "Python 3.11, documented"),),
+        examples=(("OSError: [Errno 30] Read-only file system: '/opt/model/cache'", "Python 3.11, run"),),
     ),
     Entry(
         id="io-error",
@@ -73,7 +73,7 @@ ENTRIES = (
         fix="mount the file system again, or exclude the node",
         link="https://man7.org/linux/man-pages/man3/errno.3.html",
         examples=(
-            ("OSError: [Errno 5] Input/output error", "Python 3.11, documented"),
+            ("OSError: [Errno 5] Input/output error", "Python 3.11, run"),
             ("ls: cannot access '/mnt/data': Transport endpoint is not connected", "coreutils 9.1, documented"),
             ("cat: /proc/self/mem: Input/output error", "coreutils 9.1, run"),
             ("BrokenPipeError: [Errno 108] Cannot send after transport endpoint shutdown", "Python 3.11, run"),
@@ -148,7 +148,7 @@ ENTRIES = (
         fix="chmod or chown it, or point the program elsewhere (TMPDIR, HF_HOME, TRITON_CACHE_DIR)",
         link="https://docs.python.org/3/library/exceptions.html#PermissionError",
         examples=(
-            ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, documented"),
+            ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),
             ("PermissionError: [Errno 1] Operation not permitted", "Python 3.11, run"),
         ),
     ),
@@ -160,7 +160,7 @@ ENTRIES = (
         probe="ls -ld {path}",
         fix="os.makedirs(path, exist_ok=True), or on rank 0 only with a barrier after it",
         link="https://docs.python.org/3/library/os.html#os.makedirs",
-        examples=(("FileExistsError: [Errno 17] File exists: 'output'", "Python 3.11, documented"),),
+        examples=(("FileExistsError: [Errno 17] File exists: 'output'", "Python 3.11, run"),),
     ),
     Entry(
         id="dataloader-worker-died",
@@ -328,7 +328,7 @@ ENTRIES = (
         fix="look for what ended first",
         link="https://docs.python.org/3/library/exceptions.html#BrokenPipeError",
         examples=(
-            ("BrokenPipeError: [Errno 32] Broken pipe", "Python 3.11, documented"),
+            ("BrokenPipeError: [Errno 32] Broken pipe", "Python 3.11, run"),
             ("ConnectionResetError: [Errno 104] Connection reset by peer", "Python 3.11, run"),
             ("ConnectionRefusedError: [Errno 111] Connection refused", "Python 3.11, run"),
             ("EOFError", "Python 3.11, run"),

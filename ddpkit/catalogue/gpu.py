@@ -205,7 +205,7 @@ ENTRIES = (
         fix="drain the node and reset the GPU (nvidia-smi --gpu-reset -i N); exclude it: sbatch --exclude={host}",
         link="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
         examples=(
-            ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "CUDA, documented"),
+            ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "CUDA 12.9, source"),
             (
                 "NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to "
                 "activate.",

@@ -328,7 +328,7 @@ ENTRIES = (
         probe="ddpkit env --explain, started the same way",
         fix="ddpkit launch -n 2 -- train.py (or torchrun --nproc-per-node 2 train.py)",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
-        examples=(("KeyError: 'LOCAL_RANK'", "Python 3.11, documented"),),
+        examples=(("KeyError: 'LOCAL_RANK'", "Python 3.11, run"),),
     ),
     Entry(
         id="torch-attribute",

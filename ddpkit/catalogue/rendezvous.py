@@ -336,8 +336,8 @@ ENTRIES = (
         fix="--nproc-per-node=N",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
         examples=(
-            ("ValueError: Cuda is not available.", "torch 2.13, documented"),
-            ("ValueError: Unsupported nproc_per_node value: two", "torch 2.13, documented"),
+            ("ValueError: Cuda is not available.", "torch 2.13, source"),
+            ("ValueError: Unsupported nproc_per_node value: two", "torch 2.13, source"),
         ),
     ),
 )

@@ -29,7 +29,7 @@ ENTRIES = (
             ),
             (
                 "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /gpt2/resolve/main/config.json",
-                "requests, documented",
+                "requests 2.34, source",
             ),
             (
                 "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>",
@@ -113,7 +113,7 @@ ENTRIES = (
         examples=(
             (
                 "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/api/models/gpt2",
-                "requests, documented",
+                "requests 2.34, source",
             ),
         ),
     ),

@@ -147,7 +147,7 @@ ENTRIES = (
                 "sbatch: fatal: Could not establish a configuration source",
                 "https://github.com/nico-bohlinger/one_policy_to_run_them_all/issues/5",
             ),
-            ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", "Slurm 22.05, documented"),
+            ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", "Slurm 22.05, source"),
             (
                 "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
                 "Slurm 22.05, source",

@@ -20,7 +20,7 @@ ENTRIES = (
         link="https://man.openbsd.org/ssh#VERIFYING_HOST_KEYS",
         examples=(
             ("Host key verification failed.", "OpenSSH 9.2, run"),
-            ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "OpenSSH 9.2, documented"),
+            ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "OpenSSH 9.2, source"),
             ("No ED25519 host key is known for node1 and you have requested strict checking.", "OpenSSH 9.2, run"),
         ),
     ),
@@ -170,8 +170,8 @@ ENTRIES = (
         fix="install tmux; export TERM=xterm; or setsid nohup COMMAND > log 2>&1 &",
         link="https://github.com/tmux/tmux/wiki/FAQ",
         examples=(
-            ("no server running on /tmp/tmux-1000/default", "tmux 3.3, documented"),
-            ("open terminal failed: missing or unsuitable terminal: xterm-kitty", "tmux 3.3, documented"),
+            ("no server running on /tmp/tmux-1000/default", "tmux 3.3, source"),
+            ("open terminal failed: missing or unsuitable terminal: xterm-kitty", "tmux 3.3, source"),
         ),
     ),
     Entry(
@@ -211,8 +211,8 @@ ENTRIES = (
         fix="chmod 700 ~/.ssh; chmod 600 ~/.ssh/config ~/.ssh/id_*; chmod go-w ~",
         link="https://man.openbsd.org/ssh#FILES",
         examples=(
-            ("Bad owner or permissions on /home/me/.ssh/config", "OpenSSH 9.2, documented"),
-            ("@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @", "OpenSSH 9.2, documented"),
+            ("Bad owner or permissions on /home/me/.ssh/config", "OpenSSH 9.2, source"),
+            ("@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @", "OpenSSH 9.2, source"),
             ("/home/me/.ssh/config: line 3: Bad configuration option: usekeychain", "OpenSSH 9.2, run"),
             ("Authentication refused: bad ownership or modes for directory /home/me/.ssh", "OpenSSH 9.2, source"),
         ),
@@ -233,8 +233,8 @@ ENTRIES = (
         fix="ServerAliveInterval 15 in ~/.ssh/config; start long runs with ddpkit launch --detach",
         link="https://man.openbsd.org/ssh_config#ServerAliveInterval",
         examples=(
-            ("client_loop: send disconnect: Broken pipe", "OpenSSH 9.2, documented"),
-            ("Timeout, server node2 not responding.", "OpenSSH 9.2, documented"),
+            ("client_loop: send disconnect: Broken pipe", "OpenSSH 9.2, source"),
+            ("Timeout, server node2 not responding.", "OpenSSH 9.2, source"),
             ("Connection to node2 closed by remote host.", "OpenSSH 9.2, run"),
             ("Connection closed by 10.77.0.1 port 22", "OpenSSH 9.2, source"),
             (
@@ -274,8 +274,8 @@ ENTRIES = (
         fix="AllowTcpForwarding yes in the jump host's sshd_config; correct the name that the jump host shall reach",
         link="https://man.openbsd.org/sshd_config#AllowTcpForwarding",
         examples=(
-            ("channel 0: open failed: administratively prohibited: open failed", "OpenSSH 9.2, documented"),
-            ("stdio forwarding failed", "OpenSSH 9.2, documented"),
+            ("channel 0: open failed: administratively prohibited: open failed", "OpenSSH 9.2, source"),
+            ("stdio forwarding failed", "OpenSSH 9.2, source"),
         ),
     ),
     Entry(
