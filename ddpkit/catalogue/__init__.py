@@ -4,6 +4,7 @@ The preflight, the verdict of a failed run, `ddpkit explain` and TROUBLESHOOTING
 """
 
 from ddpkit.catalogue import (
+    containers,
     cuda,
     ddp,
     deaths,
@@ -36,7 +37,7 @@ PARTS = {
     "SLURM": jobs.ENTRIES + slurm.ENTRIES,
     "SSH, pdsh and terminals": ssh.ENTRIES,
     "DDP, FSDP and tensors": ddp.ENTRIES,
-    "Models, trackers, containers and other launchers": services.ENTRIES,
+    "Models, trackers, containers and other launchers": services.ENTRIES + containers.ENTRIES,
     "Hangs and deaths after a good start": runtime.ENTRIES,
     "How a process ended": deaths.ENTRIES,
 }

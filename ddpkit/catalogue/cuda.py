@@ -30,12 +30,18 @@ ENTRIES = (
                 "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 23.69 GiB total capacity; 21.99 GiB already allocated)",
                 "torch 2.0, documented",
             ),
-            ("RuntimeError: CUDA error: out of memory", "CUDA, documented"),
+            ("RuntimeError: CUDA error: out of memory", "CUDA 12.9, source"),
             (
                 "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
                 "torch 2.2, source",
             ),
             ("node1:10:99 [3] NCCL WARN Cuda failure 2 'out of memory'", "NCCL 2.21, source"),
+            ("cudaErrorMemoryAllocation: out of memory", "CUDA 12.9, source"),
+            (
+                "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 MiB. GPU 7 has a total "
+                "capacity of 287.98 GiB of which 203.49 GiB is free.",
+                "https://github.com/pytorch/pytorch/issues/175431",
+            ),
         ),
     ),
     Entry(
@@ -59,6 +65,7 @@ ENTRIES = (
                 "RuntimeError: CUDA error: device-side assert triggered",
                 "https://github.com/milesial/Pytorch-UNet/issues/258",
             ),
+            ("cudaErrorAssert: device-side assert triggered", "CUDA 12.9, source"),
         ),
     ),
     Entry(
@@ -77,12 +84,15 @@ ENTRIES = (
         fix="leave out custom kernels (flash-attention, xformers, torch.compile) one by one; if it is always the same GPU, take the node out",
         link="https://docs.nvidia.com/deploy/xid-errors/",
         examples=(
-            ("RuntimeError: CUDA error: an illegal memory access was encountered", "CUDA, documented"),
-            ("torch.AcceleratorError: CUDA error: unspecified launch failure", "CUDA, documented"),
+            ("RuntimeError: CUDA error: an illegal memory access was encountered", "CUDA 12.9, source"),
+            ("torch.AcceleratorError: CUDA error: unspecified launch failure", "CUDA 12.9, source"),
             (
                 "NVRM: Xid (PCI:0000:4f:00): 31, pid=1896, Ch 00000010, intr 10000000. MMU Fault",
                 "https://docs.nvidia.com/deploy/xid-errors/",
             ),
+            ("cudaErrorIllegalAddress: an illegal memory access was encountered", "CUDA 12.9, source"),
+            ("RuntimeError: CUDA error: misaligned address", "CUDA 12.9, source"),
+            ("RuntimeError: CUDA error: an illegal instruction was encountered", "CUDA 12.9, source"),
         ),
     ),
     Entry(
@@ -92,7 +102,6 @@ ENTRIES = (
         patterns=(
             r"no kernel image is available for execution on the device",
             r"with CUDA capability (?P<capability>\w+) is not compatible with the current PyTorch installation",
-            r"the provided PTX was compiled with an unsupported toolchain",
         ),
         cause="this build of torch, or of an extension, has no code for this GPU: the GPU is newer or older than the build knows",
         probe="python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'",
@@ -136,6 +145,18 @@ ENTRIES = (
                 "lightning_fabric.utilities.exceptions.MisconfigurationException: No supported gpu backend found!",
                 "Lightning, source",
             ),
+            ("RuntimeError: CUDA error: no CUDA-capable device is detected", "CUDA 12.9, source"),
+            (
+                "RuntimeError: Attempting to deserialize object on a CUDA device but "
+                "torch.cuda.is_available() is False. If you are running on a CPU-only machine, please use "
+                "torch.load with map_location=torch.device('cpu')",
+                "torch 2.13, run",
+            ),
+            (
+                "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure "
+                "that the latest NVIDIA driver is installed and running.",
+                "https://github.com/mattshma/bigdata/issues/108",
+            ),
         ),
     ),
     Entry(
@@ -147,7 +168,7 @@ ENTRIES = (
             r"CUDA initialization: (?:CUDA unknown error|Unexpected error)",
             r"CUDA error: initialization error",
             r"\bcudaErrorSystemNotReady\b",
-            r"CUDA error: system not yet initialized",
+            r"\bsystem not yet initialized",
             r"CUDA_ERROR_SYSTEM_NOT_READY",
         ),
         cause="the driver is there, but does not answer as it should: modules do not fit (an update without a reboot), nvidia-uvm is not loaded, or nv-fabricmanager does not run on a machine with NVSwitch",
@@ -163,6 +184,17 @@ ENTRIES = (
                 "UserWarning: CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment",
                 "torch 2.2, source",
             ),
+            ("RuntimeError: CUDA error: initialization error", "CUDA 12.9, source"),
+            (
+                "cupy.cuda.runtime.CUDARuntimeError: cudaErrorSystemNotReady: system not yet initialized",
+                "https://github.com/cupy/cupy/issues/2845",
+            ),
+            ("RuntimeError: CUDA error: system not yet initialized", "CUDA 12.9, source"),
+            ("cuInit(0) failed: CUDA_ERROR_SYSTEM_NOT_READY", "https://github.com/jax-ml/jax/pull/34113"),
+            (
+                "RuntimeError: cuda runtime error (802) : system not yet initialized at THCGeneral.cpp:50",
+                "https://github.com/pytorch/pytorch/issues/35710",
+            ),
         ),
     ),
     Entry(
@@ -170,6 +202,7 @@ ENTRIES = (
         doubtful=True,
         title="Failed to initialize NVML: Driver/library version mismatch",
         patterns=(
+            r"\bNVML/RM version mismatch",
             r"Failed to initialize NVML: Driver/library version mismatch",
             r"Failed to initialize NVML: Unknown Error",
             r"Can't initialize NVML",
@@ -181,9 +214,15 @@ ENTRIES = (
         link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html",
         examples=(
             ("Failed to initialize NVML: Driver/library version mismatch", "NVIDIA driver, documented"),
+            ("Failed to initialize NVML: Unknown Error", "NVIDIA driver, documented"),
+            ("UserWarning: Can't initialize NVML", "torch 2.13, source"),
             (
-                "Failed to initialize NVML: Unknown Error",
-                "NVIDIA driver, documented",
+                "tensorpack.utils.nvml.NvmlException: NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+                "https://github.com/tensorpack/tensorpack/issues/1244",
+            ),
+            (
+                "pynvml.nvml.NVMLError_LibRmVersionMismatch: RM has detected an NVML/RM version mismatch.",
+                "https://github.com/rapidsai/dask-cuda/issues/949",
             ),
         ),
     ),
@@ -205,6 +244,12 @@ ENTRIES = (
             (
                 "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (9, 1, 0) but found runtime version (8, 9, 7).",
                 "torch 2.6, source",
+            ),
+            ("RuntimeError: Unable to find a valid cuDNN algorithm to run convolution", "torch 2.2, source"),
+            (
+                "Could not load library libcudnn_ops_infer.so.8. Error: libcudnn_ops_infer.so.8: cannot open "
+                "shared object file: No such file or directory",
+                "https://github.com/daswer123/xtts-finetune-webui/issues/31",
             ),
         ),
     ),
@@ -232,7 +277,7 @@ ENTRIES = (
     Entry(
         id="cuda-after-fork",
         title="Cannot re-initialize CUDA in forked subprocess",
-        patterns=(r"Cannot re-initialize CUDA in forked subprocess", r"\bPoison(?:ed)? fork\b"),
+        patterns=(r"Cannot re-initialize CUDA in forked subprocess",),
         cause="CUDA was used before the process was forked (by DataLoader workers or multiprocessing)",
         probe="grep -n 'cuda' train.py: what runs before the workers start?",
         fix="touch no GPU in the Dataset; torch.multiprocessing.set_start_method('spawn'), or DataLoader(multiprocessing_context='spawn')",
@@ -259,12 +304,16 @@ ENTRIES = (
         fix="run it once with --env CUDA_LAUNCH_BLOCKING=1, and look where it stops then",
         link="https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
         examples=(
-            ("RuntimeError: CUDA error: operation not supported", "CUDA, documented"),
+            ("RuntimeError: CUDA error: operation not supported", "CUDA 12.9, source"),
             (
                 "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.",
                 "torch 2.2, source",
             ),
             ("node1:10:99 [3] NCCL WARN Cuda failure 1 'invalid argument'", "NCCL 2.21, source"),
+            (
+                "terminate called after throwing an instance of 'c10::CUDAError'",
+                "https://github.com/facebookresearch/fairseq/issues/5356",
+            ),
         ),
     ),
     Entry(
@@ -282,6 +331,10 @@ ENTRIES = (
             (
                 "NVRM: Xid (PCI:0000:4f:00): 74, pid=1896, NVLink: fatal error detected on link 3",
                 "https://docs.nvidia.com/deploy/xid-errors/",
+            ),
+            (
+                "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
+                "https://github.com/MIC-DKFZ/nnUNet/issues/1519",
             ),
         ),
     ),

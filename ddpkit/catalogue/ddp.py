@@ -21,6 +21,11 @@ ENTRIES = (
                 "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module has parameters that were not used in producing loss.",
                 "https://github.com/pytorch/pytorch/issues/57473",
             ),
+            (
+                "RuntimeError: It looks like your LightningModule has parameters that were not used in "
+                "producing the loss returned by training_step.",
+                "Lightning 2.4, source",
+            ),
         ),
     ),
     Entry(
@@ -110,7 +115,6 @@ ENTRIES = (
         patterns=(
             r"No backend type associated with device type (?P<device>\w+)",
             r"Tensors must be CUDA and dense",
-            r"Tensor found on device type cpu.*but backend",
         ),
         cause="a tensor on the CPU was given to a collective of NCCL, which takes tensors on GPUs only",
         probe="the traceback names the call",
@@ -126,8 +130,6 @@ ENTRIES = (
         title="Global rank is not part of group; the global rank is not in the group",
         patterns=(
             r"Global rank \d+ is not part of group",
-            r"is not a member of the given group",
-            r"world_size \(\d+\) is not equal to .*",
             r"world[ _]size \(?(?P<world>\d+)\)? is not divisible by",
         ),
         cause="the number of ranks does not fit the parallel layout, or a rank calls a collective of a group that it is not in",
@@ -192,7 +194,7 @@ ENTRIES = (
         examples=(
             (
                 "RuntimeError: Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed).",
-                "torch 2.13, documented",
+                "torch 2.13, source",
             ),
         ),
     ),
@@ -207,7 +209,7 @@ ENTRIES = (
         examples=(
             (
                 "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
-                "torch 2.13, documented",
+                "torch 2.13, source",
             ),
         ),
     ),
@@ -232,6 +234,11 @@ ENTRIES = (
                 "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same",
                 "torch 2.2, source",
             ),
+            (
+                "RuntimeError: module must have its parameters and buffers on device cuda:0 (device_ids[0]) "
+                "but found one of them on device: cpu",
+                "torch 2.13, source",
+            ),
         ),
     ),
     Entry(
@@ -249,14 +256,20 @@ ENTRIES = (
         fix="correct the layer's size, or pad in a collate_fn",
         link="https://docs.pytorch.org/docs/stable/notes/broadcasting.html",
         examples=(
-            ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 256x10)", "torch 2.13, documented"),
+            ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 256x10)", "torch 2.13, run"),
             (
                 "RuntimeError: The size of tensor a (64) must match the size of tensor b (32) at non-singleton dimension 0",
-                "torch 2.13, documented",
+                "torch 2.13, run",
             ),
             (
-                "RuntimeError: stack expects each tensor to be equal size, but got [3, 224, 224] at entry 0 and [1, 224, 224] at entry 3",
-                "torch 2.13, documented",
+                "RuntimeError: stack expects each tensor to be equal size, but got [3, 224, 224] at entry 0 and [1, 224, 224] at entry 1",
+                "torch 2.13, run",
+            ),
+            ("ValueError: Expected input batch_size (8) to match target batch_size (4).", "torch 2.13, run"),
+            (
+                "RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 4 but got "
+                "size 5 for tensor number 1 in the list.",
+                "torch 2.13, run",
             ),
         ),
     ),
@@ -274,10 +287,14 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/amp.html",
         examples=(
             (
-                "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16",
-                "torch 2.13, documented",
+                "RuntimeError: mat1 and mat2 must have the same dtype, but got BFloat16 and Float",
+                "torch 2.13, run",
             ),
             ("RuntimeError: expected scalar type Half but found Float", "torch 2.2, source"),
+            (
+                "RuntimeError: expected m1 and m2 to have the same dtype, but got: float != c10::BFloat16",
+                "torch 2.13, run",
+            ),
         ),
     ),
     Entry(
@@ -287,11 +304,7 @@ ENTRIES = (
         patterns=(
             r"(?i)\bloss is nan\b",
             r"Function '(?P<function>\w+)' returned nan values",
-            r"(?i)\bdetected nan in loss\b",
-            r"(?i)\bloss is not finite\b",
-            r"(?i)\bloss is inf\b",
             r"Current loss scale already at minimum",
-            r"(?i)\bnan or inf found in\b",
         ),
         cause="the loss became NaN or infinite: too large a learning rate, fp16 that overflows, or a bad sample",
         probe="torch.autograd.set_detect_anomaly(True) names the operation",
@@ -299,7 +312,7 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
         examples=(
             ("Loss is nan, stopping training", "MAE, source"),
-            ("RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.", "torch 2.13, documented"),
+            ("RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.", "torch 2.13, run"),
             (
                 "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
                 "DeepSpeed, source",
@@ -319,11 +332,12 @@ ENTRIES = (
         fix="save model.module.state_dict() under DDP (or take `module.` off the names); build the model with the checkpoint's configuration",
         link="https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",
         examples=(
-            ("RuntimeError: Error(s) in loading state_dict for ResNet:", "torch 2.13, documented"),
+            ("RuntimeError: Error(s) in loading state_dict for Linear:", "torch 2.13, run"),
             (
                 "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
-                "torch 2.13, documented",
+                "torch 2.13, source",
             ),
+            ("ValueError: loaded state dict has a different number of parameter groups", "torch 2.13, run"),
         ),
     ),
     Entry(
@@ -337,7 +351,7 @@ ENTRIES = (
         examples=(
             (
                 "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to do so you have two options",
-                "torch 2.6, documented",
+                "torch 2.13, run",
             ),
         ),
     ),
@@ -358,14 +372,18 @@ ENTRIES = (
         examples=(
             (
                 "RuntimeError: PytorchStreamReader failed finding central directory: invalid header or archive is corrupted",
-                "torch 2.13, documented",
+                "torch 2.13, source",
             ),
-            ("EOFError: Ran out of input", "Python 3.11, documented"),
+            ("EOFError: Ran out of input", "Python 3.11, run"),
             (
                 "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
                 "safetensors, source",
             ),
-            ("_pickle.UnpicklingError: invalid load key, 'v'.", "Python 3.11, documented"),
+            ("_pickle.UnpicklingError: invalid load key, 'v'.", "Python 3.11, run"),
+            (
+                "RuntimeError: unexpected EOF, expected 20000 more bytes. The file might be corrupted.",
+                "torch 2.13, run",
+            ),
         ),
     ),
 )

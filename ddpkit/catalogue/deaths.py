@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-
+from ddpkit.catalogue.endings import CODES, LOOK, SIGNALS, TEARDOWN
 from ddpkit.catalogue.entry import Entry
 
 ENTRIES = (
@@ -44,17 +43,23 @@ ENTRIES = (
             ),
             (
                 "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGKILL",
-                "torch 2.13, documented",
+                "torch 2.13, source",
             ),
             (
                 "subprocess.CalledProcessError: Command '['python', 'train.py']' died with <Signals.SIGKILL: 9>.",
-                "Python 3.11, documented",
+                "Python 3.11, run",
             ),
             ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed.", "torch 2.13, run"),
-            ("srun: error: node2: task 3: Killed", "Slurm 22.05, documented"),
+            ("srun: error: node1: task 0: Killed", "Slurm 22.05, run"),
             ("Killed", "bash 5.2, documented"),
-            ("run.sh: line 3:  4711 Killed                  python train.py", "bash 5.2, documented"),
+            ("run.sh: line 3:  4711 Killed                  python train.py", "bash 5.2, run"),
             ("    traceback : Signal 9 (SIGKILL) received by PID 4711", "torch 2.13, run"),
+            (
+                "E0325 20:57:27.620000 2606 "
+                "site-packages/torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) "
+                "local_rank: 5 (pid: 2630) of binary: /root/miniconda3/bin/python",
+                "https://github.com/lmzpai/roboMamba/issues/10",
+            ),
         ),
     ),
     Entry(
@@ -76,8 +81,25 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/5040",
         examples=(
             ("Bus error (core dumped)", "bash 5.2, documented"),
-            ("srun: error: node2: task 3: Bus error", "Slurm 22.05, documented"),
+            ("srun: error: node1: task 0: Bus error", "Slurm 22.05, run"),
             ("    traceback : Signal 7 (SIGBUS) received by PID 4711", "torch 2.13, documented"),
+            (
+                "[ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py'] exits with return code = -7",
+                "DeepSpeed 0.19, source",
+            ),
+            (
+                "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -7) local_rank: 0 "
+                "(pid: 340) of binary: /root/miniconda3/envs/llama/bin/python",
+                "https://github.com/hiyouga/LlamaFactory/issues/322",
+            ),
+            (
+                "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGBUS",
+                "torch 2.13, run",
+            ),
+            (
+                "subprocess.CalledProcessError: Command '['python']' died with <Signals.SIGBUS: 7>.",
+                "Python 3.11, run",
+            ),
         ),
     ),
     Entry(
@@ -102,12 +124,30 @@ ENTRIES = (
         link="https://docs.python.org/3/library/faulthandler.html",
         examples=(
             ("Segmentation fault (core dumped)", "bash 5.2, documented"),
-            ("Fatal Python error: Segmentation fault", "Python 3.11, documented"),
+            ("Fatal Python error: Segmentation fault", "Python 3.11, run"),
             ("srun: error: node2: tasks 0-3: Segmentation fault (core dumped)", "Slurm 22.05, documented"),
             (
                 "[node1:12345:0:12345] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x10)",
                 "UCX, documented",
             ),
+            (
+                "[ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py'] exits with return code = -11",
+                "DeepSpeed 0.19, source",
+            ),
+            (
+                "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -11) local_rank: 1 (pid: 4711) of binary: python",
+                "torch 2.13, source",
+            ),
+            (
+                "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGSEGV",
+                "torch 2.13, source",
+            ),
+            (
+                "subprocess.CalledProcessError: Command '['python']' died with <Signals.SIGSEGV: 11>.",
+                "Python 3.11, run",
+            ),
+            ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Segmentation fault. ", "torch 2.13, run"),
+            ("    traceback : Signal 11 (SIGSEGV) received by PID 4711", "torch 2.13, source"),
         ),
     ),
     Entry(
@@ -137,6 +177,26 @@ ENTRIES = (
                 "https://github.com/sgl-project/sglang/issues/1693",
             ),
             ("    traceback : Signal 6 (SIGABRT) received by PID 4711", "torch 2.13, run"),
+            (
+                "[ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py'] exits with return code = -6",
+                "DeepSpeed 0.19, source",
+            ),
+            (
+                "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -6) local_rank: 0 "
+                "(pid: 514946) of binary:",
+                "https://github.com/hpcaitech/ColossalAI/issues/3556",
+            ),
+            ("Fatal Python error: Aborted", "Python 3.11, run"),
+            (
+                "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGABRT",
+                "torch 2.13, source",
+            ),
+            (
+                "subprocess.CalledProcessError: Command '['python']' died with <Signals.SIGABRT: 6>.",
+                "Python 3.11, run",
+            ),
+            ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Aborted. ", "torch 2.13, source"),
+            ("srun: error: node1: task 0: Aborted", "Slurm 22.05, run"),
         ),
     ),
     Entry(
@@ -161,6 +221,16 @@ ENTRIES = (
                 "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -4) local_rank: 0 (pid: 4711) of binary: /usr/bin/python3",
                 "torch 2.2, documented",
             ),
+            (
+                "[ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py'] exits with return code = -4",
+                "DeepSpeed 0.19, source",
+            ),
+            (
+                "subprocess.CalledProcessError: Command '['python']' died with <Signals.SIGILL: 4>.",
+                "Python 3.11, run",
+            ),
+            ("srun: error: node1: task 0: Illegal instruction", "Slurm 22.05, run"),
+            ("    traceback : Signal 4 (SIGILL) received by PID 4711", "torch 2.13, source"),
         ),
     ),
     Entry(
@@ -184,6 +254,12 @@ ENTRIES = (
                 "https://github.com/haotian-liu/LLaVA/issues/654",
             ),
             ("Floating point exception (core dumped)", "bash 5.2, documented"),
+            (
+                "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -8) local_rank: 1 (pid: 4711) of binary: python",
+                "torch 2.13, source",
+            ),
+            ("    traceback : Signal 8 (SIGFPE) received by PID 4711", "torch 2.13, source"),
+            ("srun: error: node1: task 0: Floating point exception", "Slurm 22.05, run"),
         ),
     ),
     Entry(
@@ -220,6 +296,24 @@ ENTRIES = (
                 "[2024-01-05 10:11:12,123] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 4711",
                 "https://github.com/haotian-liu/LLaVA/issues/1788",
             ),
+            (
+                "[ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py'] exits with return code = -15",
+                "DeepSpeed 0.19, source",
+            ),
+            (
+                "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -15) local_rank: 1 (pid: 4711) of binary: python",
+                "torch 2.13, source",
+            ),
+            (
+                "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGTERM",
+                "torch 2.13, source",
+            ),
+            (
+                "subprocess.CalledProcessError: Command '['python']' died with <Signals.SIGTERM: 15>.",
+                "Python 3.11, run",
+            ),
+            ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Terminated. ", "torch 2.13, source"),
+            ("srun: error: node1: task 0: Terminated", "Slurm 22.05, run"),
         ),
     ),
     Entry(
@@ -227,6 +321,7 @@ ENTRIES = (
         title="KeyboardInterrupt, signal 2 (SIGINT)",
         kind="consequence",
         patterns=(
+            r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Interrupt",
             r"\bKeyboardInterrupt$",
             r"SignalException: Process \d+ got signal: 2\b",
             r"srun: interrupt \(one more within 1 sec to abort\)",
@@ -236,8 +331,16 @@ ENTRIES = (
         fix="start it again; ddpkit launch --detach is safe from the keyboard",
         link="https://docs.python.org/3/library/exceptions.html#KeyboardInterrupt",
         examples=(
-            ("KeyboardInterrupt", "Python 3.11, documented"),
-            ("srun: interrupt (one more within 1 sec to abort)", "Slurm 22.05, documented"),
+            ("KeyboardInterrupt", "Python 3.11, run"),
+            ("srun: interrupt (one more within 1 sec to abort)", "Slurm 22.05, run"),
+            (
+                "torch.distributed.elastic.multiprocessing.api.SignalException: Process 4711 got signal: 2",
+                "torch 2.13, source",
+            ),
+            (
+                "srun: error: node1: task 0: Interrupt",
+                "Slurm 22.05, run",
+            ),
         ),
     ),
     Entry(
@@ -253,12 +356,9 @@ ENTRIES = (
         fix="correct the arguments; for --local-rank: start with torchrun or ddpkit launch, and read LOCAL_RANK from the environment",
         link="https://docs.pytorch.org/docs/stable/elastic/train_script.html",
         examples=(
-            (
-                "train.py: error: unrecognized arguments: --local-rank=0",
-                "torch 2.0, documented",
-            ),
-            ("train.py: error: the following arguments are required: --data", "Python 3.11, documented"),
-            ("train.py: error: argument --lr: invalid float value: 'x'", "Python 3.11, documented"),
+            ("train.py: error: unrecognized arguments: --local-rank=0", "Python 3.11, run"),
+            ("train.py: error: the following arguments are required: --data", "Python 3.11, run"),
+            ("train.py: error: argument --lr: invalid float value: 'x'", "Python 3.11, run"),
         ),
     ),
     Entry(
@@ -286,29 +386,9 @@ ENTRIES = (
         examples=(
             ("bash: ./train.sh: Permission denied", "bash 5.2, documented"),
             ("bash: ./prog: cannot execute binary file: Exec format error", "bash 5.2, documented"),
-            ("OSError: [Errno 8] Exec format error: './train.sh'", "Python 3.11, documented"),
+            ("OSError: [Errno 8] Exec format error: './train.sh'", "Python 3.11, run"),
         ),
     ),
 )
 
-SIGNALS: dict[int, str] = {
-    signal.SIGKILL: "killed",
-    signal.SIGBUS: "bus-error",
-    signal.SIGSEGV: "segfault",
-    signal.SIGABRT: "aborted",
-    signal.SIGILL: "illegal-instruction",
-    signal.SIGFPE: "floating-point-exception",
-    signal.SIGTERM: "terminated",
-    signal.SIGINT: "interrupted",
-}
-# Those of which a command on the host says more than the last lines do.
-LOOK = (signal.SIGKILL, signal.SIGBUS, signal.SIGILL)
-# What an exit code nearly always means.
-CODES: dict[int, str] = {
-    2: "usually the script refused its arguments",
-    75: "by convention: it saved a checkpoint and asks to be started again",
-    126: "the program was found, but may not be executed",
-    127: "the program was not found",
-}
-# What C++ prints when a thread of gloo still runs while the interpreter is taken down (torch 2.13, seen).
-TEARDOWN = "terminate called without an active exception"
+__all__ = ["CODES", "ENTRIES", "LOOK", "SIGNALS", "TEARDOWN"]

@@ -11,6 +11,7 @@ ENTRIES = (
         patterns=(
             r"NET/IB ?: ?.*Got completion.*status=(?:IBV_WC_RETRY_EXC_ERR|12\b)",
             r"NET/IB ?: ?.*Got completion.*status=(?!0\b)\w+",
+            r"NET/IB ?: ?.*Got completion.*with error (?!0\b)\d+",
         ),
         cause="packets over InfiniBand or RoCE got no answer: a wrong GID index, a cable, routing or flow control, "
         "while TCP works. Where the peer died first, this is a consequence",
@@ -19,6 +20,10 @@ ENTRIES = (
         "meanwhile: NCCL_IB_DISABLE=1",
         link="https://github.com/NVIDIA/nccl/issues/426",
         examples=(
+            (
+                "kolyoz2:25146:25854 [0] ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327",
+                "https://github.com/NVIDIA/nccl-tests/issues/252",
+            ),
             (
                 "node1:10:20 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4712> with status=12 opcode=0 len=0 vendor err 129",
                 "https://github.com/NVIDIA/nccl/issues/426",
@@ -132,9 +137,9 @@ ENTRIES = (
         id="efa-error",
         title="NET/OFI ... Request completed with error; libfabric",
         patterns=(
+            r"NCCL WARN NET/OFI Couldn't",
             r"NET/OFI (?P<what>.*(?:[Ee]rror|failed|Unable).*)",
-            r"\bFI_\w+ failed\b",
-            r"efa_\w+: .*(?:failed|error)",
+            r"efa_\d+: Failed to (?:process command|allocate)",
         ),
         cause="the plugin for EFA or another libfabric network failed: security group, limits, or a version that does not fit",
         probe="fi_info -p efa; ulimit -l",
@@ -144,6 +149,15 @@ ENTRIES = (
             (
                 "node1:10:99 [3] ofi_process_cq:96 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 113. Error: Host unreachable",
                 "aws-ofi-nccl, documented",
+            ),
+            (
+                "infiniband efa_0: Failed to process command ALLOC_PD (opcode 14) comp_status 1 err -12",
+                "https://github.com/aws/aws-ofi-nccl/issues/22",
+            ),
+            (
+                "host:8716:9558 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. RC: "
+                "-22, ERROR: Invalid argument",
+                "https://github.com/aws/aws-ofi-nccl/issues/24",
             ),
         ),
     ),
@@ -161,14 +175,15 @@ ENTRIES = (
         title="NCCL WARN Could not find a path / Failed to find NET; NCCL_TOPO_FILE",
         patterns=(
             r"Could not find NET with id \d+",
-            r"NCCL_TOPO_FILE.*(?:not found|Could not open)",
             r"Could not open XML topology file",
-            r"No (?:GPU|path) found .*topology",
         ),
         cause="NCCL's picture of the machine is wrong: a topology file of another machine, or a virtual machine that hides PCI",
         probe="env | grep NCCL_TOPO; nvidia-smi topo -m",
         fix="unset NCCL_TOPO_FILE, or take the one that the cloud gives for this machine",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-topo-file",
-        examples=(("graph/xml.cc:321 NCCL WARN Could not open XML topology file /etc/topo.xml", "NCCL 2.21, source"),),
+        examples=(
+            ("graph/xml.cc:321 NCCL WARN Could not open XML topology file /etc/topo.xml", "NCCL 2.21, source"),
+            ("node1:10:99 [3] NCCL WARN Could not find NET with id 0", "NCCL 2.21, source"),
+        ),
     ),
 )

@@ -13,7 +13,6 @@ ENTRIES = (
             r"No space left on device(?! \(28\))",
             r"(?:write|file write) failed.*No space left",
             r"unexpected pos \d+ vs \d+",
-            r"inline_container\.cc.*enforce fail",
         ),
         cause="a disk is full, or has no inodes left: where checkpoints, logs, /tmp or a cache go",
         probe="df -h; df -i; the path stands in the traceback",
@@ -26,6 +25,7 @@ ENTRIES = (
                 "RuntimeError: [enforce fail at inline_container.cc:595] . unexpected pos 448 vs 342",
                 "torch 2.2, source",
             ),
+            ('rsync: [receiver] write failed on "/data/q": No space left on device (28)', "rsync 3.5, run"),
         ),
     ),
     Entry(
@@ -36,7 +36,7 @@ ENTRIES = (
         probe="quota -s; du -sh ~/.cache ~/.local (or the site's own command: lfs quota -h -u $USER PATH)",
         fix="move caches to another file system: export HF_HOME=/scratch/$USER/hf PIP_CACHE_DIR=/scratch/$USER/pip",
         link="https://man7.org/linux/man-pages/man1/quota.1.html",
-        examples=(("OSError: [Errno 122] Disk quota exceeded: 'checkpoint.pt'", "Python 3.11, documented"),),
+        examples=(("OSError: [Errno 122] Disk quota exceeded: 'checkpoint.pt'", "Python 3.11, run"),),
     ),
     Entry(
         id="stale-handle",
@@ -46,7 +46,7 @@ ENTRIES = (
         probe="ls -l PATH on that host",
         fix="start again; write to a new name and rename it; an administrator: umount and mount",
         link="https://man7.org/linux/man-pages/man5/nfs.5.html",
-        examples=(("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, documented"),),
+        examples=(("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, run"),),
     ),
     Entry(
         id="read-only-fs",
@@ -56,7 +56,7 @@ ENTRIES = (
         probe="mount | grep ' ro[ ,]'; dmesg -T | tail",
         fix="write to a mounted folder (containers: a bind mount; apptainer: --writable-tmpfs), or have the disk looked at",
         link="https://apptainer.org/docs/user/latest/bind_paths_and_mounts.html",
-        examples=(("OSError: [Errno 30] Read-only file system: '/opt/model/cache'", "Python 3.11, documented"),),
+        examples=(("OSError: [Errno 30] Read-only file system: '/opt/model/cache'", "Python 3.11, run"),),
     ),
     Entry(
         id="io-error",
@@ -67,15 +67,16 @@ ENTRIES = (
             r": Input/output error$",
             r"Transport endpoint is not connected",
             r"Cannot send after transport endpoint shutdown",
-            r"blk_update_request: I/O error",
         ),
         cause="a disk or a network file system does not answer",
         probe="on that host: dmesg -T | tail -50; ls PATH",
         fix="mount the file system again, or exclude the node",
         link="https://man7.org/linux/man-pages/man3/errno.3.html",
         examples=(
-            ("OSError: [Errno 5] Input/output error", "Python 3.11, documented"),
+            ("OSError: [Errno 5] Input/output error", "Python 3.11, run"),
             ("ls: cannot access '/mnt/data': Transport endpoint is not connected", "coreutils 9.1, documented"),
+            ("cat: /proc/self/mem: Input/output error", "coreutils 9.1, run"),
+            ("BrokenPipeError: [Errno 108] Cannot send after transport endpoint shutdown", "Python 3.11, run"),
         ),
     ),
     Entry(
@@ -93,6 +94,11 @@ ENTRIES = (
         examples=(
             ("OSError: [Errno 24] Too many open files", "https://github.com/yxgeee/FD-GAN/issues/44"),
             ("RuntimeError: received 0 items of ancdata", "https://github.com/pytorch/pytorch/issues/973"),
+            (
+                "RuntimeError: unable to open shared memory object </torch_27882_2770998746_0> in read-write "
+                "mode: Too many open files (24)",
+                "torch 2.9, source",
+            ),
         ),
     ),
     Entry(
@@ -111,19 +117,21 @@ ENTRIES = (
         fix="--env OMP_NUM_THREADS=1 --env OPENBLAS_NUM_THREADS=1, fewer DataLoader workers; docker run --pids-limit=-1",
         link="https://man7.org/linux/man-pages/man2/fork.2.html",
         examples=(
-            ("bash: fork: retry: Resource temporarily unavailable", "bash 5.2, documented"),
-            ("RuntimeError: can't start new thread", "Python 3.11, documented"),
+            ("bash: fork: retry: Resource temporarily unavailable", "bash 5.2, run"),
+            ("RuntimeError: can't start new thread", "Python 3.11, run"),
             (
                 "OpenBLAS blas_thread_init: pthread_create failed for thread 31 of 64: Resource temporarily unavailable",
                 "numpy, documented",
             ),
+            ("BlockingIOError: [Errno 11] Resource temporarily unavailable", "Python 3.11, run"),
+            ("libgomp: Thread creation failed: Resource temporarily unavailable", "libgomp 12, source"),
         ),
     ),
     Entry(
         id="file-missing",
         doubtful=True,
         title="FileNotFoundError: [Errno 2] No such file or directory",
-        patterns=(r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?P<path>[^']*)'",),
+        patterns=(r"FileNotFoundError: \[Errno 2\] No such file or directory: '(?!\S+/bin/nvcc')(?P<path>[^']*)'",),
         cause="{path} is not there on this host: another working folder, a path that is not mounted there, or rank 0 has not written it yet",
         probe="on that host, the same way in: ls -l {path}; pwd",
         fix="give full paths on a file system that all hosts share; let the other ranks wait (a barrier) for what rank 0 writes",
@@ -139,7 +147,10 @@ ENTRIES = (
         probe="ls -ld {path}; id",
         fix="chmod or chown it, or point the program elsewhere (TMPDIR, HF_HOME, TRITON_CACHE_DIR)",
         link="https://docs.python.org/3/library/exceptions.html#PermissionError",
-        examples=(("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, documented"),),
+        examples=(
+            ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),
+            ("PermissionError: [Errno 1] Operation not permitted", "Python 3.11, run"),
+        ),
     ),
     Entry(
         id="file-exists-race",
@@ -149,7 +160,7 @@ ENTRIES = (
         probe="ls -ld {path}",
         fix="os.makedirs(path, exist_ok=True), or on rank 0 only with a barrier after it",
         link="https://docs.python.org/3/library/os.html#os.makedirs",
-        examples=(("FileExistsError: [Errno 17] File exists: 'output'", "Python 3.11, documented"),),
+        examples=(("FileExistsError: [Errno 17] File exists: 'output'", "Python 3.11, run"),),
     ),
     Entry(
         id="dataloader-worker-died",
@@ -164,7 +175,15 @@ ENTRIES = (
         probe="dmesg -T | grep -i 'killed process'; once more with num_workers=0",
         fix="num_workers=0 shows the error itself; else fewer workers",
         link="https://docs.pytorch.org/docs/stable/data.html",
-        examples=(("RuntimeError: DataLoader worker (pid(s) 4711, 4712) exited unexpectedly", "torch 2.13, source"),),
+        examples=(
+            ("RuntimeError: DataLoader worker (pid(s) 4711, 4712) exited unexpectedly", "torch 2.13, source"),
+            ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Hangup. ", "torch 2.13, run"),
+            (
+                "RuntimeError: DataLoader worker (pid 22931) exited unexpectedly with exit code 3. Details "
+                "are lost due to multiprocessing. Rerunning with num_workers=0 may give better error trace.",
+                "torch 2.13, run",
+            ),
+        ),
     ),
     Entry(
         id="dataloader-timeout",
@@ -182,7 +201,7 @@ ENTRIES = (
         patterns=(
             r"Can't (?:pickle|get) local object '?(?P<object>[\w.<>]+)",
             r"cannot pickle '(?P<object>[\w.]+)' object",
-            r"Can't pickle <\S+ (?P<object>[\w.]+)",
+            r"Can't pickle <\w+ ['<]?(?P<object>[\w.]+)",
             r"Can't get attribute '(?P<object>\w+)' on <module '__main__'",
         ),
         cause="{object} is to be sent to another process, and cannot be: a lambda, a function inside a function, an open file, or a class of a script that is not imported",
@@ -190,8 +209,17 @@ ENTRIES = (
         fix="define it at the top level of a module; open files in the worker, not before",
         link="https://docs.python.org/3/library/pickle.html#what-can-be-pickled-and-unpickled",
         examples=(
-            ("AttributeError: Can't pickle local object 'main.<locals>.collate'", "Python 3.11, documented"),
-            ("TypeError: cannot pickle '_io.TextIOWrapper' object", "Python 3.11, documented"),
+            ("AttributeError: Can't pickle local object 'main.<locals>.collate'", "Python 3.11, run"),
+            ("TypeError: cannot pickle '_io.TextIOWrapper' object", "Python 3.11, run"),
+            (
+                "_pickle.PicklingError: Can't pickle <function <lambda> at 0x7f52db0644a0>: attribute lookup "
+                "<lambda> on __main__ failed",
+                "Python 3.11, run",
+            ),
+            (
+                "AttributeError: Can't get attribute 'MyModel' on <module '__main__' from '/home/me/train.py'>",
+                "Python 3.11, run",
+            ),
         ),
     ),
     Entry(
@@ -205,7 +233,10 @@ ENTRIES = (
         probe="grep -n '__main__' train.py",
         fix="put the start below `if __name__ == '__main__':`",
         link="https://docs.python.org/3/library/multiprocessing.html#the-spawn-and-forkserver-start-methods",
-        examples=(("        An attempt has been made to start a new process before the", "Python 3.11, documented"),),
+        examples=(
+            ("        An attempt has been made to start a new process before the", "Python 3.11, documented"),
+            ("        current process has finished its bootstrapping phase.", "Python 3.11, run"),
+        ),
     ),
     Entry(
         id="tokenizers-fork",
@@ -251,7 +282,11 @@ ENTRIES = (
         examples=(
             (
                 "resource_tracker: There appear to be 20 leaked semaphore objects to clean up at shutdown",
-                "Python 3.11, documented",
+                "Python 3.11, run",
+            ),
+            (
+                "UserWarning: resource_tracker: '/mp-xk2d8_3q': [Errno 2] No such file or directory",
+                "Python 3.11, source",
             ),
         ),
     ),
@@ -286,15 +321,17 @@ ENTRIES = (
             r"\[Errno 32\] Broken pipe",
             r"ConnectionResetError: \[Errno 104\]",
             r"ConnectionRefusedError: \[Errno 111\] Connection refused",
-            r"^EOFError$",
+            r"(?:^|[\]:] )\bEOFError$",
         ),
         cause="the process at the other end is gone, and this one noticed",
         probe="read the lines before it",
         fix="look for what ended first",
         link="https://docs.python.org/3/library/exceptions.html#BrokenPipeError",
         examples=(
-            ("BrokenPipeError: [Errno 32] Broken pipe", "Python 3.11, documented"),
+            ("BrokenPipeError: [Errno 32] Broken pipe", "Python 3.11, run"),
             ("ConnectionResetError: [Errno 104] Connection reset by peer", "Python 3.11, run"),
+            ("ConnectionRefusedError: [Errno 111] Connection refused", "Python 3.11, run"),
+            ("EOFError", "Python 3.11, run"),
         ),
     ),
 )

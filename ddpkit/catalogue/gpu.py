@@ -48,10 +48,7 @@ ENTRIES = (
     Entry(
         id="more-gpus-asked",
         title="You requested gpu: [0, 1] But your machine only has: [0]",
-        patterns=(
-            r"You requested (?:gpu|GPU)s?: .* [Bb]ut your machine only has",
-            r"num_gpus .* is larger than the number of (?:available|visible) GPUs",
-        ),
+        patterns=(r"You requested (?:gpu|GPU)s?: .* [Bb]ut your machine only has",),
         cause="the script asks for more GPUs than this rank sees",
         probe="the same way in: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
         fix="ask for as many as there are (Lightning: devices='auto'), or let the job have more (SLURM: --gpus-per-node)",
@@ -141,7 +138,7 @@ ENTRIES = (
         patterns=(
             r"NVIDIA driver on your system is too old \(found version (?P<version>\d+)\)",
             r"CUDA [Dd]river version (?:found is \d+\. Minimum|is insufficient for CUDA runtime)",
-            r"The provided PTX was compiled with an unsupported toolchain",
+            r"provided PTX was compiled with an unsupported toolchain",
             r"cudaErrorInsufficientDriver",
         ),
         cause="torch was built for a newer CUDA than this node's driver knows",
@@ -159,9 +156,14 @@ ENTRIES = (
                 "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
                 "https://github.com/NVIDIA/nccl-tests/issues/98",
             ),
+            ("NCCL WARN CUDA Driver version found is 11040. Minimum requirement is 12000", "NCCL, source"),
             (
-                "NCCL WARN CUDA Driver version found is 11040. Minimum requirement is 12000",
-                "NCCL, source",
+                "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
+                "CUDA 12.9, source",
+            ),
+            (
+                "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version",
+                "CUDA 12.9, source",
             ),
         ),
     ),
@@ -183,6 +185,11 @@ ENTRIES = (
                 "NVRM: Xid (PCI:0000:4f:00): 79, pid=1896, GPU has fallen off the bus.",
                 "https://docs.nvidia.com/deploy/xid-errors/",
             ),
+            (
+                "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost. Reboot the system "
+                "to recover this GPU",
+                "https://github.com/JosephKJ/OWOD/issues/81",
+            ),
         ),
     ),
     Entry(
@@ -198,7 +205,7 @@ ENTRIES = (
         fix="drain the node and reset the GPU (nvidia-smi --gpu-reset -i N); exclude it: sbatch --exclude={host}",
         link="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
         examples=(
-            ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "CUDA, documented"),
+            ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "CUDA 12.9, source"),
             (
                 "NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to "
                 "activate.",

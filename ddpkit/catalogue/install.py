@@ -58,6 +58,12 @@ ENTRIES = (
                 "ImportError: flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN2at4_ops9_pad_enum4callERKNS_6TensorE",
                 "flash-attention, documented",
             ),
+            (
+                "python: symbol lookup error: "
+                "/home/mickey/miniconda3/envs/reID/lib/python3.6/site-packages/torch/lib/libtorch_python.so: "
+                "undefined symbol: PySlice_Unpack",
+                "https://github.com/layumi/Person_reID_baseline_pytorch/issues/139",
+            ),
         ),
     ),
     Entry(
@@ -65,6 +71,7 @@ ENTRIES = (
         doubtful=True,
         title="A module that was compiled using NumPy 1.x cannot be run in NumPy 2",
         patterns=(
+            r"module compiled against API version \w+ but this version of numpy",
             r"A module that was compiled using NumPy 1\.x cannot be run in",
             r"numpy\.(?:dtype|ufunc|ndarray) size changed, may indicate binary incompatibility",
             r"numpy\.core\.multiarray failed to import",
@@ -85,6 +92,15 @@ ENTRIES = (
                 "https://github.com/cyndilib/cyndilib/issues/5",
             ),
             ("RuntimeError: Numpy is not available", "torch 2.2, documented"),
+            (
+                "AttributeError: `np.float_` was removed in the NumPy 2.0 release. Use `np.float64` instead.",
+                "numpy 2.4, run",
+            ),
+            ("ImportError: numpy.core.multiarray failed to import", "https://github.com/pytorch/pytorch/issues/42441"),
+            (
+                "RuntimeError: module compiled against API version 0xa but this version of numpy is 0x9",
+                "https://github.com/pytorch/pytorch/issues/413",
+            ),
         ),
     ),
     Entry(
@@ -111,7 +127,6 @@ ENTRIES = (
             r"CUDA_HOME does not exist, unable to compile CUDA op",
             r"CUDA_HOME environment variable is not set",
             r"detected CUDA version \((?P<installed>[\d.]+)\) mismatches the version that was used to compile",
-            r"\bnvcc: (?:command )?not found",
             r"No such file or directory: '\S*/bin/nvcc'",
         ),
         cause="an extension is to be compiled (DeepSpeed's, flash-attention), and the CUDA toolkit on this host is missing or another than torch's",
@@ -131,6 +146,11 @@ ENTRIES = (
                 "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
                 "torch 2.2, source",
             ),
+            (
+                "RuntimeError: ('The detected CUDA version (11.2) mismatches the version that was used to compile",
+                "torch 2.13, source",
+            ),
+            ("FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'", "Python 3.11, run"),
         ),
     ),
     Entry(
@@ -138,6 +158,7 @@ ENTRIES = (
         doubtful=True,
         title="Error building extension; Ninja is required to load C++ extensions",
         patterns=(
+            r"Error compiling objects for extension",
             r"Ninja is required to load C\+\+ extensions",
             r"Error building extension '(?P<extension>\w+)'",
             r"ninja: build stopped: subcommand failed",
@@ -154,13 +175,27 @@ ENTRIES = (
                 "RuntimeError: Ninja is required to load C++ extensions",
                 "https://github.com/deepspeedai/DeepSpeed/issues/1687",
             ),
-            (
-                "RuntimeError: Error building extension 'fused_adam'",
-                "DeepSpeed, documented",
-            ),
+            ("RuntimeError: Error building extension 'fused_adam'", "DeepSpeed, documented"),
             (
                 "main.c:4:10: fatal error: Python.h: No such file or directory",
                 "https://github.com/deepspeedai/DeepSpeed/issues/3223",
+            ),
+            (
+                "/usr/local/cuda/include/crt/host_config.h:137:2: error: #error -- unsupported GNU version! "
+                "gcc versions later than 15 are not supported!",
+                "CUDA 13.0, source",
+            ),
+            (
+                "      ninja: build stopped: subcommand failed.",
+                "https://github.com/Dao-AILab/flash-attention/issues/420",
+            ),
+            (
+                "error: command '/opt/conda/bin/nvcc' failed with exit code 255",
+                "https://github.com/Dao-AILab/flash-attention/issues/298",
+            ),
+            (
+                "RuntimeError: Error compiling objects for extension",
+                "https://github.com/Dao-AILab/flash-attention/issues/279",
             ),
         ),
     ),
@@ -199,6 +234,14 @@ ENTRIES = (
                 "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 180224, Hardware limit: 101376.",
                 "triton, documented",
             ),
+            ("triton.compiler.errors.CompilationError: at 12:4:", "triton 3.5, source"),
+            ("RuntimeError: Cannot find a working triton installation. ", "torch 2.13, source"),
+            ("AssertionError: libcuda.so cannot found!", "triton 3.5, source"),
+            (
+                "RuntimeError: Failed to find C compiler. Please specify via CC environment variable or set "
+                "triton.knobs.build.impl.",
+                "triton 3.5, source",
+            ),
         ),
     ),
     Entry(
@@ -209,7 +252,14 @@ ENTRIES = (
         probe="pip list | grep -i torch",
         fix="pip install --upgrade torch torchvision torchaudio, together and from one index",
         link="https://github.com/pytorch/vision#installation",
-        examples=(("RuntimeError: operator torchvision::nms does not exist", "torchvision, documented"),),
+        examples=(
+            ("RuntimeError: operator torchvision::nms does not exist", "torchvision, documented"),
+            (
+                "RuntimeError: Couldn't load custom C++ ops. This can happen if your PyTorch and torchvision "
+                "versions are incompatible",
+                "torchvision 0.17, source",
+            ),
+        ),
     ),
     Entry(
         id="flash-attention-missing",
@@ -244,6 +294,10 @@ ENTRIES = (
                 "Error: mkl-service + Intel(R) MKL: MKL_THREADING_LAYER=INTEL is incompatible with libgomp-a34b3233.so.1 library.",
                 "https://github.com/pytorch/pytorch/issues/37377",
             ),
+            (
+                "OMP: Error #15: Initializing libiomp5md.dll, but found libiomp5md.dll already initialized.",
+                "https://github.com/ogkalu2/comic-translate/issues/79",
+            ),
         ),
     ),
     Entry(
@@ -258,7 +312,11 @@ ENTRIES = (
         probe="the same way in: python -c 'import sys; print(sys.version, sys.executable)'",
         fix="start the ranks with the newer one (--python PATH)",
         link="https://docs.python.org/3/whatsnew/",
-        examples=(("TypeError: unsupported operand type(s) for |: 'type' and 'NoneType'", "Python 3.9, documented"),),
+        examples=(
+            ("TypeError: unsupported operand type(s) for |: 'type' and 'NoneType'", "Python 3.9, documented"),
+            ("ERROR: Package 'mypackage' requires a different Python: 3.11.7 not in '>=3.99'", "pip 23.2, run"),
+            ("TypeError: 'type' object is not subscriptable", "Python 3.8, run"),
+        ),
     ),
     Entry(
         id="local-rank-argument",
@@ -270,7 +328,7 @@ ENTRIES = (
         probe="ddpkit env --explain, started the same way",
         fix="ddpkit launch -n 2 -- train.py (or torchrun --nproc-per-node 2 train.py)",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
-        examples=(("KeyError: 'LOCAL_RANK'", "Python 3.11, documented"),),
+        examples=(("KeyError: 'LOCAL_RANK'", "Python 3.11, run"),),
     ),
     Entry(
         id="torch-attribute",
@@ -298,6 +356,11 @@ ENTRIES = (
             (
                 "RuntimeError: CUDA Setup failed despite GPU being available. Please run the following command to get more information:",
                 "bitsandbytes, source",
+            ),
+            (
+                "UserWarning: The installed version of bitsandbytes was compiled without GPU support. 8-bit "
+                "optimizers and GPU quantization are unavailable.",
+                "https://github.com/hyperonym/basaran/issues/3",
             ),
         ),
     ),

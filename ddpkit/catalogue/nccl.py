@@ -27,6 +27,12 @@ ENTRIES = (
                 "NCCL WARN Message truncated : received 1024 bytes instead of 256",
                 "https://github.com/NVIDIA/nccl/issues/286",
             ),
+            (
+                "NCCL WARN NET/Socket : peer 10.0.0.2<45763> message truncated : receiving 1024 bytes "
+                "instead of 256. If you believe your socket network is in a healthy state, there may be a "
+                "mismatch in collective sizes",
+                "NCCL 2.27, source",
+            ),
         ),
     ),
     Entry(
@@ -127,6 +133,19 @@ ENTRIES = (
                 "2.19.3",
                 "torch 2.2, documented",
             ),
+            ("ncclUnhandledCudaError: Call to CUDA function failed.", "torch 2.2, source"),
+            ("ncclInvalidUsage: This usually reflects invalid usage of NCCL library.", "torch 2.2, source"),
+            ("ncclInvalidArgument: Invalid value for an argument.", "torch 2.2, source"),
+            (
+                "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+                "https://github.com/vllm-project/vllm/issues/6732",
+            ),
+            ("RuntimeError: NCCL Error 2: unhandled system error", "torch 2.2, source"),
+            (
+                "node1: Test NCCL failure common.cu:958 'internal error - please report this issue to the "
+                "NCCL developers / '",
+                "https://github.com/NVIDIA/nccl-tests/issues/166",
+            ),
         ),
     ),
     Entry(
@@ -151,7 +170,6 @@ ENTRIES = (
         title="cudaIpcGetMemHandle failed; failed to peer with device",
         patterns=(
             r"\bcudaIpcGetMemHandle failed",
-            r"\bcudaIpcOpenMemHandle failed",
             r"failed to peer with device",
         ),
         cause="ranks of one host cannot share GPU memory: containers without the host's IPC, or different users",
@@ -185,6 +203,8 @@ ENTRIES = (
                 "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != nullptr. Unable to find address for: eth9",
                 "torch 2.13, run",
             ),
+            ("node1:10:10 [0] NCCL WARN NET/Socket : no interface found", "NCCL 2.21, source"),
+            ("RuntimeError: makeDeviceForInterface(): unsupported gloo device", "torch 2.9, source"),
         ),
     ),
     Entry(
@@ -212,9 +232,7 @@ ENTRIES = (
         kind="consequence",
         patterns=(
             r"NCCL communicator was aborted(?: on rank (?P<rank>\d+))?",
-            r"NCCL communicator \S+ has been aborted",
             r"Original reason for failure was: (?P<reason>.*)",
-            r"Aborting (?:the )?communicator",
         ),
         cause="NCCL ended this rank's connection, since another rank or a collective failed",
         probe="the first line about a collective, in all logs",
@@ -222,6 +240,10 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/118369",
         examples=(
             ("torch.distributed.DistBackendError: NCCL communicator was aborted on rank 3.", "torch 2.2, source"),
+            (
+                "torch.distributed.DistBackendError: NCCL communicator was aborted on rank 3.  Original reason for failure was: ",
+                "torch 2.2, source",
+            ),
         ),
     ),
     Entry(
@@ -234,8 +256,6 @@ ENTRIES = (
             r"\[Service thread\] Connection closed by localRank (?P<local>\d+)",
             r"misc/socket\S+ NCCL WARN socketProgress: Connection closed by remote peer",
             r"NCCL WARN .*Connection closed by remote peer",
-            r"sendBytes failed",
-            r"recvBytes failed",
         ),
         cause="a rank's helper thread lost another rank",
         probe="look for the rank that ended first",
@@ -250,6 +270,11 @@ ENTRIES = (
             (
                 "node1:10:99 [3] misc/socket.cc:57 NCCL WARN socketProgress: Connection closed by remote peer node2<51234>",
                 "NCCL 2.19, source",
+            ),
+            (
+                "ubuntu:39964:40075 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute "
+                "operation Connect from rank 0, retcode 2",
+                "https://github.com/NVIDIA/nccl-tests/issues/166",
             ),
         ),
     ),

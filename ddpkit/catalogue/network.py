@@ -40,6 +40,7 @@ ENTRIES = (
                 "node1:123:123 [0] NCCL INFO NET/Socket : Using [0]docker0:172.17.0.1<0>",
                 "https://github.com/horovod/horovod/issues/310",
             ),
+            ("node1:123:123 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>", "NCCL 2.21, source"),
         ),
     ),
     Entry(
@@ -50,7 +51,6 @@ ENTRIES = (
             r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> failed : Software caused connection abort",
             r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> failed : (?:No route|Connection timed out)",
             r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> returned Connection (?:timed out|refused)",
-            r"SO_ERROR: No route to host, remote=\[(?P<host>[^\]]+)\]:(?P<port>\d+)",
         ),
         cause="a port that the kernel chose for NCCL or gloo on {host} is closed to this node: a firewall, or an "
         "address that is not routed",
@@ -67,6 +67,16 @@ ENTRIES = (
             (
                 "NCCL WARN socketPollConnect: Connect to 10.0.0.2<45763> returned 113(No route to host) errno 115",
                 "https://github.com/sgl-project/sglang/issues/3820",
+            ),
+            (
+                "node2:7412:7501 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : No "
+                "route to host",
+                "NCCL 2.21, source",
+            ),
+            (
+                "node2:7412:7501 [0] NCCL WARN socketPollConnect: connect to 10.0.0.2<45763> returned "
+                "Connection timed out, exceeded error retry count after 35 attempts",
+                "NCCL 2.27, source",
             ),
         ),
     ),
@@ -122,12 +132,10 @@ ENTRIES = (
         id="container-bridge",
         title="Other nodes try to reach 172.17.0.x",
         kind="hint",
-        patterns=(r"connect to \((?P<host>172\.17\.\d+\.\d+), (?P<port>\d+)\)",),
         cause="a rank in a container gives out {host}, the address of docker's bridge, which other hosts cannot reach",
         probe="in the container: ip -br addr",
         fix="start the container with --network=host --ipc=host",
         link="https://github.com/vllm-project/vllm/issues/19670",
-        examples=(),
     ),
     Entry(
         id="mesh-too-wide",

@@ -24,12 +24,11 @@ ENTRIES = (
         link="https://github.com/microsoft/DeepSpeed/issues/1481",
         examples=(
             ("bash: torchrun: command not found", "https://github.com/microsoft/DeepSpeed/issues/1481"),
-            ("bash: line 1: deepspeed: command not found", "bash 5.2, documented"),
-            (
-                "slurmstepd: error: execve(): torchrun: No such file or directory",
-                "Slurm, documented",
-            ),
+            ("bash: line 1: deepspeed: command not found", "bash 5.2, run"),
+            ("slurmstepd: error: execve(): torchrun: No such file or directory", "Slurm 22.05, run"),
             ("/usr/bin/env: 'python': No such file or directory", "coreutils 9.1, run"),
+            ("sh: 1: torchrun: not found", "dash 0.5.12, run"),
+            ("bash: line 1: exec: torchrun: not found", "bash 5.2, run"),
         ),
     ),
     Entry(
@@ -58,7 +57,7 @@ ENTRIES = (
         title="DataLoader worker is killed by signal: Bus error; unable to allocate shared memory",
         patterns=(
             r"DataLoader worker \(pid\S* (?P<pid>\d+)\) is killed by signal: Bus error",
-            r"unable to (?:allocate|open|write|mmap|resize) (?:\d+ bytes from file <)?(?:shared memory|/torch_)",
+            r"unable to (?:allocate|open|write|mmap|resize) (?:\d+ bytes from file <)?(?:shared memory|/torch_)(?!.*Too many open files)",
             r"dataloader's workers are out of shared memory",
             r"unable to mmap \d+ bytes from file </torch_",
             r"NCCL WARN.*(?:shared memory|/dev/shm/nccl-).*No space left on device",
@@ -84,6 +83,11 @@ ENTRIES = (
                 "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-U8cMPu (size 9637888), error: No "
                 "space left on device (28)",
                 "NCCL 2.21, documented",
+            ),
+            (
+                "RuntimeError: unable to mmap 1024 bytes from file </torch_27882_2770998746_0>: Cannot "
+                "allocate memory (12)",
+                "torch 2.9, source",
             ),
         ),
     ),
@@ -119,6 +123,23 @@ ENTRIES = (
                 "(100000, 100000) and data type float64",
                 "numpy, documented",
             ),
+            (
+                "[ 7063.247407] Memory cgroup out of memory: Killed process 63214 (uwsgi) "
+                "total-vm:3149468kB, anon-rss:164992kB",
+                "https://github.com/reportportal/kubernetes/issues/203",
+            ),
+            (
+                "[Sun Mar 30 08:24:00 2025] "
+                "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/init.scope,task=python,pid=7899,uid=0",
+                "https://github.com/0jc1/py-autovod/issues/7",
+            ),
+            (
+                "[ 7063.263325] oom_reaper: reaped process 63214 (uwsgi), now anon-rss:0kB, file-rss:0kB, "
+                "shmem-rss:92kB",
+                "https://github.com/reportportal/kubernetes/issues/203",
+            ),
+            ("MemoryError", "Python 3.11, run"),
+            ("OSError: [Errno 12] Cannot allocate memory", "Python 3.11, run"),
         ),
     ),
     Entry(
@@ -154,7 +175,6 @@ ENTRIES = (
         title="py-spy: Permission denied; ptrace: Operation not permitted",
         patterns=(
             r"ptrace: Operation not permitted",
-            r"py-spy\b.*[Pp]ermission [Dd]enied",
             r"Permission Denied: Try running again with elevated permissions",
         ),
         cause="one process may not look into another here: yama's ptrace_scope, or a container without CAP_SYS_PTRACE",
@@ -164,9 +184,9 @@ ENTRIES = (
         examples=(
             (
                 "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'",
-                "py-spy, source",
+                "py-spy 0.4, run",
             ),
-            ("ptrace: Operation not permitted.", "gdb 13, documented"),
+            ("ptrace: Operation not permitted.", "gdb 13, run"),
         ),
     ),
     Entry(
@@ -179,10 +199,7 @@ ENTRIES = (
         fix="nothing, or apt-get install libibverbs1 in the image",
         link="https://github.com/NVIDIA/nccl/issues/417",
         examples=(
-            (
-                "node1:10:10 [0] NCCL INFO Failed to open libibverbs.so[.1]",
-                "https://github.com/NVIDIA/nccl/issues/417",
-            ),
+            ("node1:10:10 [0] NCCL INFO Failed to open libibverbs.so[.1]", "https://github.com/NVIDIA/nccl/issues/417"),
         ),
     ),
     Entry(
@@ -190,14 +207,16 @@ ENTRIES = (
         title="Cannot pin memory: CUDA error: out of memory in pin_memory",
         patterns=(
             r"Pin memory thread exited unexpectedly",
-            r"cudaHostAlloc\b.*fail",
             r"Caught RuntimeError in pin memory thread",
         ),
         cause="the thread that pins batches died: the host's memory or the limit for locked memory is too small",
         probe="free -g; ulimit -l",
         fix="pin_memory=False, or fewer workers",
         link="https://docs.pytorch.org/docs/stable/data.html#memory-pinning",
-        examples=(("RuntimeError: Pin memory thread exited unexpectedly", "torch 2.13, source"),),
+        examples=(
+            ("RuntimeError: Pin memory thread exited unexpectedly", "torch 2.13, source"),
+            ("RuntimeError: Caught RuntimeError in pin memory thread for device 0.", "torch 2.13, source"),
+        ),
     ),
     Entry(
         id="recursion",

@@ -12,7 +12,6 @@ ENTRIES = (
             r"server socket has failed to (?:listen on any local network address|bind to).*(?:port: |:)(?P<port>\d+)",
             r"\bEADDRINUSE\b",
             r"(?i)\baddress already in use\b",
-            r"Only one usage of each socket address",
         ),
         cause="another process listens on port {port} of this host: another job, a rank left over from an earlier run, "
         "or a second launcher",
@@ -62,6 +61,10 @@ ENTRIES = (
                 "Connection refused).",
                 "torch 2.2, documented",
             ),
+            (
+                "TCP client failed to connect/validate to host 10.0.0.1:29500 - timed out (try=3, timeout=60000ms): ",
+                "torch 2.9, source",
+            ),
         ),
     ),
     Entry(
@@ -102,6 +105,7 @@ ENTRIES = (
                 "torch 2.13, run",
             ),
             ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "Python 3.11, run"),
+            ("socket.gaierror: [Errno -2] Name or service not known", "Python 3.11, run"),
         ),
     ),
     Entry(
@@ -277,21 +281,28 @@ ENTRIES = (
         patterns=(
             r"\bRendezvousClosedError\b",
             r"\bRendezvousGracefulExitError\b",
-            r"Rendezvous .* (?:is|was) closed",
+            r"[Tt]he rendezvous '\S+' is closed",
         ),
         cause="another node has ended this rendezvous: the job was over there, or had failed, when this node joined",
         probe="the log of the node that ended first",
         fix="start all nodes again, with a new --rdzv-id",
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
-        examples=(("torch.distributed.elastic.rendezvous.api.RendezvousClosedError", "torch 2.13, source"),),
+        examples=(
+            ("torch.distributed.elastic.rendezvous.api.RendezvousClosedError", "torch 2.13, source"),
+            (
+                "torch.distributed.elastic.rendezvous.api.RendezvousGracefulExitError: The rendezvous 'job7' "
+                "is closed, terminating pending rendezvous.",
+                "torch 2.13, source",
+            ),
+        ),
     ),
     Entry(
         id="rendezvous-endpoint-bad",
         title="The hostname of the rendezvous endpoint must be a dot-separated list of labels",
         patterns=(
             r"of the rendezvous endpoint .*(?:must be|is invalid)",
-            r"rendezvous endpoint \S* .*port number",
-            r"The rendezvous handler .* is not registered",
+            r"port number of the rendezvous endpoint",
+            r"The rendezvous backend '\S*' is not registered",
         ),
         cause="--rdzv-endpoint is not HOST:PORT",
         probe="ps -ww -C python,torchrun -o args",
@@ -302,6 +313,15 @@ ENTRIES = (
                 "ValueError: The hostname of the rendezvous endpoint 'node[01-02]:29500' must be a dot-separated list of labels, an IPv4 address, or an IPv6 address.",
                 "torch 2.13, source",
             ),
+            (
+                "ValueError: The port number of the rendezvous endpoint 'node1:abc' must be an integer "
+                "between 0 and 65536.",
+                "torch 2.13, source",
+            ),
+            (
+                "ValueError: The rendezvous backend 'foo' is not registered. Did you forget to call `register`?",
+                "torch 2.13, run",
+            ),
         ),
     ),
     Entry(
@@ -310,15 +330,14 @@ ENTRIES = (
         patterns=(
             r"Unsupported nproc_per_node value: (?P<value>\S+)",
             r"Cuda is not available\.$",
-            r"nproc_per_node: expected",
         ),
         cause="--nproc-per-node=gpu was given on a node without a visible GPU, or its value is no number",
         probe="nvidia-smi -L",
         fix="--nproc-per-node=N",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
         examples=(
-            ("ValueError: Cuda is not available.", "torch 2.13, documented"),
-            ("ValueError: Unsupported nproc_per_node value: two", "torch 2.13, documented"),
+            ("ValueError: Cuda is not available.", "torch 2.13, source"),
+            ("ValueError: Unsupported nproc_per_node value: two", "torch 2.13, source"),
         ),
     ),
 )

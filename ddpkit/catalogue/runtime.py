@@ -14,10 +14,7 @@ ENTRIES = (
         fix="read the log of rank {rank}",
         link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.monitored_barrier",
         examples=(
-            (
-                "RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 6000 ms",
-                "torch 2.13, run",
-            ),
+            ("RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 6000 ms", "torch 2.13, run"),
         ),
     ),
     Entry(
@@ -27,7 +24,6 @@ ENTRIES = (
         patterns=(
             r"Connection closed by peer \[(?P<host>[^\]]+)\]:(?P<port>\d+)",
             r"Read error \[(?P<host>[^\]]+)\]:(?P<port>\d+): Connection reset by peer",
-            r"(?:recv|writev|read|write) \[?\S*\]?.*: Connection reset by peer",
             r"Failed to recv, got 0 bytes\. Connection was likely closed",
             r"\bConnection reset by peer\b",
             r"Connection was likely closed",
@@ -47,6 +43,7 @@ ENTRIES = (
                 "the remote server shutdown or crash?",
                 "torch 2.13, run",
             ),
+            ("RuntimeError: [pair.cc:553] Read error [10.0.0.2]:4711: Connection reset by peer", "torch 2.9, source"),
         ),
     ),
     Entry(
@@ -74,6 +71,11 @@ ENTRIES = (
                 "process down.",
                 "https://github.com/vllm-project/vllm/issues/5484",
             ),
+            (
+                "[rank1]:[E ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0 Rank 1] Process group watchdog "
+                "thread terminated with exception: CUDA error",
+                "torch 2.9, source",
+            ),
         ),
     ),
     Entry(
@@ -95,6 +97,7 @@ ENTRIES = (
                 "collectives.",
                 "https://github.com/snowflakedb/ArcticTraining/issues/219",
             ),
+            ("Could not acquire GIL within 300 ms on exit, possible GIL induced hang", "torch 2.9, source"),
         ),
     ),
     Entry(
@@ -113,6 +116,10 @@ ENTRIES = (
                 "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:",
                 "torch 2.15, source",
             ),
+            (
+                "[1, 3] are the lagging ranks that caused this timeout. They never joined any collectives",
+                "torch 2.2, source",
+            ),
         ),
     ),
     Entry(
@@ -126,7 +133,13 @@ ENTRIES = (
         probe="ibstat; perfquery -x; dmesg -T | grep mlx",
         fix="take the node out, and have cable and port looked at",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        examples=(("NCCL WARN NET/IB : mlx5_0:1 async fatal event: local catastrophic error", "NCCL 2.29, source"),),
+        examples=(
+            ("NCCL WARN NET/IB : mlx5_0:1 async fatal event: local catastrophic error", "NCCL 2.29, source"),
+            (
+                "NCCL WARN NET/IB : mlx5_0:1 communicator encountered a fatal error (detected in ncclIbTest)",
+                "NCCL 2.27, source",
+            ),
+        ),
     ),
     Entry(
         id="silent-hang",
@@ -162,10 +175,7 @@ ENTRIES = (
     Entry(
         id="gloo-size-mismatch",
         title="op.preamble.length <= op.nbytes; gloo ranks send different sizes",
-        patterns=(
-            r"op\.preamble\.length <= op\.nbytes",
-            r"Invalid mismatch between \S+ and",
-        ),
+        patterns=(r"op\.preamble\.length <= op\.nbytes",),
         cause="two ranks gave tensors of different size to one gloo collective",
         probe="print the shapes in each rank; once more with --env TORCH_DISTRIBUTED_DEBUG=DETAIL",
         fix="the same shape and dtype on all ranks: pad, or all_gather the sizes first",
@@ -189,6 +199,13 @@ ENTRIES = (
         probe="scontrol show job JOB | grep -i timelimit",
         fix="install a handler that saves a checkpoint (signal.signal(signal.SIGUSR1, ...)); train.py has one",
         link="https://slurm.schedmd.com/sbatch.html#OPT_signal",
-        examples=(("srun: error: node2: task 3: User defined signal 1", "Slurm 22.05, documented"),),
+        examples=(
+            ("srun: error: node1: task 0: User defined signal 1", "Slurm 22.05, run"),
+            (
+                "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGUSR1",
+                "torch 2.13, source",
+            ),
+            ("    traceback : Signal 10 (SIGUSR1) received by PID 4711", "torch 2.13, source"),
+        ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Things that are fetched from elsewhere: models, data sets, trackers, containers; and other launchers."""
+"""Things that are fetched from elsewhere: models, data sets, trackers."""
 
 from __future__ import annotations
 
@@ -29,11 +29,21 @@ ENTRIES = (
             ),
             (
                 "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /gpt2/resolve/main/config.json",
-                "requests, documented",
+                "requests 2.34, source",
             ),
             (
                 "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>",
                 "Python 3.11, run",
+            ),
+            (
+                "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach "
+                "https://huggingface.co/api/models/gpt2: offline mode is enabled.",
+                "huggingface_hub 0.34, source",
+            ),
+            (
+                "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot "
+                "folder for the specified revision on the local disk and outgoing traffic has been disabled.",
+                "huggingface_hub 0.34, source",
             ),
         ),
     ),
@@ -62,13 +72,40 @@ ENTRIES = (
                 "OSError: my-model is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'",
                 "transformers, source",
             ),
+            (
+                "Cannot access gated repo for url "
+                "https://huggingface.co/api/models/meta-llama/Meta-Llama-3-8B-Instruct/revision/main.",
+                "https://github.com/xorbitsai/inference/issues/1734",
+            ),
+            (
+                "Access to model meta-llama/Meta-Llama-3-8B-Instruct is restricted. You must be "
+                "authenticated to access it.",
+                "https://github.com/xorbitsai/inference/issues/1734",
+            ),
+            (
+                "huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error. (Request ID: Root=1-66)",
+                "huggingface_hub 0.34, source",
+            ),
+            (
+                "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: "
+                "https://huggingface.co/api/models/me/mymodel",
+                "requests 2.34, source",
+            ),
+            (
+                "requests.exceptions.HTTPError: 403 Client Error: Forbidden for url: "
+                "https://hf-mirror.com/meta-llama/Meta-Llama-3-8B/resolve/8cde5ca8/.gitattributes",
+                "https://github.com/LetheSec/HuggingFace-Download-Accelerator/issues/39",
+            ),
         ),
     ),
     Entry(
         id="hub-rate-limit",
         doubtful=True,
         title="429 Client Error: Too Many Requests",
-        patterns=(r"429 Client Error", r"Too Many Requests for url", r"429 Too Many Requests"),
+        patterns=(
+            r"429 Client Error",
+            r"Too Many Requests for url",
+        ),
         cause="all ranks ask the same server at once, and it refuses some",
         probe="count the ranks that fetch: grep -c 'Too Many Requests' LOG",
         fix="fetch on one rank (or before the run) into a shared cache, then --env HF_HUB_OFFLINE=1; log in: tokens have higher limits",
@@ -76,7 +113,7 @@ ENTRIES = (
         examples=(
             (
                 "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/api/models/gpt2",
-                "requests, documented",
+                "requests 2.34, source",
             ),
         ),
     ),
@@ -94,6 +131,7 @@ ENTRIES = (
                 "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate (_ssl.c:1007)",
                 "Python 3.11, documented",
             ),
+            ("curl: (60) SSL certificate problem: self-signed certificate", "curl 7.88, run"),
         ),
     ),
     Entry(
@@ -118,265 +156,13 @@ ENTRIES = (
                 "wandb: ERROR api_key not configured (no-tty). call wandb.login(key=[your_api_key])",
                 "https://github.com/Kent0n-Li/ChatDoctor/issues/15",
             ),
-        ),
-    ),
-    Entry(
-        id="docker-no-gpu",
-        title="could not select device driver with capabilities: [[gpu]]",
-        patterns=(
-            r"could not select device driver \"?\w*\"? ?with capabilities: \[\[gpu\]\]",
-            r"could not select device driver .*capabilities",
-            r"nvidia-container-cli: (?P<what>.*)",
-            r"unknown or invalid runtime name: nvidia",
-            r"unresolvable CDI devices",
-        ),
-        cause="the container engine cannot give GPUs to containers on this host: the NVIDIA container toolkit is missing or does not fit the driver",
-        probe="on that host: nvidia-ctk --version; docker run --rm --gpus all ubuntu nvidia-smi",
-        fix="install nvidia-container-toolkit there, then sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
-        link="https://github.com/NVIDIA/nvidia-docker/issues/1352",
-        examples=(
             (
-                'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].',
-                "https://github.com/NVIDIA/nvidia-docker/issues/1352",
+                "wandb: ERROR Error while calling W&B API: permission denied (<Response [403]>)",
+                "https://github.com/Sharath-girish/LilNetX/issues/4",
             ),
             (
-                "nvidia-container-cli: initialization error: driver error: failed to process request",
-                "nvidia-container-toolkit, documented",
-            ),
-        ),
-    ),
-    Entry(
-        id="docker-daemon",
-        doubtful=True,
-        title="permission denied while trying to connect to the Docker daemon socket",
-        patterns=(
-            r"permission denied while trying to connect to the Docker daemon",
-            r"Cannot connect to the Docker daemon",
-        ),
-        cause="docker does not run on this host, or this user may not use it",
-        probe="on that host: systemctl status docker; id",
-        fix="sudo systemctl start docker; sudo usermod -aG docker $USER and log in again; or use podman or apptainer",
-        link="https://docs.docker.com/engine/install/linux-postinstall/",
-        examples=(
-            (
-                "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
-                "docker, documented",
-            ),
-        ),
-    ),
-    Entry(
-        id="image-not-found",
-        doubtful=True,
-        title="The image cannot be pulled: manifest unknown, unauthorized, no such image",
-        patterns=(
-            r"pull access denied for (?P<image>\S+?),",
-            r"manifest (?:for \S+ )?(?:unknown|not found)",
-            r"pyxis: failed to import docker image",
-            r"returned error code: (?:401 Unauthorized|404 Not Found)",
-            r"toomanyrequests: You have reached your pull rate limit",
-            r"FATAL: .*(?:could not open image|while pulling|failed to retrieve path for) (?P<image>\S+)",
-            r"No such file or directory: (?P<image>\S+\.sqsh)",
-        ),
-        cause="the container image is not there under this name, needs a login, or this host cannot reach the registry",
-        probe="on that host: docker pull IMAGE (enroot import docker://IMAGE, apptainer pull IMAGE)",
-        fix="correct the name and tag; log in (docker login, ~/.config/enroot/.credentials); for a file: a path that begins with / or ./, shared by all hosts",
-        link="https://github.com/NVIDIA/pyxis/issues/127",
-        examples=(
-            ("slurmstepd: error: pyxis: failed to import docker image", "https://github.com/NVIDIA/pyxis/issues/127"),
-            (
-                "docker: Error response from daemon: pull access denied for mymodel, repository does not exist or may require 'docker login'",
-                "docker, documented",
-            ),
-            (
-                "FATAL:   could not open image /home/me/torch.sif: failed to retrieve path for /home/me/torch.sif: lstat /home/me/torch.sif: no such file or directory",
-                "apptainer 1.3, documented",
-            ),
-        ),
-    ),
-    Entry(
-        id="container-start-failed",
-        title="pyxis: couldn't start container; apptainer: container creation failed",
-        patterns=(
-            r"pyxis: couldn't start container",
-            r"pyxis: container start failed",
-            r"container creation failed: (?P<what>.*)",
-            r"enroot-switchroot: failed to execute",
-            r"OCI runtime (?:create|exec) failed",
-            r"\[ERROR\] /etc/enroot/hooks\.d/\S+ exited with return code",
-        ),
-        cause="the container's image was found, but does not start: a mount that is not there, a hook of the GPU driver that failed, user namespaces that are off, or an image that is cut off",
-        probe="the lines above it; on that host the same by hand: enroot start / apptainer exec IMAGE true",
-        fix="correct the mounts; fetch the image again; for an image with an entry point: --no-container-entrypoint",
-        link="https://github.com/NVIDIA/pyxis/issues/61",
-        examples=(
-            ("slurmstepd: error: pyxis: couldn't start container", "https://github.com/NVIDIA/pyxis/issues/61"),
-            (
-                "FATAL:   container creation failed: mount hook function failure: mount /proc/self/fd/3->/var/lib/apptainer/mnt/session/rootfs error: while mounting image /proc/self/fd/3: squashfuse_ll exited with status 255",
-                "https://github.com/apptainer/apptainer/issues/1037",
-            ),
-            (
-                "docker: Error response from daemon: OCI runtime create failed: runc create failed: unable to start container process",
-                "docker, documented",
-            ),
-        ),
-    ),
-    Entry(
-        id="mpi-slots",
-        title="There are not enough slots available in the system",
-        patterns=(r"There are not enough slots available in the system",),
-        cause="mpirun was asked for more ranks than its hosts have slots",
-        probe="cat HOSTFILE; nproc",
-        fix="slots=N in the hostfile, or mpirun --oversubscribe",
-        link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
-        examples=(("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, documented"),),
-    ),
-    Entry(
-        id="mpi-daemon",
-        title="ORTE was unable to reliably start one or more daemons; PMIX ERROR",
-        patterns=(
-            r"was unable to reliably start one or more daemons",
-            r"has lost communication with a remote daemon",
-        ),
-        cause="mpirun could not start its helper on another host, or lost it: ssh, the path of Open MPI there, or a firewall",
-        probe="ssh HOST which orted prted",
-        fix="mpirun --prefix /path/to/openmpi; open the ports between the hosts; --mca oob_tcp_if_include INTERFACE",
-        link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
-        examples=(("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, documented"),),
-    ),
-    Entry(
-        id="mpi-abort",
-        title="MPI_ABORT was invoked; mpirun noticed that process rank N exited on signal",
-        kind="generic",
-        patterns=(
-            r"MPI_ABORT was invoked on rank (?P<rank>\d+)",
-            r"mpirun noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>\d+)",
-            r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
-            r"mpirun detected that one or more processes exited with non-zero status",
-        ),
-        cause="rank {rank} failed; mpirun ended the others. Its reason is in its own output",
-        probe="mpirun --tag-output ..., then read rank {rank}'s last lines",
-        fix="ddpkit explain LOG, with the output of all ranks",
-        link="https://docs.open-mpi.org/en/main/launching-apps/index.html",
-        examples=(
-            (
-                "mpirun noticed that process rank 3 with PID 4711 on node node2 exited on signal 9 (Killed).",
-                "Open MPI 4.1, documented",
-            ),
-            ("MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD", "Open MPI 4.1, documented"),
-        ),
-    ),
-    Entry(
-        id="launcher-summary",
-        title="subprocess.CalledProcessError: Command ... returned non-zero exit status 1",
-        kind="consequence",
-        patterns=(
-            r"CalledProcessError: Command '\[?'?\S*(?:python|torchrun|deepspeed|accelerate|bash|sh)\S*'?.*returned non-zero exit status (?P<code>\d+)",
-            r"exits with return code = (?P<code>[1-9]\d*)",
-            r"\bProcessRaisedException\b",
-            r"\bProcessExitedException: process (?P<rank>\d+) terminated with exit code",
-            r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Exited with exit code (?P<code>\d+)",
-            r"srun: Terminating (?:job step|StepId)",
-            r"pdsh@\S+: (?P<host>\S+): ssh exited with exit code (?P<code>\d+)",
-            r"failed \(exitcode: -?\d+\) local_rank: (?P<rank>\d+)",
-            r"STEP \S+ ON \S+ CANCELLED AT \S+ DUE TO TASK FAILURE",
-        ),
-        cause="a launcher's summary: a process that it started failed, and the reason is in that process's own output",
-        probe="read the lines before it",
-        fix="read the output of what failed first; ddpkit explain LOG on the log that has it",
-        link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
-        examples=(
-            (
-                "subprocess.CalledProcessError: Command '['/usr/bin/python3', 'train.py', '--lr', '1e-4']' returned non-zero exit status 1.",
-                "accelerate, documented",
-            ),
-            (
-                "[2024-01-05 10:11:12,123] [ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py'] exits with return code = 1",
-                "DeepSpeed, documented",
-            ),
-            ("torch.multiprocessing.spawn.ProcessRaisedException: ", "torch 2.13, documented"),
-            ("srun: error: node2: task 3: Exited with exit code 1", "Slurm 22.05, documented"),
-            (
-                "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 3 (pid: 4711) of binary: /usr/bin/python3",
-                "torch 2.2, run",
-            ),
-            (
-                "slurmstepd: error: *** STEP 12.0 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO TASK FAILURE ***",
-                "Slurm 22.05, run",
-            ),
-            ("pdsh@login: node2: ssh exited with exit code 1", "pdsh 2.34, documented"),
-        ),
-    ),
-    Entry(
-        id="ray-actor-died",
-        title="RayActorError: The actor died unexpectedly before finishing this task",
-        kind="generic",
-        patterns=(
-            r"\bRayActorError\b",
-            r"\bActorDiedError\b",
-            r"The actor (?:is dead|died unexpectedly)",
-            r"Worker (?:unexpectedly exits|exit type: SYSTEM_ERROR)",
-        ),
-        cause="Ray lost a worker process: killed for memory, crashed, or its node is gone",
-        probe="ray logs; on the node: dmesg -T | grep -i 'killed process'",
-        fix="read the worker's own log (/tmp/ray/session_latest/logs/worker-*.err)",
-        link="https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-failures.html",
-        examples=(
-            (
-                "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.",
-                "Ray 2, documented",
-            ),
-        ),
-    ),
-    Entry(
-        id="ray-memory",
-        title="Task was killed due to the node running low on memory",
-        patterns=(
-            r"Task was killed due to the node running low on memory",
-            r"\bOutOfMemoryError: Task was killed",
-            r"Workers \(tasks / actors\) killed due to memory pressure",
-        ),
-        cause="Ray ended a worker because the host's memory was nearly full",
-        probe="ray status; free -g",
-        fix="fewer workers a node, less in the object store, or --env RAY_memory_usage_threshold=0.98",
-        link="https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html",
-        examples=(
-            (
-                "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
-                "Ray 2, documented",
-            ),
-        ),
-    ),
-    Entry(
-        id="deepspeed-no-hostfile",
-        title="Unable to find hostfile, will proceed with training with local resources only",
-        kind="hint",
-        patterns=(r"Unable to find hostfile, will proceed with training with local resources only",),
-        cause="DeepSpeed's launcher found no host file and goes on with this host alone",
-        probe="ls -l /job/hostfile",
-        fix="deepspeed --hostfile FILE, where several hosts are meant; else it is harmless",
-        link="https://www.deepspeed.ai/getting-started/#resource-configuration-multi-node",
-        examples=(
-            (
-                "[2024-01-05 10:11:12,123] [WARNING] [runner.py:202:fetch_hostfile] Unable to find hostfile, will proceed with training with local resources only.",
-                "DeepSpeed, documented",
-            ),
-        ),
-    ),
-    Entry(
-        id="batch-size-config",
-        title="Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size",
-        patterns=(
-            r"train_batch_size is not equal to micro_batch_per_gpu",
-            r"(?:global )?batch size \(?\d+\)? is not divisible by",
-        ),
-        cause="the batch sizes of the configuration do not multiply up for this number of ranks",
-        probe="grep -n batch_size CONFIG; echo $WORLD_SIZE",
-        fix="train_batch_size = micro batch * accumulation * ranks; or leave train_batch_size out (`auto`)",
-        link="https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters",
-        examples=(
-            (
-                "AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 32 != 4 * 1 * 4",
-                "DeepSpeed, source",
+                "wandb.errors.CommError: It appears that you do not have permission to access the requested resource.",
+                "https://github.com/Sharath-girish/LilNetX/issues/4",
             ),
         ),
     ),

@@ -11,8 +11,7 @@ ENTRIES = (
         kind="hint",
         patterns=(
             r"The `?srun`? command is available on your system but is not used",
-            r"You (?:set|requested) `?.*but (?:launched|the number of tasks).*slurm tasks?",
-            r"does not match the number of (?:processes|tasks).*--ntasks-per-node",
+            r"You set .* in Lightning, but the number of (?:tasks per node|nodes) configured in SLURM",
         ),
         cause="the script was started without srun, or with one task for several GPUs",
         probe="in the job: echo $SLURM_NTASKS $SLURM_NTASKS_PER_NODE $SLURM_STEP_ID",
@@ -23,6 +22,11 @@ ENTRIES = (
                 "The `srun` command is available on your system but is not used. HINT: If your intention is to run "
                 "Lightning on SLURM, prepend your python command with `srun`",
                 "https://github.com/Lightning-AI/pytorch-lightning/pull/15011",
+            ),
+            (
+                "You set `devices=2` in Lightning, but the number of tasks per node configured in SLURM "
+                "`--ntasks-per-node=4` does not match.",
+                "Lightning 2.4, source",
             ),
         ),
     ),
@@ -44,6 +48,7 @@ ENTRIES = (
                 "the number of requested nodes 1. Ignoring --ntasks-per-node.",
                 "Slurm 22.05, source",
             ),
+            ("srun: Warning: can't run 1 processes on 2 nodes, setting nnodes to 1", "Slurm 22.05, run"),
         ),
     ),
     Entry(
@@ -132,7 +137,6 @@ ENTRIES = (
             r"Zero Bytes were transmitted or received",
             r"Slurm controller not responding",
             r"Could not establish a configuration source",
-            r"failed to fetch config\b",
         ),
         cause="SLURM's controller does not answer: it is down, busy, or this host's slurm.conf names another",
         probe="scontrol ping",
@@ -143,11 +147,13 @@ ENTRIES = (
                 "sbatch: fatal: Could not establish a configuration source",
                 "https://github.com/nico-bohlinger/one_policy_to_run_them_all/issues/5",
             ),
-            ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", "Slurm 22.05, documented"),
+            ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", "Slurm 22.05, source"),
             (
                 "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
                 "Slurm 22.05, source",
             ),
+            ("slurm_load_jobs error: Zero Bytes were transmitted or received", "Slurm 22.05, source"),
+            ("srun: error: Slurm controller not responding, sleeping and retrying.", "Slurm 22.05, source"),
         ),
     ),
     Entry(
@@ -171,6 +177,11 @@ ENTRIES = (
                 "https://github.com/ai4d-iasc/trixie/issues/58",
             ),
             ("srun: error: task 0 launch failed: Protocol authentication error", "Slurm 22.05, source"),
+            (
+                'munge: Error: Failed to access "/tmp/nomunge/munge.socket": No such file or directory (Did '
+                "you start munged?)",
+                "munge 0.5.15, run",
+            ),
         ),
     ),
     Entry(
@@ -215,10 +226,11 @@ ENTRIES = (
         id="slurm-kill-on-mpi",
         title="This version of Slurm ... MPI plugin; PMI2_Init failed to initialize",
         patterns=(
+            r"Invalid MPI type '\w+'",
+            r"Couldn't load specified plugin name for mpi/",
             r"PMI2_Init failed",
-            r"PMI server not found",
             r"MPI plugin type '(?P<plugin>\w+)' (?:not found|is not)",
-            r"was built without support for Slurm",
+            r"OMPI was not built with SLURM",
         ),
         cause="srun and the MPI library speak different PMI versions",
         probe="srun --mpi=list",
@@ -230,6 +242,15 @@ ENTRIES = (
                 "Slurm 22.05, source",
             ),
             ("PMI2_Init failed to initialize.  Return code: 14", "Open MPI, documented"),
+            ("but OMPI was not built with SLURM's PMI support and therefore cannot", "Open MPI 4.1, source"),
+            (
+                "srun: error: Couldn't load specified plugin name for mpi/pmix: Plugin init() callback failed",
+                "Slurm 22.05, run",
+            ),
+            (
+                "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types",
+                "Slurm 22.05, run",
+            ),
         ),
     ),
     Entry(
@@ -243,12 +264,19 @@ ENTRIES = (
         probe="srun -l hostname, and the node's slurmd log",
         fix="srun --exclude=NODE; an administrator looks at slurmd there",
         link="https://slurm.schedmd.com/troubleshoot.html",
-        examples=(("srun: error: task 3 launch failed: Slurmd could not execve job", "Slurm 22.05, source"),),
+        examples=(
+            ("srun: error: task 3 launch failed: Slurmd could not execve job", "Slurm 22.05, source"),
+            (
+                "srun: error: Task launch for StepId=4.0 failed on node node2: Communication connection failure",
+                "Slurm 22.05, source",
+            ),
+        ),
     ),
     Entry(
         id="slurm-bad-request",
         title="Unable to allocate resources: Invalid account, partition, gres ...",
         patterns=(
+            r"Memory specification can not be satisfied",
             r"Unable to allocate resources: (?P<reason>.*)",
             r"Batch job submission failed: (?P<reason>.*)",
             r"invalid partition specified: (?P<partition>\S+)",
@@ -267,6 +295,10 @@ ENTRIES = (
                 "Slurm 22.05, run",
             ),
             ("sbatch: error: invalid partition specified: gpuu", "Slurm 22.05, documented"),
+            (
+                "srun: error: Memory specification can not be satisfied",
+                "Slurm 22.05, run",
+            ),
         ),
     ),
 )

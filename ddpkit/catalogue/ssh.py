@@ -20,7 +20,8 @@ ENTRIES = (
         link="https://man.openbsd.org/ssh#VERIFYING_HOST_KEYS",
         examples=(
             ("Host key verification failed.", "OpenSSH 9.2, run"),
-            ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "OpenSSH 9.2, documented"),
+            ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "OpenSSH 9.2, source"),
+            ("No ED25519 host key is known for node1 and you have requested strict checking.", "OpenSSH 9.2, run"),
         ),
     ),
     Entry(
@@ -34,7 +35,10 @@ ENTRIES = (
         probe="ssh -v {host} true",
         fix="ssh-copy-id {host}; or IdentityFile and User for it in ~/.ssh/config",
         link="https://github.com/microsoft/DeepSpeed/issues/5709",
-        examples=(("me@node2: Permission denied (publickey).", "OpenSSH 9.2, documented"),),
+        examples=(
+            ("me@node2: Permission denied (publickey).", "OpenSSH 9.2, documented"),
+            ("Received disconnect from 10.77.0.1 port 22:2: Too many authentication failures", "OpenSSH 9.2, run"),
+        ),
     ),
     Entry(
         id="ssh-unreachable",
@@ -68,6 +72,10 @@ ENTRIES = (
         examples=(
             ("kex_exchange_identification: Connection closed by remote host", "OpenSSH 9.2, run"),
             ("kex_exchange_identification: read: Connection reset by peer", "OpenSSH 9.2, run"),
+            (
+                "ssh_exchange_identification: read: Connection reset by peer",
+                "https://github.com/SUSE/machinery/issues/2128",
+            ),
         ),
     ),
     Entry(
@@ -79,10 +87,7 @@ ENTRIES = (
         fix="ssh -o ControlPath=none ..., or a larger MaxSessions",
         link="https://man.openbsd.org/sshd_config#MaxSessions",
         examples=(
-            (
-                "mux_client_request_session: session request failed: Session open refused by peer",
-                "OpenSSH 9.2, run",
-            ),
+            ("mux_client_request_session: session request failed: Session open refused by peer", "OpenSSH 9.2, run"),
         ),
     ),
     Entry(
@@ -91,15 +96,16 @@ ENTRIES = (
         patterns=(
             r"pdsh@\S+: (?P<host>\S+): connect: ",
             r"rcmd: socket: Permission denied",
-            r"mcmd: xpoll: protocol failure in circuit setup",
+            r"xpoll: protocol failure in circuit setup",
         ),
         cause="pdsh uses rsh, its default on many systems, and not ssh",
         probe="pdsh -V, which shows `(default: rsh)`",
         fix="export PDSH_RCMD_TYPE=ssh",
         link="https://github.com/chaos/pdsh/issues/127",
         examples=(
-            ("pdsh@login: node1: connect: Connection refused", "pdsh 2.34, documented"),
+            ("pdsh@login: node1: connect: Connection refused", "pdsh 2.34, run"),
             ("pdsh@login: node1: rcmd: socket: Permission denied", "https://github.com/chaos/pdsh/issues/127"),
+            ("pdsh@login: node1: rcmd: xpoll: protocol failure in circuit setup", "pdsh 2.34, source"),
         ),
     ),
     Entry(
@@ -130,6 +136,7 @@ ENTRIES = (
         id="hangup",
         title="Received 1 death signal, shutting down workers; SignalException: got signal: 1",
         patterns=(
+            r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Hangup",
             r"Received 1 death signal",
             r"SignalException: Process \d+ got signal: 1\b",
             r"Received Signals\.SIGHUP death signal",
@@ -147,6 +154,11 @@ ENTRIES = (
                 "torch.distributed.elastic.multiprocessing.api.SignalException: Process 1234 got signal: 1",
                 "torch 2.13, run",
             ),
+            ("Received Signals.SIGHUP death signal, shutting down workers", "torch 2.13 with Python 3.10, source"),
+            (
+                "srun: error: node1: task 0: Hangup",
+                "Slurm 22.05, run",
+            ),
         ),
     ),
     Entry(
@@ -158,8 +170,8 @@ ENTRIES = (
         fix="install tmux; export TERM=xterm; or setsid nohup COMMAND > log 2>&1 &",
         link="https://github.com/tmux/tmux/wiki/FAQ",
         examples=(
-            ("no server running on /tmp/tmux-1000/default", "tmux 3.3, documented"),
-            ("open terminal failed: missing or unsuitable terminal: xterm-kitty", "tmux 3.3, documented"),
+            ("no server running on /tmp/tmux-1000/default", "tmux 3.3, source"),
+            ("open terminal failed: missing or unsuitable terminal: xterm-kitty", "tmux 3.3, source"),
         ),
     ),
     Entry(
@@ -199,9 +211,10 @@ ENTRIES = (
         fix="chmod 700 ~/.ssh; chmod 600 ~/.ssh/config ~/.ssh/id_*; chmod go-w ~",
         link="https://man.openbsd.org/ssh#FILES",
         examples=(
-            ("Bad owner or permissions on /home/me/.ssh/config", "OpenSSH 9.2, documented"),
-            ("@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @", "OpenSSH 9.2, documented"),
-            ("/home/me/.ssh/config: line 3: Bad configuration option: usekeychain", "OpenSSH 9.2, documented"),
+            ("Bad owner or permissions on /home/me/.ssh/config", "OpenSSH 9.2, source"),
+            ("@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @", "OpenSSH 9.2, source"),
+            ("/home/me/.ssh/config: line 3: Bad configuration option: usekeychain", "OpenSSH 9.2, run"),
+            ("Authentication refused: bad ownership or modes for directory /home/me/.ssh", "OpenSSH 9.2, source"),
         ),
     ),
     Entry(
@@ -220,9 +233,14 @@ ENTRIES = (
         fix="ServerAliveInterval 15 in ~/.ssh/config; start long runs with ddpkit launch --detach",
         link="https://man.openbsd.org/ssh_config#ServerAliveInterval",
         examples=(
-            ("client_loop: send disconnect: Broken pipe", "OpenSSH 9.2, documented"),
-            ("Timeout, server node2 not responding.", "OpenSSH 9.2, documented"),
+            ("client_loop: send disconnect: Broken pipe", "OpenSSH 9.2, source"),
+            ("Timeout, server node2 not responding.", "OpenSSH 9.2, source"),
             ("Connection to node2 closed by remote host.", "OpenSSH 9.2, run"),
+            ("Connection closed by 10.77.0.1 port 22", "OpenSSH 9.2, source"),
+            (
+                "packet_write_wait: Connection to 10.6.130.33 port 22: Broken pipe",
+                "https://github.com/PowerShell/Win32-OpenSSH/issues/741",
+            ),
         ),
     ),
     Entry(
@@ -236,7 +254,13 @@ ENTRIES = (
         probe="squeue --me",
         fix="get the nodes first (salloc -N 2), or start through SLURM: ddpkit launch -b slurm",
         link="https://slurm.schedmd.com/pam_slurm_adopt.html",
-        examples=(("Access denied by pam_slurm_adopt: you have no active jobs on this node", "Slurm, source"),),
+        examples=(
+            ("Access denied by pam_slurm_adopt: you have no active jobs on this node", "Slurm, source"),
+            (
+                "Access denied: user test (uid=5249) has no active jobs on this node.",
+                "https://github.com/fgci-org/fgci-ansible/issues/123",
+            ),
+        ),
     ),
     Entry(
         id="ssh-jump",
@@ -250,8 +274,8 @@ ENTRIES = (
         fix="AllowTcpForwarding yes in the jump host's sshd_config; correct the name that the jump host shall reach",
         link="https://man.openbsd.org/sshd_config#AllowTcpForwarding",
         examples=(
-            ("channel 0: open failed: administratively prohibited: open failed", "OpenSSH 9.2, documented"),
-            ("stdio forwarding failed", "OpenSSH 9.2, documented"),
+            ("channel 0: open failed: administratively prohibited: open failed", "OpenSSH 9.2, source"),
+            ("stdio forwarding failed", "OpenSSH 9.2, source"),
         ),
     ),
     Entry(
@@ -269,9 +293,10 @@ ENTRIES = (
         fix="nothing",
         link="https://man.openbsd.org/ssh",
         examples=(
-            ("Pseudo-terminal will not be allocated because stdin is not a terminal.", "OpenSSH 9.2, documented"),
+            ("Pseudo-terminal will not be allocated because stdin is not a terminal.", "OpenSSH 9.2, run"),
             ("stdin: is not a tty", "bash 5.2, documented"),
-            ("bash: no job control in this shell", "bash 5.2, documented"),
+            ("bash: no job control in this shell", "bash 5.2, run"),
+            ("bash: cannot set terminal process group (-1): Inappropriate ioctl for device", "bash 5.2, run"),
         ),
     ),
     Entry(
@@ -289,6 +314,11 @@ ENTRIES = (
             (
                 "RuntimeError: Using hostfile at hostfile but host=192.168.3.100 was not reachable via ssh. If you are running with a single node please remove hostfile or setup passwordless ssh.",
                 "https://github.com/deepspeedai/DeepSpeed/issues/4907",
+            ),
+            (
+                "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no node9 hostname' "
+                "returned non-zero exit status 255.",
+                "DeepSpeed 0.19, source",
             ),
         ),
     ),

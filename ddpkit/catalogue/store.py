@@ -13,8 +13,6 @@ ENTRIES = (
             r"\[c10d\] (?:recvValue|recvVector|sendBytes|recvBytes)\w* failed on SocketImpl",
             r'failed to check the "should dump" flag on TCPStore',
             r"TCPStore.*(?:Broken pipe|Connection reset)",
-            r"Failed to set (?:dump|exception) signal in TCPStore",
-            r"Stop exec of the HeartbeatMonitor",
         ),
         cause="rank 0's store is gone: rank 0 (or its launcher) ended first",
         probe="the last lines of rank 0",
@@ -29,6 +27,11 @@ ENTRIES = (
                 '[rank3]:[W1120 17:02:51.1 ProcessGroupNCCL.cpp:1659] [PG ID 0 PG GUID 0 Rank 3] failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early)',
                 "torch 2.6, documented",
             ),
+            (
+                "[W1121 23:27:24.958927062 TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=6, "
+                "addr=[::ffff:127.0.0.1]:58810, remote=[::ffff:127.0.0.1]:44537): Broken pipe",
+                "torch 2.13, run",
+            ),
         ),
     ),
     Entry(
@@ -37,13 +40,15 @@ ENTRIES = (
         patterns=(
             r"No rendezvous handler for (?P<scheme>\S+)",
             r"RuntimeError: File already exists: (?P<path>\S+)",
-            r"FileStore .*(?:exists|timeout)",
         ),
         cause="init_method is none that torch knows, or the file of a file:// init is left of an earlier run",
         probe="ls -l {path}",
         fix="env:// with ddpkit launch; for file://: a new name for each run",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shared-file-system-initialization",
-        examples=(("RuntimeError: No rendezvous handler for foo://", "torch 2.13, documented"),),
+        examples=(
+            ("RuntimeError: No rendezvous handler for foo://", "torch 2.13, run"),
+            ("RuntimeError: File already exists: output.tmp/dist_init", "https://github.com/epfml/powersgd/issues/21"),
+        ),
     ),
     Entry(
         id="store-barrier-timeout",
@@ -69,7 +74,7 @@ ENTRIES = (
         id="exit-barrier",
         title="wait timeout after 300000ms, keys: .../agent/terminal_state/last_member",
         kind="consequence",
-        patterns=(r"torchelastic/agent/terminal_state", r"Timed out waiting \d+ seconds for other agents to exit"),
+        patterns=(r"torchelastic/agent/terminal_state",),
         cause="torchrun waited five minutes for the other nodes' torchrun to end: one died early, or the clocks differ",
         probe="look for the first failure in the other nodes' logs",
         fix="ddpkit explain LOG on the log of the node that ended first; compare clocks: date +%s",
@@ -102,10 +107,7 @@ ENTRIES = (
     Entry(
         id="ranks-missing",
         title="Timed out waiting for clients. 1/2 clients joined",
-        patterns=(
-            r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<wanted>\d+) clients joined",
-            r"Timed out waiting for clients\. (?P<joined>\d+)/(?P<wanted>\d+) clients joined",
-        ),
+        patterns=(r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<wanted>\d+) clients joined",),
         cause="{joined} of {wanted} ranks came: the others did not start, or WORLD_SIZE is too large",
         probe="on each node: pgrep -af train.py",
         fix="start the missing ranks, or set WORLD_SIZE (-n, --nnodes) to what is started",
@@ -125,7 +127,7 @@ ENTRIES = (
             r"DistStoreError: (?:wait timeout|Timed out|Socket Timeout)",
             r"\bSocket Timeout$",
             r"Timeout waiting for key: (?P<key>\S+)",
-            r"Wait timeout after \d+ms",
+            r"DistStoreError: Wait timeout",
         ),
         cause="a rank waited for another at the store, and that one did not come: it died, hangs, or had not been started",
         probe="the last lines of the rank that does not print this",
@@ -134,6 +136,8 @@ ENTRIES = (
         examples=(
             ("torch.distributed.DistStoreError: Socket Timeout", "torch 2.2, source"),
             ("torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /mykey", "torch 2.13, source"),
+            ("RuntimeError: Timeout waiting for key: /mykey after 1000 ms", "torch 2.13, run"),
+            ("torch.distributed.DistStoreError: Wait timeout", "torch 2.13, run"),
         ),
     ),
 )
