@@ -25,6 +25,8 @@ def chosen(
     hang_action: str | None = None,
     sync: bool = False,
     preflight: bool = True,
+    header: bool = True,
+    fold: bool = True,
     hosts: list[str] | None = None,
     option: list[str] | None = None,
     env: list[str] | None = None,
@@ -46,8 +48,7 @@ def chosen(
         flags["hang_action"] = config.action(hang_action, "--hang-action ")
     if sync:
         flags["sync"] = True
-    if not preflight:
-        flags["preflight"] = False
+    flags |= {name: False for name, on in (("preflight", preflight), ("header", header), ("fold", fold)) if not on}
     if hosts:
         flags["hosts"] = hosts
     if option:

@@ -1,0 +1,329 @@
+"""On a real terminal the status lines stay below the lines, and vanish; elsewhere there are none."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import MARK, PATIENCE
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+SCRIPT = Callable[..., str]
+STATUS = re.compile(r"(starting|running|ending) · \S+ ranks? · .*\d:\d\d")
+
+
+class Glass:
+    """What a terminal of so many rows shows of bytes, and what scrolled out of its top: text and our few sequences."""
+
+    def __init__(self, rows: int = 24) -> None:
+        self.size = rows
+        self.rows = [""]
+        self.history: list[str] = []
+        self.row = self.column = 0
+
+    def feed(self, text: str) -> None:
+        for piece in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|[^\x1b]", text):
+            if piece == "\r":
+                self.column = 0
+            elif piece == "\n":
+                self.row += 1
+                if self.row == len(self.rows):
+                    self.rows.append("")
+                if len(self.rows) > self.size:
+                    self.history.append(self.rows.pop(0))
+                    self.row -= 1
+            elif piece == "\x1b[J":
+                self.rows[self.row] = self.rows[self.row][: self.column]
+                del self.rows[self.row + 1 :]
+            elif piece.endswith("A"):
+                self.row -= int(piece[2:-1])
+                assert self.row >= 0
+            elif piece.endswith("m"):
+                pass
+            else:
+                assert piece >= " ", f"{piece!r} is not for every terminal"
+                before = self.rows[self.row].ljust(self.column)
+                self.rows[self.row] = before[: self.column] + piece + before[self.column + 1 :]
+                self.column += 1
+
+    @property
+    def lines(self) -> list[str]:
+        return [*self.history, *self.rows]
+
+
+class Terminal:
+    """A command in a terminal of its own: `streams` (0, 1, 2) are on it, the others go to files."""
+
+    def __init__(self, argv: list[str], cwd: Path, env: dict[str, str], streams: tuple[int, ...] = (0, 1, 2)) -> None:
+        self.glass = Glass()
+        self.raw = b""
+        self.pid, self.handle = pty.fork()
+        if self.pid == 0:
+            os.chdir(cwd)
+            for number in {1, 2} - set(streams):
+                os.dup2(os.open(cwd / f"stream{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+            os.execvpe(argv[0], argv, env)
+        self.resize(80)
+
+    def resize(self, columns: int, rows: int = 24) -> None:
+        fcntl.ioctl(self.handle, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self) -> bool:
+        """Whether there may be more."""
+        if select.select([self.handle], [], [], 0.2)[0]:
+            try:
+                data = os.read(self.handle, 1 << 16)
+            except OSError:
+                return False
+            self.raw += data
+            self.glass.feed(data.decode("utf-8"))  # each write of ours is whole characters
+            return bool(data)
+        return True
+
+    def wait_for(self, there: Callable[[], object]) -> None:
+        until = time.monotonic() + PATIENCE
+        while not there():
+            assert time.monotonic() < until, self.glass.lines
+            assert self.read(), self.glass.lines
+
+    def shows(self, pattern: str) -> bool:
+        return any(re.search(pattern, line) for line in self.glass.lines)
+
+    def end(self) -> int:
+        while self.read():
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def close(self) -> None:
+        os.close(self.handle)
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+
+
+Open = Callable[..., Terminal]
+LAUNCH = [sys.executable, "-m", "ddpkit", "launch"]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, clean_environ: dict[str, str]) -> Iterator[Open]:
+    opened: list[Terminal] = []
+
+    def launch(
+        *words: str, argv: list[str] = LAUNCH, streams: tuple[int, ...] = (0, 1, 2), env: dict[str, str] | None = None
+    ) -> Terminal:
+        env = {**clean_environ, "TERM": "xterm", MARK: "bottom", **(env or {})}
+        opened.append(Terminal([*argv, *words], tmp_path, env, streams))
+        return opened[-1]
+
+    yield launch
+    for each in opened:
+        each.close()
+
+
+WAITS = """
+import os, time
+print("loading", flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.02)
+for number in range(40):
+    print("step", number, flush=True)
+if os.environ["RANK"] == "1":
+    print("I differ", flush=True)
+print("done", flush=True)
+"""
+
+
+def statuses(lines: list[str]) -> list[str]:
+    return [line for line in lines if STATUS.match(line)]
+
+
+def test_status_lines_stand_below_and_vanish(terminal: Open, script: SCRIPT, tmp_path: Path) -> None:
+    script(WAITS)
+    run = terminal("-n", "4", "--", "job.py")
+    run.wait_for(lambda: run.shows("loading") and run.shows("running · 4 ranks · 1 node"))
+    assert STATUS.match(run.glass.rows[-1])
+    assert run.glass.rows[-2] == ""
+    assert (run.glass.row, run.glass.column) == (len(run.glass.rows) - 2, 0)  # the cursor is above them
+    (tmp_path / "go").touch()
+    assert run.end() == 0
+    lines = run.glass.lines
+    assert statuses(lines) == []
+    shown = [line for line in lines if line.startswith("[")]
+    assert shown[0] == "[0-3] loading"
+    counts = {text: sum(line.endswith(f"] {text}") for line in shown) for text in ("I differ", "loading")}
+    assert counts == {"I differ": 1, "loading": 1}
+    assert any(re.fullmatch(r"\[1 \S+\] I differ", line) for line in shown)
+    assert lines[-1] == ""
+    assert lines[-2].startswith("ddpkit: done in")
+    (log,) = tmp_path.glob("logs/*/all.log")
+    assert log.read_text().count("loading") == 4
+    assert b"\x1b[?" not in run.raw  # no mode of the terminal is touched
+
+
+def test_history_holds_the_lines_alone(terminal: Open, script: SCRIPT) -> None:
+    script("import time\nfor number in range(300):\n    print('line', number, flush=True)\n    time.sleep(0.005)\n")
+    run = terminal("-n", "1", "--", "job.py")
+    assert run.end() == 0
+    found = [line.partition("] ")[2] for line in run.glass.lines if line.startswith("[")]
+    assert found == [f"line {number}" for number in range(300)]
+    assert len(run.glass.history) > 270
+    assert statuses(run.glass.lines) == []
+    assert STATUS.search(run.raw.decode())
+
+
+def test_the_metrics_file_is_read(terminal: Open, script: SCRIPT, tmp_path: Path) -> None:
+    script(
+        """
+import json, os, time
+os.makedirs("out", exist_ok=True)
+with open("out/m.jsonl", "a") as file:
+    file.write('{"step": 7, "loss": 0.25, "samples_per_second": 4321.0}\\n{"step": 8, "lo')
+    file.flush()
+    while not os.path.exists("go"):
+        time.sleep(0.02)
+"""
+    )
+    run = terminal("-n", "1", "--metrics", "out/m.jsonl", "--", "job.py")
+    run.wait_for(lambda: run.shows(r"running · 1 rank · .* · step 7 · loss 0\.25 · 4,321 samples/s"))
+    (tmp_path / "go").touch()
+    assert run.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "env"),
+    [(["--no-header"], {}), ([], {"DDPKIT_HEADER": "0"}), ([], {"TERM": "dumb"}), (["--json"], {})],
+    ids=str,
+)
+def test_ways_to_have_none(words: list[str], env: dict[str, str], terminal: Open, script: SCRIPT) -> None:
+    script("print('hello')")
+    run = terminal("-n", "1", *words, "--", "job.py", env=env)
+    assert run.end() == 0
+    assert run.shows("hello")
+    assert b"\x1b" not in run.raw
+    assert not STATUS.search(run.raw.decode())
+
+
+def test_no_fold_shows_every_rank(terminal: Open, script: SCRIPT) -> None:
+    script("print('hello')")
+    run = terminal("-n", "3", "--no-fold", "--", "job.py")
+    assert run.end() == 0
+    assert sum(line.endswith("] hello") for line in run.glass.lines) == 3
+
+
+def test_without_a_terminal_lines_are_plain(ddpkit: DDPKIT, script: SCRIPT) -> None:
+    script("print('hello')")
+    done = ddpkit("launch", "-n", "3", "--", "job.py", env={"TERM": "xterm", "NO_COLOR": ""})
+    assert sorted(line.partition(" ")[0] for line in done.stdout.splitlines()) == ["[0", "[1", "[2"]
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "·" not in done.stdout + done.stderr
+
+
+BOTH = "import sys\nprint('to out', flush=True)\nprint('to err', file=sys.stderr)\n"
+
+
+@pytest.mark.parametrize("file", [1, 2])
+def test_one_of_two_streams_is_a_terminal(file: int, terminal: Open, script: SCRIPT, tmp_path: Path) -> None:
+    """The one folds and has colours and status lines; the other, a file, has every line as it is."""
+    script(BOTH)
+    env = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    run = terminal("-n", "2", "--", "job.py", streams=tuple({0, 1, 2} - {file}))
+    assert run.end() == 0
+    kept = (tmp_path / f"stream{file}").read_text()
+    there, here = ("to out", "to err") if file == 1 else ("to err", "to out")
+    assert sum(line.endswith(f"] {there}") for line in kept.splitlines()) == 2
+    assert sum(line.endswith(f"] {here}") for line in run.glass.lines) == 1
+    assert run.shows(r"^\[0-1\] ")
+    assert here not in kept
+    assert "\x1b" not in kept
+    assert STATUS.search(run.raw.decode())
+    assert statuses(run.glass.lines) == []
+    assert env
+
+
+def test_a_narrow_window_gets_narrow_lines(terminal: Open, script: SCRIPT, tmp_path: Path) -> None:
+    script(WAITS)
+    run = terminal("-n", "2", "--", "job.py")
+    run.wait_for(lambda: statuses(run.glass.rows))
+    run.resize(40)
+    run.wait_for(lambda: statuses(run.glass.rows) and all(len(line) < 40 for line in run.glass.rows[-2:]))
+    run.resize(15)
+    run.wait_for(lambda: not statuses(run.glass.rows))
+    run.resize(80)
+    run.wait_for(lambda: statuses(run.glass.rows))
+    (tmp_path / "go").touch()
+    assert run.end() == 0
+    assert statuses(run.glass.lines) == []
+
+
+def test_enter_and_other_writers_lose_no_line(terminal: Open, script: SCRIPT, tmp_path: Path) -> None:
+    script(WAITS)
+    run = terminal("-n", "2", "--", "job.py")
+    run.wait_for(lambda: run.shows("loading") and statuses(run.glass.rows))
+    os.write(run.handle, b"\n")  # the terminal echoes it
+    run.wait_for(lambda: run.shows("0:0[1-9]"))
+    (tmp_path / "go").touch()
+    assert run.end() == 0
+    assert run.shows(r"\[0-1\] loading")
+    assert sum(bool(re.search(r"\] step \d+$", line)) for line in run.glass.lines) >= 40
+    assert statuses(run.glass.lines) == []
+
+
+def test_a_killed_launcher_leaves_a_usable_terminal(terminal: Open, script: SCRIPT) -> None:
+    script(WAITS)
+    run = terminal("-n", "2", "--", "job.py")
+    before = termios.tcgetattr(run.handle)
+    run.wait_for(lambda: statuses(run.glass.rows))
+    os.kill(run.pid, signal.SIGKILL)
+    assert run.end() == -signal.SIGKILL
+    assert run.glass.rows[run.glass.row] == ""
+    assert run.glass.column == 0
+    assert termios.tcgetattr(run.handle) == before
+    assert not re.search(rb"\x1b\[[^mJA]*[^mJA0-9;]", run.raw)
+
+
+def test_ctrl_c_ends_with_the_status_lines_gone(terminal: Open, script: SCRIPT) -> None:
+    script("import time\nprint('ready', flush=True)\ntime.sleep(600)\n")
+    run = terminal("-n", "2", "--", "job.py")
+    run.wait_for(lambda: run.shows("ready") and statuses(run.glass.rows))
+    os.write(run.handle, b"\x03")
+    assert run.end() == 130
+    assert statuses(run.glass.lines) == []
+    assert run.shows("SIGINT: ending all ranks")
+
+
+def test_ctrl_z_gives_the_terminal_back(terminal: Open, script: SCRIPT, tmp_path: Path) -> None:
+    """Under a shell with job control: no status line while it is stopped or in the background, and again in front."""
+    script(WAITS)
+    run = terminal("--norc", "--noprofile", "-i", argv=["bash"], env={"PS1": "PROMPT "})
+    run.wait_for(lambda: run.shows("PROMPT"))
+    os.write(run.handle, f"{sys.executable} -m ddpkit launch -n 2 -- job.py\n".encode())
+    run.wait_for(lambda: run.shows("loading") and statuses(run.glass.rows))
+    os.write(run.handle, b"\x1a")
+    run.wait_for(lambda: run.shows("Stopped"))
+    assert statuses(run.glass.rows) == []
+    seen = len(run.raw)
+    os.write(run.handle, b"bg; echo WAI''TED\n")
+    run.wait_for(lambda: run.shows("^WAITED"))
+    os.write(run.handle, b"fg\n")
+    run.wait_for(lambda: statuses(run.glass.rows))
+    assert not STATUS.search(run.raw[seen : run.raw.index(b"WAITED", seen)].decode())
+    (tmp_path / "go").touch()
+    run.wait_for(lambda: run.shows("ddpkit: done in"))
+    assert statuses(run.glass.lines) == []
+    os.write(run.handle, b"exit\n")
+    assert run.end() == 0
