@@ -1,6 +1,6 @@
 """Folds equal lines of several ranks into one, for a screen: `[0-31] loading`. Pure: the time is given.
 
-Ranks that do the same say the same, a moment apart. A line waits for its like at most `WINDOW` seconds, or until every
+Ranks that do the same say the same, a moment apart. A line waits for its like at most `window` seconds, or until every
 rank has said it. Only lines that are equal byte for byte fold; what one rank alone said stays a line of its own. The
 lines of one rank are never exchanged: whatever a rank said before a line that folds is shown before it.
 """
@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-WINDOW = 0.2  # seconds
 LIMIT = 1 << 20  # bytes that wait at most, however fast they come
 _EACH = 200  # bytes that a line takes beside its text
 _RANGES = 4  # of ranks that a label names
@@ -49,7 +48,7 @@ class _Line:
 class Fold:
     """The lines that wait. Every method returns what is to be shown now, in order."""
 
-    def __init__(self, world_size: int, window: float = WINDOW) -> None:
+    def __init__(self, world_size: int, window: float) -> None:
         self.world_size = world_size
         self._window = window
         self._size = 0  # bytes that wait

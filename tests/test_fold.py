@@ -8,19 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddpkit.fold import LIMIT, WINDOW, Fold, Said, Source, label
+from ddpkit.fold import LIMIT, Fold, Said, Source, label
+
+WINDOW = 0.2
 
 
 def rank(number: int, host: str = "a") -> Source:
     return Source(number, host, "torchrun")
 
 
-def seen(found: list[Said]) -> list[tuple[bytes, list[int | None]]]:
+def seen(found: list[Said]) -> list[tuple[bytes, list[int]]]:
     return [(said.text, sorted(source.rank or 0 for source in said.sources)) for said in found]
 
 
 def test_what_every_rank_says_is_shown_once_and_at_once() -> None:
-    fold = Fold(3)
+    fold = Fold(3, WINDOW)
     assert fold.add(0.0, rank(0), 1, b"loading") == []
     assert fold.add(0.01, rank(2), 1, b"loading") == []
     assert seen(fold.add(0.02, rank(1), 1, b"loading")) == [(b"loading", [0, 1, 2])]
@@ -28,7 +30,7 @@ def test_what_every_rank_says_is_shown_once_and_at_once() -> None:
 
 
 def test_a_line_waits_no_longer_than_the_window() -> None:
-    fold = Fold(3)
+    fold = Fold(3, WINDOW)
     fold.add(10.0, rank(0), 1, b"alone")
     assert fold.when() == 10.0 + WINDOW
     assert fold.due(10.0 + WINDOW / 2) == []
@@ -38,7 +40,7 @@ def test_a_line_waits_no_longer_than_the_window() -> None:
 
 def test_the_odd_one_stands_out() -> None:
     """One rank says something else before what all say: it is shown before it, and the rest is still one line."""
-    fold = Fold(4)
+    fold = Fold(4, WINDOW)
     for number in (0, 1, 2):
         assert fold.add(0.0, rank(number), 1, b"loading") == []
     assert fold.add(0.0, rank(3), 2, b"no such file") == []
@@ -48,7 +50,7 @@ def test_the_odd_one_stands_out() -> None:
 
 
 def test_two_odd_ones_are_one_line_as_well() -> None:
-    fold = Fold(4)
+    fold = Fold(4, WINDOW)
     for number in (0, 1):
         fold.add(0.0, rank(number), 1, b"go")
     found: list[Said] = []
@@ -59,13 +61,13 @@ def test_two_odd_ones_are_one_line_as_well() -> None:
 
 
 def test_the_same_line_twice_is_shown_twice() -> None:
-    fold = Fold(2)
+    fold = Fold(2, WINDOW)
     found = [said for number in (0, 0, 1, 1) for said in fold.add(0.0, rank(number), 1, b".")]
     assert seen(found) == [(b".", [0, 1]), (b".", [0, 1])]
 
 
 def test_opposite_orders_are_kept() -> None:
-    fold = Fold(3)
+    fold = Fold(3, WINDOW)
     for number, texts in ((0, (b"A", b"B")), (1, (b"B", b"A"))):
         for text in texts:
             fold.add(0.0, rank(number), 1, text)
@@ -73,7 +75,7 @@ def test_opposite_orders_are_kept() -> None:
 
 
 def test_outputs_and_agents_stay_apart() -> None:
-    fold = Fold(4)
+    fold = Fold(4, WINDOW)
     fold.add(0.0, rank(0), 1, b"x")
     fold.add(0.0, rank(1), 2, b"x")
     for host in ("a", "b"):
@@ -84,7 +86,7 @@ def test_outputs_and_agents_stay_apart() -> None:
 
 
 def test_a_flood_does_not_pile_up() -> None:
-    fold = Fold(2)
+    fold = Fold(2, WINDOW)
     shown = 0
     for number in range(100):
         shown += len(fold.add(0.0, rank(0), 1, b"%d" % number + b"x" * (LIMIT // 10)))
@@ -117,7 +119,7 @@ LINES = st.lists(
 def test_every_rank_is_shown_what_it_said_in_its_order(
     lines: list[tuple[int, int, bytes]], pauses: list[float], world_size: int
 ) -> None:
-    fold, now = Fold(world_size), 0.0
+    fold, now = Fold(world_size, WINDOW), 0.0
     shown: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
     said: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
     found: list[Said] = []
@@ -140,7 +142,7 @@ def test_every_rank_is_shown_what_it_said_in_its_order(
 @given(st.permutations(range(6)))
 def test_ranks_that_say_the_same_need_one_line_each(order: list[int]) -> None:
     """Whatever the order in which they come, rank by rank."""
-    fold = Fold(6)
+    fold = Fold(6, WINDOW)
     found: list[Said] = []
     for number in order:
         for text in (b"one", b"two", b"three"):

@@ -83,9 +83,10 @@ def launch(
     no_header: Annotated[
         bool, typer.Option("--no-header", help="On a terminal, no status lines at the bottom.")
     ] = False,
-    no_fold: Annotated[
-        bool, typer.Option("--no-fold", help="On a terminal, show equal lines once for each rank.")
-    ] = False,
+    fold: Annotated[
+        str | None,
+        typer.Option(metavar="SECONDS", help="On a terminal: a line waits so long for equal ones; 0.2. 0: never."),
+    ] = None,
     metrics: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Where the run writes its steps; default: checkpoints/metrics.jsonl."),
@@ -117,7 +118,7 @@ def launch(
         sync=sync,
         preflight=not no_preflight,
         header=not no_header,
-        fold=not no_fold,
+        fold=fold,
         metrics=metrics,
         hosts=hosts,
         option=option,

@@ -28,7 +28,7 @@ def open_screen(
     if terminals and settings["fold"] and plan.world_size > 1:
         from ddpkit.fold import Fold
 
-        fold = Fold(plan.world_size)
+        fold = Fold(plan.world_size, settings["fold"])
     colour = "NO_COLOR" not in os.environ
     return screen, Relay(folder, screen.out, screen.err, colour=colour, plain={1, 2} - terminals, fold=fold)
 

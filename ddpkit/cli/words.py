@@ -26,7 +26,7 @@ def chosen(
     sync: bool = False,
     preflight: bool = True,
     header: bool = True,
-    fold: bool = True,
+    fold: str | None = None,
     hosts: list[str] | None = None,
     option: list[str] | None = None,
     env: list[str] | None = None,
@@ -46,9 +46,11 @@ def chosen(
         flags["hang_timeout"] = config.seconds(hang_timeout, "--hang-timeout ")
     if hang_action is not None:
         flags["hang_action"] = config.action(hang_action, "--hang-action ")
+    if fold is not None:
+        flags["fold"] = config.seconds(fold, "--fold ")
     if sync:
         flags["sync"] = True
-    flags |= {name: False for name, on in (("preflight", preflight), ("header", header), ("fold", fold)) if not on}
+    flags |= {name: False for name, on in (("preflight", preflight), ("header", header)) if not on}
     if hosts:
         flags["hosts"] = hosts
     if option:
