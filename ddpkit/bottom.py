@@ -5,8 +5,9 @@ fixed head above a scroll region would cost the user the history (xterm, VTE, tm
 and drawn again behind it; what scrolls away, is copied or is kept by tmux are the run's own lines.
 
 The cursor rests on an empty row above them, and only what is below the cursor is ever erased: whatever the terminal
-does to lines when its size changes, and whatever others write or type, no line is lost. No mode of the terminal is
-changed (no other screen, no scroll region, no hidden cursor): a launcher that is killed leaves a terminal as it was.
+does to lines when its size changes, and whatever others write or type, no line is lost. No mode that could outlive a
+killed launcher is used (no other screen, no scroll region, no hidden cursor). One is off for the time of one short
+write: the breaking of long lines, for a terminal may be narrower than it says (tmux says so a quarter second late).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ddpkit.header import Header, Standing
 EVERY = 0.25  # seconds between two looks at what they say
 REST = 0.05  # seconds between two draws: lines that come faster are written together
 _ERASE = b"\r\x1b[J"  # from the cursor to the end of the screen
+_CUT, _BREAK = "\x1b[?7l", "\x1b[?7h"  # what is too long for a row
 _COLOURS = {"starting": "33", "running": "32", "ending": "31"}
 _TTY = os.makedev(5, 0)  # /dev/tty: the controlling terminal under another name
 
@@ -51,19 +53,19 @@ class Bottom:
         self._held = held
         self._looked = float("-inf")
 
-    def around(self, data: bytes, now: float, /) -> bytes:
-        """What to write so that these lines stand above the status lines; empty where nothing changes."""
+    def around(self, data: bytes, now: float, /) -> tuple[bytes, bytes]:
+        """What to write, and what then, so that `data` stands above the status lines; empty where nothing changes."""
         if not self._active or self._held:
             self._next = b""
         elif now - self._looked >= EVERY:
             self._looked = now
             self._next = self._drawing()
         if not data and self._next == self.drawn:
-            return b""
+            return b"", b""
         before = _ERASE if self.drawn else b""
         self.drawn = self._next
         self._wrote = now
-        return before + data + self._next
+        return before + data, self._next
 
     def pause(self) -> float | None:
         """Seconds until they may have changed by themselves."""
@@ -85,7 +87,7 @@ class Bottom:
             state = lines[0].partition(" ")[0]
             lines[0] = f"\x1b[{_COLOURS[state]}m{state}\x1b[0m{lines[0][len(state) :]}"
         # The empty row, then each line on its own, then back up to that row.
-        return "".join(f"\r\n{line}" for line in lines).encode() + f"\x1b[{len(lines)}A\r".encode()
+        return "".join([_CUT, *(f"\r\n{line}" for line in lines), f"\x1b[{len(lines)}A\r", _BREAK]).encode()
 
     def _in_front(self) -> bool:
         """Not in the background (`bg`), where the shell and what runs in front of it own the last rows."""

@@ -141,6 +141,8 @@ def _merged(queues: list[list[_Line]]) -> list[Said]:
 def label(sources: Iterable[Source], world_size: int) -> str:
     """Who said it: `3 node2`, `0-3 node2`, `0-2,4-31 4 nodes`; `0-31` where all ranks did, `torchrun 4 nodes`."""
     known = list(sources)
+    if len(known) == 1:
+        return f"{known[0].agent if known[0].rank is None else known[0].rank} {known[0].host}"
     hosts = {source.host for source in known}
     where = known[0].host if len(hosts) == 1 else f"{len(hosts)} nodes"
     ranks = sorted({source.rank for source in known if source.rank is not None})

@@ -12,6 +12,8 @@ import resource
 import time
 from collections import deque
 from collections.abc import Collection
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -83,17 +85,18 @@ class Relay:
             (self.err if number == 2 else self.out).write(b"".join(front + line + b"\n" for line in lines))
             return
         now = time.monotonic()
-        for line in lines:
-            self._put(self.fold.add(now, source, number, line))
+        self._put([said for line in lines for said in self.fold.add(now, source, number, line)])
 
     def _put(self, found: list[Said]) -> None:
         """Show folded lines. What all ranks say has no colour: what one of them says stands out."""
         assert self.fold is not None
-        for said in found:
-            front = f"[{label(said.sources, self.fold.world_size)}] ".encode()
-            if len(said.sources) == 1:
-                front = self._coloured(said.sources[0], said.number, front)
-            (self.err if said.number == 2 else self.out).write(front + said.text + b"\n")
+        for number, together in groupby(found, key=attrgetter("number")):
+            data = []
+            for said in together:
+                front = f"[{label(said.sources, self.fold.world_size)}] ".encode()
+                alone = len(said.sources) == 1
+                data += [self._coloured(said.sources[0], number, front) if alone else front, said.text, b"\n"]
+            (self.err if number == 2 else self.out).write(b"".join(data))
 
     def _coloured(self, source: Source, number: int, front: bytes) -> bytes:
         if not self.colour or number in self.plain:

@@ -36,7 +36,7 @@ class Below(Protocol):
 
     def hold(self, held: bool, /) -> None: ...
 
-    def around(self, data: bytes, now: float, /) -> bytes: ...
+    def around(self, data: bytes, now: float, /) -> tuple[bytes, bytes]: ...
 
     def pause(self) -> float | None: ...
 
@@ -154,7 +154,8 @@ class Screen:
         bottom = self._bottom
         if bottom is None or stream.number not in bottom.numbers:
             return stream.write_now(data)
-        error = stream.write_now(bottom.around(data, time.monotonic()))
+        above, below = bottom.around(data, time.monotonic())
+        error = stream.write_now(above) or stream.write_now(below)
         if not stream.open:
             self._bottom = None  # the terminal is gone
         return error
