@@ -48,11 +48,12 @@ golden: $(VENV)/.dev
 	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/test_plan.py tests/test_docs.py tests/test_catalogue.py
 
 # Time to "first all_reduce done and exited", side by side, as ratios: on this machine, then on nodes (where a lab can
-# stand: root, Debian; about ten minutes on a quiet machine).
+# stand: root, Debian; about ten minutes on a quiet machine). Then what watching a run costs its training.
 bench: $(VENV)/.dev
 	$(BIN)/python bench/start.py
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python bench/nodes.py
+	$(BIN)/python bench/watch.py
 
 # torch is installed first and from its pin, so that nothing else chooses another build of it.
 $(VENV)/.torch: constraints.txt

@@ -1,8 +1,8 @@
 """What status lines and folding cost: train.py on two ranks in a terminal, with them and without, side by side.
 
 The ways are interleaved, so that noise hits all alike; figures are medians. `plain` has neither. The launcher's CPU
-seconds are its own, without those of the ranks. With --lines the relay alone is measured: ranks that all say the same
-lines, and ranks that all say different ones.
+seconds are its own while the ranks train, without theirs. With --lines the relay alone is measured: ranks that all say
+the same lines, and ranks that all say different ones.
 
 Usage: python bench/watch.py [--rounds N] [--epochs N] [--json]; python bench/watch.py --lines [--ranks N]
 """
@@ -49,25 +49,27 @@ def train(words: list[str], epochs: int) -> dict[str, float]:
         script = [str(ROOT / "train.py"), "--epochs", str(epochs), "--log-every", "5"]
         argv = [sys.executable, "-m", "ddpkit", "launch", "-n", "2", *words, "--", *script]
         env = {**os.environ, "TERM": "xterm-256color", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-        begin = time.perf_counter()
         process = subprocess.Popen(argv, cwd=name, env=env, stdin=side, stdout=side, stderr=side)
         os.close(side)
         seen = bytearray()
         reader = threading.Thread(target=_drain, args=(handle, seen))
         reader.start()
-        cpu = 0.0
+        metrics = Path(name, "checkpoints/metrics.jsonl")
+        looks: list[tuple[float, float]] = []
         while process.poll() is None:
-            cpu = max(cpu, _cpu(process.pid))
-            time.sleep(0.1)
-        seconds = time.perf_counter() - begin
+            if metrics.exists():  # it trains: what the start cost is another matter
+                looks.append((time.perf_counter(), _cpu(process.pid)))
+            time.sleep(0.05)
+        looks = [look for look in looks if look[1] > 0.0]
+        seconds, cpu = looks[-1][0] - looks[0][0], looks[-1][1] - looks[0][1]
         reader.join()
         os.close(handle)
         if process.returncode != 0:
             sys.exit(seen.decode("utf-8", "replace"))
-        lines = (Path(name) / "checkpoints/metrics.jsonl").read_text().splitlines()
+        lines = metrics.read_text().splitlines()
         epoch_seconds = [found["seconds"] for line in lines if "seconds" in (found := json.loads(line))]
         drawn = len(re.findall(rb"\x1b\[\dA", seen))
-    return {"training": sum(epoch_seconds[1:]), "seconds": seconds, "cpu": cpu, "drawn": drawn, "bytes": len(seen)}
+    return {"training": sum(epoch_seconds[1:]), "cpu_per_second": cpu / seconds, "drawn": drawn, "bytes": len(seen)}
 
 
 def _drain(handle: int, seen: bytearray) -> None:
@@ -79,12 +81,12 @@ def _drain(handle: int, seen: bytearray) -> None:
 
 
 def _cpu(pid: int) -> float:
-    """Processor seconds of one process, without its children."""
+    """Processor seconds of one process with its threads, without its children; 0: it has ended."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+        tasks = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/schedstat")]
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(int(text.split()[0]) for text in tasks) / 1e9
 
 
 def compare(rounds: int, epochs: int) -> list[dict[str, Any]]:
@@ -103,8 +105,8 @@ def compare(rounds: int, epochs: int) -> list[dict[str, Any]]:
             "way": way,
             "training": round(figures["training"], 3),
             "ratio": round(figures["training"] / base["training"], 4),
-            "cpu": round(figures["cpu"], 3),
-            "cpu_per_second_more": round((figures["cpu"] - base["cpu"]) / figures["seconds"], 5),
+            "cpu_per_second": round(figures["cpu_per_second"], 5),
+            "more": round(figures["cpu_per_second"] - base["cpu_per_second"], 5),
             "drawn": figures["drawn"],
             "bytes": figures["bytes"],
         }
@@ -156,11 +158,11 @@ def main() -> None:
     else:
         rows = compare(options.rounds, options.epochs)
         if not options.json:
-            print(f"{'way':<14} {'training s':>10} {'ratio':>7} {'launcher CPU s':>15} {'more per s':>11} {'drawn':>6}")
+            print(f"{'way':<14} {'training s':>10} {'ratio':>7} {'launcher CPU s/s':>17} {'more':>8} {'drawn':>6}")
             for row in rows:
-                figures = f"{row['training']:>10.2f} {row['ratio']:>7.4f} {row['cpu']:>15.2f}"
-                print(f"{row['way']:<14} {figures} {row['cpu_per_second_more']:>11.5f} {row['drawn']:>6.0f}")
-            print(f"at most {BOUND:.2f} of plain")
+                figures = f"{row['training']:>10.2f} {row['ratio']:>7.4f} {row['cpu_per_second']:>17.5f}"
+                print(f"{row['way']:<14} {figures} {row['more']:>8.5f} {row['drawn']:>6.0f}")
+            print(f"ratio: at most {BOUND:.2f}")
     if options.json:
         print(json.dumps(rows, indent=2))
 

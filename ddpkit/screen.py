@@ -95,14 +95,16 @@ class Screen:
 
     def suspend(self) -> None:
         """Ctrl-Z: the status lines go before the shell comes back. Where there is no shell, the kernel lets us run."""
-        assert self._bottom is not None
-        self._bottom.hold(True)
-        self._stir()
+        self._hold(True)
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, handler)
-        self._bottom.hold(False)
-        self._stir()
+        self._hold(False)
+
+    def _hold(self, held: bool) -> None:
+        if self._bottom is not None:
+            self._bottom.hold(held)
+            self._stir()
 
     def _stir(self) -> None:
         """Let the thread look at the status lines, and wait a moment until what must go is gone."""

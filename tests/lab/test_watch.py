@@ -15,7 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cluster import Lab
 from conftest import PATIENCE
+from launching import DDPKIT
+from terminal import Terminal
 
 SCRIPT = Callable[..., str]
 STATUS = re.compile(r"(starting|running|ending) · ")
@@ -131,3 +134,33 @@ def test_a_killed_launcher_leaves_a_usable_terminal(pane: Pane, script: SCRIPT, 
     pane.command(f"stty -a > {shlex.quote('tty')}; echo said")
     pane.wait_for(lambda: any(line.startswith("said") for line in pane.seen()))
     assert {"echo", "icanon", "isig"} <= set((tmp_path / "tty").read_text().replace(";", " ").split())
+
+
+NODES = """
+import os, time
+print("loading", flush=True)
+if os.environ["RANK"] == "2":
+    print("no such shard", flush=True)
+while not os.path.exists("go"):
+    time.sleep(0.02)
+if os.environ["RANK"] != "3":
+    print("loaded", flush=True)
+"""
+
+
+@pytest.mark.parametrize("backend", ["ssh", "slurm"])
+def test_nodes_fold_and_are_counted(backend: str, idle_lab: Lab, script: SCRIPT, tmp_path: Path) -> None:
+    script(NODES)
+    hosts = ["node1", "node2", "-o", "starter=ranks"] if backend == "ssh" else ["-N", "2"]
+    words = ["launch", "-b", backend, *hosts, "-n", "2", "--fold", "5", "--", "job.py"]
+    env = {**idle_lab.environ(), "NO_COLOR": "1", "TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[2])}
+    run = Terminal(idle_lab.argv("login", [*DDPKIT, *words], tmp_path), tmp_path, env)
+    try:
+        run.wait_for(lambda: run.shows(r"^\[0-3\] loading") and run.shows(r"^running · 4 ranks · 2 nodes · "))
+        run.wait_for(lambda: run.shows(r"^\[2 \S+\] no such shard"))
+        (tmp_path / "go").touch()
+        assert run.end() == 0
+        assert run.shows(r"^\[0-2 2 nodes\] loaded")
+        assert not any(STATUS.match(line) for line in run.glass.lines)
+    finally:
+        run.close()
