@@ -48,11 +48,12 @@ golden: $(VENV)/.dev
 	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/test_plan.py tests/test_docs.py tests/test_catalogue.py
 
 # Time to "first all_reduce done and exited", side by side, as ratios: on this machine, then on nodes (where a lab can
-# stand: root, Debian; about ten minutes on a quiet machine).
+# stand: root, Debian; about ten minutes on a quiet machine). Then what watching a run costs its training.
 bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/start.py
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python bench/nodes.py
+	$(BIN)/python bench/watch.py
 
 # What an index takes: the sdist, and the wheel built from it.
 dist: $(VENV)/.dev

@@ -55,6 +55,9 @@ DEFAULTS: dict[str, Any] = {
     "hang_timeout": 0.0,
     "hang_action": "warn",
     "sync": False,
+    "header": True,
+    "fold": 0.2,
+    "metrics": "checkpoints/metrics.jsonl",
     "options": {},
     "env": {},
 }
@@ -216,13 +219,13 @@ def _checked(name: str, value: Any, where: str) -> Any:
         return nproc(value, f"{where}: {name} = ")
     if name == "nnodes":
         return nnodes(value, f"{where}: {name} = ")
-    if name in ("preflight", "sync"):
+    if name in ("preflight", "sync", "header"):
         if str(value).lower() not in ("true", "false", "1", "0"):
             raise wrong
         return str(value).lower() in ("true", "1")
     if name == "hang_action":
         return action(value, f"{where}: {name} = ")
-    if name in ("grace", "hang_timeout"):
+    if name in ("grace", "hang_timeout", "fold"):
         return seconds(value, f"{where}: {name} = ")
     if name == "script":
         words = _split(value, where) if isinstance(value, str) else value
@@ -261,6 +264,9 @@ _MEANING = {
     "log_dir": 'a folder: log_dir = "logs"',
     "preflight": "true or false",
     "sync": "true or false",
+    "header": "true or false",
+    "fold": "seconds; 0: nothing folds",
+    "metrics": 'a file: metrics = "checkpoints/metrics.jsonl"',
     "options": 'a table: options = { starter = "torchrun" }',
     "env": 'a table of text: env = { NCCL_DEBUG = "WARN" }',
 }

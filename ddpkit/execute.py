@@ -10,7 +10,7 @@ import queue
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from ddpkit.asking import Asking
+from ddpkit.header import Standing
 from ddpkit.link import ASK, NODE, Event, Link, request
 from ddpkit.plan import Plan, Step
 from ddpkit.relay import Relay
@@ -103,14 +104,14 @@ def write_files(plan: Plan) -> None:
 
 
 @contextmanager
-def signals(inbox: Inbox) -> Iterator[None]:
+def signals(inbox: Inbox, more: Sequence[signal.Signals] = ()) -> Iterator[None]:
     """Turn signals into messages (`SimpleQueue.put` is safe in a handler)."""
 
     def handle(number: int, _: FrameType | None) -> None:
         inbox.put((-1, number))
 
     before = {}
-    for number in (*STOPPING, *PASSED_ON, ASK):
+    for number in (*STOPPING, *PASSED_ON, ASK, *more):
         # Under nohup HUP is ignored, and stays so.
         if signal.getsignal(number) != signal.SIG_IGN:
             before[number] = signal.signal(number, handle)
@@ -130,6 +131,7 @@ class Carrier:
         self.inbox = inbox
         self.screen = screen
         self.nodes = [Node(step=step, link=connect(step)) for step in plan.steps]
+        self.hosts: set[str] = set()  # that have started a rank
         self.outcome = Outcome()
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
@@ -139,7 +141,7 @@ class Carrier:
         self.asking = Asking(self)
 
     def run(self) -> Outcome:
-        with signals(self.inbox):
+        with signals(self.inbox, [signal.SIGTSTP] if self.screen.has_status else []):
             try:
                 for index, node in enumerate(self.nodes):
                     node.link.start(request(node.step, self.plan), partial(self.post, index))
@@ -167,7 +169,7 @@ class Carrier:
                 self.relay.flush()
                 left = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
                 try:
-                    index, message = self.inbox.get(timeout=min(LOOK_UP, max(0.0, left)))
+                    index, message = self.inbox.get(timeout=min(LOOK_UP, max(0.0, left), self.relay.pause()))
                 except queue.Empty:
                     if left <= 0:
                         self.give_up()
@@ -180,6 +182,17 @@ class Carrier:
             else:
                 self.on_event(self.nodes[index], message)
         self.relay.flush()
+
+    def standing(self) -> Standing:
+        """For the status lines, whose thread asks it."""
+        ranks = sum(len(node.running) for node in self.nodes)
+        return Standing(
+            state="ending" if self.deadline is not None else "running" if ranks or self.outcome.ends else "starting",
+            nodes=len(self.hosts if self.plan.steps[0].srun else self.nodes),
+            ranks=ranks,
+            world_size=self.plan.world_size,
+            started=self.started,
+        )
 
     def left(self) -> bool:
         """Whether a node has not ended. Asked for every message: it looks no further than the last one that it saw."""
@@ -202,6 +215,7 @@ class Carrier:
             self.vitals.heard(step.host, event["t"], event["ranks"])
         elif kind == "start":
             node.running.add(event["rank"])
+            self.hosts.add(host)
         elif kind == "exit":
             node.running.discard(event["rank"])
             if event["code"] == 0:
@@ -318,6 +332,9 @@ class Carrier:
         if number == ASK:
             self.asking.ask("asked")
             return
+        if number == signal.SIGTSTP:
+            self.screen.suspend()
+            return
         name = signal.Signals(number).name
         leaving = [node for node in self.nodes if node.link.outlives and not node.ended]
         if leaving:
@@ -379,4 +396,8 @@ def carry(
     carrier = Carrier(plan, relay, connect, inbox, screen)
     if hang_timeout:
         carrier.asking.watch(hang_timeout, hang_action)
-    return carrier.run()
+    screen.begin(carrier.standing)
+    try:
+        return carrier.run()
+    finally:
+        screen.end()

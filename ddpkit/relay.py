@@ -1,7 +1,8 @@
 """Shows every line of every rank with its rank and host in front, and keeps it in the run's log files.
 
 `[3 node2]` is rank 3 on node2; `[torchrun node2]` is the agent there. A rank's standard output goes to standard output,
-its standard error to standard error. The log of a rank holds the rank's bytes exactly; `all.log` holds what was shown.
+its standard error to standard error. The log of a rank holds the rank's bytes exactly, `all.log` every line of every
+rank; a terminal shows equal lines of several ranks as one: see `ddpkit.fold`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,13 @@ import os
 import resource
 import time
 from collections import deque
+from collections.abc import Collection
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Protocol
+
+from ddpkit.fold import Fold, Said, Source, label
 
 TAIL = 20  # lines of each rank that a verdict can show
 PROGRESS_EVERY = 1.0  # seconds between two shown states of one progress bar
@@ -29,13 +35,27 @@ class Sink(Protocol):
 
 
 class Relay:
-    """Where the lines go: two streams and a folder of logs."""
+    """Where the lines go: two streams and a folder of logs.
 
-    def __init__(self, folder: Path, out: Sink, err: Sink, *, colour: bool) -> None:
+    `plain`: outputs (1, 2) on which there is no colour and nothing folds.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        out: Sink,
+        err: Sink,
+        *,
+        colour: bool,
+        plain: Collection[int] = (),
+        fold: Fold | None = None,
+    ) -> None:
         self.folder = folder
         self.out = out
         self.err = err
         self.colour = colour
+        self.plain = plain
+        self.fold = fold
         self.tails: dict[str, deque[bytes]] = {}
         self.problem: str | None = None  # why logs are no longer written
         self._files: dict[str, IO[bytes]] = {}  # the last one is the one that was written last
@@ -54,13 +74,40 @@ class Relay:
         self._keep(name, data)
         lines = self._lines(name, number, data)
         self.tails.setdefault(name, deque(maxlen=TAIL)).extend(line for line, final in lines if final)
-        label = f"[{agent if rank is None else rank} {host}] ".encode()
-        self._keep("all.log", b"".join(label + line + b"\n" for line, final in lines if final))
+        front = f"[{agent if rank is None else rank} {host}] ".encode()
+        self._keep("all.log", b"".join(front + line + b"\n" for line, final in lines if final))
         if show and lines:
-            if self.colour:
-                colour = _COLOURS[(rank or 0) % len(_COLOURS)] if rank is not None else "90"
-                label = b"\x1b[" + colour.encode() + b"m" + label + b"\x1b[0m"
-            (self.err if number == 2 else self.out).write(b"".join(label + line + b"\n" for line, _ in lines))
+            self._show(Source(rank, host, agent), number, front, [line for line, _ in lines])
+
+    def _show(self, source: Source, number: int, front: bytes, lines: list[bytes]) -> None:
+        if self.fold is None or number in self.plain:
+            front = self._coloured(source, number, front)
+            (self.err if number == 2 else self.out).write(b"".join(front + line + b"\n" for line in lines))
+            return
+        now = time.monotonic()
+        self._put([said for line in lines for said in self.fold.add(now, source, number, line)])
+
+    def _put(self, found: list[Said]) -> None:
+        """Show folded lines. What all ranks say has no colour: what one of them says stands out."""
+        assert self.fold is not None
+        for number, together in groupby(found, key=attrgetter("number")):
+            data = []
+            for said in together:
+                front = f"[{label(said.sources, self.fold.world_size)}] ".encode()
+                alone = len(said.sources) == 1
+                data += [self._coloured(said.sources[0], number, front) if alone else front, said.text, b"\n"]
+            (self.err if number == 2 else self.out).write(b"".join(data))
+
+    def _coloured(self, source: Source, number: int, front: bytes) -> bytes:
+        if not self.colour or number in self.plain:
+            return front
+        colour = _COLOURS[source.rank % len(_COLOURS)] if source.rank is not None else "90"
+        return b"\x1b[" + colour.encode() + b"m" + front + b"\x1b[0m"
+
+    def pause(self) -> float:
+        """Seconds until a line has waited long enough for its like; `flush` then shows it."""
+        when = None if self.fold is None else self.fold.when()
+        return float("inf") if when is None else max(0.0, when - time.monotonic())
 
     def _lines(self, name: str, number: int, data: bytes) -> list[tuple[bytes, bool]]:
         """Split into (line, final). A state of a progress bar (ended by a carriage return) is not final, and rare."""
@@ -80,8 +127,8 @@ class Relay:
         return lines
 
     def note(self, text: str) -> None:
-        """A line of ddpkit's own, on standard error."""
-        self.flush()
+        """A line of ddpkit's own, on standard error, behind all that was said before it."""
+        self.flush(wait=False)
         data = text.encode("utf-8", "surrogateescape")
         self._keep("all.log", b"".join(b"[ddpkit] " + line + b"\n" for line in data.splitlines()))
         self.err.write(data + b"\n")
@@ -118,8 +165,13 @@ class Relay:
         self._files.clear()
         self.err.write(f"ddpkit: {self.problem}\n".encode())
 
-    def flush(self) -> None:
-        """Make everything visible. Called when there is nothing more to read for now."""
+    def flush(self, *, wait: bool = True) -> None:
+        """Make everything visible; with `wait`, all but lines that wait for their like.
+
+        Called when there is nothing more to read for now.
+        """
+        if self.fold is not None:
+            self._put(self.fold.due(time.monotonic()) if wait else self.fold.all())
         try:
             while self._unflushed:
                 file = self._files.get(self._unflushed.pop())
@@ -131,7 +183,7 @@ class Relay:
         self.err.flush()
 
     def close(self) -> None:
-        self.flush()
+        self.flush(wait=False)
         for file in self._files.values():
             file.close()
         self._files.clear()

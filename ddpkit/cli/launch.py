@@ -80,6 +80,17 @@ def launch(
     sync: Annotated[
         bool, typer.Option("--sync", help="First copy the working folder to the nodes with rsync.")
     ] = False,
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="On a terminal, no status lines at the bottom.")
+    ] = False,
+    fold: Annotated[
+        str | None,
+        typer.Option(metavar="SECONDS", help="On a terminal: a line waits so long for equal ones; 0.2. 0: never."),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Where the run writes its steps; default: checkpoints/metrics.jsonl."),
+    ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Return when the run has started: in a tmux session, or as a job.")
     ] = False,
@@ -106,6 +117,9 @@ def launch(
         hang_action=hang_action,
         sync=sync,
         preflight=not no_preflight,
+        header=not no_header,
+        fold=fold,
+        metrics=metrics,
         hosts=hosts,
         option=option,
         env=env,
@@ -251,8 +265,7 @@ def _carry(
     from ddpkit import detach as sessions
     from ddpkit import execute, metrics, runs, scheduler, shell, survey, timeline
     from ddpkit import verdict as words
-    from ddpkit.relay import Relay
-    from ddpkit.screen import Screen
+    from ddpkit.cli.watching import open_screen
 
     job, plan, fleet = ready.job, ready.plan, ready.fleet
     folder = runs.make_folder(Path(settings["log_dir"]), plan.run_id)
@@ -296,12 +309,9 @@ def _carry(
     forgotten = runs.remember(record)
     if waits:
         sessions.answer(waits, record.folder)
-    # With --json standard output holds one JSON document, and the ranks' lines go to standard error.
-    stream = sys.stderr if as_json else sys.stdout
     inbox: execute.Inbox = queue.SimpleQueue()
     # Nobody reads any more: as for every other program at the head of a pipe, that is the end.
-    screen = Screen(stream.buffer, sys.stderr.buffer, lambda: inbox.put((-1, signal.SIGPIPE)))
-    relay = Relay(folder, screen.out, screen.err, colour=stream.isatty() and "NO_COLOR" not in os.environ)
+    screen, relay = open_screen(job, plan, settings, folder, lambda: inbox.put((-1, signal.SIGPIPE)), as_json=as_json)
     where = f"in job {job_id}" if job_id else f"on {', '.join(record.hosts)}"
     relay.note(f"ddpkit: run {plan.run_id}: {shell.count(plan.world_size, 'rank')} {where}; logs in {folder}/")
     if forgotten:

@@ -25,6 +25,8 @@ def chosen(
     hang_action: str | None = None,
     sync: bool = False,
     preflight: bool = True,
+    header: bool = True,
+    fold: str | None = None,
     hosts: list[str] | None = None,
     option: list[str] | None = None,
     env: list[str] | None = None,
@@ -44,10 +46,11 @@ def chosen(
         flags["hang_timeout"] = config.seconds(hang_timeout, "--hang-timeout ")
     if hang_action is not None:
         flags["hang_action"] = config.action(hang_action, "--hang-action ")
+    if fold is not None:
+        flags["fold"] = config.seconds(fold, "--fold ")
     if sync:
         flags["sync"] = True
-    if not preflight:
-        flags["preflight"] = False
+    flags |= {name: False for name, on in (("preflight", preflight), ("header", header)) if not on}
     if hosts:
         flags["hosts"] = hosts
     if option:

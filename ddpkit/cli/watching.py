@@ -1,0 +1,43 @@
+"""How the lines of a launch are shown: on a terminal folded, above status lines; elsewhere as they are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from ddpkit.relay import Relay
+from ddpkit.screen import Screen
+
+if TYPE_CHECKING:
+    from ddpkit.bottom import Bottom
+    from ddpkit.config import Settings
+    from ddpkit.plan import Job, Plan
+
+
+def open_screen(
+    job: Job, plan: Plan, settings: Settings, folder: Path, broken: Callable[[], None], *, as_json: bool
+) -> tuple[Screen, Relay]:
+    """The screen and the relay of a run. With --json standard output holds one document, and lines go to the other."""
+    out, err = (sys.stderr if as_json else sys.stdout).buffer, sys.stderr.buffer
+    terminals = {number for number, stream in ((1, out), (2, err)) if stream.isatty()}
+    screen = Screen(out, err, broken, None if as_json or not terminals else _bottom(job, plan, settings, out, err))
+    fold = None
+    if terminals and settings["fold"] and plan.world_size > 1:
+        from ddpkit.fold import Fold
+
+        fold = Fold(plan.world_size, settings["fold"])
+    colour = "NO_COLOR" not in os.environ
+    return screen, Relay(folder, screen.out, screen.err, colour=colour, plain={1, 2} - terminals, fold=fold)
+
+
+def _bottom(job: Job, plan: Plan, settings: Settings, out: IO[bytes], err: IO[bytes]) -> Bottom | None:
+    if not settings["header"]:
+        return None
+    from ddpkit import bottom
+    from ddpkit.header import Header
+
+    words = f"{plan.backend} {plan.run_id}"
+    return bottom.of(out, err, Header(words, Path(job.workdir, settings["metrics"])), os.environ)

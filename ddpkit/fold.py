@@ -1,0 +1,165 @@
+"""Folds equal lines of several ranks into one, for a screen: `[0-31] loading`. Pure: the time is given.
+
+Ranks that do the same say the same, a moment apart. A line waits for its like at most `window` seconds, or until every
+rank has said it. Only lines that are equal byte for byte fold; what one rank alone said stays a line of its own. The
+lines of one rank are never exchanged: whatever a rank said before a line that folds is shown before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+LIMIT = 1 << 20  # bytes that wait at most, however fast they come
+_EACH = 200  # bytes that a line takes beside its text
+_RANGES = 4  # of ranks that a label names
+
+Key = tuple[int, str | None, bytes]  # what must be equal for two lines to be one: output, agent, text
+
+
+class Source(NamedTuple):
+    """Who says a line: a rank, or (None) the agent of a host."""
+
+    rank: int | None
+    host: str
+    agent: str
+
+
+class Said(NamedTuple):
+    """A line of one output (1: standard output, 2: standard error), and all who said it."""
+
+    number: int
+    text: bytes
+    sources: list[Source]
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """A line that waits."""
+
+    source: Source
+    key: Key
+    since: float
+    shown: bool = False
+
+
+class Fold:
+    """The lines that wait. Every method returns what is to be shown now, in order."""
+
+    def __init__(self, world_size: int, window: float) -> None:
+        self.world_size = world_size
+        self._window = window
+        self._size = 0  # bytes that wait
+        self._order: deque[_Line] = deque()  # as they came; those that were shown are still in it
+        self._queues: dict[Source, deque[_Line]] = {}
+        # Who has such a line waiting, and how often.
+        self._who: dict[Key, dict[Source, int]] = {}
+
+    def add(self, now: float, source: Source, number: int, text: bytes) -> list[Said]:
+        """Take a line. What nobody else can say as well is shown when it is due, like all others."""
+        line = _Line(source, (number, None if source.rank is not None else source.agent, text), now)
+        self._order.append(line)
+        self._queues.setdefault(source, deque()).append(line)
+        who = self._who.setdefault(line.key, {})
+        who[source] = who.get(source, 0) + 1
+        self._size += len(text) + _EACH
+        if len(who) == self.world_size:
+            return self._take(line)  # nobody is left to wait for
+        found = self.due(now)
+        while self._size > LIMIT:
+            found += self._next()
+        return found
+
+    def when(self) -> float | None:
+        """The time at which something is due; None: nothing waits."""
+        while self._order and self._order[0].shown:
+            self._order.popleft()
+        return self._order[0].since + self._window if self._order else None
+
+    def due(self, now: float) -> list[Said]:
+        """What has waited long enough."""
+        found: list[Said] = []
+        while (when := self.when()) is not None and when <= now:
+            found += self._next()
+        return found
+
+    def all(self) -> list[Said]:
+        """Everything: nobody waits any more."""
+        found: list[Said] = []
+        while self.when() is not None:
+            found += self._next()
+        return found
+
+    def _next(self) -> list[Said]:
+        return self._take(self._order[0]) if self.when() is not None else []
+
+    def _take(self, line: _Line) -> list[Said]:
+        """Show a line, with all who have the same one waiting; first what they said before it."""
+        before: list[list[_Line]] = []
+        sources = list(self._who[line.key])
+        for source in sources:
+            queue, earlier = self._queues[source], []
+            while (head := self._pop(queue)).key != line.key:
+                earlier.append(head)
+            if earlier:
+                before.append(earlier)
+        return [*_merged(before), Said(line.key[0], line.key[2], sources)]
+
+    def _pop(self, queue: deque[_Line]) -> _Line:
+        line = queue.popleft()
+        line.shown = True
+        self._size -= len(line.key[2]) + _EACH
+        who = self._who[line.key]
+        who[line.source] -= 1
+        if not who[line.source]:
+            del who[line.source]
+            if not who:
+                del self._who[line.key]
+        if not queue:
+            del self._queues[line.source]
+        return line
+
+
+def _merged(queues: list[list[_Line]]) -> list[Said]:
+    """Lines of several ranks one after the other; equal ones that are next in their queues are one."""
+    heads: dict[Key, list[deque[_Line]]] = {}
+    for lines in queues:
+        heads.setdefault(lines[0].key, []).append(deque(lines))
+    found = []
+    while heads:
+        key = next(iter(heads))
+        same = heads.pop(key)
+        found.append(Said(key[0], key[2], [queue.popleft().source for queue in same]))
+        for queue in same:
+            if queue:
+                heads.setdefault(queue[0].key, []).append(queue)
+    return found
+
+
+def label(sources: Iterable[Source], world_size: int) -> str:
+    """Who said it: `3 node2`, `0-3 node2`, `0-2,4-31 4 nodes`; `0-31` where all ranks did, `torchrun 4 nodes`."""
+    known = list(sources)
+    if len(known) == 1:
+        return f"{known[0].agent if known[0].rank is None else known[0].rank} {known[0].host}"
+    hosts = {source.host for source in known}
+    where = known[0].host if len(hosts) == 1 else f"{len(hosts)} nodes"
+    ranks = sorted({source.rank for source in known if source.rank is not None})
+    if not ranks:
+        return f"{known[0].agent} {where}"
+    if len(ranks) == world_size > 1:
+        return f"0-{world_size - 1}"
+    return f"{_ranges(ranks)} {where}"
+
+
+def _ranges(ranks: list[int]) -> str:
+    """`0-2,4`; of many pieces the first ones, and how many ranks there are: `0,2,4,6,... (500 ranks)`."""
+    pieces: list[list[int]] = []
+    for rank in ranks:
+        if pieces and pieces[-1][-1] == rank - 1:
+            pieces[-1][1:] = [rank]
+        else:
+            pieces.append([rank])
+    words = ["-".join(str(rank) for rank in piece) for piece in pieces[:_RANGES]]
+    return ",".join(words) + (f",... ({len(ranks)} ranks)" if len(pieces) > _RANGES else "")

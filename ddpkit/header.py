@@ -1,0 +1,193 @@
+"""What a run's status lines say: its state, ranks and nodes, for how long it runs, and how far its training is.
+
+The last comes from the `metrics.jsonl` that a run may write (one JSON object a line, as train.py does): step, loss and
+throughput, which its lines on the screen need not tell. All is pure but `Metrics`, which reads that file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+WIDEST = 79  # columns: a window that is made narrower seldom breaks a line that was drawn
+EVERY = 1.0  # seconds between two looks at the metrics
+_TAIL = 1 << 14  # bytes at the end of a file that hold its last few lines
+_STEP = ("step", "global_step", "total_steps", "iteration")
+_LOSS = ("loss", "train_loss")
+_RATES = {
+    "samples_per_second": "samples/s",
+    "samples_per_sec": "samples/s",
+    "images_per_second": "images/s",
+    "tokens_per_second": "tokens/s",
+    "tokens_per_sec": "tokens/s",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How a run stands. `state`: starting, running or ending."""
+
+    state: str
+    nodes: int  # 0: not known yet
+    ranks: int  # that run now
+    world_size: int
+    started: float  # seconds since the epoch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What the run last wrote of itself; None: it does not say."""
+
+    step: int | None = None
+    loss: float | None = None
+    rate: str | None = None  # `1,234 samples/s`
+
+
+def lines(name: str, standing: Standing, progress: Progress, now: float, columns: int) -> list[str]:
+    """One line, or two where one is too narrow; what does not fit in two is left out."""
+    size = standing.world_size
+    ranks = f"{size}" if standing.ranks == size else f"{standing.ranks}/{size}"
+    parts = [standing.state, f"{ranks} {'rank' if size == 1 else 'ranks'}"]
+    if standing.nodes:
+        parts.append(f"{standing.nodes} {'node' if standing.nodes == 1 else 'nodes'}")
+    parts.append(clock(now - standing.started))
+    if progress.step is not None:
+        parts.append(f"step {progress.step:,}")
+    if progress.loss is not None:
+        parts.append(f"loss {progress.loss:.4g}")
+    if progress.rate is not None:
+        parts.append(progress.rate)
+    return wrapped([*parts, name], min(columns - 1, WIDEST))
+
+
+def wrapped(parts: Iterable[str], width: int) -> list[str]:
+    """Parts side by side, in two lines at most, none broken."""
+    found: list[str] = []
+    for part in parts:
+        if found and len(found[-1]) + 3 + len(part) <= width:
+            found[-1] += f" · {part}"
+        elif len(found) < 2 and len(part) <= width:
+            found.append(part)
+    return found
+
+
+def clock(seconds: float) -> str:
+    """`0:07`, `12:31`, `3:12:31`, `2 days 3:12:31`."""
+    minutes, second = divmod(max(0, int(seconds)), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    head = f"{days} {'day' if days == 1 else 'days'} " if days else ""
+    return f"{head}{hour}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def progress(text: bytes) -> Progress:
+    """What the last lines of a metrics file say. A torn line, or one that is something else, says nothing."""
+    step: int | None = None
+    loss: float | None = None
+    rate: str | None = None
+    for line in reversed(text.split(b"\n")[:-1]):  # behind the last newline stands a line that is half written
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue
+        if not isinstance(values, dict):
+            continue
+        if step is None and (number := _number(values, _STEP)) is not None and math.isfinite(number):
+            step = int(number)
+        if loss is None:
+            loss = _number(values, _LOSS)
+        for key, unit in _RATES.items():
+            if rate is None and (number := _number(values, (key,))) is not None:
+                rate = f"{number:,.0f} {unit}" if number >= 10 else f"{number:.2g} {unit}"
+        if None not in (step, loss, rate):
+            break
+    return Progress(step=step, loss=loss, rate=rate)
+
+
+def _number(values: dict[str, Any], names: Iterable[str]) -> float | None:
+    for name in names:
+        value = values.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+    return None
+
+
+class Metrics:
+    """The end of a metrics file, read again when it has changed. What it held before the run began is another run's.
+
+    A thread of its own reads it: a dead file system must hold up nothing else.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.last = Progress()
+        self._path = path
+        self._seen: tuple[int, ...] = ()
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def stop(self) -> None:
+        self._over.set()
+
+    def _run(self) -> None:
+        self.skip()
+        while not self._over.wait(EVERY):
+            self.look()
+
+    def skip(self) -> None:
+        """What is there now says nothing of this run."""
+        try:
+            self._seen = _mark(self._path.stat())
+        except (OSError, ValueError):
+            pass
+
+    def look(self) -> None:
+        """One look at the file. Whatever is wrong with it, the last known progress stays."""
+        try:
+            now = self._path.stat()
+            if _mark(now) != self._seen:
+                self._seen = _mark(now)
+                with self._path.open("rb") as file:
+                    file.seek(max(0, now.st_size - _TAIL))
+                    self.last = progress(file.read(_TAIL))
+        except (OSError, ValueError, OverflowError, RecursionError):
+            pass
+
+
+def _mark(now: os.stat_result) -> tuple[int, ...]:
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns
+
+
+class Header:
+    """The status lines of one run, from `begin` to `end`. Before and after that there are none."""
+
+    def __init__(self, name: str, metrics: Path) -> None:
+        self._name = name
+        self._path = metrics
+        self._metrics: Metrics | None = None
+        self._source: Callable[[], Standing] | None = None
+
+    def begin(self, source: Callable[[], Standing]) -> None:
+        self._metrics = Metrics(self._path)
+        self._metrics.start()
+        self._source = source
+
+    def end(self) -> None:
+        self._source = None
+        if self._metrics is not None:
+            self._metrics.stop()
+
+    def lines(self, size: os.terminal_size) -> list[str]:
+        """As they are now. A window of a few rows is left to the run's own lines."""
+        source = self._source
+        if source is None or self._metrics is None or size.lines < 6 or size.columns < 20:
+            return []
+        return lines(self._name, source(), self._metrics.last, time.time(), size.columns)
