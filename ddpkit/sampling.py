@@ -112,6 +112,7 @@ class FromLauncher:
         self._run = run
         self._answer = Path(run.folder) / ANSWER
         self._last = self._read().get("number")
+        self._ending = 1.0  # seconds for the end of a launcher that does not listen
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -137,7 +138,8 @@ class FromLauncher:
             dump.rouse(run, LOOK, "top")
             return self._wait()
         except UsageError:
-            if not runs.alive(run):
+            # A launcher at its end listens no longer; a moment later its record says how it ended.
+            if runs.process_state(run.launcher_pid) not in ("T", "t") and runs.wait(run, self._ending):
                 return None
             raise
         finally:
@@ -153,7 +155,7 @@ class FromLauncher:
             if changed != seen:
                 seen, found = changed, self._read()
                 if found.get("number") not in (None, self._last):
-                    self._last = found["number"]
+                    self._last, self._ending = found["number"], PATIENCE
                     return found
             if not runs.alive(self._run):
                 return None
