@@ -82,12 +82,12 @@ class Asking:
         self._sampling.ask()
 
     def heard(self, node: Asked, event: Event) -> None:
-        question = self._question
-        if event["e"] == "top":
-            question = self._sampling.question if self._sampling is not None else None
-        if question is not None:
-            number = list(self._launcher.nodes).index(node)
-            question.heard(number, event, "" if node.step.srun else node.step.host)
+        number = list(self._launcher.nodes).index(node)
+        host = "" if node.step.srun else node.step.host
+        if event["e"] == "top" and self._sampling is not None:
+            self._sampling.heard(number, event, host)
+        elif event["e"] == "dump" and self._question is not None:
+            self._question.heard(number, event, host)
 
     def turn(self) -> None:
         """Come back to a question that was answered, or ask one that the watch wants. Called in every turn."""

@@ -46,7 +46,7 @@ class Beside:
     """The samples of one job. `reader` knows which rank is where; without a job's id, its step's is taken."""
 
     def __init__(self, reader: SrunReader, job: str = "", *, idle: float = IDLE) -> None:
-        self._reader = reader
+        self.reader = reader
         self._job = job
         self._idle = idle
         self._hosts: list[str] = []
@@ -69,8 +69,8 @@ class Beside:
         """What each node says, packed; and why some say nothing."""
         with self._one:
             ranks: dict[str, dict[int, int]] = {}
-            for rank, pid in list(self._reader.pids.items()):
-                ranks.setdefault(self._reader.hosts[rank], {})[rank] = pid
+            for rank, pid in list(self.reader.pids.items()):
+                ranks.setdefault(self.reader.hosts[rank], {})[rank] = pid
             if not ranks:
                 return [], "no rank has started yet"
             until = time.monotonic() + asked["limit"] + WAY
@@ -85,7 +85,7 @@ class Beside:
             return self._exchange(line, asked["id"], until)
 
     def _start(self, hosts: list[str]) -> None:
-        argv, env = overlap(self._job or self._reader.step.partition(".")[0], hosts)
+        argv, env = overlap(self._job or self.reader.step.partition(".")[0], hosts)
         self._hosts, self._said = hosts, b""
         self._process = subprocess.Popen(
             argv,

@@ -81,7 +81,7 @@ def test_without_a_terminal_it_is_one_table(start: START, ddpkit: DDPKIT, script
     assert done.returncode == 0, done.stderr
     words = done.stdout.split()
     assert "/dev/shm" in words
-    assert words.count(os.uname().nodename) == 3
+    assert words.count(os.uname().nodename) >= 3  # the host, two ranks, and perhaps what stands out
     (tmp_path / "go").touch()
     assert command.end() == 0
 
@@ -98,7 +98,7 @@ def test_json_lines_until_the_run_ends(start: START, script: SCRIPT, tmp_path: P
     assert all(rank["cpu"] is not None for sample in samples[:3] for rank in sample["ranks"])
     assert last["ended"]["state"] == "done"
     assert last["ended"]["exit_code"] == 0
-    assert not list(run_of(tmp_path).glob("top.ask*"))
+    assert not list(run_of(tmp_path).glob("top.*.ask"))
 
 
 def test_memory_with_shared_pages_divided(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_launcher_that_is_stopped(start: START, ddpkit: DDPKIT, script: SCRIPT
     done = ddpkit("top")
     assert done.returncode == 2
     assert f"kill -CONT {command.process.pid}" in done.stderr
-    assert not list(run_of(tmp_path).glob("top.ask*"))
+    assert not list(run_of(tmp_path).glob("top.*.ask"))
     command.process.send_signal(signal.SIGCONT)
     assert ddpkit("top").returncode == 0
     (tmp_path / "go").touch()

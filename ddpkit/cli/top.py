@@ -151,6 +151,8 @@ def _live(run: Run, source: Any, seconds: float, pss: bool) -> None:
     """On a terminal: the same place, over and over; on one that cannot, one below the other. Ctrl-C leaves it."""
     last: list[dict[str, Any]] = []
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # the terminal gets its own screen back
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
 

@@ -105,8 +105,11 @@ def _numbers(path: str, most: int) -> list[float]:
 def _process(pid: int) -> tuple[int, str, float, int, str, float] | None:
     """Of a living process: parent, state, processor seconds, bytes, name, and when it started (seconds after boot)."""
     try:
-        with open("/proc/%d/stat" % pid, "rb") as file:
-            before, _, after = file.read().rpartition(b")")
+        fd = os.open("/proc/%d/stat" % pid, os.O_RDONLY)  # half the time of `open`: machines have thousands of them
+        try:
+            before, _, after = os.read(fd, 4096).rpartition(b")")
+        finally:
+            os.close(fd)
     except OSError:
         return None
     words = after.split()

@@ -167,7 +167,7 @@ class Supervisor:
         self.failed = False
         self.folder = ""
         self.looks: list[Look] = []
-        self.programs: dict[str, Any] = {}  # by kind of look: its source and what it compiles to
+        self.programs: dict[str, Any] = {}  # by kind of look: what looks; it comes with the first command
         self.oom = Oom()
         self.events_fd = -1
         self.events_held = b""
@@ -285,9 +285,9 @@ class Supervisor:
         """Look at the ranks in a process of its own: it may take seconds, and this one must go on."""
         if self.deadline is not None:
             return  # they are being ended
-        kind, source = command["c"], command["source"]
-        if self.programs.get(kind, ("",))[0] != source:  # once, not for every sample
-            self.programs[kind] = source, compile(source, "ddpkit-" + kind, "exec")
+        kind = command["c"]
+        if "source" in command:
+            self.programs[kind] = compile(command.pop("source"), "ddpkit-" + kind, "exec")
         read, write = os.pipe2(os.O_CLOEXEC)
         supervisor = os.getpid()
         pid = os.fork()
@@ -304,8 +304,8 @@ class Supervisor:
             known: dict[str, Any] = {"__name__": kind}
             ranks = {rank: one.pid for rank, one in self.ranks.items() if one.alive}
             try:
-                exec(self.programs[kind][1], known)
-                known["main"](json.dumps({**command, "source": "", "ranks": ranks, "out": self.last_out}))
+                exec(self.programs[kind], known)
+                known["main"](json.dumps({**command, "ranks": ranks, "out": self.last_out}))
             finally:
                 os._exit(0)
         os.close(write)
