@@ -11,14 +11,18 @@ import stat
 import subprocess
 import sys
 import time
+import zlib
+from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import PATIENCE, Command
 
-from ddpkit import top
+from ddpkit import sampling, top
+from ddpkit.node import sample
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -166,6 +170,52 @@ def test_a_rank_that_is_stopped_is_named(start: START, ddpkit: DDPKIT, script: S
     assert command.end() == 0
 
 
+class Stopped:
+    """A node whose supervisor reads nothing, for a launcher that has two."""
+
+    def __init__(self, host: str) -> None:
+        self.step = SimpleNamespace(host=host, srun="")
+        self.link = self
+        self.ended = False
+        self.running = {0}
+        self.sent: list[dict[str, Any]] = []
+
+    def send(self, command: dict[str, Any]) -> None:
+        self.sent.append(command)
+
+
+def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
+    """A pipe that nobody reads fills up, and would hold up the launcher itself."""
+    nodes = [Stopped("a"), Stopped("b")]
+    relay: Any = SimpleNamespace(folder=tmp_path)
+    launcher: Any = SimpleNamespace(relay=relay, deadline=None, nodes=nodes)
+    asking = sampling.Sampling(launcher)
+    packed = b64encode(zlib.compress(json.dumps({"host": "a", "looks": []}).encode())).decode()
+
+    def ask() -> dict[str, Any]:
+        (tmp_path / "top.1.ask").write_text('{"span": 0, "pss": false}')
+        asking.ask()
+        assert asking.question is not None
+        asking.heard(0, {"e": "top", "id": asking.question.number, "data": packed}, "a")
+        asking.question.until = 0.0  # b has had its time
+        asking.turn()
+        assert not (tmp_path / "top.1.ask").exists()
+        found: dict[str, Any] = json.loads((tmp_path / "top.json").read_text())
+        return found
+
+    first, second = ask(), ask()
+    assert first["number"] != second["number"]
+    assert first["silent"] == second["silent"] == {"b": [0]}
+    assert [len(node.sent) for node in nodes] == [2, 1]
+    # The program comes once.
+    assert ["source" in command for command in nodes[0].sent] == [True, False]
+    asking.heard(1, {"e": "top", "id": 1, "data": packed}, "b")  # late, and it is there again
+    ask()
+    assert [len(node.sent) for node in nodes] == [3, 2]
+    asking.ask()  # a terminal: nobody wants anything
+    assert [len(node.sent) for node in nodes] == [3, 2]
+
+
 # ---- on a terminal
 
 
@@ -224,6 +274,20 @@ def test_ctrl_c_leaves_the_view_and_not_the_run(
     assert b"\x1b[?1049l" in terminal.seen  # the terminal has its own screen back
     assert b"Traceback" not in terminal.seen
     assert command.process.poll() is None
+    (tmp_path / "go").touch()
+    assert command.end() == 0
+
+
+def test_a_terminal_gets_its_own_screen_back(
+    start: START, script: SCRIPT, clean_environ: dict[str, str], tmp_path: Path
+) -> None:
+    """Also when somebody else ends the view."""
+    command = busy(start, script)
+    terminal = Terminal(["top"], tmp_path, {**clean_environ, "TERM": "xterm"})
+    terminal.wait_for(b"/dev/shm")
+    os.kill(terminal.pid, signal.SIGTERM)
+    assert terminal.end() == 128 + signal.SIGTERM
+    assert terminal.seen.rindex(b"\x1b[?1049l") > terminal.seen.rindex(b"\x1b[?1049h")
     (tmp_path / "go").touch()
     assert command.end() == 0
 
@@ -351,6 +415,20 @@ def test_what_could_not_be_looked_at_is_unknown(
     (tmp_path / "go").touch()
     assert command.end() == 0, command.text
     command.wait_for_no_survivor()
+
+
+def test_an_nvidia_smi_that_nothing_ends_is_not_followed_by_more() -> None:
+    """One in the driver's hands that its look has left behind: no other is started, and the reason is said."""
+    ours = {77: (os.getppid(), "D", 0.0, 0, "nvidia-smi", 0.0)}
+    assert str(sample._hung(ours)).startswith("nvidia-smi does not answer: process 77 hangs in the driver for ")
+    up = float(Path("/proc/uptime").read_text().split()[0])
+    for other in (
+        (os.getppid(), "S", 0.0, 0, "nvidia-smi", 0.0),  # it works
+        (os.getppid(), "D", 0.0, 0, "nvidia-smi", up),  # it has only just begun
+        (os.getpid(), "D", 0.0, 0, "nvidia-smi", 0.0),  # somebody waits for it
+        (os.getppid(), "D", 0.0, 0, "python", 0.0),
+    ):
+        assert sample._hung({77: other}) is None
 
 
 def test_no_devices_are_no_gpus(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
