@@ -22,6 +22,7 @@ import pytest
 from conftest import PATIENCE, Command
 
 from ddpkit import sampling, top
+from ddpkit.cli.top import Table, _fitted
 from ddpkit.node import sample
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -276,6 +277,17 @@ def test_ctrl_c_leaves_the_view_and_not_the_run(
     assert command.process.poll() is None
     (tmp_path / "go").touch()
     assert command.end() == 0
+
+
+@pytest.mark.parametrize("height", [24, 40, 100, 300])
+def test_what_a_screen_has_room_for(height: int) -> None:
+    tables: list[Table] = [(("a", "b"), [(str(number), "") for number in range(rows)]) for rows in (8, 64, 64)]
+    fitted = _fitted(tables, height)
+    shown = [rows for _, rows in fitted]
+    assert sum(len(rows) + 4 for rows in shown) == min(height, 148)
+    for (_, rows), most in zip(tables, shown, strict=True):
+        left = int(most[-1][0]) if most[-1][0].startswith("+") else 0
+        assert len(most) - (left > 0) + left == len(rows)
 
 
 def test_a_terminal_gets_its_own_screen_back(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 INTERVAL = 2.0  # seconds between two samples
 LEAST = 0.5
+SAID = 6  # sentences on a screen
 GIB = 1 << 30
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
@@ -190,9 +191,14 @@ def _redraw(run: Run, source: Any, seconds: float, pss: bool, last: list[dict[st
 
         def show(summary: dict[str, Any]) -> None:
             last[:] = [summary]
-            words = [f"{time.strftime('%H:%M:%S')} {title}", *_head(summary)]
-            tables = _fitted(_tables(summary, odd_first=True), console.size.height - len(words))
-            live.update(Group(Text("\n".join(words)), *(as_table(head, rows) for head, rows in tables)), refresh=True)
+            words = [f"{time.strftime('%H:%M:%S')} {title}", *_head(summary)[:SAID]]
+            tables = []
+            for head, rows in _fitted(_tables(summary, odd_first=True), console.size.height - len(words)):
+                tables.append(as_table(head, rows))
+                tables[-1].padding = (0, 1, 0, 0)
+                for column in tables[-1].columns:
+                    column.no_wrap = True  # a row is one line: so it was counted
+            live.update(Group(Text("\n".join(words), no_wrap=True, overflow="ellipsis"), *tables), refresh=True)
 
         _watch(run, source, seconds, pss, show)
 
@@ -201,18 +207,17 @@ def _redraw(run: Run, source: Any, seconds: float, pss: bool, last: list[dict[st
 
 
 def _fitted(tables: list[Table], height: int) -> list[Table]:
-    """What a screen has room for: rows of the last table give way first. Each table has four lines beside its rows."""
-    over = sum(len(rows) + 4 for _, rows in tables) - height
+    """What a screen has room for: the longest table gives way first. Each has four lines beside its rows."""
+    room = [len(rows) for _, rows in tables]
+    while sum(room) + 4 * len(room) > height and max(room) > 2:
+        room[room.index(max(room))] -= 1
     fitted = []
-    for head, rows in reversed(tables):
-        cut = min(max(0, over), max(0, len(rows) - 2))
-        if cut:
-            over -= cut
-            more = (f"and {cut + 1} more", *[""] * (len(head) - 1))
-            fitted.append((head, [*rows[: len(rows) - cut - 1], more]))
-        else:
-            fitted.append((head, rows))
-    return fitted[::-1]
+    for (head, rows), most in zip(tables, room, strict=True):
+        shown = rows
+        if most < len(rows):
+            shown = [*rows[: most - 1], (f"+{len(rows) - most + 1}", *[""] * (len(head) - 1))]
+        fitted.append((head, shown))
+    return fitted
 
 
 def _head(summary: dict[str, Any]) -> list[str]:
@@ -238,12 +243,12 @@ def _tables(summary: dict[str, Any], *, odd_first: bool = False) -> list[Table]:
         (
             host["host"],
             str(gpu["index"]),
-            gpu["name"],
+            gpu["name"].removeprefix("NVIDIA "),
             _number(gpu["utilization"], " %"),
             _of(gpu["memory"]),
             _number(gpu["temperature"], " C"),
             f"{_number(gpu['power']['draw'])}/{_number(gpu['power']['limit'])} W",
-            ", ".join(f"rank {each['rank']}" for each in gpu["processes"] if each["rank"] is not None),
+            ", ".join(str(each["rank"]) for each in gpu["processes"] if each["rank"] is not None),
             ", ".join(_other(each) for each in gpu["processes"] if each["rank"] is None),
         )
         for host in summary["hosts"]

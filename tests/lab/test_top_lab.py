@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -111,6 +113,18 @@ def test_a_node_that_does_not_answer(start: Callable[..., Launch], idle_lab: Lab
     over(launch, idle_lab, tmp_path)
 
 
+def watch(lab: Lab, folder: Path, run: Path) -> subprocess.Popen[str]:
+    argv = lab.argv("login", [*DDPKIT, "top", str(run), "--json", "--interval", "0.5"], folder)
+    env = {**lab.environ(), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
+
+
+def steps(lab: Lab, job: str) -> list[str]:
+    """A job's steps, without that of its script."""
+    found = lab.run("login", "squeue", "--noheader", "--steps", f"--job={job}", "--format=%i").stdout.split()
+    return [step for step in found if step.split(".")[1].isdigit()]
+
+
 def test_a_job_is_watched_by_one_step(start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
     """For all samples, and it ends with the job; a job that nobody follows is asked from any host."""
     launch = start("-b", "slurm", "-N", "2", "-n", "2", "--detach", "--", "job.py")
@@ -122,18 +136,20 @@ def test_a_job_is_watched_by_one_step(start: Callable[..., Launch], idle_lab: La
         time.sleep(0.2)  # a scheduler announces nothing
     (run,) = (tmp_path / "logs").iterdir()
     job = json.loads((run / "run.json").read_text())["job_id"]
-    argv = [*DDPKIT, "top", str(run), "--json", "--interval", "0.5"]
-    env = {**idle_lab.environ(), "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
-    with subprocess.Popen(
-        idle_lab.argv("login", argv, tmp_path), env=env, stdout=subprocess.PIPE, text=True
-    ) as watching:
+    with watch(idle_lab, tmp_path, run) as killed:
+        assert killed.stdout is not None
+        assert len(json.loads(killed.stdout.readline())["ranks"]) == 4
+        (own,) = map(int, Path(f"/proc/{killed.pid}/task/{killed.pid}/children").read_text().split())
+        os.kill(own, signal.SIGKILL)  # it cannot end its step; the step ends with its input
+    until = time.monotonic() + PATIENCE
+    while len(numbers := steps(idle_lab, job)) > 1:
+        assert time.monotonic() < until, numbers
+        time.sleep(0.1)
+    with watch(idle_lab, tmp_path, run) as watching:
         assert watching.stdout is not None
         first = [json.loads(watching.stdout.readline()) for _ in range(4)]
         assert all(len(sample["ranks"]) == 4 for sample in first)
-        steps = idle_lab.run("login", "squeue", "--noheader", "--steps", f"--job={job}", "--format=%i").stdout.split()
-        # The job's own step, and ours; not one for each sample. SLURM keeps a step of its own for the script.
-        numbers = sorted(int(step.split(".")[1]) for step in steps if step.split(".")[1].isdigit())
-        assert len(numbers) == 2, steps
+        assert len(steps(idle_lab, job)) == 2  # the job's own, and ours; not one for each sample
         idle_lab.run("login", "scancel", job)
         last = [json.loads(line) for line in watching.stdout][-1]
     assert last["ended"]["state"] == "stopped", last
