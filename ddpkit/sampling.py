@@ -15,6 +15,7 @@ import time
 import zlib
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -123,8 +124,9 @@ class Sampling:
         try:
             beside.write_text(json.dumps({"number": f"{os.getpid()}.{time.monotonic_ns()}", **found}))
             beside.replace(self._folder / ANSWER)
-        except OSError:
-            pass  # a full disk must not end a run; who asked is told so when nothing comes
+        except OSError:  # a full disk must not end a run; who asked is told so when nothing comes
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
 
 
 class FromLauncher:

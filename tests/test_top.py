@@ -335,6 +335,32 @@ def test_a_launcher_that_is_stopped(start: START, ddpkit: DDPKIT, script: SCRIPT
     assert command.end() == 0
 
 
+def test_a_launcher_on_another_host(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    command = busy(start, script)
+    path = run_of(tmp_path) / "run.json"
+    record = json.loads(path.read_text())
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps({**record, "launcher_host": "faraway"}))
+    beside.replace(path)
+    done = ddpkit("top", str(run_of(tmp_path)))
+    assert done.returncode == 2
+    assert f"hint: ssh -t faraway 'ddpkit top {run_of(tmp_path)}'" in done.stderr
+    (tmp_path / "go").touch()
+    assert command.end() == 0
+
+
+def test_a_folder_that_cannot_be_written_to(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    """Root may write everywhere: a folder in the way of the file stands for what hinders others."""
+    command = busy(start, script)
+    (run_of(tmp_path) / "top.json").mkdir()  # the launcher cannot answer; the run goes on
+    done = ddpkit("top", str(run_of(tmp_path)))
+    assert done.returncode == 1
+    assert "did not answer in 14 s, or cannot write to " in done.stderr
+    assert not list(run_of(tmp_path).glob("top.*.ask"))
+    (tmp_path / "go").touch()
+    assert command.end() == 0, command.text
+
+
 def test_dry_run_asks_nobody(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     command = busy(start, script)
     done = ddpkit("top", "--dry-run")
