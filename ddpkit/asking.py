@@ -1,4 +1,4 @@
-"""The launcher's part of a dump: asks its nodes when another shell wants it or the watch is due, and says what came.
+"""The launcher's part of a dump and of `ddpkit top`: asks its nodes when a shell or the watch wants it; says what came.
 
 Nothing of it is imported or runs before somebody asks.
 """
@@ -16,6 +16,7 @@ from ddpkit.relay import Relay
 if TYPE_CHECKING:  # see above
     from ddpkit.dump import Dump, Question
     from ddpkit.hangwatch import Watch
+    from ddpkit.sampling import Sampling
 
 
 class Asked(Protocol):
@@ -52,6 +53,7 @@ class Asking:
         self._watch: Watch | None = None
         self._question: Question | None = None
         self._number = 0
+        self._sampling: Sampling | None = None
 
     def watch(self, seconds: float, action: str) -> None:
         from ddpkit.hangwatch import Watch
@@ -71,13 +73,28 @@ class Asking:
             self._question = dump.Question(self._number, why, silent, len(there))
             self._launcher.tell(dump.command(self._number))
 
+    def look(self) -> None:
+        """Another shell wants a sample of every node, or a terminal has another size."""
+        if self._sampling is None:
+            if not any(self._launcher.relay.folder.glob("top.*.ask")):
+                return
+            from ddpkit.sampling import Sampling
+
+            self._sampling = Sampling(self._launcher)
+        self._sampling.ask()
+
     def heard(self, node: Asked, event: Event) -> None:
-        if self._question is not None:
-            number = list(self._launcher.nodes).index(node)
-            self._question.heard(number, event, "" if node.step.srun else node.step.host)
+        number = list(self._launcher.nodes).index(node)
+        host = "" if node.step.srun else node.step.host
+        if event["e"] == "top" and self._sampling is not None:
+            self._sampling.heard(number, event, host)
+        elif event["e"] == "dump" and self._question is not None:
+            self._question.heard(number, event, host)
 
     def turn(self) -> None:
         """Come back to a question that was answered, or ask one that the watch wants. Called in every turn."""
+        if self._sampling is not None:
+            self._sampling.turn()
         if self._question is None:
             # Before a rank runs there is nobody to ask: a job that waits in its queue does not hang.
             if self._watch is not None and time.time() >= self._watch.due and self._any_runs():

@@ -21,7 +21,7 @@ import os
 import time
 import zlib
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from ddpkit import hang, runs, where
 from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.link import ASK, NODE
 from ddpkit.runs import Run
+from ddpkit.srun import SrunReader
 
 LIMIT = 6.0  # seconds in which a node looks at its ranks
 WAY = 2.0  # seconds more for its answer
@@ -65,13 +66,22 @@ def unpack(data: str, host: str = "") -> Answer:
 class Question:
     """One question to all nodes, while they answer."""
 
-    def __init__(self, number: int, why: str, silent: Mapping[str, Sequence[int]], nodes: int) -> None:
+    def __init__(
+        self,
+        number: int,
+        why: str,
+        silent: Mapping[str, Sequence[int]],
+        nodes: int,
+        limit: float = LIMIT,
+        read: Callable[[str, str], Any] = unpack,
+    ) -> None:
         self.number = number
         self.why = why  # asked, or watch
         self.silent = {host: tuple(ranks) for host, ranks in silent.items()}
-        self.answers: list[Answer] = []
+        self.answers: list[Any] = []  # what `read` makes of them
         self.began = time.time()
-        self.until = time.monotonic() + LIMIT + WAY
+        self.until = time.monotonic() + limit + WAY
+        self._read = read
         self._nodes = nodes
         self._held: dict[int, str] = {}
         self._done: set[int] = set()
@@ -89,7 +99,7 @@ class Question:
         self._done.add(node)
         for data, name in packed:
             try:
-                answer = unpack(data, name)
+                answer = self._read(data, name)
             except ValueError:
                 continue
             self.answers.append(answer)
@@ -197,26 +207,8 @@ def stacks(facts: Mapping[str, Any]) -> str:
 def ask(run: Run) -> dict[str, Any]:
     """Ask the launcher of a run on this machine. Returns the summary. Raises DdpkitError."""
     folder = Path(run.folder)
-    if runs.process_state(run.launcher_pid) in ("T", "t"):
-        raise UsageError(
-            f"the launcher of run {run.run_id} is stopped (SIGSTOP), and cannot ask its ranks",
-            f"kill -CONT {run.launcher_pid}",
-        )
-    if not _listens(run.launcher_pid):
-        raise UsageError(
-            f"the launcher of run {run.run_id} (process {run.launcher_pid}) does not take questions: "
-            "it has not begun to, or is of an older ddpkit",
-            f"ddpkit status {run.run_id}",
-        )
     before = set(folder.glob(f"dump-*/{SUMMARY}"))
-    try:
-        if not runs.send(run, ASK):
-            raise UsageError(f"run {run.run_id} has ended", f"ddpkit status {run.run_id}")
-    except PermissionError:
-        owner = folder.owner()
-        raise UsageError(
-            f"run {run.run_id} is {owner}'s, who alone can ask it", f"sudo -u {owner} ddpkit dump"
-        ) from None
+    rouse(run, ASK, "dump")
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         fresh = sorted(set(folder.glob(f"dump-*/{SUMMARY}")) - before)
@@ -232,11 +224,49 @@ def ask(run: Run) -> dict[str, Any]:
     )
 
 
-def _listens(pid: int) -> bool:
+def started(run: Run) -> SrunReader:
+    """Which rank of a job is where, as its output says. Raises UsageError."""
+    assert run.job is not None
+    assert run.job_id is not None
+    reader = SrunReader(run.world_size, torchrun=run.job.torchrun)
+    path = run.job.log.replace("{job}", run.job_id)
+    try:
+        list(reader.feed(1, Path(path).read_bytes()))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the output of job {run.job_id}, {path}: {error.strerror}", f"ls -l {path}"
+        ) from None
+    return reader
+
+
+def rouse(run: Run, number: int, verb: str) -> None:
+    """Send a launcher on this machine a signal that asks for something. Raises UsageError where it cannot answer."""
+    if runs.process_state(run.launcher_pid) in ("T", "t"):
+        raise UsageError(
+            f"the launcher of run {run.run_id} is stopped (SIGSTOP), and cannot ask its ranks",
+            f"kill -CONT {run.launcher_pid}",
+        )
+    if not _listens(run.launcher_pid, number):
+        raise UsageError(
+            f"the launcher of run {run.run_id} (process {run.launcher_pid}) does not take questions: "
+            "it has not begun to, or is of an older ddpkit",
+            f"ddpkit status {run.run_id}",
+        )
+    try:
+        if not runs.send(run, number):
+            raise UsageError(f"run {run.run_id} has ended", f"ddpkit status {run.run_id}")
+    except PermissionError:
+        owner = Path(run.folder).owner()
+        raise UsageError(
+            f"run {run.run_id} is {owner}'s, who alone can ask it", f"sudo -u {owner} ddpkit {verb}"
+        ) from None
+
+
+def _listens(pid: int, number: int) -> bool:
     """Whether a process catches our signal; where /proc does not say, it is believed to."""
     try:
         text = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return True
     words = [line.split()[1] for line in text.splitlines() if line.startswith("SigCgt:")]
-    return not words or bool(int(words[0], 16) >> (ASK - 1) & 1)
+    return not words or bool(int(words[0], 16) >> (number - 1) & 1)

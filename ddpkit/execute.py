@@ -20,7 +20,7 @@ from typing import Any
 
 from ddpkit.asking import Asking
 from ddpkit.header import Standing
-from ddpkit.link import ASK, NODE, Event, Link, request
+from ddpkit.link import ASK, LOOK, NODE, Event, Link, request
 from ddpkit.plan import Plan, Step
 from ddpkit.relay import Relay
 from ddpkit.screen import Screen
@@ -111,7 +111,7 @@ def signals(inbox: Inbox, more: Sequence[signal.Signals] = ()) -> Iterator[None]
         inbox.put((-1, number))
 
     before = {}
-    for number in (*STOPPING, *PASSED_ON, ASK, *more):
+    for number in (*STOPPING, *PASSED_ON, ASK, LOOK, *more):
         # Under nohup HUP is ignored, and stays so.
         if signal.getsignal(number) != signal.SIG_IGN:
             before[number] = signal.signal(number, handle)
@@ -227,7 +227,7 @@ class Carrier:
             self.on_late_news(node, event, host)
         elif kind == "failed":
             self.on_failure(node, event, host)
-        elif kind == "dump":
+        elif kind in ("dump", "top"):
             self.asking.heard(node, event)
         elif kind == "note":
             self.note(event["text"])
@@ -334,6 +334,9 @@ class Carrier:
             return
         if number == signal.SIGTSTP:
             self.screen.suspend()
+            return
+        if number == LOOK:
+            self.asking.look()
             return
         name = signal.Signals(number).name
         leaving = [node for node in self.nodes if node.link.outlives and not node.ended]

@@ -23,6 +23,8 @@ from ddpkit.shell import exec_argv
 Event = dict[str, Any]
 # Asks a launcher where its ranks are (`ddpkit dump`). By default it is ignored: it ends no older launcher.
 ASK = signal.SIGURG
+# Asks it for a sample of its nodes (`ddpkit top`), if a shell wants one: a terminal sends it when its size changes.
+LOOK = signal.SIGWINCH
 NODE = Path(__file__).parent / "node"
 PARTS = ("folder", "oom", "questions", "tree")  # of the supervisor
 # Imported, and not run as a file: Python keeps the compiled form of what is imported.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 
-from ddpkit.link import BOOT, Event, LocalLink
+from ddpkit.beside import Beside, overlap
+from ddpkit.link import Event, LocalLink
 from ddpkit.plan import Step
 from ddpkit.srun import SrunReader
 
@@ -29,6 +28,7 @@ class SrunLink:
         self._reader = SrunReader(len(step.ranks), torchrun=step.srun == "torchrun")
         self._timer: threading.Timer | None = None
         self._post: Post = lambda _: None
+        self._beside: Beside | None = None
         self._late: tuple[threading.Timer, Event] | None = None  # a failure, and what posts it soon
 
     def start(self, request: str, post: Post) -> None:
@@ -71,6 +71,10 @@ class SrunLink:
         grace = float(command.get("grace", 0.0))
         if command["c"] == "signal":
             self._signal(command["name"])
+        elif command["c"] == "top":
+            if self._beside is None:
+                self._beside = Beside(self._reader)
+            self._beside.post(command, self._post)
         elif command["c"] == "dump":
             job = self._reader.step.partition(".")[0]
             threading.Thread(target=answer, args=(job, self._reader, command, self._post), daemon=True).start()
@@ -93,11 +97,9 @@ class SrunLink:
         for timer in (self._timer, self._late[0] if self._late else None):
             if timer is not None:
                 timer.cancel()
+        if self._beside is not None:
+            self._beside.close()
         self._inner.close()
-
-
-# The Python that runs here is often there as well, and knows where its py-spy is; else any other will do.
-_PYTHON = '[ -x "$0" ] || set -- "$1" python3; exec "${2:-$0}" -S -I -c "$1"'
 
 
 def answer(job: str, reader: SrunReader, command: Event, post: Post) -> None:
@@ -120,15 +122,9 @@ def look(job: str, reader: SrunReader, command: Event) -> tuple[list[str], str]:
     if not ranks or not job:
         return [], "no rank has started yet"
     nodes = len(ranks)
-    argv = ["srun", f"--jobid={job}", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
-    argv += [f"--nodelist={','.join(ranks)}", "--label", "--export=ALL", "--quiet", "--mem=0"]
-    argv += ["sh", "-c", _PYTHON, sys.executable, BOOT]
+    argv, env = overlap(job, list(ranks))
     asked = json.dumps({"ranks": ranks, "limit": command["limit"]})
     program = f"exec({command['source'] + chr(10) + f'main_of_step({asked!r})' + chr(10)!r})\n"
-    # What the step is told must not contradict what the shell's own step has left in the environment.
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SRUN_"))}
-    if "SLURM_CONF" in os.environ:
-        env["SLURM_CONF"] = os.environ["SLURM_CONF"]
     try:
         done = subprocess.run(
             argv,

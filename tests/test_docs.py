@@ -57,7 +57,7 @@ def test_commands_parse(document: str, line: str, ddpkit: DDPKIT, tmp_path: Path
     if words[0] in STARTS and not {"--explain", "--dry-run"} & set(words):
         # A dry run on nodes asks them; without any, the words are still read (tests/lab/test_docs_lab.py does more).
         words.insert(1, "--explain" if names_nodes(line) else "--dry-run")
-    if words[0] in ("status", "logs", "stop", "attach", "dump", "report"):
+    if words[0] in ("status", "logs", "stop", "attach", "dump", "report", "top"):
         assert ddpkit("launch", "-n", "4", "--", "true").returncode == 0
     done = ddpkit(*words, env={"WANDB_API_KEY": "x"})
     if words[0] == "dump":

@@ -16,6 +16,8 @@ from ddpkit import __version__
 from ddpkit.errors import DdpkitError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from rich.table import Table
+
     from ddpkit.plan import Plan
 
 
@@ -96,17 +98,22 @@ def _root(
     pass
 
 
-def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+def as_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    from rich.console import Console
+
     # In a pipe nothing is cut to a width that nobody has.
-    Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(table)
+    Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(as_table(head, rows))
 
 
 def show_plan(plan: Plan, as_json: bool) -> None:

@@ -72,18 +72,9 @@ def _of_job(run: Run) -> dict[str, Any]:
 
     from ddpkit import dump as dumps
     from ddpkit import step
-    from ddpkit.srun import SrunReader
 
-    assert run.job is not None
     assert run.job_id is not None
-    reader = SrunReader(run.world_size, torchrun=run.job.torchrun)
-    path = run.job.log.replace("{job}", run.job_id)
-    try:
-        list(reader.feed(1, Path(path).read_bytes()))
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the output of job {run.job_id}, {path}: {error.strerror}", f"ls -l {path}"
-        ) from None
+    reader = dumps.started(run)
     began = time.time()
     packed, why = step.look(run.job_id, reader, dumps.command(1))
     if not packed:

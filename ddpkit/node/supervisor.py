@@ -23,6 +23,7 @@ Events go to standard output, one JSON object a line:
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D)
     {"e": "dump", "id", "data"}                             what `collect.py` found, packed; with "more" it goes on
+    {"e": "top", "id", "data"}                              the same of `sample.py`
     {"e": "refused", "message"}                             nothing was started
     {"e": "end", "t"}                                       nothing of this run is alive here any more
 
@@ -142,7 +143,8 @@ class Rank:
 class Look:
     """A process of ours that looks at the ranks, and what it said so far."""
 
-    def __init__(self, number: int, pid: int, fd: int) -> None:
+    def __init__(self, kind: str, number: int, pid: int, fd: int) -> None:
+        self.kind = kind  # dump, top
         self.number = number
         self.pid = pid
         self.fd = fd
@@ -169,6 +171,7 @@ class Supervisor:
         self.failed = False
         self.folder = ""
         self.looks: list[Look] = []
+        self.programs: dict[str, Any] = {}  # by kind of look: what looks; it comes with the first command
         self.oom = Oom()
         self.events_fd = -1
         self.events_held = b""
@@ -280,7 +283,7 @@ class Supervisor:
                 self.stop(float(command["grace"]))
             elif command["c"] == "signal":
                 self.signal_ranks(getattr(signal, command["name"]))
-            elif command["c"] == "dump":
+            elif command["c"] in ("dump", "top"):
                 self.look(command)
 
     # ---- looking at the ranks
@@ -289,6 +292,9 @@ class Supervisor:
         """Look at the ranks in a process of its own: it may take seconds, and this one must go on."""
         if self.deadline is not None:
             return  # they are being ended
+        kind = command["c"]
+        if "source" in command:
+            self.programs[kind] = compile(command.pop("source"), "ddpkit-" + kind, "exec")
         read, write = os.pipe2(os.O_CLOEXEC)
         supervisor = os.getpid()
         pid = os.fork()
@@ -302,16 +308,16 @@ class Supervisor:
             os.dup2(null, 0)
             os.dup2(write, 1)
             os.dup2(null, 2)
-            known: dict[str, Any] = {"__name__": "collect"}
+            known: dict[str, Any] = {"__name__": kind}
             ranks = {rank: one.pid for rank, one in self.ranks.items() if one.alive}
             try:
-                exec(compile(command["source"], "ddpkit-collect", "exec"), known)
-                known["main"](json.dumps({"ranks": ranks, "limit": command["limit"]}))
+                exec(self.programs[kind], known)
+                known["main"](json.dumps({**command, "ranks": ranks, "out": self.last_out}))
             finally:
                 os._exit(0)
         os.close(write)
         os.set_blocking(read, False)
-        self.looks.append(Look(command["id"], pid, read))
+        self.looks.append(Look(kind, command["id"], pid, read))
         self.watch(read, self.looks[-1])
 
     def read_look(self, look: Look) -> None:
@@ -328,7 +334,7 @@ class Supervisor:
         text = b64encode(zlib.compress(look.said, 6)).decode()
         for start in range(0, len(text), PIECE):
             more = {"more": True} if start + PIECE < len(text) else {}
-            self.say(e="dump", id=look.number, data=text[start : start + PIECE], **more)
+            self.say(e=look.kind, id=look.number, data=text[start : start + PIECE], **more)
 
     def end_looks(self) -> None:
         """Nobody is left to be looked at."""

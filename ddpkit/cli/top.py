@@ -1,0 +1,319 @@
+"""`ddpkit top`: GPUs, processors and memory of a living run, rank by rank and host by host."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ddpkit.cli.app import LeanCommand, app, table
+from ddpkit.cli.runs import RunName
+from ddpkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from ddpkit.runs import Run
+    from ddpkit.status import Now
+
+INTERVAL = 2.0  # seconds between two samples
+LEAST = 0.5
+SAID = 6  # sentences on a screen
+GIB = 1 << 30
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+@app.command(cls=LeanCommand)
+def top(
+    run: RunName = None,
+    once: Annotated[bool, typer.Option("--once", help="One sample; so it is anyway where nobody watches.")] = False,
+    interval: Annotated[
+        str | None, typer.Option("--interval", metavar="SECONDS", help="Between two samples; default: 2.")
+    ] = None,
+    pss: Annotated[
+        bool, typer.Option("--pss", help="Memory with shared pages divided (PSS); it costs the ranks a moment.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be asked; ask nothing.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: one object for --once, else one a line for each sample.")
+    ] = False,
+) -> None:
+    """Show live what GPUs, processors and memory a run uses, rank by rank, and what stands out."""
+    from ddpkit import config, sampling, status
+
+    seconds = INTERVAL if interval is None else max(LEAST, config.seconds(interval, "--interval "))
+    now = status.look(status.choose(run))
+    if not now.living and now.state not in ("unknown", "elsewhere"):
+        _say_end(now, as_json=as_json)
+        return
+    _check(now)
+    chosen = now.run
+    if dry_run:
+        _show_plan(chosen, as_json=as_json)
+        return
+    source: sampling.Source = sampling.FromJob(chosen, seconds) if chosen.job else sampling.FromLauncher(chosen)
+    try:
+        if once or not (as_json or sys.stdout.isatty()):
+            _once(chosen, source, pss=pss, as_json=as_json)
+        elif as_json:
+            _watch(chosen, source, seconds, pss, lambda sample: print(json.dumps(sample), flush=True))
+            _say_end(_now(chosen), as_json=True)
+        else:
+            _live(chosen, source, seconds, pss)
+    finally:
+        source.close()
+
+
+def _check(now: Now) -> None:
+    """One error for each thing that keeps a run from being asked."""
+    from ddpkit import status
+
+    run = now.run
+    if now.state == "elsewhere":
+        raise UsageError(
+            f"run {run.run_id} is {now.words}, nor ask it",
+            f"ssh -t {run.launcher_host} {shlex.quote(status.command('top', run))}",
+        )
+    if now.state == "queued":
+        raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
+    if run.job is not None and run.job.many:
+        raise UsageError(f"job {run.job_id} is an array: its {run.world_size} ranks exist many times", "squeue --me")
+
+
+def _show_plan(run: Run, *, as_json: bool) -> None:
+    asked = f"the nodes of job {run.job_id}, with srun --overlap" if run.job else "its launcher"
+    where = "" if run.job else f" (process {run.launcher_pid}), which asks {', '.join(run.hosts)}"
+    shown = {"run_id": run.run_id, "asks": asked + where, "folder": run.folder}
+    print(json.dumps(shown, indent=2) if as_json else f"would ask {asked}{where}")
+
+
+def _now(run: Run) -> Now:
+    from pathlib import Path
+
+    from ddpkit import runs, status
+
+    return status.look(runs.load(Path(run.folder)) or run)
+
+
+def _say_end(now: Now, *, as_json: bool) -> None:
+    if as_json:
+        ended = {"state": now.state, "words": now.words, "exit_code": now.run.exit_code}
+        print(json.dumps({"run_id": now.run.run_id, "ended": ended}), flush=True)
+    else:
+        print(f"run {now.run.run_id}: {now.words}")
+
+
+# ---- samples
+
+
+def _once(run: Run, source: Any, *, pss: bool, as_json: bool) -> None:
+    from ddpkit import sampling, top
+
+    found = source.sample(sampling.SPAN, pss)
+    if found is not None and any(len(host["looks"]) < 2 for host in found["hosts"]):
+        # Another shell had asked for less at the same moment: with what comes next there are two looks.
+        before, found = found["hosts"], source.sample(sampling.SPAN, pss)
+    else:
+        before = ()
+    if found is None:
+        _say_end(_now(run), as_json=as_json)
+        return
+    summary = top.compose(run.run_id, found, before)
+    if as_json:
+        print(json.dumps(summary, indent=2))
+        return
+    for line in _head(summary):
+        print(line)
+    for head, rows in _tables(summary):
+        table(head, rows)
+
+
+def _watch(run: Run, source: Any, seconds: float, pss: bool, show: Callable[[dict[str, Any]], None]) -> None:
+    """Show samples until the run ends. The first has two looks; each later one is compared with that before."""
+    from ddpkit import sampling, top
+
+    before: Sequence[Any] = ()
+    while True:
+        began = time.monotonic()
+        found = source.sample(0.0 if before else sampling.SPAN, pss)
+        if found is None:
+            return
+        show(top.compose(run.run_id, found, before))
+        before = found["hosts"]
+        time.sleep(max(0.05, began + seconds - time.monotonic()))
+
+
+def _live(run: Run, source: Any, seconds: float, pss: bool) -> None:
+    """On a terminal: the same place, over and over; on one that cannot, one below the other. Ctrl-C leaves it."""
+    last: list[dict[str, Any]] = []
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # the terminal gets its own screen back
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    try:
+        if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
+
+            def plain(summary: dict[str, Any]) -> None:
+                print("\n".join([time.strftime("%H:%M:%S"), *_head(summary)]))
+                for head, rows in _tables(summary):
+                    table(head, rows)
+
+            _watch(run, source, seconds, pss, plain)
+        else:
+            _redraw(run, source, seconds, pss, last)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for summary in last:  # what was seen last stays on the screen
+            for head, rows in _tables(summary):
+                table(head, rows)
+    now = _now(run)
+    if now.living:
+        print(f"run {run.run_id} goes on: {now.words}")
+    else:
+        _say_end(now, as_json=False)
+
+
+def _redraw(run: Run, source: Any, seconds: float, pss: bool, last: list[dict[str, Any]]) -> None:
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.text import Text
+
+    from ddpkit.cli.app import as_table
+
+    console = Console(highlight=False)
+    title = f"run {run.run_id}: every {seconds:g} s; Ctrl-C leaves it alone"
+    with Live(Text(f"{title}\nasking ..."), console=console, screen=True, auto_refresh=False) as live:
+
+        def show(summary: dict[str, Any]) -> None:
+            last[:] = [summary]
+            words = [f"{time.strftime('%H:%M:%S')} {title}", *_head(summary)[:SAID]]
+            tables = []
+            for head, rows in _fitted(_tables(summary, odd_first=True), console.size.height - len(words)):
+                tables.append(as_table(head, rows))
+                tables[-1].padding = (0, 1, 0, 0)
+                for column in tables[-1].columns:
+                    column.no_wrap = True  # a row is one line: so it was counted
+            live.update(Group(Text("\n".join(words), no_wrap=True, overflow="ellipsis"), *tables), refresh=True)
+
+        _watch(run, source, seconds, pss, show)
+
+
+# ---- as tables
+
+
+def _fitted(tables: list[Table], height: int) -> list[Table]:
+    """What a screen has room for: the longest table gives way first. Each has four lines beside its rows."""
+    room = [len(rows) for _, rows in tables]
+    while sum(room) + 4 * len(room) > height and max(room) > 2:
+        room[room.index(max(room))] -= 1
+    fitted = []
+    for (head, rows), most in zip(tables, room, strict=True):
+        shown = rows
+        if most < len(rows):
+            shown = [*rows[: most - 1], (f"+{len(rows) - most + 1}", *[""] * (len(head) - 1))]
+        fitted.append((head, shown))
+    return fitted
+
+
+def _head(summary: dict[str, Any]) -> list[str]:
+    ending = ["it is being ended: its ranks are no longer asked"] if summary["ending"] else []
+    return [*ending, *(finding["words"] for finding in summary["findings"])]
+
+
+def _tables(summary: dict[str, Any], *, odd_first: bool = False) -> list[Table]:
+    """Hosts, GPUs, ranks. `odd_first`: where not all have room, those that a finding names."""
+    hosts: list[tuple[str, ...]] = [
+        (
+            host["host"],
+            f"{_percent(host['cpu'])} of {host['cpus']}",
+            " ".join(f"{load:.1f}" for load in host["load"]),
+            _of(host["memory"]),
+            _of(host["shm"]),
+            _gpus_of(host),
+        )
+        for host in summary["hosts"]
+    ]
+    hosts += [(host, "no answer", "", "", "", "") for host in summary["silent"]]
+    gpus: list[tuple[str, ...]] = [
+        (
+            host["host"],
+            str(gpu["index"]),
+            gpu["name"].removeprefix("NVIDIA "),
+            _number(gpu["utilization"], " %"),
+            _of(gpu["memory"]),
+            _number(gpu["temperature"], " C"),
+            f"{_number(gpu['power']['draw'])}/{_number(gpu['power']['limit'])} W",
+            ", ".join(str(each["rank"]) for each in gpu["processes"] if each["rank"] is not None),
+            ", ".join(_other(each) for each in gpu["processes"] if each["rank"] is None),
+        )
+        for host in summary["hosts"]
+        for gpu in host["gpus"] or ()
+    ]
+    named = {rank for finding in summary["findings"] for rank in finding["ranks"]}
+    ranks: list[tuple[str, ...]] = [
+        (
+            f"{rank['rank']}{'!' if rank['rank'] in named else ''}",
+            rank["host"],
+            str(rank["pid"]),
+            rank["state"],
+            _percent(rank["cpu"]),
+            _size(rank["rss"] if rank["pss"] is None else rank["pss"]),
+            str(rank["tasks"]),
+            ", ".join(map(str, rank["gpus"])) or "-",
+            "-" if rank["quiet"] is None else f"{_age(rank['quiet'])} ago",
+        )
+        for rank in sorted(summary["ranks"], key=lambda rank: odd_first and rank["rank"] not in named)
+    ]
+    memory = "PSS" if any(rank["pss"] is not None for rank in summary["ranks"]) else "RSS"
+    found: list[Table] = [(("host", "CPU", "load", "memory", "/dev/shm", "GPUs"), hosts)]
+    if gpus:
+        found.append((("host", "GPU", "name", "use", "memory", "temp", "power", "ranks", "others"), gpus))
+    if ranks:
+        found.append((("rank", "host", "pid", "state", "CPU", memory, "processes", "GPU", "last line"), ranks))
+    return found
+
+
+def _gpus_of(host: dict[str, Any]) -> str:
+    if host["gpus"] is None:
+        return "not known" if host["gpus_why"] else "no nvidia-smi"
+    return str(len(host["gpus"]))
+
+
+def _other(process: dict[str, Any]) -> str:
+    whose = process["user"] or ("?" if process["ours"] is None else "somebody")
+    size = "" if process["memory"] is None else f" {_size(process['memory'])}"
+    return f"{process['pid']} {whose}{size}"
+
+
+def _age(seconds: float) -> str:
+    from ddpkit import status
+
+    return status.age(seconds)
+
+
+def _number(value: float | None, unit: str = "") -> str:
+    return "-" if value is None else f"{value:.0f}{unit}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def _of(size: dict[str, Any] | None) -> str:
+    if size is None or size["total"] is None:
+        return "-"
+    used = "-" if size["used"] is None else f"{size['used'] / GIB:.1f}"
+    return f"{used}/{size['total'] / GIB:.1f} GiB"
+
+
+def _size(number: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}"
+        number /= 1024
+    return f"{number:.1f} GiB"
