@@ -51,7 +51,25 @@ def _meeting(module: Any, mark: Callable[[str], None]) -> None:
 
     rendezvous.__doc__, rendezvous.__module__ = before.__doc__, before.__module__
     rendezvous.__wrapped__ = before  # type: ignore[attr-defined]
+    # Where torch was imported before, as with `-o preload`, others have it by its name already.
+    for name in ("torch.distributed.distributed_c10d", "torch.distributed"):
+        known: Any = sys.modules.get(name)
+        if getattr(known, "rendezvous", None) is before:
+            known.rendezvous = rendezvous
     module.rendezvous = rendezvous
+
+
+def _not_compiled(function: Any) -> None:
+    """Let dynamo run our frame as it is. To compile it would be a graph break, and a warning on the screen."""
+    try:
+        frames: Any = sys.modules["torch._C"]._dynamo.eval_frame
+        if hasattr(frames, "skip_code"):  # older torch
+            frames.skip_code(function.__code__)
+        else:
+            action = frames._FrameAction
+            frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(action.SKIP, action.DEFAULT))
+    except (AttributeError, KeyError, TypeError):
+        pass  # another torch
 
 
 class Steps:
@@ -98,6 +116,7 @@ class Steps:
             if now >= self.due:
                 self.report(now)
 
+        _not_compiled(after_step)
         module.register_optimizer_step_post_hook(after_step)
 
     def begin(self, now: float) -> None:
@@ -119,6 +138,8 @@ class Steps:
                 for parameter in [each for each in part.parameters() if each.requires_grad][:FIRST]:
                     parameter.register_hook(self.arrived)
 
+        _not_compiled(registered)
+        _not_compiled(Steps.arrived)
         module.register_module_module_registration_hook(registered)
 
     def arrived(self, gradient: Any) -> None:
