@@ -92,7 +92,7 @@ def test_a_job_of_a_scheduler(tmp_path: Path) -> None:
         "ranks": {"1": {"host": "node2", "marks": {}, "bins": []}, "0": {"host": "node1", "marks": {}, "bins": []}}
     }
     (tmp_path / "timeline.json").write_text(json.dumps(heard))
-    assert {place.host: place.ranks for place in reported(run).places} == {"node1": (0,), "node2": (1,)}
+    assert [(place.host, place.ranks) for place in reported(run).places] == [("node1", (0,)), ("node2", (1,))]
 
 
 def test_a_failed_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
