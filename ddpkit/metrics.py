@@ -7,15 +7,19 @@ Whoever watches a run, and whoever reports on it, must mean the same file: that 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 NAME = "metrics.jsonl"
 SLACK = 2.0  # seconds by which a file system's clock may be behind ours
+PATIENCE = 1.0  # seconds for the search
+ENTRIES = 1000  # of one folder that are looked at
 LARGEST = 64 << 20  # bytes of a file that is kept with the run, or read in one go
 
 
@@ -47,12 +51,25 @@ def _named(base: Path, command: Sequence[str]) -> Iterator[Path]:
 
 
 def _near(base: Path) -> Iterator[Path]:
-    for pattern in (NAME, f"*/{NAME}", f"*/*/{NAME}"):
-        try:
-            # Where train.py moves what an earlier run left.
-            yield from (path for path in base.glob(pattern) if not path.parent.name.startswith("earlier_"))
-        except OSError:
-            continue
+    """Where the file may be. A folder of data, or a slow file system, is not searched to its end."""
+    until = time.monotonic() + PATIENCE
+    yield base / NAME
+    for folder in _folders(base, until):
+        yield folder / NAME
+        yield from (inner / NAME for inner in _folders(folder, until))
+
+
+def _folders(base: Path, until: float) -> Iterator[Path]:
+    try:
+        with os.scandir(base) as entries:
+            for entry in itertools.islice(entries, ENTRIES):
+                if time.monotonic() > until:
+                    return
+                # train.py moves what an earlier run left to earlier_1, earlier_2, ...
+                if not entry.name.startswith((".", "earlier_")) and entry.is_dir():
+                    yield base / entry.name
+    except OSError:
+        return
 
 
 def _is_dir(path: Path) -> bool:

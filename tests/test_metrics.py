@@ -50,6 +50,15 @@ def test_words_that_are_no_paths(tmp_path: Path) -> None:
     assert metrics.find(tmp_path / "gone", ("train.py",), START) is None
 
 
+def test_a_folder_of_data_is_not_searched_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for number in range(metrics.ENTRIES + 50):
+        (tmp_path / f"data/{number}.png").touch()
+    mine = write(tmp_path / "out/metrics.jsonl", 1)
+    assert metrics.find(tmp_path, ("train.py",), START) == mine
+    assert len(list(metrics._near(tmp_path))) == 3
+
+
 def test_what_is_new(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     reader = metrics.Reader(path)

@@ -140,10 +140,10 @@ def _places(now: Now, files: Files) -> list[Place]:
         if not any(int(number) in each for each in ranks.values()):
             ranks.setdefault(str(known.get("host", "")), set()).add(int(number))
     # A job's nodes are known when it runs: till then the record names the scheduler alone.
-    found = {host: each for host, each in ranks.items() if each} or ranks
-    return [
-        _place(host, sorted(each), (files.launch or {}).get("nodes", {}).get(host, {})) for host, each in found.items()
-    ]
+    found = sorted(
+        [pair for pair in ranks.items() if pair[1]] or ranks.items(), key=lambda pair: min(pair[1], default=0)
+    )
+    return [_place(host, sorted(each), (files.launch or {}).get("nodes", {}).get(host, {})) for host, each in found]
 
 
 def _place(host: str, ranks: Sequence[int], said: Mapping[str, Any]) -> Place:

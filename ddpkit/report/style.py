@@ -79,6 +79,7 @@ footer { font-size: 0.8rem; margin-top: 14px; }
 @media (max-width: 560px) {
   main { padding: 10px 8px 30px; } section { padding: 12px; border-radius: 8px; }
   dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: 6px; }
+  .ticks span:nth-child(even) { display: none; } table.phases td { white-space: nowrap; }
   table.strips th.who { width: 7em; } table.strips .n { width: 4.9em; font-size: 0.8rem; }
 }
 @media print {
