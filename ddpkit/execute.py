@@ -9,7 +9,6 @@ from __future__ import annotations
 import queue
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from typing import Any
 from ddpkit.asking import Asking
 from ddpkit.header import Standing
 from ddpkit.link import ASK, LOOK, NODE, Event, Link, request
+from ddpkit.outcome import Failure, Outcome
 from ddpkit.plan import Plan, Step
 from ddpkit.relay import Relay
 from ddpkit.screen import Screen
@@ -37,44 +37,6 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 LOOK_UP = 0.5  # seconds
 # These are passed on to every rank: schedulers send them before they take a node away.
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failure:
-    """What failed first."""
-
-    host: str
-    rank: int | None  # None: not a rank, but `what`
-    what: str  # "rank", or the agent's name, or "the supervisor", or "job 123"
-    code: int | None = None
-    signal: int | None = None
-    seconds: float = 0.0  # since the start
-    at: float = 0.0  # seconds since the epoch, in this machine's time
-    last_lines: tuple[str, ...] = ()
-    log: str = ""
-    reason: str = ""  # where neither a code nor a signal says it
-    raised: str = ""  # the name of the exception that ended its script; known before its process has ended
-    oom: str = ""  # what says that the kernel killed it for want of memory, and where it says so
-
-    @property
-    def exit_code(self) -> int:
-        return 128 + self.signal if self.signal is not None else self.code or 1
-
-
-@dataclass(kw_only=True)
-class Outcome:
-    """How a run ended."""
-
-    failure: Failure | None = None
-    stopped_by: int | None = None  # the signal that ended the launcher
-    seconds: float = 0.0
-    ends: Counter[str] = field(default_factory=Counter)  # how many ranks ended in which way
-
-    @property
-    def exit_code(self) -> int:
-        if self.stopped_by is not None:
-            return 128 + self.stopped_by
-        return self.failure.exit_code if self.failure else 0
 
 
 @dataclass(kw_only=True)

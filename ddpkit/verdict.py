@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpkit.errors import AGAIN
-from ddpkit.execute import Failure, Outcome
+from ddpkit.outcome import Failure, Outcome
 
 LOOKED_AT = 1 << 20  # bytes at the end of a log
 # Nobody prints an exception and then dies of one of these: what stands in the log was dealt with before.

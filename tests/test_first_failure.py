@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ddpkit.execute import Outcome, carry
+from ddpkit.execute import carry
+from ddpkit.outcome import Outcome
 from ddpkit.plan import Plan, Proc, Step
 from ddpkit.relay import Relay
 from ddpkit.screen import Screen

@@ -16,9 +16,9 @@ import pytest
 from conftest import PATIENCE
 
 from ddpkit.catalogue import BY_ID
-from ddpkit.execute import Failure
 from ddpkit.link import LocalLink
 from ddpkit.node import oom
+from ddpkit.outcome import Failure
 from ddpkit.verdict import diagnose, hint, verdict
 
 GREEDY = "import sys; print('ready', flush=True); held = bytearray(1 << 30); print('never')"

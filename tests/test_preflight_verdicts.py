@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from conftest import PATIENCE
 
-from ddpkit.execute import Failure, Inbox, Outcome
+from ddpkit.execute import Inbox
+from ddpkit.outcome import Failure, Outcome
 from ddpkit.plan import Plan, Proc, Step
 from ddpkit.preflight import ranks, verdicts
 from ddpkit.preflight.ranks import Heard

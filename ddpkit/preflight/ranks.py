@@ -25,6 +25,7 @@ from ddpkit.config import Setting, Settings
 from ddpkit.errors import UsageError
 from ddpkit.fleet import Fleet
 from ddpkit.link import NODE, Link
+from ddpkit.outcome import Outcome
 from ddpkit.plan import Plan, Step
 from ddpkit.relay import Relay
 from ddpkit.screen import Screen
@@ -75,7 +76,7 @@ def settings_for(settings: Settings, words: Sequence[str], env: Mapping[str, str
 class Heard:
     """What came of it."""
 
-    outcome: execute.Outcome
+    outcome: Outcome
     events: list[Event] = field(default_factory=list)  # each with "from": the rank that said it
     folder: str = ""
     agents: tuple[str, ...] = ()  # what those printed that start the ranks: torchrun, srun; the last lines

@@ -12,7 +12,7 @@ from typing import Any
 from ddpkit import verdict
 from ddpkit.checks import Check
 from ddpkit.distributed import nodelist
-from ddpkit.execute import Failure
+from ddpkit.outcome import Failure
 from ddpkit.plan import Plan
 from ddpkit.preflight.ranks import Event, Heard
 from ddpkit.shell import count

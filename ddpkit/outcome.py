@@ -1,0 +1,44 @@
+"""How a run ended, and what failed first in it: facts, without words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What failed first."""
+
+    host: str
+    rank: int | None  # None: not a rank, but `what`
+    what: str  # "rank", or the agent's name, or "the supervisor", or "job 123"
+    code: int | None = None
+    signal: int | None = None
+    seconds: float = 0.0  # since the start
+    at: float = 0.0  # seconds since the epoch, in this machine's time
+    last_lines: tuple[str, ...] = ()
+    log: str = ""
+    reason: str = ""  # where neither a code nor a signal says it
+    raised: str = ""  # the name of the exception that ended its script; known before its process has ended
+    oom: str = ""  # what says that the kernel killed it for want of memory, and where it says so
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.signal if self.signal is not None else self.code or 1
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """How a run ended."""
+
+    failure: Failure | None = None
+    stopped_by: int | None = None  # the signal that ended the launcher
+    seconds: float = 0.0
+    ends: Counter[str] = field(default_factory=Counter)  # how many ranks ended in which way
+
+    @property
+    def exit_code(self) -> int:
+        if self.stopped_by is not None:
+            return 128 + self.stopped_by
+        return self.failure.exit_code if self.failure else 0
