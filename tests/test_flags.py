@@ -48,7 +48,7 @@ SAME = {
     "no restarts": ("--max-restarts 0 train.py", "-- train.py"),
     "a rank for each GPU": ("--nproc_per_node gpu train.py", "--nproc-per-node auto -- train.py"),
     "all that is not needed": (
-        "--standalone --rdzv-id=1 --rdzv_backend c10d --rdzv-endpoint h:1 --node_rank 0 -r 3 -t=3 --role x --run-path train.py",
+        "--standalone --rdzv-id=1 --rdzv_backend c10d --rdzv-endpoint h:1 --node_rank 0 -r 3 --run-path train.py",
         "-- train.py",
     ),
     "ddpkit's own": ("-b slurm -o time=1 -- train.py --nnodes 3", "-b slurm -o time=1 -- train.py --nnodes 3"),

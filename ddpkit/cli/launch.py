@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 @app.command(
     cls=LeanCommand,
     epilog="Everything behind `--` belongs to the script: `-- train.py ARGS`, `-- -m pkg.train ARGS`, or any program. "
-    "Where no script is named, it comes from ddpkit.toml, else it is train.py in the current folder. torchrun's flags are "
-    "understood, and its `train.py ARGS` without `--`.",
+    "Where no script is named, it comes from ddpkit.toml, else it is train.py in the current folder. torchrun's flags "
+    "are understood, and its `train.py ARGS` without `--`.",
 )
 def launch(
     context: typer.Context,
