@@ -57,6 +57,7 @@ ALLOWED = {
     "detach": {"errors", "runs"},
     "config": {"errors", "launchers"},
     "init": {"config", "errors"},
+    "emit": {"errors", "plan", "shell"},
     "prepare": {
         "config", "containers", "errors", "fleet", "hosts", "judge", "launchers", "plan", "runs", "survey", "sync",
     },
@@ -71,7 +72,7 @@ ALLOWED = {
     "cli": {
         "__init__", "errors", "plan", "shell", "launchers", "prepare", "relay", "screen", "execute", "scheduler",
         "verdict", "runs", "status", "logs", "detach", "config", "distributed", "cli", "away", "hosts", "checks",
-        "preflight", "bandwidth", "explain", "dump", "srun", "step", "where", "init", "emit", "emit_nodes",
+        "preflight", "bandwidth", "explain", "dump", "srun", "step", "where", "init", "emit",
     },
     "__main__": {"__init__", "cli"},
     "__init__": set(),
