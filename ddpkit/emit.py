@@ -16,6 +16,7 @@ from ddpkit.shell import assign, count, exports, join, quote
 _HERE = Path(__file__).parent
 _MARK = "cat <<'PYTHON'\n"
 _SSH = ("ssh", "-T", "-x", "-S", "none", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5")
+_QUOTED = "SC2016,SC2088"  # "this does not expand": that is what the quotes are for
 # bash is started by torchrun, which turns `$$` into `$`.
 _AROUND = ("bash", "--norc", "-c", 'rank "$$@"', "rank")
 
@@ -38,7 +39,7 @@ def script(
     needs = ", pdsh, ssh" if pdsh is not None else ", ssh" if remote else ""
     out = [
         "#!/bin/bash",
-        "# shellcheck disable=SC2329 # what is called by nothing here is called on the nodes",
+        f"# shellcheck disable={_QUOTED},SC2329 # words are as given; what nobody calls is called there",
         f"# Made by `ddpkit emit`: {count(plan.world_size, 'rank')} on {count(nodes, 'node')}, backend {plan.backend}.",
         f"# It needs nothing of ddpkit: bash{needs}; Linux, bash, python3 and PyTorch on "
         + ("the nodes." if remote else "this machine."),
@@ -92,7 +93,7 @@ def _job(plan: Plan) -> str:
     lines = [
         head,
         "# Made by `ddpkit emit`. It needs SLURM, Python and PyTorch, and nothing of ddpkit: sbatch FILE.",
-        "# shellcheck disable=SC2016 # what is quoted is expanded by the tasks",
+        f"# shellcheck disable={_QUOTED} # words stand as they were given",
     ]
     # What is exported when it is submitted reaches the job.
     return "\n".join(lines) + "\n" + rest.replace("its value is not shown", "export it before sbatch")

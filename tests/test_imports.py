@@ -57,6 +57,7 @@ ALLOWED = {
     "detach": {"errors", "runs"},
     "config": {"errors", "launchers"},
     "init": {"config", "errors"},
+    "complete": {"config", "errors", "hosts", "launchers", "runs"},
     "emit": {"errors", "plan", "shell"},
     "prepare": {
         "config", "containers", "errors", "fleet", "hosts", "judge", "launchers", "plan", "runs", "survey", "sync",
@@ -72,9 +73,9 @@ ALLOWED = {
     "cli": {
         "__init__", "errors", "plan", "shell", "launchers", "prepare", "relay", "screen", "execute", "scheduler",
         "verdict", "runs", "status", "logs", "detach", "config", "distributed", "cli", "away", "hosts", "checks",
-        "preflight", "bandwidth", "explain", "dump", "srun", "step", "where", "init", "emit",
+        "preflight", "bandwidth", "explain", "dump", "srun", "step", "where", "init", "emit", "complete",
     },
-    "__main__": {"__init__", "cli"},
+    "__main__": {"__init__", "cli", "complete"},
     "__init__": set(),
 }  # fmt: skip
 

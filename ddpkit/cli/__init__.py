@@ -3,7 +3,7 @@
 A command is a function in one of these modules; importing the module makes it known to `app`.
 """
 
-from ddpkit.cli import bench, dump, emit, explain, init, launch, runs, show, test
+from ddpkit.cli import bench, completion, dump, emit, explain, init, launch, runs, show, test
 from ddpkit.cli.app import run
 
-__all__ = ["bench", "dump", "emit", "explain", "init", "launch", "run", "runs", "show", "test"]
+__all__ = ["bench", "completion", "dump", "emit", "explain", "init", "launch", "run", "runs", "show", "test"]

@@ -54,6 +54,7 @@ app = typer.Typer(
     name="ddpkit",
     help="Start an unmodified PyTorch script on every rank, and know at once why it failed.",
     no_args_is_help=True,
+    add_completion=False,  # `ddpkit completion` knows more, and bash's `=`
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help, at once: the boxes cost as much time as everything else
     context_settings={"help_option_names": ["-h", "--help"]},
