@@ -93,7 +93,7 @@ def _job(plan: Plan) -> str:
     lines = [
         head,
         "# Made by `ddpkit emit`. It needs SLURM, Python and PyTorch, and nothing of ddpkit: sbatch FILE.",
-        f"# shellcheck disable={_QUOTED} # words stand as they were given",
+        f"# shellcheck disable={_QUOTED},SC1091 # words stand as they were given; what -o setup reads is not here",
     ]
     # What is exported when it is submitted reaches the job.
     return "\n".join(lines) + "\n" + rest.replace("its value is not shown", "export it before sbatch")

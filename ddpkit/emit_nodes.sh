@@ -49,7 +49,7 @@ parcel() { # NODE SECONDS FUNCTION: the line for a node
     printf '%s\0' "$2" "$grace" bash --norc -c "$program" | pack
     secrets | pack
     printf %s "$1" | pack
-    label "$1" | pack
+    printf %s "$(label "$1")" | pack
     echo
 }
 
