@@ -58,7 +58,7 @@ visit() { # NODE SECONDS FUNCTION
     into "$1" "-c 'import base64,os,sys;exec(base64.b64decode(\"$(printf %s "$enter" | base64 | tr -d '\n')\"))'" \
         < <(
             parcel "$@"
-            exec cat "$lifeline"
+            if { true <&7; } 2>/dev/null; then exec cat <&7; else exec cat "$lifeline"; fi # pdsh closes 7
         )
 }
 
@@ -67,7 +67,12 @@ one() { # NODE: its ranks, each line with its name in front; what is to be known
     trap '' INT # the terminal sends it to all of these at once; the script is who decides
     name=$(label "$1")
     visit "$1" inf "step_$1" 2>"$said" | sed -u "s/^/[$name] /" || code=${PIPESTATUS[0]}
-    printf '%s: exit code %s\nover\n' "$name" "$code" >"$said"
+    { printf '%s: exit code %s\nover\n' "$name" "$code" >"$said"; } 2>/dev/null || true # nobody is there to know
+}
+
+# Whoever opens the lifeline by its path when it has ended already would wait for ever: that wakes them.
+wake() {
+    : >"$lifeline"
 }
 
 # ---- Run. The lifeline is a pipe whose other end, 9, this shell alone has open: kill -9 of it ends the lifeline too.
@@ -83,7 +88,10 @@ end() { # as a signal asks: with this exit code, when all has ended; at once whe
     trap 'exit 130' INT TERM HUP
     exec 9>&-
     echo "$0: ending the ranks" >&2 || true
-    wait
+    while [ -n "$(jobs -pr)" ]; do
+        wake
+        sleep 0.2
+    done
     exit "$1"
 }
 trap 'end 129' HUP
@@ -102,11 +110,14 @@ if [ "$port" = free ]; then
 fi
 
 launch
-first='' code=0 patience=1000000
+first='' code=0 pause=1000000 patience=0
 ending='((rank [0-9]+ on )?([^ ]+)): exit code ([0-9]+)$'
 while [ "$running" -gt 0 ]; do
-    if ! IFS= read -r -t "$patience" line <&8; then
+    if ! IFS= read -r -t "$pause" line <&8; then
         if [ -z "$first" ]; then continue; fi
+        wake
+        patience=$((patience - 1))
+        if [ "$patience" -gt 0 ]; then continue; fi
         echo "$0: nodes that do not answer have not said that all has ended there" >&2 && break
     fi
     if [ "$line" = over ]; then
@@ -114,7 +125,7 @@ while [ "$running" -gt 0 ]; do
     elif ! [[ $line =~ $ending ]]; then
         echo "$line" >&2
     elif [ -z "$first" ] && [ "${BASH_REMATCH[4]}" -ne 0 ]; then
-        first=${BASH_REMATCH[1]} code=${BASH_REMATCH[4]} patience=$((${grace%.*} + 30))
+        first=${BASH_REMATCH[1]} code=${BASH_REMATCH[4]} pause=1 patience=$((${grace%.*} + 30))
         exec 9>&- # the first failure ends the run
     fi
 done

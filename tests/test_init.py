@@ -139,17 +139,26 @@ def test_a_wheel_has_them_all(tmp_path: Path) -> None:
         [sys.executable, "-m", "zipfile", "-e", str(wheel), str(site)], check=True, capture_output=True, timeout=120
     )
     project = tmp_path / "project"
+    project.mkdir()
     code = "import ddpkit, sys; from ddpkit.__main__ import main; print(ddpkit.__file__, file=sys.stderr); main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "init", str(project), "--train", "--scripts"],
-        env={**os.environ, "PYTHONPATH": str(site)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+
+    def ddpkit(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code, *words],
+            env={**os.environ, "PYTHONPATH": str(site)},
+            cwd=project,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    done = ddpkit("init", "--train", "--scripts")
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith(str(site))
     here = {each.path: each.text for each in init.files(tmp_path, toml=True, train=True, scripts=True)}
     assert tree(project) == here
+    emitted = ddpkit("emit", "-n", "2", "--", "train.py")
+    assert emitted.returncode == 0, emitted.stderr
+    assert "PR_SET_CHILD_SUBREAPER" in emitted.stdout, "what a script needs of scripts/ssh/nodes.sh"
+    assert "first failure ends the run" in emitted.stdout, "what all scripts have in common"
