@@ -45,7 +45,7 @@ check: $(VENV)/.dev $(VENV)/.torch
 
 # Write the golden plans and TROUBLESHOOTING.md again, then look at what changed: git diff
 golden: $(VENV)/.dev
-	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/test_plan.py tests/test_docs.py tests/test_catalogue.py
+	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/test_plan.py tests/test_emit.py tests/test_docs.py tests/test_catalogue.py
 
 # Time to "first all_reduce done and exited", side by side, as ratios: on this machine, then on nodes (where a lab can
 # stand: root, Debian; about ten minutes on a quiet machine). Then what watching a run costs its training.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from typing import Any
 
 
 def main() -> None:
@@ -24,12 +25,28 @@ def main() -> None:
 
         print(f"ddpkit {__version__}")
         return
+    if "_DDPKIT_COMPLETE" in os.environ:
+        _complete(sys.argv[1:])
+        return
     from ddpkit.cli import run
 
     code = run(sys.argv[1:])
     # The result is known. Python takes its handlers away before it ends, and one more Ctrl-C would then be the result.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
+
+
+def _complete(words: list[str]) -> None:
+    """A shell asks how the last word may go on."""
+    from ddpkit import complete
+
+    def commands() -> dict[str, Any]:
+        from ddpkit.cli import completion
+
+        return completion.commands()
+
+    text = "".join(f"{each}\n" for each in complete.offered(words or [""], commands))
+    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ class Job:
     python: str
     env: Mapping[str, Value] = field(default_factory=dict)
     grace: float = 15.0  # seconds between TERM and KILL
-    folder: str = ""  # the run's own, for logs and what a backend must write; absolute
+    folder: str = ""  # the run's own, for logs and what a backend must write; absolute. Empty: nothing can be written
 
     @property
     def argv(self) -> tuple[str, ...]:

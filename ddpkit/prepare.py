@@ -85,16 +85,25 @@ def prepare(
 
 def here(settings: Settings, environ: Mapping[str, str]) -> Ready:
     """What runs on this machine, or is given to a scheduler from it. Raises UsageError."""
-    kind, backend = _backend(settings)
+    kind, backend = backend_of(settings)
     if isinstance(settings["nnodes"], tuple):
         raise UsageError(f"backend {kind.name} takes one number of nodes", "-b ssh and -b pdsh take -N MIN:MAX")
     _no_hostfile(settings)
     return _here(settings, environ, kind, backend)
 
 
-def _backend(settings: Settings) -> tuple[type[launchers.Launcher], launchers.Launcher]:
+def backend_of(settings: Settings) -> tuple[type[launchers.Launcher], launchers.Launcher]:
     kind = launchers.load(settings["backend"])
     return kind, launchers.build(kind, {name: setting.value for name, setting in settings.options.items()})
+
+
+def for_later(settings: Settings, environ: Mapping[str, str]) -> Plan:
+    """What a scheduler can be given at any time: no allocation of now, no folder of a run. Raises UsageError."""
+    bare = {name: value for name, value in environ.items() if not name.startswith("SLURM_")}
+    job = here(settings, bare).job
+    return backend_of(settings)[1].plan(
+        replace(job, folder=""), survey.slurm(settings["nnodes"], _nproc(settings), bare)
+    )
 
 
 @contextmanager
@@ -108,7 +117,7 @@ def approach(
     from ddpkit import fleet as fleets  # with all that it needs, for those who use it
     from ddpkit.judge import Wish, refusal
 
-    backend = _backend(settings)[1]
+    backend = backend_of(settings)[1]
     assert isinstance(backend, Nodes)
     specs = _specs(settings, backend)
     job = _remote_job(settings, environ, backend)

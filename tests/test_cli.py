@@ -33,7 +33,11 @@ BAD = {
     "two hosts": (["node1", "node2"], "runs on this machine only, and these hosts were named: node1 node2", "backends"),
     "another host": (["node1"], "runs on this machine only", "backends"),
     "two nodes": (["-N", "2"], "-N 2 was asked for", "leave -N out"),
-    "a script among the hosts": (["train.py"], "train.py stands where hosts stand", "ddpkit launch -- train.py ARGS"),
+    "a script among the hosts": (
+        ["train.py", "--", "-x"],
+        "train.py stands where hosts stand",
+        "launch -- train.py -x",
+    ),
     "no nodes": (["-N", "0"], "-N 0: at least 1 is needed", None),
     "workdir": (["--workdir", "nowhere"], "there is no folder ", "--workdir DIR"),
     "python": (["--python", "/nowhere/python"], "there is no Python at /nowhere/python", "--python"),

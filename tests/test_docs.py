@@ -51,6 +51,10 @@ STARTS = ("launch", "test", "bench")
 def test_commands_parse(document: str, line: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
     words = shlex.split(line, comments=True)[1:]
     (tmp_path / "train.py").touch()
+    if words[0] == "init":  # into a folder where nothing is in the way
+        (tmp_path / "new").mkdir()
+        assert ddpkit(*words, cwd=tmp_path / "new").returncode == 0
+        return
     (tmp_path / "ddpkit.toml").write_text("[profiles.fast]\n")
     (tmp_path / "hosts.txt").write_text("node1\n")
     (tmp_path / "job.log").write_text("it broke\n")

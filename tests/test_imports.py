@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "ddpkit"
-FILES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path in PACKAGE.rglob("*.py")}
+# What `ddpkit init` writes is no part of the package.
+SOURCES = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "project" not in path.parents]
+FILES = {path.relative_to(PACKAGE).with_suffix("").as_posix(): path for path in SOURCES}
 
 # A module may import those on its right.
 ALLOWED = {
@@ -64,6 +66,9 @@ ALLOWED = {
     "logs": {"errors", "runs", "srun"},
     "detach": {"errors", "runs"},
     "config": {"errors", "launchers"},
+    "init": {"config", "errors"},
+    "complete": {"config", "errors", "hosts", "launchers", "runs"},
+    "emit": {"errors", "plan", "shell"},
     "prepare": {
         "config", "containers", "errors", "fleet", "hosts", "judge", "launchers", "plan", "runs", "survey", "sync",
     },
@@ -80,9 +85,9 @@ ALLOWED = {
         "__init__", "errors", "plan", "shell", "launchers", "prepare", "relay", "screen", "execute", "scheduler",
         "verdict", "runs", "status", "logs", "detach", "config", "distributed", "cli", "away", "hosts", "checks",
         "preflight", "bandwidth", "explain", "dump", "srun", "step", "where", "metrics", "report", "survey",
-        "timeline", "fold", "header", "bottom", "sampling", "top",
+        "timeline", "fold", "header", "bottom", "sampling", "top", "init", "emit", "complete",
     },
-    "__main__": {"__init__", "cli"},
+    "__main__": {"__init__", "cli", "complete"},
     "__init__": set(),
 }  # fmt: skip
 

@@ -3,7 +3,21 @@
 A command is a function in one of these modules; importing the module makes it known to `app`.
 """
 
-from ddpkit.cli import bench, dump, explain, launch, report, runs, show, test, top
+from ddpkit.cli import bench, completion, dump, emit, explain, init, launch, report, runs, show, test, top
 from ddpkit.cli.app import run
 
-__all__ = ["bench", "dump", "explain", "launch", "report", "run", "runs", "show", "test", "top"]
+__all__ = [
+    "bench",
+    "completion",
+    "dump",
+    "emit",
+    "explain",
+    "init",
+    "launch",
+    "report",
+    "run",
+    "runs",
+    "show",
+    "test",
+    "top",
+]

@@ -56,6 +56,7 @@ app = typer.Typer(
     name="ddpkit",
     help="Start an unmodified PyTorch script on every rank, and know at once why it failed.",
     no_args_is_help=True,
+    add_completion=False,  # `ddpkit completion` knows more, and bash's `=`
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help, at once: the boxes cost as much time as everything else
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -70,6 +71,8 @@ def run(argv: list[str]) -> int:
     # Everything behind the first `--` belongs to the script. Typer would take the `--` away.
     head, tail = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, None)
     try:
+        if head and head[0] in _UNDERSTAND:
+            head, tail = _understood(head, tail)
         app(args=head, obj=tail, prog_name="ddpkit")
     except DdpkitError as error:
         print(f"ddpkit: {error.message}", file=sys.stderr)
@@ -83,6 +86,24 @@ def run(argv: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
     return 0
+
+
+# Commands that take the words of a launch, as people have them from other launchers.
+_UNDERSTAND = ("launch", "emit", "test", "test-distributed")
+
+
+def _understood(head: list[str], tail: list[str] | None) -> tuple[list[str], list[str] | None]:
+    """The same in ddpkit's own words; a line for each that was another's."""
+    from ddpkit.cli import habits
+
+    group: Any = typer.main.get_command(app)
+    own = {name: not each.is_flag for each in group.commands[head[0]].params for name in each.opts if name[0] == "-"}
+    typed = habits.understood(head, tail, {**own, "-h": False, "--help": False})
+    for note in typed.notes:
+        print(f"ddpkit: {note}", file=sys.stderr)
+    # The same words go to the launcher on another host.
+    sys.argv[1:] = [*typed.words, *([] if typed.script is None else ["--", *typed.script])]
+    return typed.words, typed.script
 
 
 def _version(wanted: bool) -> None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 @app.command(
     cls=LeanCommand,
     epilog="Everything behind `--` belongs to the script: `-- train.py ARGS`, `-- -m pkg.train ARGS`, or any program. "
-    "Without `--`, the script comes from ddpkit.toml, else it is train.py in the current folder.",
+    "Where no script is named, it comes from ddpkit.toml, else it is train.py in the current folder. torchrun's flags "
+    "are understood, and its `train.py ARGS` without `--`.",
 )
 def launch(
     context: typer.Context,
@@ -42,7 +43,6 @@ def launch(
         typer.Option(
             "-n",
             "--nproc-per-node",
-            "--nproc_per_node",
             metavar="N|auto",
             help="Ranks per node; auto: one per visible GPU, else 1.",
         ),

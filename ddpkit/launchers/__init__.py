@@ -77,6 +77,11 @@ def names() -> list[str]:
     return sorted({*_BUILT_IN, *_plug_ins()})
 
 
+def aliases() -> list[str]:
+    """Shorter names of some."""
+    return sorted(_ALIASES)
+
+
 def load(name: str) -> type[Any]:
     """Import the class of a backend. A built-in name cannot be taken by a plug-in."""
     name = _ALIASES.get(name, name)

@@ -46,6 +46,21 @@ trap '' USR1 USR2
 {become} "$0" "$agent" --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
 
+# The same where there is no folder of a run to hold the agent: PyTorch's own. Signals then reach the ranks where SLURM
+# gives them to every process.
+_PLAIN_AGENT = """\
+export NODE_RANK="$SLURM_PROCID"
+cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})); [ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-$cores}}"
+trap '' USR1 USR2
+{become} "$0" -m torch.distributed.run --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
+    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
+
+# Around each rank, then: torchrun ends with 1 whatever the code of the rank was.
+_TELL = """\
+trap : TERM INT HUP USR1 USR2
+"$@" || { code=$?; echo "ddpkit: rank $RANK ended: code $code on $SLURMD_NODENAME" >&2; exit "$code"; }"""
+
 # A random port below those that kernels hand out by themselves. Runs on rank 0's host.
 _PORT = """\
 import os, socket
@@ -103,7 +118,7 @@ class Slurm(Contained):
     def plan(self, job: Job, world: Request) -> Plan:
         nnodes, nproc = self._width(world)
         step = self._step(job, world, nnodes, nproc)
-        needed = {"agent": "agent", "tap": "tap"} if self.torchrun else {}
+        needed = {"agent": "agent", "tap": "tap"} if self.torchrun and job.folder else {}
         if self._asked(job):
             needed |= {"hook/sitecustomize": "hook", "hook/answer": "answer"}
         files = [File(path=f"{job.folder}/{path}.py", copy_of=name) for path, name in needed.items()]
@@ -123,9 +138,11 @@ class Slurm(Contained):
         )
 
     def _asked(self, job: Job) -> bool:
-        """Whether a rank can be given `hook.py`: not where its container does not have the run's folder."""
-        there = self.torchrun or not self.container
-        return job.kind != "program" and there and ":" not in job.folder  # PYTHONPATH has colons between its entries
+        """Whether a rank can be given `hook.py`: not where its container does not have the run's folder, or nobody."""
+        there = job.folder and (self.torchrun or not self.container)
+        return (
+            job.kind != "program" and bool(there) and ":" not in job.folder
+        )  # PYTHONPATH has colons between its entries
 
     def _width(self, world: Request) -> tuple[int, int]:
         """Nodes, and ranks on each of them."""
@@ -173,13 +190,18 @@ class Slurm(Contained):
         srun = ["srun", *inside, f"--nodes={nnodes}", f"--ntasks={nnodes * tasks}", f"--ntasks-per-node={tasks}"]
         srun += [f"--cpus-per-task={cpus}"] if cpus else []
         srun += ["--kill-on-bad-exit=1", "--export=ALL", "--label", *_words("srun", self.srun)]
-        found = self.want(job, [job.folder] if self.torchrun else [], job.env, self.container_workdir or job.workdir)
+        found = self.want(
+            job, [job.folder] if self.torchrun and job.folder else [], job.env, self.container_workdir or job.workdir
+        )
         enter, more = (found[0].enter(found[1]), found[0].srun(found[1])) if found else ("", "")
         if self.torchrun:
-            tap = [job.python, "-S", "-I", f"{job.folder}/tap.py", *job.argv]
+            agent, tap = [f"{job.folder}/agent.py"], [job.python, "-S", "-I", f"{job.folder}/tap.py"]
+            if not job.folder:
+                agent, tap = [], ["sh", "-c", _TELL, "rank"]
             # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
-            words = [job.python, f"{job.folder}/agent.py", *(word.replace("$", "$$") for word in tap)]
-            text = _AGENT.format(nnodes=nnodes, nproc=nproc, become="set --" if enter else "exec")
+            words = [job.python, *agent, *(word.replace("$", "$$") for word in [*tap, *job.argv])]
+            text = _AGENT if job.folder else _PLAIN_AGENT
+            text = text.format(nnodes=nnodes, nproc=nproc, become="set --" if enter else "exec")
             text += f"\n{enter}" if enter else ""
         else:
             hook = _HOOK.format(hook=quote(f"{job.folder}/hook")) if self._asked(job) else ""
@@ -269,7 +291,7 @@ class Slurm(Contained):
     def _log(self, job: Job) -> str:
         """The job's output file, with {job} for its id."""
         if not self.output:
-            return f"{job.folder}/slurm-{{job}}.out"
+            return f"{job.folder or job.workdir}/slurm-{{job}}.out"
         path = self.output.replace("%A_%a" if self.array else "%j", "{job}")
         if path.count("{job}") != 1 or "%" in path:
             raise UsageError(

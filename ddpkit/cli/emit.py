@@ -1,0 +1,109 @@
+"""`ddpkit emit`: a launch as one script that runs without ddpkit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ddpkit.cli.app import LeanCommand, app
+from ddpkit.cli.words import chosen
+from ddpkit.errors import UsageError
+
+if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from ddpkit.config import Settings
+
+
+@app.command(
+    cls=LeanCommand,
+    epilog="`ddpkit emit -b ssh node1 node2 -n 2 -- train.py > run.sh`. The words are those of `ddpkit launch`. Named "
+    "nodes are asked, as for a dry run; nothing is started. Secrets are not written: the script demands them.",
+)
+def emit(
+    context: typer.Context,
+    hosts: Annotated[
+        list[str] | None, typer.Argument(metavar="[HOST]...", help="The nodes, for backends that reach them by name.")
+    ] = None,
+    backend: Annotated[
+        str | None, typer.Option("-b", "--backend", metavar="NAME", help="See `ddpkit backends`.")
+    ] = None,
+    nproc_per_node: Annotated[
+        str | None, typer.Option("-n", "--nproc-per-node", metavar="N|auto", help="Ranks per node.")
+    ] = None,
+    nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N", help="Number of nodes.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the backend.")
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", metavar="K[=V]", help="Set a variable for every rank.")
+    ] = None,
+    workdir: Annotated[str | None, typer.Option(metavar="DIR", help="The ranks' working folder.")] = None,
+    python: Annotated[str | None, typer.Option(metavar="PATH", help="The ranks' Python.")] = None,
+    profile: Annotated[str | None, typer.Option(metavar="NAME", help="A profile of ddpkit.toml.")] = None,
+    grace: Annotated[str | None, typer.Option(metavar="SECONDS", help="Time between TERM and KILL; 15.")] = None,
+    hostfile: Annotated[str | None, typer.Option(metavar="FILE", help="The nodes, one a line.")] = None,
+    no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Go on although the nodes differ.")] = False,
+    sync: Annotated[bool, typer.Option("--sync", help="The script first copies the working folder.")] = False,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", metavar="FILE", help="Write it there, to be started; nothing is overwritten."),
+    ] = None,
+) -> None:
+    """Print a launch as one script that runs without ddpkit."""
+    settings = chosen(
+        context,
+        profile,
+        backend=backend,
+        workdir=workdir,
+        python=python,
+        hostfile=hostfile,
+        nproc_per_node=nproc_per_node,
+        nnodes=nnodes,
+        grace=grace,
+        sync=sync,
+        preflight=not no_preflight,
+        hosts=hosts,
+        option=option,
+        env=env,
+    )
+    if output is not None and os.path.lexists(output):
+        raise UsageError(f"{output} is there already", "--output FILE, or > FILE")
+    text = _script(settings).encode("utf-8", "surrogateescape")
+    if output is None:
+        sys.stdout.buffer.write(text)
+        sys.stdout.flush()
+        return
+    try:
+        fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o777)
+        with open(fd, "wb") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}", "--output FILE") from None
+    print(f"ddpkit: {output}: {'sbatch' if b'#SBATCH' in text else 'bash'} {output} runs it", file=sys.stderr)
+
+
+def _script(settings: Settings) -> str:
+    from ddpkit import emit as emitted
+    from ddpkit import prepare
+
+    def note(text: str) -> None:
+        print(f"ddpkit: {text}", file=sys.stderr)
+
+    kind, backend = prepare.backend_of(settings)
+    port = int(getattr(backend, "master_port", 0))
+    if kind.reach == "slurm":
+        return emitted.script(prepare.for_later(settings, os.environ))
+    if kind.reach not in ("local", "ssh", "pdsh"):
+        raise UsageError(f"backend {kind.name} cannot be written as a script", "--dry-run shows its plan")
+    if isinstance(settings["nnodes"], tuple):
+        raise UsageError("-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", "-N MAX")
+    with prepare.prepare(settings, os.environ, note) as ready:
+        return emitted.script(
+            ready.plan,
+            fixed_port=port,
+            timeout=float(getattr(backend, "connect_timeout", 10.0)),
+            accept_new=bool(getattr(backend, "accepts_new", False)),
+            pdsh=str(getattr(backend, "pdsh_args", "")) if kind.reach == "pdsh" else None,
+        )

@@ -1,0 +1,1 @@
+../../../../scripts/slurm/run_script.sh

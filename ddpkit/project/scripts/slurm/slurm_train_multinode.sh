@@ -1,0 +1,1 @@
+../../../../scripts/slurm/slurm_train_multinode.sh

@@ -1,0 +1,1 @@
+../../../../scripts/ssh/launch_multinode.sh

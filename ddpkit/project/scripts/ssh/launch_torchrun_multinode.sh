@@ -1,0 +1,1 @@
+../../../../scripts/ssh/launch_torchrun_multinode.sh

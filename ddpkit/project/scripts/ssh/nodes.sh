@@ -1,0 +1,1 @@
+../../../../scripts/ssh/nodes.sh

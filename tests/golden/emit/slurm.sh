@@ -1,0 +1,60 @@
+#!/bin/bash
+# Made by `ddpkit emit`. It needs SLURM, Python and PyTorch, and nothing of ddpkit: sbatch FILE.
+# shellcheck disable=SC2016,SC2088,SC1091 # words stand as they were given; what -o setup reads is not here
+#SBATCH --job-name='run 1'
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=6
+#SBATCH --output='/data/my project/logs/train_%j.out'
+#SBATCH --open-mode=append
+#SBATCH --partition=gpu
+#SBATCH --account='team a'
+#SBATCH --time=2-00:00:00
+#SBATCH --gpus-per-node=4
+#SBATCH --mem=0
+#SBATCH --exclusive
+#SBATCH --signal=USR1@120
+#SBATCH --requeue
+#SBATCH --mail-type=END
+#SBATCH '--comment=two words'
+
+cd '/data/my project' || exit 1
+unset RANK
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?export it before sbatch}"
+module load cuda
+source venv/bin/activate
+# rank 0 runs on the first node
+MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
+MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break') || exit 1
+export MASTER_ADDR MASTER_PORT
+each='n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
+export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
+export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
+cores=$((${SLURM_CPUS_ON_NODE:-1} / n)); [ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
+exec "$@"'
+[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
+log='/data/my project/logs/train_'"$SLURM_JOB_ID".out
+from=$(($(wc -c < "$log") + 1))
+srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label --cpu-bind=cores sh -c "$each" rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
+first=$(tail -c "+$from" "$log" | sed -n 's/^.*srun: error: .* Exited with exit code \([0-9]*\)$/\1/p' | head -n 1)
+code=${first:-${code:-0}}
+if [ "$code" = 75 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 3 ]; then
+    scontrol requeue "$SLURM_JOB_ID"
+fi
+exit "$code"
+

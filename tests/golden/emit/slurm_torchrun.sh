@@ -1,0 +1,44 @@
+#!/bin/bash
+# Made by `ddpkit emit`. It needs SLURM, Python and PyTorch, and nothing of ddpkit: sbatch FILE.
+# shellcheck disable=SC2016,SC2088,SC1091 # words stand as they were given; what -o setup reads is not here
+#SBATCH --job-name=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --output='/data/my project/slurm-%j.out'
+#SBATCH --open-mode=append
+
+cd '/data/my project' || exit 1
+unset RANK
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?export it before sbatch}"
+# rank 0 runs on the first node
+MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
+MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break') || exit 1
+export MASTER_ADDR MASTER_PORT
+each='export NODE_RANK="$SLURM_PROCID"
+cores=$((${SLURM_CPUS_ON_NODE:-1} / 1)); [ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+trap '"'"''"'"' USR1 USR2
+exec "$0" -m torch.distributed.run --nnodes=2 --nproc_per_node=1 --node_rank="$SLURM_PROCID" \
+    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
+[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
+log='/data/my project/slurm-'"$SLURM_JOB_ID".out
+from=$(($(wc -c < "$log") + 1))
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python sh -c 'trap : TERM INT HUP USR1 USR2
+"$$@" || { code=$$?; echo "ddpkit: rank $$RANK ended: code $$code on $$SLURMD_NODENAME" >&2; exit "$$code"; }' rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5' || code=$?
+first=$(tail -c "+$from" "$log" | sed -n 's/^.*ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
+code=${first:-${code:-0}}
+exit "$code"
+
