@@ -70,7 +70,7 @@ def merge(table: dict[str, Any], cells: list[dict[str, Any]]) -> dict[str, Any]:
     found = {name: {"version": row["version"], "ways": dict(row["ways"])} for name, row in table.items()}
     for cell in cells:
         row = found.setdefault(cell["library"], {"version": cell["version"], "ways": {}})
-        if row["version"] != cell["version"]:
+        if cell["version"] not in (row["version"], "?"):  # it said nothing at all
             row = found[cell["library"]] = {"version": cell["version"], "ways": {}}
         row["ways"][cell["way"]] = cell["seconds"] if cell["ok"] else cell["problem"]
     return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -51,7 +52,7 @@ def launch(lab: Lab, folder: Path, way: Way, script: str, *args: str, **env: str
     words = ["launch", *way.words, "-n", str(NPROC), "--python", str(PYTHON), *given, "--", str(SCRIPTS / script)]
     command = [*way.before, sys.executable, "-m", "ddpkit", *words, *args]
     start = time.monotonic()
-    done = subprocess.run(
+    process = subprocess.Popen(
         lab.argv(LOGIN, command, folder),
         env={**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
@@ -59,10 +60,16 @@ def launch(lab: Lab, folder: Path, way: Way, script: str, *args: str, **env: str
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        timeout=PATIENCE,
-        check=False,
     )
-    return Done(code=done.returncode, text=done.stdout, seconds=time.monotonic() - start)
+    try:
+        text, _ = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        # The launcher, or the salloc before it, is nsenter's child. It ends its ranks.
+        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGTERM)
+        text, _ = process.communicate()
+        text = f"no end in {PATIENCE:g} s\n{text}"
+    return Done(code=process.returncode, text=text, seconds=time.monotonic() - start)
 
 
 def said(done: Done) -> list[dict[str, Any]]:
@@ -117,7 +124,7 @@ def test_the_library_finds_its_ranks(library: str, way: str, idle_lab: Lab, tmp_
     try:
         judge(done, how.nnodes)
     except AssertionError as problem:
-        keep(library, way, done, str(problem).partition("\n")[0][:200] or "ranks differ")
+        keep(library, way, done, str(problem).partition("\n")[0][:200])
         raise
     keep(library, way, done, "")
 
