@@ -172,7 +172,8 @@ REASON = missing()
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # Those need other libraries: `make test-interop`. The others' summary counts them as deselected.
-    asked = any("interop" in str(word) for word in config.invocation_params.args)
+    named = any("tests/interop" in str(word) for word in config.invocation_params.args)
+    asked = named or "interop" in config.getoption("markexpr")
     others = [item for item in items if not asked and item.get_closest_marker("interop")]
     if others:
         config.hook.pytest_deselected(items=others)
