@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
+INTEROP := .venv-interop
 
-.PHONY: demo test test-fast lab rounds healthy check golden bench dist release-check clean
+.PHONY: demo test test-fast test-interop lab rounds healthy check golden bench dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -19,6 +20,13 @@ test: $(VENV)/.dev $(VENV)/.torch
 
 test-fast: $(VENV)/.dev
 	$(BIN)/pytest -m "not torch and not lab"
+
+# Scripts of other libraries (Accelerate, Lightning, transformers, DeepSpeed, torch's own) under every backend, in the lab.
+# They have a Python of their own; what is seen goes into tests/interop/table.json, and with `make golden` into the guide.
+test-interop: $(VENV)/.dev $(INTEROP)/.ready
+	$(BIN)/python tests/lab/cluster.py install
+	rm -rf $(INTEROP)/cells
+	$(BIN)/pytest -n 2 -m interop tests/interop; code=$$?; $(BIN)/python tests/interop/table.py $(INTEROP)/cells; exit $$code
 
 # A cluster to try things on: four nodes and a login host, with sshd, pdsh and SLURM. Says how to enter it and end it.
 lab: $(VENV)/.dev $(VENV)/.torch
@@ -80,5 +88,16 @@ $(VENV)/.dev: constraints.txt pyproject.toml | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[train,dev]'
 	touch $@
 
+# DeepSpeed reads torch while it is built, so not apart from it. What it compiles at its first start on a CPU is
+# compiled here once: ranks that wait for it together take minutes, and one that is killed leaves a lock behind.
+$(INTEROP)/.ready: constraints.txt tests/interop/requirements.txt
+	test -x $(INTEROP)/bin/python || $(PYTHON) -m venv $(INTEROP)
+	$(INTEROP)/bin/pip install -q -c constraints.txt torch numpy setuptools wheel
+	DS_BUILD_OPS=0 $(INTEROP)/bin/pip install -q --no-build-isolation -c constraints.txt torch -r tests/interop/requirements.txt
+	rm -rf $(INTEROP)/extensions
+	TORCH_EXTENSIONS_DIR=$(CURDIR)/$(INTEROP)/extensions $(INTEROP)/bin/python -c \
+		"from deepspeed.comm.torch import build_shm_op; build_shm_op()"
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

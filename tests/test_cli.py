@@ -185,6 +185,17 @@ def test_every_rank_has_the_whole_set(ddpkit: DDPKIT, script: SCRIPT) -> None:
         assert row[7] == str(max(1, cores // 2))
 
 
+def test_no_rank_here_takes_itself_for_a_task_of_slurm(ddpkit: DDPKIT, script: SCRIPT) -> None:
+    """What a job script has, where SLURM_PROCID is 0: libraries that read it would see rank 0 in every rank."""
+    script("import os; print('is', *sorted(name for name in os.environ if name.startswith('SLURM_')))")
+    job = {"SLURM_JOB_ID": "123", "SLURM_JOB_NODELIST": "node1", "SLURMD_NODENAME": "node1"}
+    task = {"SLURM_NTASKS": "2", "SLURM_NTASKS_PER_NODE": "2", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+    done = ddpkit("launch", "-b", "local", "-n", "2", "--", "job.py", env={**job, **task})
+    assert done.returncode == 0, done.stderr
+    rows = [line.split()[3:] for line in done.stdout.splitlines()]
+    assert rows == [["SLURM_JOB_ID", "SLURM_JOB_NODELIST"]] * 2, done.stdout + done.stderr
+
+
 def test_the_record_and_the_json_say_how_it_ended(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     script("import sys; print('a line'); sys.exit(7)")
     done = ddpkit("launch", "-n", "1", "--json", "--", "job.py")

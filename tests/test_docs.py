@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import table
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(ROOT.glob("*.md"))
@@ -113,3 +114,14 @@ def test_the_module_map_is_complete() -> None:
     for path in (ROOT / "ddpkit").iterdir():
         if path.name not in ("__init__.py", "__main__.py", "__pycache__", "py.typed"):
             assert f"`ddpkit/{path.name}{'/' if path.is_dir() else ''}`" in text, path.name
+
+
+def test_the_table_of_libraries_is_in_step_with_the_runs() -> None:
+    path = ROOT / "LAUNCH_GUIDE.md"
+    text = path.read_text()
+    wanted = re.sub(r"<!-- interop -->\n(\|.*\n)*", lambda _: "<!-- interop -->\n" + table.render(table.read()), text)
+    if os.environ.get("DDPKIT_WRITE_GOLDEN"):
+        path.write_text(wanted)
+        return
+    assert set(table.read()) == set(table.LIBRARIES)
+    assert text == wanted, "make golden brings it up to date"

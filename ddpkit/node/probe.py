@@ -32,8 +32,7 @@ STALE = frozenset(
 SIOCGIFADDR = 0x8915
 TMP_NEEDS = 1 << 16  # bytes: the supervisor's files, and those of a rank's own workers
 LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
-# Where the job's Python would import torch from, and what version.py there says. Importing it would take seconds, and
-# importlib.util, json and re as long as the interpreter itself.
+# Where the job's Python would import torch from, and which version. To import it, or only json or re, takes longer.
 _TORCH = r"""
 import os, sys
 place = version = problem = ""
@@ -51,8 +50,9 @@ sys.stdout.buffer.write(b"\x1e" + b"\0".join(os.fsencode(word) for word in (plac
 
 
 def stale(environ: Mapping[str, str]) -> list[str]:
-    """The variables that must not reach a rank."""
-    return [name for name in environ if name in STALE or name.startswith("TORCHELASTIC_")]
+    """The variables that must not reach a rank: another launcher's, and those of the SLURM task that this one is."""
+    begin = "TORCHELASTIC_|SLURM_(NPROCS|NTASKS|TASK|STEP|PROCID|LOCALID|NODEID|GTIDS)"  # Lightning reads these
+    return [name for name in environ if name in STALE or re.match(begin, name)]
 
 
 def cpus() -> int:

@@ -1,0 +1,108 @@
+"""The libraries, the ways to launch them, and the table of both, which is filled by real runs alone.
+
+`make test-interop` leaves one file for each cell in a folder. As a program this puts them into `table.json`, and prints
+the table: table.py CELLS. A cell that was not run again stays as it was while its library has the same version.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+TABLE = HERE / "table.json"
+SALLOC = ("salloc", "-Q", "-N2", "--ntasks-per-node=2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """`script` is in `scripts/`; in `args` {nproc} and {nnodes} are the ranks of a node, and the nodes."""
+
+    script: str
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """What is typed behind `ddpkit launch`, on how many nodes, and after which words."""
+
+    words: tuple[str, ...]
+    nnodes: int = 2
+    before: tuple[str, ...] = ()
+
+
+LIBRARIES = {
+    "torch DDP": Library(script="torch_ddp.py"),
+    "torch FSDP2": Library(script="torch_fsdp2.py", args=("checkpoint",)),
+    "Accelerate": Library(script="hf_accelerate.py"),
+    "Lightning Fabric": Library(script="lightning_fabric.py", args=("{nproc}", "{nnodes}")),
+    "Lightning Trainer": Library(script="lightning_trainer.py", args=("{nproc}", "{nnodes}")),
+    "transformers Trainer": Library(script="hf_trainer.py", args=("out",)),
+    "DeepSpeed": Library(script="deepspeed_zero.py"),
+}
+NODES = ("node1", "node2")
+WAYS = {
+    "local": Way(words=(), nnodes=1),
+    "local preload": Way(words=("-o", "preload=true"), nnodes=1),
+    "local torchrun": Way(words=("-o", "starter=torchrun"), nnodes=1),
+    "ssh": Way(words=("-b", "ssh", *NODES)),
+    "ssh ranks": Way(words=("-b", "ssh", *NODES, "-o", "starter=ranks")),
+    "pdsh": Way(words=("-b", "pdsh", *NODES)),
+    "legacy": Way(words=("-b", "legacy", *NODES)),
+    "slurm job": Way(words=("-b", "slurm", "-N", "2")),
+    "slurm step": Way(words=("-b", "slurm", "-N", "2"), before=SALLOC),
+    "slurm-torchrun job": Way(words=("-b", "slurm-torchrun", "-N", "2")),
+    "slurm-torchrun step": Way(words=("-b", "slurm-torchrun", "-N", "2"), before=SALLOC),
+}
+
+
+def read() -> dict[str, Any]:
+    """library -> version and, for each way that was tried with it, the seconds, or what went wrong."""
+    return dict(json.loads(TABLE.read_text())) if TABLE.exists() else {}
+
+
+def merge(table: dict[str, Any], cells: list[dict[str, Any]]) -> dict[str, Any]:
+    """The table with these cells in place of older ones; another version's are not kept."""
+    found = {name: {"version": row["version"], "ways": dict(row["ways"])} for name, row in table.items()}
+    for cell in cells:
+        row = found.setdefault(cell["library"], {"version": cell["version"], "ways": {}})
+        if cell["version"] not in (row["version"], "?"):  # it said nothing at all
+            row = found[cell["library"]] = {"version": cell["version"], "ways": {}}
+        row["ways"][cell["way"]] = cell["seconds"] if cell["ok"] else cell["problem"]
+    return {
+        name: {
+            "version": found[name]["version"],
+            "ways": {way: found[name]["ways"][way] for way in WAYS if way in found[name]["ways"]},
+        }
+        for name in LIBRARIES
+        if name in found
+    }
+
+
+def render(table: dict[str, Any]) -> str:
+    """The table as it stands in the guide."""
+    lines = [f"| library | {' | '.join(WAYS)} | seconds |", "|" + "---|" * (len(WAYS) + 2)]
+    for name, row in table.items():
+        ways = row["ways"]
+        shown = ["not run" if way not in ways else "no" if isinstance(ways[way], str) else "yes" for way in WAYS]
+        times = [value for value in ways.values() if not isinstance(value, str)]
+        seconds = f"{statistics.median(times):.0f}" if times else "-"
+        lines.append(f"| {name} {row['version']} | {' | '.join(shown)} | {seconds} |")
+    return "\n".join(lines) + "\n"
+
+
+def main(folder: Path) -> None:
+    table = merge(read(), [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))])
+    TABLE.write_text(json.dumps(table, indent=1) + "\n")
+    print(render(table))
+    for name, row in table.items():
+        for way, seconds in row["ways"].items():
+            print(f"{name}, {way}: {seconds if isinstance(seconds, str) else f'{seconds:.1f} s'}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

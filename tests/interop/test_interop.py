@@ -1,0 +1,158 @@
+"""Scripts of other libraries under every backend, in the lab: each library finds the ranks that ddpkit made.
+
+`make test-interop` runs them with a Python of its own, which has the libraries and nothing of ddpkit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import LOGIN, Lab
+from launching import wait_until_gone
+from table import LIBRARIES, WAYS, Way
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = Path(__file__).parent / "scripts"
+PYTHON = Path(os.environ.get("DDPKIT_INTEROP_PYTHON", ROOT / ".venv-interop/bin/python"))
+CELLS = Path(os.environ.get("DDPKIT_INTEROP_CELLS", ROOT / ".venv-interop/cells"))
+PATIENCE = 540.0  # a library takes many seconds to import, on each rank
+NPROC = 2
+# Accelerate, and transformers with it, asks to be told that there is no GPU. DeepSpeed compiles into a folder.
+USERS = {
+    "ACCELERATE_USE_CPU": "true",
+    "OMP_NUM_THREADS": "1",
+    "TORCH_EXTENSIONS_DIR": str(PYTHON.parents[1] / "extensions"),
+}
+SAID = re.compile(r"^\[(\d+) (\S+)\] interop (\{.*\})$", re.MULTILINE)
+
+pytestmark = pytest.mark.interop
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    code: int
+    text: str
+    seconds: float
+
+
+def launch(lab: Lab, folder: Path, way: Way, script: str, *args: str, **env: str) -> Done:
+    """One `ddpkit launch` on the login host, to its end."""
+    assert PYTHON.exists(), f"{PYTHON} is not there: make test-interop makes it"
+    given = [word for name, value in {**USERS, **env}.items() for word in ("--env", f"{name}={value}")]
+    words = ["launch", *way.words, "-n", str(NPROC), "--python", str(PYTHON), *given, "--", str(SCRIPTS / script)]
+    command = [*way.before, sys.executable, "-m", "ddpkit", *words, *args]
+    start = time.monotonic()
+    process = subprocess.Popen(
+        lab.argv(LOGIN, command, folder),
+        env={**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    try:
+        text, _ = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        # The launcher, or the salloc before it, is nsenter's child. It ends its ranks.
+        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGTERM)
+        text, _ = process.communicate()
+        text = f"no end in {PATIENCE:g} s\n{text}"
+    return Done(code=process.returncode, text=text, seconds=time.monotonic() - start)
+
+
+def said(done: Done) -> list[dict[str, Any]]:
+    """What the ranks said, in order, each line under the rank and host that ddpkit put in front."""
+    found = sorted((int(rank), host, json.loads(text)) for rank, host, text in SAID.findall(done.text))
+    for rank, host, words in found:
+        assert words["env"]["RANK"] == str(rank), words
+        assert words["host"] == host, words
+    return [words for _, _, words in found]
+
+
+def judge(done: Done, nnodes: int) -> None:
+    """The library's ranks are the environment's, its sum is of all ranks, and it trained one model."""
+    assert done.code == 0, done.text
+    ranks, world = said(done), NPROC * nnodes
+    assert [words["rank"] for words in ranks] == list(range(world)), done.text
+    for words in ranks:
+        env = words["env"]
+        assert words["rank"] == int(env["RANK"]), words
+        assert words["local_rank"] == int(env["LOCAL_RANK"]), words
+        assert words["world_size"] == int(env["WORLD_SIZE"]) == world, words
+        assert words.get("node_rank", int(env["NODE_RANK"])) == int(env["NODE_RANK"]), words
+        assert words.get("main", words["rank"] == 0) == (words["rank"] == 0), words
+        assert words.get("restored", words["parameters"]) == words["parameters"], words
+        assert words["total"] == world * (world + 1) / 2, words
+    assert len({words["host"] for words in ranks}) == nnodes
+    assert len({words["parameters"] for words in ranks}) == 1
+    assert sum(words["losses"][1] for words in ranks) < sum(words["losses"][0] for words in ranks)
+
+
+def keep(library: str, way: str, done: Done, problem: str) -> None:
+    """Leave the cell for the table."""
+    versions = re.findall(r'interop \{"library": "[^"]*", "version": "([^"]*)"', done.text)
+    cell = {
+        "library": library,
+        "version": versions[0] if versions else "?",
+        "way": way,
+        "ok": not problem,
+        "seconds": round(done.seconds, 1),
+        "problem": problem,
+    }
+    CELLS.mkdir(parents=True, exist_ok=True)
+    (CELLS / f"{library}-{way}.json".replace(" ", "_")).write_text(json.dumps(cell))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_library_finds_its_ranks(library: str, way: str, idle_lab: Lab, tmp_path: Path) -> None:
+    its, how = LIBRARIES[library], WAYS[way]
+    args = [word.format(nproc=NPROC, nnodes=how.nnodes) for word in its.args]
+    done = launch(idle_lab, tmp_path, how, its.script, *args)
+    try:
+        judge(done, how.nnodes)
+    except AssertionError as problem:
+        keep(library, way, done, str(problem).partition("\n")[0][:200])
+        raise
+    keep(library, way, done, "")
+
+
+@pytest.mark.parametrize("library", ["Lightning Fabric", "Lightning Trainer"])
+def test_ranks_of_one_node_in_a_job_script_are_not_tasks_of_slurm(library: str, idle_lab: Lab, tmp_path: Path) -> None:
+    """There SLURM_PROCID is 0 and SLURM_NTASKS 2 for whoever reads it: Lightning would take both ranks for rank 0."""
+    before = ("srun", "-N1", "-n1", "--overlap")
+    for place in ((), before):
+        way = Way(words=(), nnodes=1, before=("salloc", "-Q", "-N1", "--ntasks-per-node=2", *place))
+        judge(launch(idle_lab, tmp_path, way, LIBRARIES[library].script, "2", "1"), 1)
+
+
+@pytest.mark.parametrize("way", ["ssh", "ssh ranks", "slurm job", "slurm-torchrun step"])
+@pytest.mark.parametrize("library", ["Accelerate", "Lightning Trainer"])
+def test_a_rank_that_fails_ends_the_run(library: str, way: str, idle_lab: Lab, tmp_path: Path) -> None:
+    its, how = LIBRARIES[library], WAYS[way]
+    args = [word.format(nproc=NPROC, nnodes=how.nnodes) for word in its.args]
+    done = launch(idle_lab, tmp_path, how, its.script, *args, FAIL_ON_RANK="3")
+    assert done.code == 1, done.text
+    verdict = done.text[done.text.rindex("ddpkit: ") - 2000 :]
+    assert re.search(r"rank 3\b.*exit code 1", verdict), done.text
+    assert "no step for rank 3" in verdict, done.text
+    wait_until_gone(idle_lab, its.script)
+
+
+def test_without_a_word_that_there_is_no_gpu_accelerate_trains_alone(idle_lab: Lab, tmp_path: Path) -> None:
+    """What the guide warns of. When this fails, Accelerate has learned it, and the guide's words can go."""
+    done = launch(idle_lab, tmp_path, WAYS["local torchrun"], "hf_accelerate.py", ACCELERATE_USE_CPU="false")
+    assert done.code == 0, done.text
+    assert [words["world_size"] for words in said(done)] == [1, 1]

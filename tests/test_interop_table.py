@@ -1,0 +1,44 @@
+"""The table of libraries keeps what was seen with a library's present version, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from table import LIBRARIES, WAYS, merge, render
+
+
+def cell(way: str, version: str = "1.0", problem: str = "") -> dict[str, Any]:
+    return {
+        "library": "DeepSpeed",
+        "version": version,
+        "way": way,
+        "ok": not problem,
+        "seconds": 2.5,
+        "problem": problem,
+    }
+
+
+def test_cells_come_beside_older_ones() -> None:
+    table = merge(merge({}, [cell("ssh")]), [cell("local"), cell("pdsh", problem="assert 1 == 0")])
+    assert table == {"DeepSpeed": {"version": "1.0", "ways": {"local": 2.5, "ssh": 2.5, "pdsh": "assert 1 == 0"}}}
+    assert list(table["DeepSpeed"]["ways"]) == ["local", "ssh", "pdsh"]  # the order of WAYS
+
+
+def test_another_versions_cells_go() -> None:
+    assert merge(merge({}, [cell("ssh")]), [cell("local", "1.1")])["DeepSpeed"]["ways"] == {"local": 2.5}
+
+
+def test_a_run_that_said_nothing_is_of_the_version_that_is_known() -> None:
+    table = merge(merge({}, [cell("ssh")]), [cell("local", "?", "no end in 540 s")])
+    assert table["DeepSpeed"] == {"version": "1.0", "ways": {"local": "no end in 540 s", "ssh": 2.5}}
+
+
+def test_what_was_not_tried_is_not_said_to_work() -> None:
+    shown = render(merge({}, [cell("ssh"), cell("local", problem="assert 1 == 0")])).splitlines()
+    assert len(shown) == 3
+    words = dict(zip(["", *WAYS], shown[2].strip("| ").split(" | "), strict=False))
+    assert words.pop("") == "DeepSpeed 1.0"
+    assert words.pop("ssh") == "yes"
+    assert words.pop("local") == "no"
+    assert set(words.values()) == {"not run"}
+    assert "DeepSpeed" in LIBRARIES
