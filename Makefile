@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-fast lab rounds healthy check golden bench clean
+.PHONY: demo test test-fast lab rounds healthy check golden pictures bench clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -46,6 +46,10 @@ check: $(VENV)/.dev
 # Write the golden plans and TROUBLESHOOTING.md again, then look at what changed: git diff
 golden: $(VENV)/.dev
 	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/test_plan.py tests/test_docs.py tests/test_catalogue.py
+
+# Draw the pictures in docs/img again, from real runs.
+pictures: $(VENV)/.dev
+	$(BIN)/python scripts/pictures.py
 
 # Time to "first all_reduce done and exited", side by side, as ratios: on this machine, then on nodes (where a lab can
 # stand: root, Debian; about ten minutes on a quiet machine).
