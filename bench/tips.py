@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 # A step of training on processors: each rank multiplies, then all add up.
@@ -58,6 +59,15 @@ if dist.get_rank() == 0:
     print("seconds", time.perf_counter() - begin)
 dist.destroy_process_group()
 """
+# How long until four ranks have met and ended.
+MEET = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(1))
+dist.destroy_process_group()
+"""
 # What an import reads: on a shared disk each file is a question to its server, and each rank asks.
 IMPORT = """
 import os, sys
@@ -74,12 +84,15 @@ Ways = dict[str, tuple[list[str], dict[str, str]]]  # what is launched, and with
 
 
 def launch(folder: Path, words: list[str], env: dict[str, str]) -> float:
-    argv = [sys.executable, "-m", "ddpkit", "launch", "--json", "-n", "2", *words]
+    """Seconds that rank 0 measured, or where it did not measure, that the whole launch took."""
+    argv = [sys.executable, "-m", "ddpkit", "launch", "--json", *words]
     kept = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    begin = time.perf_counter()
     done = subprocess.run(argv, cwd=folder, env={**kept, **env}, capture_output=True, text=True, check=False)
+    taken = time.perf_counter() - begin
     if done.returncode != 0:
         sys.exit(done.stderr)
-    return next(float(line.split()[-1]) for line in done.stderr.splitlines() if " seconds " in line)
+    return next((float(line.split()[-1]) for line in done.stderr.splitlines() if " seconds " in line), taken)
 
 
 def compared(folder: Path, ways: Ways, rounds: int) -> dict[str, float]:
@@ -101,12 +114,21 @@ def main() -> None:
         (folder / "steps.py").write_text(STEPS)
         (folder / "messages.py").write_text(MESSAGES)
         threads: Ways = {
-            "what ddpkit sets": (["--", "steps.py"], {}),
-            f"all {cpus} for each rank": (["--", "steps.py"], {"OMP_NUM_THREADS": str(cpus)}),
-            f"{4 * cpus} for each rank": (["--", "steps.py"], {"OMP_NUM_THREADS": str(4 * cpus)}),
+            "what ddpkit sets": (["-n", "2", "--", "steps.py"], {}),
+            f"all {cpus} for each rank": (["-n", "2", "--", "steps.py"], {"OMP_NUM_THREADS": str(cpus)}),
+            f"{4 * cpus} for each rank": (["-n", "2", "--", "steps.py"], {"OMP_NUM_THREADS": str(4 * cpus)}),
         }
-        parts: Ways = {f"16 MiB in {count}": (["--", "messages.py", str(count)], {}) for count in (1, 16, 256)}
+        parts: Ways = {
+            f"16 MiB in {count}": (["-n", "2", "--", "messages.py", str(count)], {}) for count in (1, 16, 256)
+        }
+        (folder / "meet.py").write_text(MEET)
+        starts: Ways = {
+            "-o starter=ranks": (["-n", "4", "--", "meet.py"], {}),
+            "-o preload=true": (["-n", "4", "-o", "preload=true", "--", "meet.py"], {}),
+            "-o starter=torchrun": (["-n", "4", "-o", "starter=torchrun", "--", "meet.py"], {}),
+        }
         rows = {
+            "4 ranks met": compared(folder, starts, options.rounds),
             "OMP_NUM_THREADS": compared(folder, threads, options.rounds),
             "all_reduce": compared(folder, parts, options.rounds),
         }
