@@ -55,6 +55,7 @@ pictures: $(VENV)/.dev
 # stand: root, Debian; about ten minutes on a quiet machine).
 bench: $(VENV)/.dev
 	$(BIN)/python bench/start.py
+	$(BIN)/python bench/tips.py
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python bench/nodes.py
 

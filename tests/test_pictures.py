@@ -46,7 +46,7 @@ def test_every_scene_is_drawn_and_shown() -> None:
 @pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.stem)
 def test_a_picture_tells_nothing_of_the_machine_it_was_drawn_on(path: Path) -> None:
     text = path.read_text()
-    assert "ddpkit: " in text.replace("\xa0", " ").replace("&#160;", " ")
+    assert "~/project" in text
     assert not re.search(r"/(tmp|root|home|work|Users)/", text)
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), "nothing is fetched from anywhere"
 
