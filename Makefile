@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INTEROP := .venv-interop
 
-.PHONY: demo test test-fast test-interop lab rounds healthy check golden bench dist release-check clean
+.PHONY: demo test test-fast test-interop lab rounds healthy check golden pictures bench dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -55,10 +55,15 @@ check: $(VENV)/.dev $(VENV)/.torch
 golden: $(VENV)/.dev
 	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/test_plan.py tests/test_emit.py tests/test_docs.py tests/test_catalogue.py
 
+# Draw the pictures in docs/img again, from real runs.
+pictures: $(VENV)/.dev
+	$(BIN)/python scripts/pictures.py
+
 # Time to "first all_reduce done and exited", side by side, as ratios: on this machine, then on nodes (where a lab can
 # stand: root, Debian; about ten minutes on a quiet machine). Then what watching a run costs its training.
 bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/start.py
+	$(BIN)/python bench/tips.py
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python bench/nodes.py
 	$(BIN)/python bench/watch.py

@@ -135,16 +135,19 @@ class _Job:
 
     def __init__(self, run: Run) -> None:
         assert run.job is not None
-        self._run, self._torchrun = run, run.job.torchrun
-        before, _, after = run.job.log.partition("{job}")
-        number = f"{run.job_id}_*" if run.job.many else run.job_id or ""
+        self._run, self._job = run, run.job
+        before, there, after = run.job.log.partition("{job}")
+        number = "" if not there else f"{run.job_id}_*" if run.job.many else run.job_id or ""
         self._pattern = f"{glob.escape(before)}{number}{glob.escape(after)}"
         self._files: dict[str, tuple[_Tail, SrunReader]] = {}
+
+    def _reader(self) -> SrunReader:
+        return SrunReader(self._run.world_size, torchrun=self._job.torchrun, labels=self._job.labels)
 
     def read(self) -> list[Line] | None:
         for name in sorted(glob.glob(self._pattern)):  # noqa: PTH207  # it is one pattern, maybe absolute
             if name not in self._files:
-                self._files[name] = _Tail(Path(name)), SrunReader(self._run.world_size, torchrun=self._torchrun)
+                self._files[name] = _Tail(Path(name)), self._reader()
         found, new = [], False
         for tail, reader in self._files.values():
             data = tail.read()

@@ -182,7 +182,8 @@ class Batch:
     stop: tuple[str, ...]
     signal: tuple[str, ...]  # passes {signal}, a name without SIG, on to the ranks and to nothing else
     log: str
-    no_output: int  # the signal that stands for: the job's output could not be opened
+    no_output: int  # the signal that stands for: the job's output could not be opened; -1: there is none
+    signals_from: int = 0  # the scheduler's exit codes from here on are signals; PBS: 256, and 271 is TERM; 0: none are
     again: int | None = None  # an exit code with which the job starts itself again
     follow: bool = True  # False: many jobs in one; only submitted
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
@@ -209,7 +210,9 @@ class Step:
     preload: tuple[str, ...] = ()  # modules that one interpreter imports before it forks these ranks
     by_hand: tuple[str, ...] = ()  # how a person would get there, for the dry run
     elastic: bool = False  # which node has which ranks is settled over there, and can change
-    srun: Literal["", "ranks", "torchrun"] = ""  # the one process ends in `srun --label`, whose tasks are these
+    # The one process ends in `srun --label`, whose tasks are these; `taps`: in another scheduler's way to start
+    # ranks, each under `tap.py`, whose lines say whose they are.
+    srun: Literal["", "ranks", "torchrun", "taps"] = ""
     container: Container | None = None  # the supervisor of this step runs in it
 
 

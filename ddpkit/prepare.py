@@ -197,9 +197,10 @@ def _here(settings: Settings, environ: Mapping[str, str], kind: Any, backend: la
     elsewhere = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
     form = _kind_inside(command) if elsewhere else _kind(command, workdir, settings.source("script"))
     job = _job(settings, command, form, str(workdir), _python(settings, inside=bool(image)), env)
-    if kind.reach == "slurm":
+    if kind.reach in launchers.SCHEDULERS:
         _no_hosts(settings)
-        return Ready(job=job, plan=backend.plan(job, survey.slurm(settings["nnodes"], _nproc(settings), environ)))
+        ask = survey.slurm if kind.reach == "slurm" else survey.scheduler
+        return Ready(job=job, plan=backend.plan(job, ask(settings["nnodes"], _nproc(settings), environ)))
     _one_machine(settings)
     return Ready(job=job, plan=backend.plan(job, survey.this_machine(_nproc(settings), {**environ, **env})))
 
@@ -331,8 +332,8 @@ def _no_hosts(settings: Settings) -> None:
     if settings["hosts"]:
         hosts = ",".join(settings["hosts"])
         raise UsageError(
-            f"backend {settings['backend']} gets its nodes from SLURM, and these were named: {hosts}",
-            f"-N COUNT asks for nodes; -o nodelist={hosts} asks for these",
+            f"backend {settings['backend']} gets its nodes from its scheduler, and these were named: {hosts}",
+            f"-N COUNT asks for nodes; with SLURM -o nodelist={hosts} asks for these",
         )
 
 

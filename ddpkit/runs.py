@@ -41,6 +41,19 @@ class Scheduled:
     log: str  # its output file, with {job} for the job's id
     many: bool  # an array: one such file for each of its jobs
     torchrun: bool  # how the lines in it are labelled
+    labels: bool = True
+    signals_from: int = 0  # see `ddpkit.plan.Batch`
+
+
+FACTS = ("state", "reason", "start", "nodes", "restarts", "code", "signal")  # of a job
+
+
+def told(found: re.Match[str], signals_from: int) -> dict[str, str]:
+    """What a scheduler said of a job, "" for each of `FACTS` that it left out; a code that means a signal as one."""
+    facts = {**dict.fromkeys(FACTS, ""), **found.groupdict("")}
+    if signals_from and facts["code"] and int(facts["code"]) >= signals_from:
+        facts |= {"code": "0", "signal": str(int(facts["code"]) - signals_from)}
+    return facts
 
 
 @dataclass(frozen=True, kw_only=True)

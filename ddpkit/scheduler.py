@@ -18,7 +18,7 @@ from ddpkit.errors import LaunchError
 from ddpkit.inside import ContainerLink
 from ddpkit.link import Event, Link, LocalLink, revealed
 from ddpkit.plan import Batch, Plan, Step
-from ddpkit.runs import Scheduled
+from ddpkit.runs import FACTS, Scheduled, told
 from ddpkit.shell import join
 from ddpkit.srun import SrunReader
 from ddpkit.step import COMMAND_LIMIT, Post, SrunLink, answer, ask, tell, text_of
@@ -44,10 +44,11 @@ def submit(batch: Batch) -> str:
         folder.mkdir(parents=True, exist_ok=True)  # without it the job would fail, and without a word
     except OSError as error:
         raise LaunchError(
-            f"cannot make the folder {folder} for the job's output: {error.strerror}", "-o output=FOLDER/slurm-%j.out"
+            f"cannot make the folder {folder} for the job's output: {error.strerror}",
+            "--log-dir DIR, or -o output=FILE",
         ) from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise LaunchError(f"the job cannot write its output to {folder}", "-o output=FOLDER/slurm-%j.out")
+        raise LaunchError(f"the job cannot write its output to {folder}", "--log-dir DIR, or -o output=FILE")
     changes = revealed(dict(batch.env))
     env = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
     try:
@@ -89,7 +90,9 @@ def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
         stop=words(batch.stop),
         log=batch.log,
         many=not batch.follow,
-        torchrun=step.srun == "torchrun",
+        torchrun=step.srun != "ranks",
+        labels=step.srun != "taps",
+        signals_from=batch.signals_from,
     )
 
 
@@ -102,7 +105,8 @@ class JobLink:
         self._batch = batch
         self._job_id = job_id
         self._log = batch.log.replace("{job}", job_id)
-        self._reader = SrunReader(len(step.ranks), torchrun=step.srun == "torchrun")
+        self._by_srun = step.srun != "taps"
+        self._reader = SrunReader(len(step.ranks), torchrun=step.srun != "ranks", labels=self._by_srun)
         self._closed = threading.Event()
         self._post: Post = lambda _: None
         self._offset = 0
@@ -133,6 +137,9 @@ class JobLink:
         if command["c"] == "signal":
             # In a thread: a scheduler that does not answer must not keep the launcher from a Ctrl-C.
             threading.Thread(target=self._signal, args=(command["name"],), daemon=True).start()
+        elif command["c"] == "dump" and not self._by_srun:
+            self._post({"e": "dump", "id": command["id"], "answers": []})
+            self._post({"e": "note", "text": f"cannot ask the ranks of job {self._job_id}: no way to them"})
         elif command["c"] == "dump":
             asked = (self._job_id, self._reader, command, self._post)
             threading.Thread(target=answer, args=asked, daemon=True).start()
@@ -186,9 +193,9 @@ class JobLink:
                         yield self._failed(f"{reason}; {' '.join(batch.offers)} shows what there is", code=4)
                         yield {"e": "end"}
                         return
-                    start = "" if facts["start"] in ("Unknown", "N/A") else f", estimated start {facts['start']}"
+                    start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"
                     # SLURM has not looked at it yet: then its reason is `None`.
-                    why = "" if facts["reason"] == "None" else f": {facts['reason']}"
+                    why = "" if facts["reason"] in ("None", "") else f": {facts['reason']}"
                     yield from self._say(f"waits in the queue{why}{start}")
                 elif facts["state"] in batch.running:
                     if f"runs on {facts['nodes']}" != self._said:
@@ -221,10 +228,10 @@ class JobLink:
         found = re.search(self._batch.state_pattern, done.stdout)
         if found:
             self._silent = None
-            return found.groupdict()
-        nothing = dict.fromkeys(("state", "reason", "start", "nodes", "restarts"), "")
+            return told(found, self._batch.signals_from)
+        nothing = dict.fromkeys(FACTS, "")
         if re.search(self._batch.gone, done.stderr):
-            return {**nothing, "state": "gone", "code": "0", "signal": "0"}
+            return {**nothing, "state": "gone"}
         now = time.monotonic()
         if self._silent is None:
             self._silent = now
@@ -265,8 +272,10 @@ class JobLink:
             time.sleep(0.05)
         yield from self._reader.flush()
         yield from self._restarted(self._restarts)
-        state, code, killer = facts["state"], int(facts["code"]), int(facts["signal"])
-        if not self._offset and state in self._batch.well:
+        state, code, killer = facts["state"], int(facts["code"] or 0), int(facts["signal"] or 0)
+        # A scheduler may have one state for every end, and only its exit code tells which.
+        well = state in self._batch.well and not code and not killer
+        if not self._offset and well:
             text = (
                 f"nothing of the job's output {self._log} is seen here; -o output=FILE puts it where all hosts see it"
             )
@@ -278,14 +287,14 @@ class JobLink:
             "NODE_FAIL": f"lost a node of {facts['nodes']}: sinfo -R says why",
             "PREEMPTED": "was preempted",
             "OUT_OF_MEMORY": "ran out of memory; -o mem=... asks for more",
-            "gone": f"is forgotten by SLURM, and nobody knows how it ended; its output: {self._log}",
+            "gone": f"is forgotten by its scheduler, and nobody knows how it ended; its output: {self._log}",
         }.get(state, "")
         if killer == self._batch.no_output:
             reason = f"could not write its output {self._log} on {facts['nodes'].partition(',')[0]}"
             yield self._failed(f"{reason}; -o output=FILE names one that all nodes can write to", code=4)
         elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.well):
             yield self._held[1]  # which rank it was says more
-        elif state in self._batch.well:
+        elif well:
             yield from self._reader.finished()
         elif not self._reader.failed or self._held is not None:
             # Of a job that is ended SLURM keeps the code of whatever came first: its script's, or that of the TERM.

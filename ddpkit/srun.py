@@ -37,9 +37,10 @@ _SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_sig
 class SrunReader:
     """The state between two reads: unfinished lines, and which rank is where."""
 
-    def __init__(self, ranks: int, *, torchrun: bool) -> None:
+    def __init__(self, ranks: int, *, torchrun: bool, labels: bool = True) -> None:
         self.ranks = ranks
-        self.torchrun = torchrun  # a label is then a node's number
+        self.torchrun = torchrun  # a label is then a node's number, and each rank's tap says whose a line is
+        self.labels = labels  # False: no srun, and the taps alone speak
         self.hosts: dict[int, str] = {}
         self.pids: dict[int, int] = {}  # on that host
         self.step = ""  # 123.0, as `scancel` takes it
@@ -77,11 +78,12 @@ class SrunReader:
             self.hosts.clear()
             self.pids.clear()
             return
-        labelled = _LABEL.fullmatch(line)
-        if labelled is None or int(labelled[1]) >= self.ranks:
+        labelled = _LABEL.fullmatch(line) if self.labels else None
+        if self.labels and (labelled is None or int(labelled[1]) >= self.ranks):
             yield _out(None, number, line)
             return
-        task, text = labelled[1], self._joined(number, labelled[1], labelled[2])
+        task = labelled[1] if labelled else ""
+        text = self._joined(number, task, labelled[2]) if labelled else line
         if text is None:
             return
         started = STARTED.match(text)

@@ -121,7 +121,7 @@ def _job(run: Run) -> Now:
     job = run.job
     assert job is not None
     _, text, said = ask(job.state)
-    found = [match.groupdict() for match in re.finditer(job.pattern, text)]
+    found = [runs.told(match, job.signals_from) for match in re.finditer(job.pattern, text)]
     name = f"job {run.job_id}"
     if not found and re.search(job.gone, said):
         return _ended(_over(run, "over", None, f"{name} has ended, and its scheduler has forgotten how"))
@@ -139,11 +139,12 @@ def _job(run: Run) -> Now:
     if waiting:
         words = f"{name} waits in the queue: {waiting[0]['reason']}"
         return Now(state="queued", words=words, run=run)
-    bad = [facts for facts in found if facts["state"] not in job.well]
+    bad = [each for each in found if each["state"] not in job.well or (each["code"] + each["signal"]).strip("0")]
     if not bad:
         return _ended(_over(run, "done", 0, None))
-    cancelled = all(facts["state"] in job.stopped for facts in bad)
-    killer, code = int(bad[0]["signal"]), int(bad[0]["code"])
+    killer, code = int(bad[0]["signal"] or 0), int(bad[0]["code"] or 0)
+    # A job's script that the scheduler itself has killed was cancelled, where its state does not say.
+    cancelled = all(facts["state"] in job.stopped or (job.signals_from and facts["signal"].strip("0")) for facts in bad)
     words = f"{name} ended as {bad[0]['state']}"
     if code and not cancelled:
         words += f", exit code {code}"

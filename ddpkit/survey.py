@@ -86,6 +86,12 @@ def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, 
     return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here, allocation=held)
 
 
+def scheduler(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
+    """What is asked of a scheduler whose allocations are not looked for."""
+    here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=tuple(probe.stale(environ)))
+    return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
+
+
 def left_alone(environ: Mapping[str, str]) -> str | None:
     """What a run on this machine alone leaves alone: the other nodes of the SLURM job that it was typed in. Or None."""
     job_id, nodes = environ.get("SLURM_JOB_ID", ""), expand_nodelist(environ.get("SLURM_JOB_NODELIST", ""))

@@ -64,6 +64,10 @@ def _check(now: Now) -> None:
         )
     if run.job is not None and run.job.many:
         raise UsageError(f"job {run.job_id} is an array: its {run.world_size} ranks exist many times", "squeue --me")
+    if run.job is not None and not run.job.labels:
+        raise UsageError(
+            f"the scheduler of job {run.job_id} gives no way to ask its ranks", "on a node: py-spy dump --pid PID"
+        )
 
 
 def _of_job(run: Run) -> dict[str, Any]:

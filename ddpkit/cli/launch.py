@@ -156,7 +156,7 @@ def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -
 
     waits = os.environ.pop(sessions.VARIABLE, None)  # this is the launcher in a session, and its parent waits there
     leave = detach and not dry_run and waits is None
-    if leave and launchers.load(settings["backend"]).reach != "slurm":
+    if leave and launchers.load(settings["backend"]).reach not in launchers.SCHEDULERS:
         return _detach(as_json)
     progress = None if dry_run else _Copying()
     with prepare.prepare(settings, os.environ, note, progress) as ready:

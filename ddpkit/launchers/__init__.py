@@ -4,11 +4,12 @@
     class Mine:
         \"\"\"One line: what it does.\"\"\"
         name: ClassVar[str] = "mine"
-        reach: ClassVar[str] = "local"  # how nodes are reached: who is asked before the plan, and who carries it out
+        reach: ClassVar[str] = "local"  # how nodes are reached: who is asked before the plan, and who carries it out:
+                                        # local, ssh, pdsh, slurm (also inside an allocation), or any other scheduler
         needs: ClassVar[str] = "what must be installed, and where"
         queue: str = option("", "one line of documentation")
 
-        def plan(self, job: Job, world: World) -> Plan: ...    # with reach "slurm": a Request
+        def plan(self, job: Job, world: World) -> Plan: ...    # from a scheduler: a Request
 
 
 Others come from the entry-point group `ddpkit.launchers`. A backend's module is imported when its name is used.
@@ -27,6 +28,7 @@ from ddpkit.errors import UsageError
 from ddpkit.plan import Job, Plan
 
 GROUP = "ddpkit.launchers"
+SCHEDULERS = ("slurm", "scheduler")  # reaches in which a scheduler finds the nodes
 _BUILT_IN = {
     "local": "ddpkit.launchers.local:Local",
     "ssh-torchrun-auto": "ddpkit.launchers.ssh:SshTorchrunAuto",

@@ -114,7 +114,7 @@ def _works(
     chosen.env |= {name: Setting(value, "ddpkit") for name, value in env.items()}
     reach = launchers.load(settings["backend"]).reach
     try:
-        if reach == "local" or reach == "slurm":
+        if reach == "local" or reach in launchers.SCHEDULERS:
             if reach == "slurm" and len(hosts) < settings["nnodes"]:
                 chosen.apply({"nnodes": str(len(hosts)), "options": {"nodelist": ",".join(hosts)}}, "ddpkit")
             heard = ranks.run(prepare.here(chosen, environ).plan, None, settings["log_dir"])

@@ -62,7 +62,7 @@ def examine(settings: Settings, environ: Mapping[str, str], how: How) -> Result:
     width = settings["nnodes"] if isinstance(settings["nnodes"], int) else max(1, len(settings["hosts"]))
     env = {name: setting.value for name, setting in settings.env.items()}
     result.checks += lint.lint(settings["backend"], kind.reach, settings["script"], env, environ, width)
-    if kind.reach == "slurm" and not how.ranks:
+    if kind.reach in launchers.SCHEDULERS and not how.ranks:
         raise UsageError(f"backend {kind.name} asks its nodes through ranks", "leave --no-ranks out")
     if how.ranks:
         room = logs.look(settings["log_dir"])
@@ -82,13 +82,15 @@ def examine(settings: Settings, environ: Mapping[str, str], how: How) -> Result:
 
 def planned(settings: Settings, how: How) -> Settings:
     """The settings of the launch whose ranks are our own. A scheduler's ranks tell of their nodes as well."""
-    scheduled = launchers.load(settings["backend"]).reach == "slurm"
+    kind = launchers.load(settings["backend"])
+    scheduled = kind.reach in launchers.SCHEDULERS
     helpers = ("probe", "facts") if scheduled else ()
     words = ranks.command("check", "test", helpers=helpers, args=how.args(nodes=scheduled))
     chosen = ranks.settings_for(settings, words, {"DDPKIT_EVENTS": "1"})
     if scheduled:
         usual = {"time": "5", "job_name": "ddpkit-test"}
-        more = {name: text for name, text in usual.items() if name not in chosen.options}
+        known = {option.name for option in launchers.options(kind)}
+        more = {name: text for name, text in usual.items() if name in known and name not in chosen.options}
         if more:
             chosen.apply({"options": more}, "ddpkit")
     return chosen

@@ -1,0 +1,239 @@
+"""Draw what ddpkit's commands print, as SVG, from real runs of them.
+
+Each scene is typed at a terminal of its own, on a host that is called node1 for that time, in a project's folder. Two
+names are changed in what was printed, and nothing else: that folder, a temporary one, is shown as ~/project, and the
+folder of the Python that runs this as ~/project/.venv.
+
+Usage: python scripts/pictures.py [--out docs/img] [SCENE...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+ROOT = Path(__file__).parents[1]
+WIDTH = 112
+PATIENCE = 300.0
+# A picture brings no font along, and fetches none from anywhere.
+FORMAT = """\
+<svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+    <style>
+    .{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+        font-size: {char_height}px; line-height: {line_height}px; }}
+    .{unique_id}-title {{ font-size: 18px; font-weight: bold; font-family: sans-serif; }}
+    {styles}
+    </style>
+    <defs>
+    <clipPath id="{unique_id}-clip-terminal">
+      <rect x="0" y="0" width="{terminal_width}" height="{terminal_height}" />
+    </clipPath>
+    {lines}
+    </defs>
+    {chrome}
+    <g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+    {backgrounds}
+    <g class="{unique_id}-matrix">
+    {matrix}
+    </g>
+    </g>
+</svg>
+"""
+
+LEARNS = """\
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank, size = dist.get_rank(), dist.get_world_size()
+weight = torch.zeros(1)
+for epoch in range(1, 4):
+    gradient = weight - (rank + 1)
+    dist.all_reduce(gradient)
+    weight -= 0.5 * gradient / size
+    if rank == 0:
+        print(f"epoch {epoch}: weight {weight.item():.3f}, averaged over {size} ranks")
+dist.barrier()
+print(f"rank {rank} of {size} is done")
+dist.destroy_process_group()
+"""
+FAILS = """\
+import os, time
+
+def load(path):
+    return open(path, "rb").read()
+
+if os.environ["RANK"] == "2":
+    load("/data/shard-2.pt")
+print("waits for the others", flush=True)
+time.sleep(3600)
+"""
+HANGS = """\
+import time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+total = torch.ones(3)
+
+def slow_step():
+    for block in range(10000):
+        print("reads block", block, "of a slow disk", flush=True)
+        time.sleep(3)
+
+def train():
+    dist.all_reduce(total)
+    if dist.get_rank() == 3:
+        slow_step()
+    dist.all_reduce(total)
+
+train()
+"""
+
+
+class Desk:
+    """A terminal in a project's folder, on a host of the name node1."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        self.env = {
+            **kept,
+            "HOME": str(folder.parent),
+            "XDG_STATE_HOME": str(folder.parent / "state"),
+            "PYTHONPATH": str(ROOT),
+            "TERM": "xterm-256color",
+            "COLUMNS": str(WIDTH),
+            "LINES": "60",
+            "DDPKIT_GPUS": "0",
+            "GLOO_SOCKET_IFNAME": "lo",  # that name of the host has no address
+        }
+
+    def argv(self, line: str) -> list[str]:
+        names = ["unshare", "--uts"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--uts"]
+        words = shlex.split(line)
+        assert words[0] == "ddpkit"
+        return [*names, "sh", "-c", 'hostname node1; exec "$@"', "sh", sys.executable, "-m", *words]
+
+    def type(self, line: str) -> str:
+        """Run a command at a terminal to its end. Returns what stands on it."""
+        inside, outside = pty.openpty()
+        process = subprocess.Popen(
+            self.argv(line), cwd=self.folder, env=self.env, stdin=outside, stdout=outside, stderr=outside
+        )
+        os.close(outside)
+        data = b""
+        while True:
+            try:
+                read = os.read(inside, 1 << 16)
+            except OSError:  # the last one that had it open has gone
+                break
+            if not read:
+                break
+            data += read
+        os.close(inside)
+        process.wait(PATIENCE)
+        return self.mask(data.decode("utf-8", "replace").replace("\r\n", "\n"))
+
+    def mask(self, text: str) -> str:
+        return text.replace(str(self.folder), "~/project").replace(sys.prefix, "~/project/.venv")
+
+    def start(self, line: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.argv(line),
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def launch(desk: Desk) -> list[tuple[str, str]]:
+    (desk.folder / "train.py").write_text(LEARNS)
+    return [(line, desk.type(line)) for line in ("ddpkit launch -n 4 -- train.py", "ddpkit ps")]
+
+
+def failure(desk: Desk) -> list[tuple[str, str]]:
+    (desk.folder / "train.py").write_text(FAILS)
+    line = "ddpkit launch -n 4 -- train.py"
+    return [(line, desk.type(line))]
+
+
+def preflight(desk: Desk) -> list[tuple[str, str]]:
+    line = "ddpkit test 2 --quick --env RANK=0 -- torchrun --nproc-per-node 2 train.py"
+    return [(line, desk.type(line))]
+
+
+def hang(desk: Desk) -> list[tuple[str, str]]:
+    (desk.folder / "train.py").write_text(HANGS)
+    process = desk.start("ddpkit launch -n 4 -- train.py")
+    try:
+        until = time.monotonic() + PATIENCE
+        while not any("slow disk" in path.read_text() for path in desk.folder.glob("logs/*/rank_3.log")):
+            if time.monotonic() > until or process.poll() is not None:
+                sys.exit("the run that should hang does not")
+            time.sleep(0.1)  # a log tells nobody that it grew
+        while "who differs" not in desk.type("ddpkit status"):
+            if time.monotonic() > until:
+                sys.exit("status does not see who waits")
+            time.sleep(1.0)
+        return [(line, desk.type(line)) for line in ("ddpkit dump", "ddpkit status")]
+    finally:
+        desk.type("ddpkit stop")
+        process.wait(PATIENCE)
+
+
+SCENES: dict[str, Callable[[Desk], list[tuple[str, str]]]] = {
+    "launch": launch,
+    "failure": failure,
+    "test": preflight,
+    "hang": hang,
+}
+
+
+def draw(name: str, typed: list[tuple[str, str]]) -> str:
+    """The SVG of some commands with what they printed."""
+    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), force_terminal=True)
+    for number, (line, printed) in enumerate(typed):
+        console.print(Text("\n" * bool(number)) + Text.assemble(("$ ", "green"), (line, "bold")))
+        # What a terminal was told to erase is not shown.
+        plain = re.sub(r"\x1b\[\?[0-9;]*[hl]|\x1b\[[0-9;]*[JKA-H]|[^\n]*\r(?!\n)", "", printed)
+        console.print(Text.from_ansi(plain.rstrip()), soft_wrap=False)
+    title = "~/project"
+    text = console.export_svg(title=title, theme=MONOKAI, code_format=FORMAT, unique_id=f"ddpkit-{name}")
+    console.file.close()
+    return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("scenes", nargs="*", metavar="SCENE", help=f"of {', '.join(SCENES)}; all of them without one")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs/img", help="the folder to write to")
+    options = parser.parse_args()
+    for name in options.scenes or SCENES:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = Path(temporary, "project")
+            folder.mkdir()
+            text = draw(name, SCENES[name](Desk(folder)))
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / f"{name}.svg").write_text(text)
+        print(options.out / f"{name}.svg")
+
+
+if __name__ == "__main__":
+    main()

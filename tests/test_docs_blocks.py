@@ -1,0 +1,175 @@
+"""No block of the documents goes unchecked: settings are read, programs run, output is compared with real output."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import test_hang
+from test_docs import ROOT
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+# TROUBLESHOOTING.md is generated, and tests/test_catalogue.py compares it.
+DOCUMENTS = [path for path in sorted(ROOT.glob("*.md")) if path.name != "TROUBLESHOOTING.md"]
+DOCUMENTS += sorted(ROOT.glob("examples/*/README.md"))
+FENCE = re.compile(r"(?:<!-- (golden|output): ([\w -]+) -->\n)?```(\w*)\n(.*?)```\n", re.DOTALL)
+# Each output that is shown, and the test that compares it with a real one.
+OUTPUTS = {
+    "several faults": "tests/lab/test_preflight_nodes.py",
+    "who is waited for": "tests/test_docs_blocks.py",
+    "bench": "tests/test_docs_blocks.py",
+}
+
+
+def blocks(kind: str, document: Path | None = None) -> Iterator[tuple[Path, str, str]]:
+    """(document, its marker's name, text) of each block of a kind; plans that are golden are compared elsewhere."""
+    for path in [document] if document else DOCUMENTS:
+        for marker, name, language, text in FENCE.findall(path.read_text()):
+            if language == kind and marker != "golden":
+                yield path, name, text
+
+
+def shape(text: str) -> str:
+    """A text without its numbers, and without what is as wide as they are."""
+    return re.sub(r" +", " ", re.sub(r"\d+(\.\d+)?", "0", text)).strip()
+
+
+def test_every_kind_of_block_is_known() -> None:
+    kinds = {language for path in DOCUMENTS for _, _, language, _ in FENCE.findall(path.read_text())}
+    assert kinds == {"console", "sh", "toml", "python", "text"}
+
+
+def test_every_output_has_its_test() -> None:
+    shown = [name for _, name, _ in blocks("text")]
+    assert sorted(shown) == sorted(OUTPUTS)
+    for name, path in OUTPUTS.items():
+        assert f"output: {name} -->" in (ROOT / path).read_text() or f'output("{name}")' in (ROOT / path).read_text()
+
+
+def output(name: str) -> str:
+    (found,) = [text for _, marker, text in blocks("text") if marker == name]
+    return found
+
+
+def test_every_console_line_is_a_command_that_is_checked() -> None:
+    """ddpkit's and make's in tests/test_docs.py; the few others here."""
+    extras = set(re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(), re.MULTILINE))
+    for path, _, text in blocks("console"):
+        for line in text.splitlines():
+            words = shlex.split(line, comments=True)
+            if not words or words[0] in ("ddpkit", "make"):
+                continue
+            if words[0] == "pip":
+                assert words[1] == "install", f"{path.name}: {line}"
+                assert words[2].startswith(("/path/to/", "./", "ddpkit")), f"{path.name}: {line}"
+                assert not words[2].startswith("./") or (ROOT / words[2] / "pyproject.toml").exists()
+                assert set(re.findall(r"\[(\w+)\]", words[2])) <= extras
+            elif words[0] == "pytest":
+                assert list((ROOT / words[1]).glob("test_*.py")), f"{path.name}: {line}"
+            else:
+                assert words == [".", ".venv/bin/activate"], f"{path.name}: {line} is checked by nothing"
+
+
+def test_shell_scripts_that_are_named_are_there() -> None:
+    """They are run by tests/lab/test_slurm_scripts.py and test_ssh_scripts.py."""
+    for path, _, text in blocks("sh"):
+        assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
+        for line in text.splitlines():
+            words = shlex.split(line, comments=True)
+            (script,) = [word for word in words[:2] if word.startswith("scripts/")] or [""]
+            assert (ROOT / script).is_file() if script else words[0] == "tail", f"{path.name}: {line}"
+
+
+def settings(text: str, ddpkit: DDPKIT, folder: Path) -> None:
+    (folder / "ddpkit.toml").write_text(text)
+    names = re.findall(r"^\[profiles\.(\w+)\]", text, re.MULTILINE)
+    for given in [[], *(["--profile", name] for name in names)]:
+        done = ddpkit("launch", "--explain", "--json", *given, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        if given:
+            assert {row["from"] for row in json.loads(done.stdout) if "from" in row} != {"default"}
+            assert f"profile {given[1]}" in done.stdout or "ddpkit.toml" in done.stdout
+
+
+def test_settings_are_read(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    found = [text for path, _, text in blocks("toml") if "[project]" not in text]
+    assert len(found) >= 3
+    for number, text in enumerate(found):
+        (tmp_path / str(number)).mkdir()
+        settings(text, ddpkit, tmp_path / str(number))
+        # A word that is not known would have been refused.
+        (tmp_path / str(number) / "ddpkit.toml").write_text("no_such_setting = 1\n" + text)
+        assert ddpkit("launch", "--explain", cwd=tmp_path / str(number)).returncode == 2
+
+
+@pytest.mark.torch
+def test_the_program_in_the_readme_runs(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (text,) = [text for _, _, text in blocks("python", ROOT / "README.md")]
+    names = "import torch\ntotal, count, state = torch.tensor(6.0), 2, {}\n"
+    (tmp_path / "job.py").write_text(f"{names}{text}print('loss', float(loss))\n")
+    done = ddpkit("launch", "-n", "2", "--env", f"PYTHONPATH={ROOT}", "--", "job.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("loss 3.0") == 2
+    assert (tmp_path / "checkpoint.pt").exists()
+
+
+def test_the_backend_in_contributing_works(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """Written from the two blocks alone, and installed."""
+    document = ROOT / "CONTRIBUTING.md"
+    (program,) = [text for _, _, text in blocks("python", document)]
+    (project,) = [text for _, _, text in blocks("toml", document)]
+    source, site = tmp_path / "source", tmp_path / "site"
+    source.mkdir()
+    (source / "ddpkit_nice.py").write_text(program)
+    (source / "pyproject.toml").write_text(project)
+    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]
+    subprocess.run([*argv, str(site), str(source)], check=True, timeout=120)
+    env = {"PYTHONPATH": f"{site}:{ROOT}"}
+    assert "how much lower: 1 to 19" in ddpkit("backends", "nice", env=env).stdout
+    dry = ddpkit("launch", "-b", "nice", "-n", "2", "-o", "by=15", "--dry-run", "--", "true", env=env)
+    assert "nice -n 15 true" in dry.stdout
+    (tmp_path / "job.py").write_text("import os\nprint('priority', os.nice(0))\n")
+    done = ddpkit("launch", "-b", "nice", "-n", "2", "-o", "by=15", "--", "job.py", env=env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("priority 15") == 2
+
+
+def test_the_sentences_of_a_dump_are_those_that_are_said() -> None:
+    late = test_hang.facts(test_hang.DONE, test_hang.stack(line=57, name="slow_step"), state="R")
+    stopped = test_hang.facts(None, None, state="T", how="", why="it is stopped")
+    waits = test_hang.WAITING
+    other = [test_hang.entry(12, "broadcast", done=False, age=41)]
+    tells = test_hang.facts([*test_hang.DONE, *other], test_hang.stack("broadcast", line=31, name="tell"))
+    said = []
+    for found in (
+        {0: waits, 1: waits, 2: waits, 3: late},
+        {0: waits, 1: waits, 2: waits, 3: stopped},
+        {0: waits, 1: tells, 2: waits, 3: waits},
+    ):
+        said += [shape(finding.words) for finding in test_hang.world(found)]
+    for line in output("who is waited for").splitlines():
+        # What stands behind three dots is left out, and what is in parentheses may be.
+        start = shape(line).replace("(...)", "").removesuffix("...").strip()
+        assert any(words.startswith(start) for words in said), (line, said)
+
+
+@pytest.mark.torch
+def test_the_table_of_the_bench_is_what_it_prints(ddpkit: DDPKIT) -> None:
+    done = ddpkit("bench", "2", "--min-bytes", "1M", "-e", "8M", "-f", "8", "--ops", "all_reduce,sendrecv")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    def lines(text: str) -> set[str]:
+        # Here there is one node, so that there is one scope, and units are as large as the times.
+        text = re.sub(r"\bon \w+$", "on HOST", text, flags=re.MULTILINE)
+        text = re.sub(r"\b(intra|inter)\b", "world", text)
+        text = re.sub(r" (us|ms|s) ", " us ", text).replace("1 node,", "2 nodes,")
+        text = re.sub(r"torch \S+", "torch", text)
+        return {shape(line) for line in text.splitlines()}
+
+    assert lines(output("bench")) <= lines(done.stdout)
