@@ -139,7 +139,7 @@ class Screen:
         return bool(self._waiting) or self._stirred
 
     def _urgent(self) -> bool:
-        return self._hurried or self._stirred
+        return self._hurried or self._stirred or self._size >= TOGETHER
 
     def _next(self) -> tuple[_Stream, bytes]:
         """What goes to one stream with nothing between; where nothing waits, the place of the status lines."""
