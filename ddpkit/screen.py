@@ -54,7 +54,7 @@ class Screen:
         self._waiting: deque[tuple[_Stream, bytes]] = deque()
         self._size = 0
         self._hurried = False
-        self._stirred = False
+        self._asked = self._answered = 0  # looks at the status lines
         self._changed = threading.Condition()
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -109,14 +109,14 @@ class Screen:
     def _stir(self) -> None:
         """Let the thread look at the status lines, and wait a moment until what must go is gone."""
         with self._changed:
-            self._stirred = True
+            self._asked += 1
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._stirred, PROMPT)
 
     def close(self, patience: float | None) -> None:
         """Wait until everything is written, at most so many seconds; None: as long as it takes."""
         with self._changed:
-            self._changed.wait_for(lambda: self._size == 0, patience)
+            self._changed.wait_for(lambda: self._size == 0 and not self._stirred, patience)
 
     def _run(self) -> None:
         while True:
@@ -126,20 +126,25 @@ class Screen:
                 if self._waiting and self._bottom:
                     self._changed.wait_for(self._urgent, self._bottom.rest(time.monotonic()))
                 stream, data = self._next()
-                last = not self._waiting
+                asked = self._asked
             error = self._show(stream, data)
             with self._changed:
                 self._size -= len(data)
-                self._stirred = self._stirred and not last
+                if self._bottom is None or stream.number in self._bottom.numbers:
+                    self._answered = asked  # a write to another place was no look
                 self._changed.notify_all()
             if error == errno.EPIPE:
                 self._broken()
+
+    @property
+    def _stirred(self) -> bool:
+        return self._answered < self._asked
 
     def _wanted(self) -> bool:
         return bool(self._waiting) or self._stirred
 
     def _urgent(self) -> bool:
-        return self._hurried or self._stirred
+        return self._hurried or self._stirred or self._size >= TOGETHER
 
     def _next(self) -> tuple[_Stream, bytes]:
         """What goes to one stream with nothing between; where nothing waits, the place of the status lines."""
