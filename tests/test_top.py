@@ -51,6 +51,18 @@ def busy(start: START, script: SCRIPT, ranks: int = 2, **more: Any) -> Command:
     return command
 
 
+def sampled(ddpkit: DDPKIT, enough: Callable[[list[dict[str, Any]]], bool]) -> dict[str, Any]:
+    """A sample in which the ranks have come to what is looked for: on a busy machine each gets little of a moment."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        done = ddpkit("top", "--once", "--json")
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads(done.stdout)
+        if enough(found["ranks"]):
+            return found
+        assert time.monotonic() < until, found
+
+
 # ---- a living run
 
 
@@ -59,9 +71,7 @@ def test_ranks_and_their_host(options: list[str], start: START, ddpkit: DDPKIT, 
     script(BUSY)
     command = start("launch", "-n", "2", *options, "--", "job.py")
     command.wait_for("ready", 2)
-    done = ddpkit("top", str(run_of(tmp_path)), "--once", "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = sampled(ddpkit, lambda ranks: bool(ranks[0]["cpu"] > ranks[1]["cpu"]))
     (host,) = found["hosts"]
     assert host["host"] == os.uname().nodename
     assert host["cpus"] == os.cpu_count()
@@ -69,7 +79,6 @@ def test_ranks_and_their_host(options: list[str], start: START, ddpkit: DDPKIT, 
     assert 0 < host["memory"]["used"] < host["memory"]["total"]
     first, second = found["ranks"]
     assert (first["rank"], second["rank"]) == (0, 1)
-    assert first["cpu"] > second["cpu"]
     assert Path(f"/proc/{first['pid']}/cmdline").read_bytes().split(b"\0")[1:2] == [b"job.py"]
     assert first["rss"] > 1 << 20
     assert first["pss"] is None
@@ -117,18 +126,15 @@ def test_memory_with_shared_pages_divided(start: START, ddpkit: DDPKIT, script: 
 
 def test_children_count_for_their_rank(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     script(
-        "import os, subprocess, sys, time\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'while True: pass'])\n"
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import os\\nwhile not os.path.exists(\"go\"): pass'])\n"
         "print('ready', flush=True)\n"
-        "while not os.path.exists('go'): time.sleep(0.05)\n"
-        "child.kill()\n"
+        "child.wait()\n"
     )
     command = start("launch", "-n", "1", "--", "job.py")
     command.wait_for("ready")
-    (rank,) = json.loads(ddpkit("top", "--once", "--json").stdout)["ranks"]
-    assert rank["tasks"] == 2
-    assert rank["state"] == "S"
-    assert rank["cpu"] > 0.02
+    found = sampled(ddpkit, lambda ranks: bool(ranks[0]["state"] == "S" and ranks[0]["cpu"] > 0.02))
+    assert found["ranks"][0]["tasks"] == 2
     (tmp_path / "go").touch()
     assert command.end() == 0
 
