@@ -57,7 +57,7 @@ DEFAULTS: dict[str, Any] = {
     "sync": False,
     "header": True,
     "fold": 0.2,
-    "metrics": "checkpoints/metrics.jsonl",
+    "metrics": "",
     "options": {},
     "env": {},
 }

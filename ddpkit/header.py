@@ -18,6 +18,7 @@ from typing import Any
 
 WIDEST = 79  # columns: a window that is made narrower seldom breaks a line that was drawn
 EVERY = 1.0  # seconds between two looks at the metrics
+SEARCH = 5.0  # and between two searches for the file
 _TAIL = 1 << 14  # bytes at the end of a file that hold its last few lines
 _STEP = ("step", "global_step", "total_steps", "iteration")
 _LOSS = ("loss", "train_loss")
@@ -122,12 +123,14 @@ def _number(values: dict[str, Any], names: Iterable[str]) -> float | None:
 class Metrics:
     """The end of a metrics file, read again when it has changed. What it held before the run began is another run's.
 
-    A thread of its own reads it: a dead file system must hold up nothing else.
+    `find` is asked until it knows the file. A thread of its own does all this: a dead file system must hold up nothing.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, find: Callable[[], Path | None]) -> None:
         self.last = Progress()
-        self._path = path
+        self._find = find
+        self._path: Path | None = None
+        self._searched = float("-inf")
         self._seen: tuple[int, ...] = ()
         self._over = threading.Event()
 
@@ -145,13 +148,19 @@ class Metrics:
     def skip(self) -> None:
         """What is there now says nothing of this run."""
         try:
-            self._seen = _mark(self._path.stat())
+            self._path = self._find()
+            if self._path is not None:
+                self._seen = _mark(self._path.stat())
         except (OSError, ValueError):
             pass
 
     def look(self) -> None:
         """One look at the file. Whatever is wrong with it, the last known progress stays."""
         try:
+            if self._path is None and time.monotonic() - self._searched >= SEARCH:
+                self._path, self._searched = self._find(), time.monotonic()
+            if self._path is None:
+                return
             now = self._path.stat()
             if _mark(now) != self._seen:
                 self._seen = _mark(now)
@@ -169,14 +178,14 @@ def _mark(now: os.stat_result) -> tuple[int, ...]:
 class Header:
     """The status lines of one run, from `begin` to `end`. Before and after that there are none."""
 
-    def __init__(self, name: str, metrics: Path) -> None:
+    def __init__(self, name: str, find: Callable[[], Path | None]) -> None:
         self._name = name
-        self._path = metrics
+        self._find = find
         self._metrics: Metrics | None = None
         self._source: Callable[[], Standing] | None = None
 
     def begin(self, source: Callable[[], Standing]) -> None:
-        self._metrics = Metrics(self._path)
+        self._metrics = Metrics(self._find)
         self._metrics.start()
         self._source = source
 

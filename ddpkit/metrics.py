@@ -36,6 +36,13 @@ def find(workdir: str | Path, command: Sequence[str], since: float, until: float
     return max(near, key=_time, default=None)
 
 
+def of_run(
+    setting: str, workdir: str | Path, command: Sequence[str], since: float, until: float | None = None
+) -> Path | None:
+    """The file of a run: the one that the setting `metrics` names, else the one that is found."""
+    return Path(workdir, setting).expanduser() if setting else find(workdir, command, since, until)
+
+
 def _named(base: Path, command: Sequence[str]) -> Iterator[Path]:
     """Files that words of the command name: `--metrics out/m.jsonl`, `--checkpoint-dir=out` with the usual name."""
     words = [part for word in command for part in (word, word.partition("=")[2]) if part and not part.startswith("-")]

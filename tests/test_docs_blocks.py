@@ -7,12 +7,17 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import test_hang
+import test_report
 from test_docs import ROOT
+
+from ddpkit.fold import Fold, Said, Source, label
+from ddpkit.header import Progress, Standing, lines
+from ddpkit.report import steps
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 # TROUBLESHOOTING.md is generated, and tests/test_catalogue.py compares it.
@@ -24,6 +29,10 @@ OUTPUTS = {
     "several faults": "tests/lab/test_preflight_nodes.py",
     "who is waited for": "tests/test_docs_blocks.py",
     "bench": "tests/test_docs_blocks.py",
+    "watching": "tests/test_docs_blocks.py",
+    "top": "tests/test_top.py",
+    "lost to waiting": "tests/test_docs_blocks.py",
+    "not needed": "tests/test_docs_blocks.py",
 }
 
 
@@ -83,7 +92,9 @@ def test_shell_scripts_that_are_named_are_there() -> None:
         for line in text.splitlines():
             words = shlex.split(line, comments=True)
             (script,) = [word for word in words[:2] if word.startswith("scripts/")] or [""]
-            assert (ROOT / script).is_file() if script else words[0] == "tail", f"{path.name}: {line}"
+            # What these print is run by tests/lab/test_emit_lab.py and tests/test_completion.py.
+            known = words[0] == "tail" or "ddpkit emit" in line or "ddpkit completion" in line
+            assert (ROOT / script).is_file() if script else known, f"{path.name}: {line}"
 
 
 def settings(text: str, ddpkit: DDPKIT, folder: Path) -> None:
@@ -159,12 +170,48 @@ def test_the_sentences_of_a_dump_are_those_that_are_said() -> None:
         assert any(words.startswith(start) for words in said), (line, said)
 
 
+def test_what_stands_on_a_terminal() -> None:
+    fold, now = Fold(4, 0.2), 0.0
+    hosts = ["node1", "node1", "node2", "node2"]
+    said: list[Said] = []
+
+    def say(ranks: Sequence[int], text: str) -> None:
+        nonlocal now
+        now += 1.0
+        said.extend(fold.due(now))
+        for rank in ranks:
+            said.extend(fold.add(now, Source(rank, hosts[rank], "rank"), 1, text.encode()))
+
+    say(range(4), "loading")
+    say([1], "cannot read shard 17, taking 18")
+    say(range(4), "epoch 1/10")
+    say([0], "step 40/360  loss 0.4213  5,123 images/s")
+    said += fold.all()
+    shown = [f"[{label(each.sources, 4)}] {each.text.decode()}" for each in said]
+    standing = Standing(state="running", nodes=2, ranks=4, world_size=4, started=0.0)
+    far = Progress(step=1200, loss=0.4213, rate="5,123 samples/s")
+    below = lines("ssh-torchrun-auto 20260131-235959-train-3fa9", standing, far, 751.0, 100)
+    assert output("watching").splitlines() == [*shown, "", *below]
+
+
+def test_the_rank_that_the_others_wait_for() -> None:
+    words = steps.of(test_report.timeline(0.02, 0.02, 0.02, 0.07), "").words
+    assert shape(" ".join(output("lost to waiting").split())) == shape(words)
+
+
+def test_a_flag_that_is_not_needed(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    done = ddpkit("launch", "--standalone", "--nproc_per_node=2", "train.py", "--epochs", "3")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(output("not needed"))
+
+
 @pytest.mark.torch
 def test_the_table_of_the_bench_is_what_it_prints(ddpkit: DDPKIT) -> None:
     done = ddpkit("bench", "2", "--min-bytes", "1M", "-e", "8M", "-f", "8", "--ops", "all_reduce,sendrecv")
     assert done.returncode == 0, done.stdout + done.stderr
 
-    def lines(text: str) -> set[str]:
+    def shapes(text: str) -> set[str]:
         # Here there is one node, so that there is one scope, and units are as large as the times.
         text = re.sub(r"\bon \w+$", "on HOST", text, flags=re.MULTILINE)
         text = re.sub(r"\b(intra|inter)\b", "world", text)
@@ -172,4 +219,4 @@ def test_the_table_of_the_bench_is_what_it_prints(ddpkit: DDPKIT) -> None:
         text = re.sub(r"torch \S+", "torch", text)
         return {shape(line) for line in text.splitlines()}
 
-    assert lines(output("bench")) <= lines(done.stdout)
+    assert shapes(output("bench")) <= shapes(done.stdout)

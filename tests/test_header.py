@@ -79,7 +79,7 @@ def test_a_loss_that_is_no_number_is_shown() -> None:
 def test_an_earlier_run_s_file_says_nothing(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 900}\n')
-    metrics = Metrics(path)
+    metrics = Metrics(lambda: path)
     metrics.skip()
     metrics.look()
     assert metrics.last == Progress()
@@ -97,7 +97,7 @@ def test_an_earlier_run_s_file_says_nothing(tmp_path: Path) -> None:
 
 def test_only_the_end_of_a_long_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    metrics = Metrics(path)
+    metrics = Metrics(lambda: path)
     metrics.skip()
     path.write_text("".join(f'{{"step": {number}, "text": "{"x" * 100}"}}\n' for number in range(2000)))
     metrics.look()
@@ -107,13 +107,14 @@ def test_only_the_end_of_a_long_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bad", ["folder", "pipe", "hostile"])
 def test_what_is_no_metrics_file_does_no_harm(bad: str, tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    metrics = Metrics(path)
+    metrics = Metrics(lambda: path)
     metrics.skip()
     if bad == "folder":
         path.mkdir()
     elif bad == "pipe":
         path = tmp_path / "no" / "such" / "\0"
-        metrics = Metrics(path)
+        odd = path
+        metrics = Metrics(lambda: odd)
         metrics.skip()
     else:
         path.write_text("[" * 15000 + "\n" + '{"step": 1' + "0" * 400 + "}\n")
@@ -122,7 +123,7 @@ def test_what_is_no_metrics_file_does_no_harm(bad: str, tmp_path: Path) -> None:
 
 
 def test_there_are_none_before_and_after_a_run_nor_in_a_small_window(tmp_path: Path) -> None:
-    header = Header("x", tmp_path / "none")
+    header = Header("x", lambda: None)
     size = os.terminal_size((80, 24))
     assert header.lines(size) == []
     header.begin(lambda: FOUR)

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from conftest import PATIENCE, Command
+from test_docs_blocks import output
 
 from ddpkit import sampling, top
 from ddpkit.cli.top import Table, _fitted
@@ -430,6 +431,9 @@ def test_gpus_and_who_uses_them(start: START, ddpkit: DDPKIT, script: SCRIPT, tm
     assert "71.2" not in shown
     assert "69.6/79.6 GiB" in shown
     assert "612/700 W" in shown
+    heads = [line.split() for line in output("top").splitlines() if line.startswith(("host ", "rank "))]
+    assert len(heads) == 3
+    assert all(head in [line.split() for line in shown.splitlines()] for head in heads), "as the guide shows it"
     (tmp_path / "go").touch()
     assert command.end() == 0
 

@@ -89,7 +89,7 @@ def launch(
     ] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Where the run writes its steps; default: checkpoints/metrics.jsonl."),
+        typer.Option(metavar="FILE", help="Where the run writes its steps; default: the metrics.jsonl that it writes."),
     ] = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Return when the run has started: in a tmux session, or as a job.")
@@ -352,7 +352,7 @@ def _carry(
     except OSError as error:
         relay.note(f"ddpkit: cannot write the record of this run: {error.strerror}: {error.filename}")
     relay.close()
-    measured = metrics.find(job.workdir, job.command, record.started, record.ended)
+    measured = metrics.of_run(settings["metrics"], job.workdir, job.command, record.started, record.ended)
     if measured is not None:
         metrics.keep(measured, folder)
     # Whoever reads slowly gets everything; whoever ended the run does not wait for a reader that may never come.

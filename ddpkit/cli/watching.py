@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -36,8 +37,12 @@ def open_screen(
 def _bottom(job: Job, plan: Plan, settings: Settings, out: IO[bytes], err: IO[bytes]) -> Bottom | None:
     if not settings["header"]:
         return None
-    from ddpkit import bottom
+    from ddpkit import bottom, metrics
     from ddpkit.header import Header
 
-    words = f"{plan.backend} {plan.run_id}"
-    return bottom.of(out, err, Header(words, Path(job.workdir, settings["metrics"])), os.environ)
+    began, words = time.time(), f"{plan.backend} {plan.run_id}"
+
+    def find() -> Path | None:
+        return metrics.of_run(settings["metrics"], job.workdir, job.command, began)
+
+    return bottom.of(out, err, Header(words, find), os.environ)
