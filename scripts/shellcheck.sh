@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 files=$(git ls-files --cached --others --exclude-standard | while read -r file; do
     case $file in
-    tests/golden/*) ;; # plans: what they quote is what the tests are about
+    tests/golden/* | examples/*/tests/golden*) ;; # plans: what they quote is what the tests are about
     *.sh | *.slurm | *.sbatch) echo "$file" ;;
     *) if head -c 64 "$file" 2>/dev/null | head -n 1 | grep -aqE '^#!.*[/ ](ba|da)?sh'; then echo "$file"; fi ;;
     esac
