@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INTEROP := .venv-interop
 
-.PHONY: demo test test-fast test-interop lab rounds healthy check golden pictures bench dist release-check clean
+.PHONY: demo test test-again test-thorough test-fast test-interop lab rounds healthy check golden pictures bench dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -16,7 +16,16 @@ demo: $(VENV)/.demo
 # Four at a time, each with a lab of its own: most of them wait for something.
 test: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
-	$(BIN)/pytest -n 4 --dist loadfile --durations=25
+	$(BIN)/pytest -n 4 --dist loadfile --durations=25 -m "not thorough"
+
+# What failed last, once more, and nothing else beside it.
+test-again: $(VENV)/.dev $(VENV)/.torch
+	$(BIN)/pytest --last-failed --last-failed-no-failures none
+
+# The same things again in many more ways: every command of the guide, every picture, emitted scripts under torchrun.
+test-thorough: $(VENV)/.dev $(VENV)/.torch
+	$(BIN)/python tests/lab/cluster.py install
+	$(BIN)/pytest -n 4 --dist loadfile --durations=25 -m thorough
 
 test-fast: $(VENV)/.dev
 	$(BIN)/pytest -m "not torch and not lab"

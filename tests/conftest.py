@@ -60,8 +60,11 @@ class Command:
         """Wait until `text` was printed so many times."""
         until = time.monotonic() + PATIENCE
         while sum(text in line for line in self.lines) < times:
-            line = self._queue.get(timeout=max(0.1, until - time.monotonic()))
-            assert line is not None, f"ended before it printed {text!r}:\n" + "\n".join(self.lines)
+            try:
+                line = self._queue.get(timeout=max(0.1, until - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"did not print {text!r} in time:\n{self.text}") from None
+            assert line is not None, f"ended before it printed {text!r}:\n{self.text}"
             self.lines.append(line)
 
     def end(self) -> int:

@@ -208,14 +208,14 @@ dist.destroy_process_group()
 @pytest.mark.torch
 def test_a_run_that_watches_itself_warns(start: START, script: SCRIPT, tmp_path: Path) -> None:
     script(HANGS)
-    command = start("launch", "-n", "2", "--hang-timeout", "3", "--", "job.py")
+    command = start("launch", "-n", "2", "--hang-timeout", "10", "--", "job.py")
     command.wait_for("ready", 2)
     began = time.monotonic()
     command.wait_for("rank 1 on")
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 100
     assert "has not joined all_reduce #4 of group 0 (rank 0 waits in it" in command.text
     assert "it is in job.py:8 in slow_step" in command.text or "job.py:7 in slow_step" in command.text
-    command.wait_for("this run hangs: no progress for 3 s; dump: ")
+    command.wait_for("this run hangs: no progress for 10 s; dump: ")
     (tmp_path / "go").touch()
     assert command.end() == 0, command.text
     assert len(list(run_of(tmp_path).glob("dump-*/summary.json"))) == 1  # said once
@@ -225,7 +225,7 @@ def test_a_run_that_watches_itself_warns(start: START, script: SCRIPT, tmp_path:
 @pytest.mark.torch
 def test_a_run_that_watches_itself_ends(start: START, script: SCRIPT, tmp_path: Path) -> None:
     script(HANGS)
-    command = start("launch", "-n", "2", "--hang-timeout", "3", "--hang-action", "end", "--grace", "1", "--", "job.py")
+    command = start("launch", "-n", "2", "--hang-timeout", "10", "--hang-action", "end", "--grace", "1", "--", "job.py")
     assert command.end() == 124, command.text
     record = json.loads((run_of(tmp_path) / "run.json").read_text())
     assert record["exit_code"] == 124

@@ -24,6 +24,11 @@ import ddpkit
 ROOT = Path(__file__).parents[1]
 PATIENCE = 300.0
 SOURCES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "ddpkit").rglob("*.py"))
+FILES = {
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "ddpkit").rglob("*")
+    if path.is_file() and "__pycache__" not in path.parts
+}
 
 needs_backend = pytest.mark.skipif(
     not os.environ.get("CI") and importlib.util.find_spec("hatchling") is None,
@@ -97,13 +102,13 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         about = f"ddpkit-{ddpkit.__version__}.dist-info"
-        assert {name for name in names if not name.startswith(f"{about}/")} == {*SOURCES, "ddpkit/py.typed"}
+        assert {name for name in names if not name.startswith(f"{about}/")} == FILES
         assert f"{about}/licenses/LICENSE" in names
         assert "ddpkit = ddpkit.__main__:main" in archive.read(f"{about}/entry_points.txt").decode()
         # In a clone it is a link to the script at the top.
         assert archive.read("ddpkit/distributed/check.py") == (ROOT / "test_distributed.py").read_bytes()
         assert not [each.filename for each in archive.infolist() if stat.S_ISLNK(each.external_attr >> 16)]
-        for name in SOURCES:
+        for name in FILES:
             assert archive.read(name) == (ROOT / name).read_bytes(), name
     assert wheel.stat().st_size < 1 << 20
 

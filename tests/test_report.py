@@ -104,7 +104,9 @@ def test_a_failed_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     assert "exit code 7" in found["verdict"]
     assert any("it broke" in line for line in found["tail"])
     assert found["start"]["total"] is None
-    assert [row["missing"] for row in found["start"]["rows"]] == [["import", "imported", "meet", "group", "step"]] * 2
+    # One of the two may have been ended before its Python was there.
+    missing = [[mark for mark in row["missing"] if mark != "python"] for row in found["start"]["rows"]]
+    assert missing == [["import", "imported", "meet", "group", "step"]] * 2
     assert found["places"][0]["gpus"] == 0
 
 

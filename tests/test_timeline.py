@@ -100,6 +100,7 @@ with open(HOOK + "/marks", "wb") as file:
 
 
 @pytest.mark.torch
+@pytest.mark.thorough
 def test_compiled_code_is_the_same_with_the_hooks(tmp_path: Path) -> None:
     """No graph break, no recompilation, and the same graphs: counted by dynamo itself, without and with them."""
     text = """

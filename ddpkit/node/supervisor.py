@@ -77,6 +77,7 @@ LEFTOVER_PATIENCE = 2.0  # seconds between TERM and KILL for processes whose ran
 STUCK_AFTER = 5.0  # seconds of KILL without effect
 BEAT = 5.0  # seconds between two signs of life
 PARTING = 1.0  # seconds for last words to a launcher that is taken for gone
+SETTLE = 0.7  # seconds between an exception that ends a rank and its being called the first failure
 UNSAID = 100  # records of a rank's steps that wait for a beat
 DONE = -1.0
 # These come from a terminal or a scheduler, and are the launcher's to decide on.
@@ -169,6 +170,8 @@ class Supervisor:
         self.local: dict[int, list[Stream]] = {}  # by local rank, of ranks behind a tap
         self.failures: list[dict[str, Any]] = []  # of the current attempt, first one first
         self.failed = False
+        self.raised: tuple[int, float, str] | None = None  # rank, time, exception: perhaps the first failure
+        self.settled = 0.0  # time.monotonic() at which it is
         self.folder = ""
         self.looks: list[Look] = []
         self.programs: dict[str, Any] = {}  # by kind of look: what looks; it comes with the first command
@@ -618,15 +621,22 @@ class Supervisor:
                 self.fail()
 
     def rank_raised(self, rank: int, when: float, name: str) -> None:
-        """A failure, told before the process has ended: torch takes seconds for that, or never comes to it."""
-        known = self.ranks.get(rank)
-        if known is None or not known.alive or known.raised or self.restarts:
+        """An exception ends a rank. Torch takes seconds for its part of that, or never comes to it."""
+        if rank in self.ranks and self.ranks[rank].alive and self.raised is None and not self.restarts:
+            self.raised = (rank, when, name)
+            self.settled = time.monotonic() + SETTLE
+
+    def settle(self) -> None:
+        """It is the first failure, if until now no rank has ended: it may be that one's end that it raised about."""
+        if self.raised is None or time.monotonic() < self.settled:
             return
-        known.raised = True
-        self.drain([stream for stream in self.all_streams() if stream.rank == rank])
-        failure = {"rank": rank, "code": 1, "signal": None, "t": when, "what": "rank", "raised": name}
-        self.failures.append(failure)
-        self.fail()
+        rank, when, name = self.raised
+        self.raised = None
+        if self.ranks[rank].alive and self.deadline is None and not self.failed:
+            self.ranks[rank].raised = True
+            self.drain([stream for stream in self.all_streams() if stream.rank == rank])
+            self.failures = [{"rank": rank, "code": 1, "signal": None, "t": when, "what": "rank", "raised": name}]
+            self.fail()
 
     def agent_ended(self, pid: int, status: int) -> None:
         name = self.agents.pop(pid)
@@ -771,7 +781,8 @@ class Supervisor:
                 timeout = self.wind_down()
             if timeout == DONE:
                 break
-            due = self.beat_at - time.monotonic() if timeout is None else min(timeout, self.beat_at - time.monotonic())
+            due = min(self.beat_at, self.settled if self.raised else self.beat_at) - time.monotonic()
+            due = due if timeout is None else min(timeout, due)
             for key, _ in self.selector.select(max(0.0, due)):
                 if key.data == "stdin":
                     self.read_commands()
@@ -791,6 +802,7 @@ class Supervisor:
                 elif isinstance(key.data, Stream):
                     self.read_stream(key.data)
             self.reap()
+            self.settle()
             self.beat()
         if self.events_fd >= 0:
             self.read_events()

@@ -18,7 +18,7 @@ from hostile import ARGS, ENV, PROBE
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0
-torch = pytest.mark.torch
+AGAIN = [pytest.mark.torch, pytest.mark.thorough]
 HOSTILE = [word for name, value in ENV.items() for word in ("--env", f"{name}={value}")]
 # Every way in, with a starter: the words of the launch.
 RANKS = ["-o", "starter=ranks"]
@@ -27,10 +27,10 @@ WAYS = [
     pytest.param(["-b", "ssh", "node1", "node2", *RANKS], id="ssh"),
     pytest.param(["-b", "pdsh", "node1", "node2", *RANKS], id="pdsh"),
     pytest.param(["-b", "slurm", "-N", "2"], id="slurm"),
-    pytest.param(["-b", "ssh", "node1", "node2"], id="ssh-torchrun", marks=torch),
-    pytest.param(["-b", "pdsh", "node1", "node2"], id="pdsh-torchrun", marks=torch),
-    pytest.param(["-b", "legacy", "node1", "node2"], id="legacy", marks=torch),
-    pytest.param(["-b", "slurm-torchrun", "-N", "2"], id="slurm-torchrun", marks=torch),
+    pytest.param(["-b", "ssh", "node1", "node2"], id="ssh-torchrun", marks=AGAIN),
+    pytest.param(["-b", "pdsh", "node1", "node2"], id="pdsh-torchrun", marks=AGAIN),
+    pytest.param(["-b", "legacy", "node1", "node2"], id="legacy", marks=AGAIN),
+    pytest.param(["-b", "slurm-torchrun", "-N", "2"], id="slurm-torchrun", marks=AGAIN),
 ]
 # The last rank ends with a code when all are there; the others, and a child in a session of its own, would stay.
 DIES = """

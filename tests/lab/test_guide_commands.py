@@ -146,7 +146,7 @@ def kinds(*names: str) -> list[Any]:
     found = {}
     for row in RUN:
         if row.command.split()[1] in names:
-            marks = [pytest.mark.torch] if any(word in row.command for word in SLOW) else []
+            marks = [pytest.mark.torch, pytest.mark.thorough] if any(word in row.command for word in SLOW) else []
             found[row.command, row.before.startswith("`salloc")] = pytest.param(row, id=row.command[7:67], marks=marks)
     return list(found.values())
 
