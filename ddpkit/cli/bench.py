@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan
-from ddpkit.cli.words import chosen, ranks_and_hosts
+from ddpkit.cli.words import (
+    Backend,
+    Hostfile,
+    Nodes,
+    Options,
+    Profile,
+    RanksAndHosts,
+    Variables,
+    chosen,
+    ranks_and_hosts,
+)
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -31,21 +41,19 @@ def _option(words: str, metavar: str, text: str) -> Any:
 )
 def bench(
     context: typer.Context,
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="[N] [HOST]...", help="Ranks per node, then the nodes, if any.")
-    ] = None,
-    backend: Annotated[str | None, _option("-b --backend", "NAME", "See `ddpkit backends`.")] = None,
+    words: RanksAndHosts = None,
+    backend: Backend = None,
     nproc_per_node: Annotated[
         str | None, _option("-n --nproc-per-node --nproc_per_node", "N|auto", "Ranks per node; auto: one per GPU.")
     ] = None,
-    nnodes: Annotated[str | None, _option("-N --nnodes", "N", "Number of nodes.")] = None,
-    option: Annotated[list[str] | None, _option("-o --option", "KEY=VALUE", "An option of the backend.")] = None,
-    env: Annotated[list[str] | None, _option("--env", "K[=V]", "Set a variable for every rank.")] = None,
+    nnodes: Nodes = None,
+    option: Options = None,
+    env: Variables = None,
     workdir: Annotated[str | None, _option("--workdir", "DIR", "The ranks' folder; default: this one.")] = None,
     python: Annotated[str | None, _option("--python", "PATH", "The ranks' Python; default: this one.")] = None,
-    profile: Annotated[str | None, _option("--profile", "NAME", "A profile of ddpkit.toml.")] = None,
+    profile: Profile = None,
     log_dir: Annotated[str | None, _option("--log-dir", "DIR", "Where the logs go; default: logs.")] = None,
-    hostfile: Annotated[str | None, _option("--hostfile", "FILE", "The nodes, one a line.")] = None,
+    hostfile: Hostfile = None,
     no_preflight: Annotated[
         bool, typer.Option("--no-preflight", help="Go on although the nodes differ; say what was found.")
     ] = False,

@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ddpkit.cli.app import LeanCommand, app
-from ddpkit.cli.words import chosen
+from ddpkit.cli.words import (
+    Backend,
+    Grace,
+    Hostfile,
+    HostWords,
+    Nodes,
+    Options,
+    Profile,
+    Python,
+    RanksPerNode,
+    Variables,
+    Workdir,
+    chosen,
+)
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -23,27 +36,17 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 )
 def emit(
     context: typer.Context,
-    hosts: Annotated[
-        list[str] | None, typer.Argument(metavar="[HOST]...", help="The nodes, for backends that reach them by name.")
-    ] = None,
-    backend: Annotated[
-        str | None, typer.Option("-b", "--backend", metavar="NAME", help="See `ddpkit backends`.")
-    ] = None,
-    nproc_per_node: Annotated[
-        str | None, typer.Option("-n", "--nproc-per-node", metavar="N|auto", help="Ranks per node.")
-    ] = None,
-    nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N", help="Number of nodes.")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the backend.")
-    ] = None,
-    env: Annotated[
-        list[str] | None, typer.Option("--env", metavar="K[=V]", help="Set a variable for every rank.")
-    ] = None,
-    workdir: Annotated[str | None, typer.Option(metavar="DIR", help="The ranks' working folder.")] = None,
-    python: Annotated[str | None, typer.Option(metavar="PATH", help="The ranks' Python.")] = None,
-    profile: Annotated[str | None, typer.Option(metavar="NAME", help="A profile of ddpkit.toml.")] = None,
-    grace: Annotated[str | None, typer.Option(metavar="SECONDS", help="Time between TERM and KILL; 15.")] = None,
-    hostfile: Annotated[str | None, typer.Option(metavar="FILE", help="The nodes, one a line.")] = None,
+    hosts: HostWords = None,
+    backend: Backend = None,
+    nproc_per_node: RanksPerNode = None,
+    nnodes: Nodes = None,
+    option: Options = None,
+    env: Variables = None,
+    workdir: Workdir = None,
+    python: Python = None,
+    profile: Profile = None,
+    grace: Grace = None,
+    hostfile: Hostfile = None,
     no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Go on although the nodes differ.")] = False,
     sync: Annotated[bool, typer.Option("--sync", help="The script first copies the working folder.")] = False,
     output: Annotated[

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan, table
-from ddpkit.cli.words import chosen
+from ddpkit.cli.words import (
+    Backend,
+    Grace,
+    HostWords,
+    Options,
+    Profile,
+    chosen,
+)
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -32,12 +39,8 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 )
 def launch(
     context: typer.Context,
-    hosts: Annotated[
-        list[str] | None, typer.Argument(metavar="[HOST]...", help="The nodes, for backends that reach them by name.")
-    ] = None,
-    backend: Annotated[
-        str | None, typer.Option("-b", "--backend", metavar="NAME", help="See `ddpkit backends`.")
-    ] = None,
+    hosts: HostWords = None,
+    backend: Backend = None,
     nproc_per_node: Annotated[
         str | None,
         typer.Option(
@@ -48,9 +51,7 @@ def launch(
         ),
     ] = None,
     nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N|MIN:MAX", help="Number of nodes.")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the backend.")
-    ] = None,
+    option: Options = None,
     env: Annotated[
         list[str] | None,
         typer.Option("--env", metavar="K[=V]", help="Set a variable for every rank, or pass on the one set here."),
@@ -61,8 +62,8 @@ def launch(
     python: Annotated[
         str | None, typer.Option(metavar="PATH", help="The ranks' Python; default: the one that runs ddpkit.")
     ] = None,
-    profile: Annotated[str | None, typer.Option(metavar="NAME", help="A profile of ddpkit.toml.")] = None,
-    grace: Annotated[str | None, typer.Option(metavar="SECONDS", help="Time between TERM and KILL; 15.")] = None,
+    profile: Profile = None,
+    grace: Grace = None,
     hang_timeout: Annotated[
         str | None,
         typer.Option(metavar="SECONDS", help="Say where the ranks are when none made progress for so long; 0: never."),

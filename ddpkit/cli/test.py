@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
-from ddpkit.cli.words import chosen, ranks_and_hosts
+from ddpkit.cli.words import (
+    Backend,
+    Hostfile,
+    Nodes,
+    Options,
+    Profile,
+    Python,
+    RanksAndHosts,
+    RanksPerNode,
+    Variables,
+    Workdir,
+    chosen,
+    ranks_and_hosts,
+)
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -30,27 +43,17 @@ _MORE = (
 @app.command(name="test", cls=LeanCommand, help=_HELP, epilog=_MORE)
 def preflight(
     context: typer.Context,
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="[N] [HOST]...", help="Ranks per node, then the nodes, if any.")
-    ] = None,
-    backend: Annotated[
-        str | None, typer.Option("-b", "--backend", metavar="NAME", help="See `ddpkit backends`.")
-    ] = None,
-    nproc_per_node: Annotated[
-        str | None, typer.Option("-n", "--nproc-per-node", metavar="N|auto", help="Ranks per node.")
-    ] = None,
-    nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N", help="Number of nodes.")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the backend.")
-    ] = None,
-    env: Annotated[
-        list[str] | None, typer.Option("--env", metavar="K[=V]", help="Set a variable for every rank.")
-    ] = None,
-    workdir: Annotated[str | None, typer.Option(metavar="DIR", help="The ranks' working folder.")] = None,
-    python: Annotated[str | None, typer.Option(metavar="PATH", help="The ranks' Python.")] = None,
-    profile: Annotated[str | None, typer.Option(metavar="NAME", help="A profile of ddpkit.toml.")] = None,
+    words: RanksAndHosts = None,
+    backend: Backend = None,
+    nproc_per_node: RanksPerNode = None,
+    nnodes: Nodes = None,
+    option: Options = None,
+    env: Variables = None,
+    workdir: Workdir = None,
+    python: Python = None,
+    profile: Profile = None,
     log_dir: Annotated[str | None, typer.Option(metavar="DIR", help="Where logs go; default: logs.")] = None,
-    hostfile: Annotated[str | None, typer.Option(metavar="FILE", help="The nodes, one a line.")] = None,
+    hostfile: Hostfile = None,
     quick: Annotated[bool, typer.Option("--quick", help="Little data, no nvidia-smi.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Much data, and how fast each rank is.")] = False,
     no_ranks: Annotated[bool, typer.Option("--no-ranks", help="Only what needs no torch and no rank.")] = False,

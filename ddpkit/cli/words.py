@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,26 @@ from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import Settings
+
+# What commands that start ranks have in common on the command line, with the same words of help.
+Backend = Annotated[str | None, typer.Option("-b", "--backend", metavar="NAME", help="See `ddpkit backends`.")]
+Options = Annotated[
+    list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the backend.")
+]
+Nodes = Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N", help="Number of nodes.")]
+RanksPerNode = Annotated[str | None, typer.Option("-n", "--nproc-per-node", metavar="N|auto", help="Ranks per node.")]
+Variables = Annotated[list[str] | None, typer.Option("--env", metavar="K[=V]", help="Set a variable for every rank.")]
+Workdir = Annotated[str | None, typer.Option(metavar="DIR", help="The ranks' working folder.")]
+Python = Annotated[str | None, typer.Option(metavar="PATH", help="The ranks' Python.")]
+Profile = Annotated[str | None, typer.Option(metavar="NAME", help="A profile of ddpkit.toml.")]
+Grace = Annotated[str | None, typer.Option(metavar="SECONDS", help="Time between TERM and KILL; 15.")]
+Hostfile = Annotated[str | None, typer.Option(metavar="FILE", help="The nodes, one a line.")]
+HostWords = Annotated[
+    list[str] | None, typer.Argument(metavar="[HOST]...", help="The nodes, for backends that reach them by name.")
+]
+RanksAndHosts = Annotated[
+    list[str] | None, typer.Argument(metavar="[N] [HOST]...", help="Ranks per node, then the nodes, if any.")
+]
 
 
 def chosen(
