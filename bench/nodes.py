@@ -151,6 +151,7 @@ def measure(lab: Lab, way: Way, folder: Path, *, keep: bool) -> None:
     # An installed package comes compiled; one that is run from its sources compiles itself in the first round.
     path = f"{PEERS / 'bin'}:{lab.environ()['PATH']}" if way.peer else lab.environ()["PATH"]
     env = {**lab.environ(), "PATH": path, "PYTHONPATH": str(ROOT), "DS_BUILD_OPS": "0"}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryFile() as output:
         begin = time.perf_counter()
         process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

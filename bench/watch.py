@@ -1,10 +1,12 @@
 """What status lines and folding cost: train.py on two ranks in a terminal, with them and without, side by side.
 
-The ways are interleaved, so that noise hits all alike; figures are medians. `plain` has neither. The launcher's CPU
-seconds are its own while the ranks train, without theirs. With --lines the relay alone is measured: ranks that all say
-the same lines, and ranks that all say different ones.
+The ways are interleaved, so that noise hits all alike. `plain` has neither. A training's figure is the median of its
+epochs; a ratio is the mean of those of each round to its `plain`, with its standard error. The launcher's CPU seconds
+are its own while the ranks train, without theirs. With --lines the relay alone is measured: ranks that all say the same
+lines, and ranks that all say different ones.
 
-Usage: python bench/watch.py [--rounds N] [--epochs N] [--json]; python bench/watch.py --lines [--ranks N]
+Usage: python bench/watch.py [--rounds N] [--epochs N] [--ways both,...] [--json]
+       python bench/watch.py --lines [--ranks N]
 """
 
 from __future__ import annotations
@@ -42,13 +44,14 @@ BOUND = 1.01  # of the training's time
 
 
 def train(words: list[str], epochs: int) -> dict[str, float]:
-    """Train once. The training's own seconds (first to last epoch), and the launcher's CPU seconds."""
+    """Train once. The seconds of an epoch (the first left out), and the launcher's CPU seconds."""
     with tempfile.TemporaryDirectory() as name:
         handle, side = pty.openpty()
         fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         script = [str(ROOT / "train.py"), "--epochs", str(epochs), "--log-every", "5"]
         argv = [sys.executable, "-m", "ddpkit", "launch", "-n", "2", *words, "--", *script]
         env = {**os.environ, "TERM": "xterm-256color", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
         process = subprocess.Popen(argv, cwd=name, env=env, stdin=side, stdout=side, stderr=side)
         os.close(side)
         seen = bytearray()
@@ -59,7 +62,7 @@ def train(words: list[str], epochs: int) -> dict[str, float]:
         while process.poll() is None:
             if metrics.exists():  # it trains: what the start cost is another matter
                 looks.append((time.perf_counter(), _cpu(process.pid)))
-            time.sleep(0.05)
+            time.sleep(0.25)
         looks = [look for look in looks if look[1] > 0.0]
         seconds, cpu = looks[-1][0] - looks[0][0], looks[-1][1] - looks[0][1]
         reader.join()
@@ -69,7 +72,12 @@ def train(words: list[str], epochs: int) -> dict[str, float]:
         lines = metrics.read_text().splitlines()
         epoch_seconds = [found["seconds"] for line in lines if "seconds" in (found := json.loads(line))]
         drawn = len(re.findall(rb"\x1b\[\dA", seen))
-    return {"training": sum(epoch_seconds[1:]), "cpu_per_second": cpu / seconds, "drawn": drawn, "bytes": len(seen)}
+    return {
+        "epoch": statistics.median(epoch_seconds[1:]),
+        "cpu_per_second": cpu / seconds,
+        "drawn": drawn,
+        "bytes": len(seen),
+    }
 
 
 def _drain(handle: int, seen: bytearray) -> None:
@@ -89,29 +97,33 @@ def _cpu(pid: int) -> float:
     return sum(int(text.split()[0]) for text in tasks) / 1e9
 
 
-def compare(rounds: int, epochs: int) -> list[dict[str, Any]]:
-    found: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+def compare(rounds: int, epochs: int, ways: list[str]) -> list[dict[str, Any]]:
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for number in range(rounds + 1):
-        for way in list(WAYS)[number % len(WAYS) :] + list(WAYS)[: number % len(WAYS)]:
+        for way in ways[number % len(ways) :] + ways[: number % len(ways)]:
             figures = train(WAYS[way], epochs)
             if number > 0:  # the first round fills caches
                 found[way].append(figures)
-    medians = {
-        way: {key: statistics.median(each[key] for each in all_) for key in all_[0]} for way, all_ in found.items()
-    }
-    base = medians["plain"]
-    return [
-        {
-            "way": way,
-            "training": round(figures["training"], 3),
-            "ratio": round(figures["training"] / base["training"], 4),
-            "cpu_per_second": round(figures["cpu_per_second"], 5),
-            "more": round(figures["cpu_per_second"] - base["cpu_per_second"], 5),
-            "drawn": figures["drawn"],
-            "bytes": figures["bytes"],
-        }
-        for way, figures in medians.items()
-    ]
+    rows = []
+    for way, mine in found.items():
+        median = {key: statistics.median(each[key] for each in mine) for key in mine[0]}
+        ratios = [each["epoch"] / plain["epoch"] for each, plain in zip(mine, found["plain"], strict=True)]
+        more = [
+            each["cpu_per_second"] - plain["cpu_per_second"] for each, plain in zip(mine, found["plain"], strict=True)
+        ]
+        rows.append(
+            {
+                "way": way,
+                "epoch": round(median["epoch"], 4),
+                "ratio": round(statistics.mean(ratios), 4),
+                "error": round(statistics.stdev(ratios) / rounds**0.5, 4) if rounds > 1 else None,
+                "cpu_per_second": round(median["cpu_per_second"], 5),
+                "more": round(statistics.median(more), 5),
+                "drawn": median["drawn"],
+                "bytes": median["bytes"],
+            }
+        )
+    return rows
 
 
 def lines_alone(ranks: int, each: int = 100) -> list[dict[str, Any]]:
@@ -143,6 +155,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5, help="how often each way is started (default 5)")
     parser.add_argument("--epochs", type=int, default=20, help="of each training (default 20)")
+    parser.add_argument("--ways", default=",".join(WAYS), help="which, beside `plain` (default: all)")
     parser.add_argument("--lines", action="store_true", help="measure the relay alone")
     parser.add_argument("--ranks", type=int, default=1000, help="with --lines (default 1000)")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -156,12 +169,19 @@ def main() -> None:
                     f"  {row['lines']:<10} {'folded' if row['folded'] else 'one a rank':<12} {row['us_per_line']:>8.2f}"
                 )
     else:
-        rows = compare(options.rounds, options.epochs)
+        unknown = set(options.ways.split(",")) - set(WAYS)
+        if unknown:
+            parser.error(f"--ways {', '.join(sorted(unknown))}: there are {', '.join(WAYS)}")
+        rows = compare(options.rounds, options.epochs, list(dict.fromkeys(["plain", *options.ways.split(",")])))
         if not options.json:
-            print(f"{'way':<14} {'training s':>10} {'ratio':>7} {'launcher CPU s/s':>17} {'more':>8} {'drawn':>6}")
+            print(
+                f"{'way':<14} {'epoch s':>8} {'ratio':>7} {'+-':>7} {'launcher CPU s/s':>17} {'more':>8} {'drawn':>6}"
+            )
             for row in rows:
-                figures = f"{row['training']:>10.2f} {row['ratio']:>7.4f} {row['cpu_per_second']:>17.5f}"
-                print(f"{row['way']:<14} {figures} {row['more']:>8.5f} {row['drawn']:>6.0f}")
+                figures = f"{row['epoch']:>8.3f} {row['ratio']:>7.4f} {row['error'] or 0.0:>7.4f}"
+                print(
+                    f"{row['way']:<14} {figures} {row['cpu_per_second']:>17.5f} {row['more']:>8.5f} {row['drawn']:>6.0f}"
+                )
             print(f"ratio: at most {BOUND:.2f}")
     if options.json:
         print(json.dumps(rows, indent=2))

@@ -1,4 +1,4 @@
-"""Finds the file in which a run's script records what it measures, and reads what is new in it.
+"""Finds the file in which a run's script records what it measures, keeps it with the run, and reads it.
 
 The convention is that of `train.py`: lines of JSON objects, each with a number `step`, in a file `metrics.jsonl` in the
 working folder or at most two folders below it. Of several the one that the command names is the run's, else the newest.
@@ -113,40 +113,14 @@ def keep(path: Path, folder: Path) -> Path | None:
     return kept
 
 
-class Reader:
-    """Reads a file that grows: each call of `new` gives the records since the last one.
-
-    A file that was replaced, as at a resume, is read again from its beginning; `again` counts how often that was.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.again = 0
-        self._inode = 0
-        self._offset = 0
-        self._held = b""
-
-    def new(self) -> list[dict[str, Any]]:
-        """The records that came; a line that is still being written comes with the next call."""
-        try:
-            with self.path.open("rb") as file:
-                facts = os.fstat(file.fileno())
-                if self._inode and (facts.st_ino != self._inode or facts.st_size < self._offset):
-                    self.again += 1
-                    self._offset, self._held = 0, b""
-                self._inode = facts.st_ino
-                file.seek(self._offset)
-                data = file.read(LARGEST)
-        except (OSError, ValueError):
-            return []
-        self._offset += len(data)
-        *lines, self._held = (self._held + data).split(b"\n")
-        return [found for line in lines if (found := _record(line)) is not None]
-
-
 def read(path: Path) -> list[dict[str, Any]]:
-    """All records of a file; empty where it cannot be read."""
-    return Reader(path).new()
+    """All records of a file, but for a last line that is still being written; empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST)
+    except (OSError, ValueError):
+        return []
+    return [found for line in data.split(b"\n")[:-1] if (found := _record(line)) is not None]
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

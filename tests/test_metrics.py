@@ -59,26 +59,11 @@ def test_a_folder_of_data_is_not_searched_to_its_end(tmp_path: Path) -> None:
     assert len(list(metrics._near(tmp_path))) == 3
 
 
-def test_what_is_new(tmp_path: Path) -> None:
+def test_what_is_read(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    reader = metrics.Reader(path)
-    assert reader.new() == []
-    path.write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "lo')
-    assert reader.new() == [{"step": 1, "loss": 2.5}]
-    with path.open("a") as file:
-        file.write('ss": 2}\nno JSON\n[1]\n{"loss": 3}\n{"step": true}\n{"step": 3}\n')
-    assert reader.new() == [{"step": 2, "loss": 2}, {"step": 3}]
-    assert reader.new() == []
-    assert reader.again == 0
-
-
-def test_a_file_that_is_replaced_is_read_again(tmp_path: Path) -> None:
-    path = write(tmp_path / "metrics.jsonl", 1, 2, 3)
-    reader = metrics.Reader(path)
-    assert len(reader.new()) == 3
-    write(tmp_path / "beside", 1, 2, 3, 4).replace(path)
-    assert [each["step"] for each in reader.new()] == [1, 2, 3, 4]
-    assert reader.again == 1
+    assert metrics.read(path) == []
+    path.write_text('{"step": 1, "loss": 2.5}\nno JSON\n[1]\n{"loss": 3}\n{"step": true}\n{"step": 3}\n{"step": 4, "lo')
+    assert metrics.read(path) == [{"step": 1, "loss": 2.5}, {"step": 3}]
 
 
 def test_a_copy_is_kept_with_the_run(tmp_path: Path) -> None:

@@ -353,13 +353,14 @@ def _carry(
     except OSError as error:
         relay.note(f"ddpkit: cannot write the record of this run: {error.strerror}: {error.filename}")
     relay.close()
-    measured = metrics.of_run(settings["metrics"], job.workdir, job.command, record.started, record.ended)
-    if measured is not None:
-        metrics.keep(measured, folder)
     # Whoever reads slowly gets everything; whoever ended the run does not wait for a reader that may never come.
     screen.close(2.0 if outcome.stopped_by is not None else None)
     if as_json:
-        print(json.dumps(asdict(record), indent=2))
+        print(json.dumps(asdict(record), indent=2), flush=True)
+    # Last: a slow file system may be searched for it.
+    measured = metrics.of_run(settings["metrics"], job.workdir, job.command, record.started, record.ended)
+    if measured is not None:
+        metrics.keep(measured, folder)
     if not (screen.out.open and screen.err.open):
         # Python must not complain about it while it exits.
         null = os.open(os.devnull, os.O_WRONLY)
