@@ -301,3 +301,13 @@ def test_heavy_packages_are_not_imported(args: list[str], script: SCRIPT, tmp_pa
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines() if "|" in line}
     assert "ddpkit" in imported
     assert not imported & set(HEAVY)
+
+
+@pytest.mark.parametrize("words", [("launch", "-n", "2", "--", "true"), ("test", "2"), ("bench", "2")])
+def test_a_dry_run_in_json_is_a_plan(words: tuple[str, ...], ddpkit: DDPKIT) -> None:
+    command, *rest = words
+    done = ddpkit(command, "--dry-run", "--json", *rest)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert plan["world_size"] == 2
+    assert [len(step["ranks"]) for step in plan["steps"]] == [2]

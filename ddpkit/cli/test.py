@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan, table
 from ddpkit.cli.words import (
     Backend,
     Hostfile,
@@ -94,7 +94,7 @@ def preflight(
     depth: Any = "quick" if quick else "full" if full else "usual"
     how = exam.How(depth=depth, ranks=not no_ranks, timeout=seconds, progress=said.say, note=said.note)
     if dry_run:
-        print(exam.dry_run(settings, os.environ, how), end="")
+        show_plan(exam.dry_run(settings, os.environ, how), as_json)
         return
     result = exam.examine(settings, os.environ, how)
     said.clear()

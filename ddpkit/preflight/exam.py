@@ -266,7 +266,7 @@ def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
         )
 
 
-def dry_run(settings: Settings, environ: Mapping[str, str], how: How) -> str:
-    """The ranks that would be started, as a script."""
+def dry_run(settings: Settings, environ: Mapping[str, str], how: How) -> Plan:
+    """The ranks that would be started."""
     with prepare.prepare(planned(settings, how), environ, how.note) as ready:
-        return str(ready.plan)
+        return ready.plan
