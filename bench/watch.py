@@ -179,9 +179,8 @@ def main() -> None:
             )
             for row in rows:
                 figures = f"{row['epoch']:>8.3f} {row['ratio']:>7.4f} {row['error'] or 0.0:>7.4f}"
-                print(
-                    f"{row['way']:<14} {figures} {row['cpu_per_second']:>17.5f} {row['more']:>8.5f} {row['drawn']:>6.0f}"
-                )
+                cpu = f"{row['cpu_per_second']:>17.5f} {row['more']:>8.5f}"
+                print(f"{row['way']:<14} {figures} {cpu} {row['drawn']:>6.0f}")
             print(f"ratio: at most {BOUND:.2f}")
     if options.json:
         print(json.dumps(rows, indent=2))
