@@ -249,7 +249,7 @@ def rouse(run: Run, number: int, verb: str) -> None:
     if not _listens(run.launcher_pid, number):
         raise UsageError(
             f"the launcher of run {run.run_id} (process {run.launcher_pid}) does not take questions: "
-            "it has not begun to, or is of an older ddpkit",
+            "it has just begun or is about to end, or is of an older ddpkit",
             f"ddpkit status {run.run_id}",
         )
     try:
