@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 import threading
 import time
 from collections import deque
@@ -67,9 +68,12 @@ def command(python: str, container: Container | None = None) -> str:
 def not_started(code: int, said: Sequence[str], host: str) -> RefusedError | None:
     """Why a node's shell ended with this code in place of starting our Python."""
     words = said_words(said)
+    fix = f"--python PATH, or python = PATH under [host.{host}] in ddpkit.toml"
     if code in (126, 127):
-        fix = f"--python PATH, or python = PATH under [host.{host}] in ddpkit.toml"
         return RefusedError(f"its Python cannot be started{words}", fix)
+    old = too_old(said)
+    if code > 0 and old:
+        return RefusedError(f"its {old}, and ddpkit needs 3.8 or later there", fix)
     if code == 0:
         fix = "an exit in ~/.bashrc is for people only: case $- in *i*) ;; *) return ;; esac; or use another key"
         what = "its shell ended before it ran our command: an exit in a start-up file, or a forced command"
@@ -77,6 +81,14 @@ def not_started(code: int, said: Sequence[str], host: str) -> RefusedError | Non
     if code > 0:
         return RefusedError(f"its shell, or Python, ended with exit code {code} before our program ran{words}", "")
     return None
+
+
+def too_old(said: Sequence[str]) -> str:
+    """What a Python says of itself that is too old for our program (`BOOT`), or for our flags; empty: it is not."""
+    own = [line for line in said if re.fullmatch(r"Python \S+ is older than 3\.8", line)]
+    if own:
+        return own[-1]
+    return "Python is older than 3.4" if any(line.startswith("Unknown option: -I") for line in said) else ""
 
 
 def said_words(said: Sequence[str]) -> str:

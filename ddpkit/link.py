@@ -33,8 +33,10 @@ _START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; superv
 
 # The command line holds only this: what follows comes over the wire, where `ps` does not show it. No quotes of the kind
 # that a shell needs, and nothing that csh, fish or a POSIX shell would expand. The alarm ends it where the program
-# never comes: a network that is cut at this moment gives no end of file for hours. The supervisor turns it off.
-BOOT = 'import signal;signal.alarm(60);exec(open(0,"rb",0,closefd=False).readline())'
+# never comes: a network that is cut at this moment gives no end of file for hours. The supervisor turns it off. An old
+# Python, which could not even read the program, says what it is: `door.too_old` knows these words.
+BOOT = 'import signal,sys;signal.alarm(60);sys.version_info<(3,8) and sys.exit("Python "+sys.version.split()[0]+" is '
+BOOT += 'older than 3.8");exec(open(0,"rb",0,closefd=False).readline())'
 # The first line over the wire reads the program that follows it. `os.read` takes what is there and not a byte more.
 _READ = (
     "import os,zlib,base64\nd=b''\nwhile len(d)<{size}:\n c=os.read(0,{size}-len(d))\n if not c: os._exit(0)\n d+=c\n"

@@ -84,6 +84,23 @@ def python_that_hangs(bare: Bare) -> None:
     bare.toml(f'[host.node3]\npython = "{path}"\n')
 
 
+def old_python(bare: Bare) -> None:
+    """A stand-in that runs what it is given under another version's name: no old Python is to be had everywhere."""
+    path = bare.folder / "python"
+    old = "import sys; sys.version, sys.version_info = '3.6.8 (default)', (3, 6, 8); exec(sys.argv[1])"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I -c "{old}" "$4"\n')
+    path.chmod(0o755)
+    bare.toml(f'[host.node3]\npython = "{path}"\n')
+
+
+def python_2(bare: Bare) -> None:
+    """What Python 2.7.18 says of `-I`."""
+    path = bare.folder / "python"
+    path.write_text(f"#!/bin/sh\nprintf 'Unknown option: -I\\nusage: {path} [option] ...\\n' >&2\nexit 2\n")
+    path.chmod(0o755)
+    bare.toml(f'[host.node3]\npython = "{path}"\n')
+
+
 def forced_command(bare: Bare) -> None:
     bare.sshd("node3", {}, more='ForceCommand echo "This account is for files only."\n')
 
@@ -105,6 +122,8 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
     (exits_early_with_an_error, "exit code 3.*no licence left", r"ssh node3 .*python.* --version"),
     (no_python, "Python cannot be started.*/nowhere/python", r"\[host\.node3\]"),
     (python_that_hangs, "its Python did not start our program in time", "python --version"),
+    (old_python, "its Python 3.6.8 is older than 3.8, and ddpkit needs 3.8", r"\[host\.node3\]"),
+    (python_2, "its Python is older than 3.4, and ddpkit needs 3.8", r"\[host\.node3\]"),
     (forced_command, "forced command.*This account is for files only", "another key"),
     (no_shell, "exit code 1.*account is currently not available", "ssh node3"),
 ]
