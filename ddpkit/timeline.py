@@ -68,6 +68,10 @@ class Timeline:
                 known = self._rank(host, rank)
                 known["bins"] = merged(known["bins"] + found, self._most)
             self._news = True
+        self.turn()
+
+    def turn(self) -> None:
+        """Write what is new, now and then, also while nothing more is heard."""
         if self._news and time.monotonic() - self._written >= EVERY:
             self.write()
 

@@ -117,7 +117,7 @@ def _words(rows: Sequence[Row], phases: Sequence[Phase], total: float | None) ->
     if all(len(row.segments) <= 2 for row in rows):
         return (
             "What the ranks did after their processes were there was not recorded: the hook that tells it was off "
-            "(DDPKIT_DUMP=0), the ranks are no Python programs, or a scheduler started them."
+            "(DDPKIT_DUMP=0), the ranks are no Python programs, or their container has not the run's folder."
         )
     most = max(phases, key=lambda phase: phase.seconds)
     where = f"the most of it, {most.seconds:.1f} s, for: {most.words}"
