@@ -91,12 +91,12 @@ class Later:
 
     def end(self) -> dict[str, Any]:
         until = time.monotonic() + PATIENCE
-        while (now := json.loads(self.ddpkit("node4", "status", self.run, "--json").stdout))["ended"] is None:
+        while True:
+            now: dict[str, Any] = json.loads(self.ddpkit("node4", "status", self.run, "--json").stdout)
             if now["now"]["state"] in ("done", "failed", "stopped"):
-                break
+                return now
             assert time.monotonic() < until, now
             time.sleep(0.2)  # the scheduler announces nothing
-        return now
 
     def report(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.ddpkit("node3", "report", self.run, "--json").stdout)
