@@ -125,6 +125,7 @@ class Carrier:
     def loop(self) -> None:
         while self.left():
             self.asking.turn()
+            self.timeline.turn()
             try:
                 index, message = self.inbox.get_nowait()
             except queue.Empty:

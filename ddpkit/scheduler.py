@@ -24,6 +24,7 @@ from ddpkit.srun import SrunReader
 from ddpkit.step import COMMAND_LIMIT, Post, SrunLink, answer, ask, tell, text_of
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
+OWN_END = 5.0  # seconds beyond the grace: a rank that an exception ended is then ended on its node, and the job fails
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
 
 
@@ -133,7 +134,10 @@ class JobLink:
         threading.Thread(target=self._follow, args=(post,), daemon=True).start()
 
     def send(self, command: Event) -> None:
-        """Pass a signal on. A stop comes after a failure only: the job ends by itself, or the grace over, by us."""
+        """Pass a signal on. A stop comes after a failure only: the job ends by itself, or the grace over, by us.
+
+        Where what failed has not ended, srun ends nobody: then the ranks get their TERM from us.
+        """
         if command["c"] == "signal":
             # In a thread: a scheduler that does not answer must not keep the launcher from a Ctrl-C.
             threading.Thread(target=self._signal, args=(command["name"],), daemon=True).start()
@@ -144,7 +148,11 @@ class JobLink:
             asked = (self._job_id, self._reader, command, self._post)
             threading.Thread(target=answer, args=asked, daemon=True).start()
         elif command["c"] == "stop":
-            timer = threading.Timer(float(command["grace"]), self._cancel)
+            grace = float(command["grace"])
+            if self._reader.goes_on and grace > 0:
+                threading.Thread(target=self._signal, args=("SIGTERM",), daemon=True).start()
+                grace += OWN_END
+            timer = threading.Timer(grace, self._cancel)
             timer.daemon = True
             timer.start()
 
@@ -249,7 +257,7 @@ class JobLink:
             yield {"e": "note", "text": f"job {self._job_id} is started again"}
         if self._held is not None and self._held[0] < max(restarts, self._reader.attempt):
             if self._held[0] == self._reader.attempt:
-                self._reader.failed = False
+                self._reader.forget_failure()
             self._held = None
 
     def _lingers(self, nodes: str) -> Iterator[Event]:

@@ -5,8 +5,9 @@ Every line of a task comes as `3: text` (padded to equal width); what srun itsel
     srun: error: node2: task 3: Exited with exit code 7
     srun: error: node1: tasks 0-1: Terminated
 
-Our own start line in each task names rank, host and step, and is not passed on. Lines beyond 1,024 bytes come in pieces
-(Slurm's message size), which are joined again. Pure: bytes in, events out. Source: Slurm 22.05, seen.
+Our own lines in each task, such as its first, which names rank, host and step, are not passed on. Lines beyond 1,024
+bytes come in pieces (Slurm's message size), which are joined again. Pure: bytes in, events out. Source: Slurm 22.05,
+seen.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ STARTED = re.compile(r"ddpkit: rank (\d+) on (\S+) pid (\d+) step (\S+)")
 # Printed by the tap of a rank under torchrun, whose label is the node's and not the rank's.
 RANK_LINE = re.compile(r"\[rank (\d+)\] (.*)", re.DOTALL)
 RANK_ENDED = re.compile(r"ddpkit: rank (\d+) ended: code (\S+) signal (\S+)")
+# Printed by a rank that an exception ends, and later once more if it does not end (`ddpkit/node/shared.py`). A script
+# may have left a line without an end in front of it.
+RAISED = re.compile(r"(.*)ddpkit: rank (\d+) raised (\S+?)(?: at ([\d.]+)|, and its process goes on)", re.DOTALL)
 # Printed by a job's script that SLURM starts again, before anything else.
 ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
 
@@ -45,6 +49,9 @@ class SrunReader:
         self.pids: dict[int, int] = {}  # on that host
         self.step = ""  # 123.0, as `scancel` takes it
         self.failed = False
+        self.raised: dict[int, tuple[float, str]] = {}  # rank: when, which exception; of those that said so
+        self.goes_on = False  # what failed first has not ended, and srun ends nobody because of it
+        self._since: float | None = None  # when the known failure was, if an exception was it
         self.attempt = 0  # how often the job was started again before what is read now
         self._held: dict[int, bytes] = {}
         self._long: dict[tuple[int, str], str] = {}
@@ -74,7 +81,8 @@ class SrunReader:
             return
         attempt = ATTEMPT.fullmatch(line)
         if attempt:
-            self.attempt, self.failed = int(attempt[1]), False
+            self.attempt = int(attempt[1])
+            self.forget_failure()
             self.hosts.clear()
             self.pids.clear()
             return
@@ -97,11 +105,11 @@ class SrunReader:
             code, killer = (None if word == "None" else int(word) for word in over.groups()[1:])
             yield from self._rank_ended(int(over[1]), code, killer)
         elif inner:
-            yield self._of_rank(int(inner[1]), number, inner[2])
+            yield from self._said(int(inner[1]), number, inner[2])
         elif self.torchrun:
             yield _out(None, number, text)
         else:
-            yield self._of_rank(int(task), number, text)
+            yield from self._said(int(task), number, text)
 
     def _joined(self, number: int, task: str, text: str) -> str | None:
         """A whole line, or None while pieces of it are still to come. A piece is full, and its line goes on."""
@@ -110,6 +118,35 @@ class SrunReader:
             return whole
         self._long[number, task] = whole
         return None
+
+    def _said(self, rank: int, number: int, text: str) -> Iterator[Event]:
+        """A line of a rank, or one of ours in its name."""
+        raised = RAISED.fullmatch(text) if "ddpkit: rank " in text else None
+        if raised is None or int(raised[2]) != rank:
+            yield self._of_rank(rank, number, text)
+            return
+        if raised[1]:
+            yield self._of_rank(rank, number, raised[1])
+        if raised[4]:
+            # Never later than it is heard: the node's clock may be ahead, and what follows from it comes after it.
+            self.raised.setdefault(rank, (min(float(raised[4]), time.time()), raised[3]))
+            if self._since is not None and self.raised[rank][0] < self._since:
+                yield from self._first_raised()  # it was first, and heard second
+        elif not self.failed and rank in self.raised:
+            self.goes_on = True
+            yield from self._first_raised()
+
+    def _first_raised(self) -> Iterator[Event]:
+        rank = min(self.raised, key=self.raised.__getitem__)
+        self.failed, (self._since, name) = True, self.raised[rank]
+        how = {"code": 1, "signal": None, "raised": name, "t": self._since}
+        yield {"e": "failed", "rank": rank, "host": self.hosts.get(rank, "?"), "what": "rank", **how}
+
+    def forget_failure(self) -> None:
+        """What failed belongs to an attempt before."""
+        self.failed = self.goes_on = False
+        self.raised.clear()
+        self._since = None
 
     def _of_rank(self, rank: int, number: int, text: str) -> Event:
         return {**_out(rank, number, text), **({"host": self.hosts[rank]} if rank in self.hosts else {})}
@@ -129,14 +166,23 @@ class SrunReader:
     def _rank_ended(self, rank: int, code: int | None, killer: int | None) -> Iterator[Event]:
         host = self.hosts.get(rank, "?")
         yield {"e": "exit", "rank": rank, "host": host, "code": code, "signal": killer, "t": time.time()}
-        if code != 0:
+        if code == 0 or self.failed:
+            return
+        if rank not in self.raised:
             yield from self._fail(rank, host, "rank", code, killer)
+        elif rank == min(self.raised, key=self.raised.__getitem__):
+            self._since = self.raised[rank][0]
+            yield from self._fail(rank, host, "rank", code, killer, t=self._since)
+        else:
+            yield from self._first_raised()  # whose process takes longer to end
 
-    def _fail(self, rank: int | None, host: str, what: str, code: int | None, killer: int | None) -> Iterator[Event]:
+    def _fail(
+        self, rank: int | None, host: str, what: str, code: int | None, killer: int | None, **more: float
+    ) -> Iterator[Event]:
         """Only the first failure is one: after it srun ends the other tasks."""
         if not self.failed:
             self.failed = True
-            yield {"e": "failed", "rank": rank, "host": host, "what": what, "code": code, "signal": killer}
+            yield {"e": "failed", "rank": rank, "host": host, "what": what, "code": code, "signal": killer, **more}
 
 
 def _out(rank: int | None, number: int, text: str) -> Event:

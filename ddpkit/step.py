@@ -79,8 +79,8 @@ class SrunLink:
             job = self._reader.step.partition(".")[0]
             threading.Thread(target=answer, args=(job, self._reader, command, self._post), daemon=True).start()
         elif command["c"] == "stop" and grace > 0 and self._reader.step:
-            # After a failure srun is ending the step by itself.
-            if not self._reader.failed:
+            # After a failure srun is ending the step by itself, unless what failed has not ended.
+            if not self._reader.failed or self._reader.goes_on:
                 self._signal("TERM")
             self._timer = threading.Timer(grace, self._inner.send, [{"c": "stop", "grace": 5.0}])
             self._timer.daemon = True

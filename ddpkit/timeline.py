@@ -8,11 +8,15 @@
 Times are seconds since the epoch in the launcher's time: what a node says was put into it on its way here. Marks are
 `start` (its process is there), those of `ddpkit/node/marks.py`, `line` (its first line) and `end`. A bin holds the sums
 of some steps: [count, seconds, longest step, how many have own work known, seconds of own work, the longest of it].
+
+Ranks that SLURM started tell it in files of their own (`ddpkit/node/shared.py`), also where nobody follows them; `read`
+puts them together with the rest. A job's ranks then have a mark `queued` in front: their job's script began.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +25,7 @@ from typing import Any
 
 FORMAT = 1
 LAUNCH, TIMELINE = "launch.json", "timeline.json"
+MARKS, JOB = "marks", "job"  # the folder of the ranks' own files, and the file of their job's script among them
 EVERY = 2.0  # seconds between two writes
 BINS = 20_000  # of all ranks together; one rank has at least LEAST, and at most MOST of them
 LEAST, MOST = 32, 256
@@ -63,6 +68,10 @@ class Timeline:
                 known = self._rank(host, rank)
                 known["bins"] = merged(known["bins"] + found, self._most)
             self._news = True
+        self.turn()
+
+    def turn(self) -> None:
+        """Write what is new, now and then, also while nothing more is heard."""
         if self._news and time.monotonic() - self._written >= EVERY:
             self.write()
 
@@ -92,6 +101,80 @@ def merged(bins: list[list[float]], most: int) -> list[list[float]]:
 def _together(bins: Sequence[Sequence[float]]) -> list[float]:
     count, whole, most, known, own, most_own = zip(*bins, strict=True)
     return [sum(count), sum(whole), max(most), sum(known), sum(own), max(most_own)]
+
+
+# ---- what ranks wrote themselves
+
+
+def read(folder: Path) -> dict[str, Any] | None:
+    """What is kept of a run, also by its ranks; None where nothing can be read."""
+    try:
+        found = json.loads((folder / TIMELINE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = None
+    found = found if isinstance(found, dict) else None
+    paths = [path for path in _listed(folder / MARKS) if path.name.isdecimal()]
+    if not paths:
+        return found
+    ranks: dict[str, Any] = dict((found or {}).get("ranks", {}))
+    began = _last(folder / MARKS / JOB)
+    most = max(LEAST, min(MOST, BINS // len(paths)))
+    for path in paths:
+        told = _told(path, most)
+        known = {"host": "", "attempts": 0, "marks": {}, "bins": [], **ranks.get(path.name, {})}
+        if not told["attempts"] or told["attempts"] < known["attempts"]:
+            told["marks"] = {}  # of an attempt before
+        elif began is not None:
+            told["marks"]["queued"] = began
+        marks = {**known["marks"], **told["marks"]}  # of one clock, as far as that goes
+        attempts = max(known["attempts"], told["attempts"])
+        bins = told["bins"] or known["bins"]
+        ranks[path.name] = {"host": known["host"] or told["host"], "attempts": attempts, "marks": marks, "bins": bins}
+    first = min((min(rank["marks"].values(), default=0.0) for rank in ranks.values()), default=0.0)
+    return {"format": FORMAT, "carried": first, **(found or {}), "ranks": ranks}
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _last(path: Path) -> float | None:
+    """The time in the last line of a file."""
+    try:
+        return float(path.read_text().split()[-1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _told(path: Path, most: int) -> dict[str, Any]:
+    """One rank's file. It is the rank's user's: what is not understood is left out."""
+    told: dict[str, Any] = {"host": "", "attempts": 0, "marks": {}, "bins": []}
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return told
+    for line in lines:
+        kind, _, *rest = [*line.split(), "", ""]
+        try:
+            if kind == "start":
+                told["attempts"] += 1
+                told["host"], told["marks"] = rest[0], {"start": float(rest[1])}
+            elif kind == "mark":
+                told["marks"].setdefault(rest[0], float(rest[1]))
+            elif kind == "steps":
+                count, whole, most_whole, known, own, most_own = (float(word) for word in rest[:6])
+                if count > 0 and 0 < whole < math.inf:
+                    told["bins"].append([count, whole, most_whole, known, own, most_own])
+        except (ValueError, IndexError):
+            continue
+    told["bins"] = merged(told["bins"], most)
+    return told
+
+
+# ---- before the start
 
 
 def write_launch(

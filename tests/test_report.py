@@ -81,7 +81,7 @@ def test_a_run_by_an_older_ddpkit(tmp_path: Path) -> None:
 def test_a_job_of_a_scheduler(tmp_path: Path) -> None:
     job = runs.Scheduled(
         state=("true",), pattern="", waiting=(), running=(), well=(), stopped=(), gone="", stop=(), log="", many=False,
-        torchrun=False,
+        torchrun=True, labels=False,
     )  # fmt: skip
     run = ended(tmp_path, job=job, job_id="17", backend="slurm-srun", hosts=("slurm",), ranks={})
     found = reported(run)
@@ -93,6 +93,41 @@ def test_a_job_of_a_scheduler(tmp_path: Path) -> None:
     }
     (tmp_path / "timeline.json").write_text(json.dumps(heard))
     assert [(place.host, place.ranks) for place in reported(run).places] == [("node1", (0,)), ("node2", (1,))]
+
+
+TOLD = """start 1 node2 {0}.0
+mark 1 python {0}.5
+mark 1 imported {0}.7
+steps 1 4 0.4 0.1 4 0.3 0.08
+mark 1 imported nonsense
+steps 1 2
+steps 1 2 nan 0.1 2 0.1 0.1
+
+"""
+
+
+def test_what_ranks_wrote_themselves(tmp_path: Path) -> None:
+    """As under SLURM: no launcher heard it, or heard only a part of it."""
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    (folder / "job").write_text("99.5\n198.5\n")
+    (folder / "1").write_text(TOLD.format(100) + TOLD.format(200))  # started again
+    (folder / "0").write_bytes(TOLD.format(201).replace("k 1", "k 0").encode() + b"mark 0 \xff\xfe\nmark 0 st")
+    (folder / "7_0").write_text("of an array\n")
+    (tmp_path / "launch.json").write_text(json.dumps({"began": 90.0, "prepared": 91.0}))
+    run = ended(tmp_path, hosts=("slurm",), ranks={})
+    found = reported(run)
+    assert [(row.rank, row.host, row.attempts) for row in found.start.rows] == [(0, "node2", 1), (1, "node2", 2)]
+    assert [(each.phase, each.begin, each.end) for each in found.start.rows[1].segments] == [
+        ("prepared", 0, 1), ("queued", 1, 108.5), ("start", 108.5, 110), ("python", 110, 110.5),
+        ("imported", 110.5, pytest.approx(110.7)),
+    ]  # fmt: skip
+    assert [row.steps for row in found.steps.rows] == [4, 8]
+    heard = {"ranks": {"1": {"host": "node3", "marks": {"start": 300.0, "line": 301.0}, "attempts": 3, "bins": []}}}
+    (tmp_path / "timeline.json").write_text(json.dumps(heard))
+    rows = reported(run).start.rows
+    assert (rows[1].host, rows[1].attempts) == ("node3", 3)
+    assert [each.end for each in rows[1].segments] == [1, 210], "what it wrote is of an attempt before"
 
 
 def test_a_failed_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
@@ -145,7 +180,16 @@ def test_files_that_cannot_be_understood(broken: str, tmp_path: Path) -> None:
 
 
 def test_where_the_seconds_went() -> None:
-    marks = {"start": 12.0, "python": 12.5, "import": 13.0, "imported": 15.0, "meet": 15.5, "group": 16.0, "step": 20.0}
+    marks = {
+        "queued": 11.8,
+        "start": 12.0,
+        "python": 12.5,
+        "import": 13.0,
+        "imported": 15.0,
+        "meet": 15.5,
+        "group": 16.0,
+        "step": 20.0,
+    }
     slow = {**marks, "meet": 19.0, "group": 19.1}
     launch = {"began": 10.0, "prepared": 11.5, "entered": {"a": 10.8}}
     told = {

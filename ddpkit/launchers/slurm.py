@@ -30,9 +30,15 @@ echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_ST
 
 # In front of a rank that is a Python: see `ddpkit/node/hook.py`. A rank under torchrun gets it from its tap.
 _HOOK = """
-hook={hook}  # lets `ddpkit dump` ask where the rank is; DDPKIT_DUMP=0 leaves it out
+hook={hook}  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
 [ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/answer.py" ] || \\
     export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${{PYTHONPATH:+:$PYTHONPATH}}\""""
+
+# The same for a rank in a container that has the run's folder: what its image has on the path stays there.
+_HOOK_INSIDE = """
+hook={hook}  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
+inside='export DDPKIT_HOOK="$0" PYTHONPATH="$0${{PYTHONPATH:+:$PYTHONPATH}}"; exec "$@"'
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/answer.py" ] || set -- sh -c "$inside" "$hook" "$@\""""
 
 # Each task of `slurm-torchrun` is a node. $0 is the Python, $1 the agent's file, $2... the rank's command.
 # `trap` holds until the agent is ready for these signals.
@@ -75,6 +81,7 @@ while True:
     break"""
 
 _CODE = r"srun: error: .* Exited with exit code \([0-9]*\)"
+_GOES_ON = "s/^.*ddpkit: rank [0-9]* raised .*, and its process goes on$/1/p"
 _FLAGS = {"exclusive"}  # without a value
 
 
@@ -120,8 +127,11 @@ class Slurm(Contained):
         step = self._step(job, world, nnodes, nproc)
         needed = {"agent": "agent", "tap": "tap"} if self.torchrun and job.folder else {}
         if self._asked(job):
-            needed |= {"hook/sitecustomize": "hook", "hook/answer": "answer"}
+            needed |= {"hook/sitecustomize": "hook"} | {f"hook/{name}": name for name in ("answer", "marks", "shared")}
         files = [File(path=f"{job.folder}/{path}.py", copy_of=name) for path, name in needed.items()]
+        if self._asked(job):
+            # What each rank tells goes into a file beside the last one.
+            files += [File(path=f"{job.folder}/hook/grace", text=f"{job.grace:g}\n"), File(path=_begins(job))]
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
@@ -139,10 +149,9 @@ class Slurm(Contained):
 
     def _asked(self, job: Job) -> bool:
         """Whether a rank can be given `hook.py`: not where its container does not have the run's folder, or nobody."""
-        there = job.folder and (self.torchrun or not self.container)
-        return (
-            job.kind != "program" and bool(there) and ":" not in job.folder
-        )  # PYTHONPATH has colons between its entries
+        there = job.folder and (self.torchrun or not self.container or f"{job.folder}/".startswith(f"{job.workdir}/"))
+        # PYTHONPATH has colons between its entries.
+        return job.kind != "program" and bool(there) and ":" not in job.folder
 
     def _width(self, world: Request) -> tuple[int, int]:
         """Nodes, and ranks on each of them."""
@@ -204,7 +213,8 @@ class Slurm(Contained):
             text = text.format(nnodes=nnodes, nproc=nproc, become="set --" if enter else "exec")
             text += f"\n{enter}" if enter else ""
         else:
-            hook = _HOOK.format(hook=quote(f"{job.folder}/hook")) if self._asked(job) else ""
+            hook = (_HOOK_INSIDE if self.container else _HOOK) if self._asked(job) else ""
+            hook = hook.format(hook=quote(f"{job.folder}/hook"))
             words, text = ["rank", *job.argv], _RANK + hook + "\n" + (enter or 'exec "$@"')
         lines = [
             *([self.setup] if self.setup else []),
@@ -232,18 +242,22 @@ class Slurm(Contained):
         """srun in a job script, whose exit code is the job's.
 
         srun returns the highest code of its tasks, and those that it ended by itself count: 143. The first task that
-        failed stands in its output, which is the job's.
+        failed stands in its output, which is the job's; or one that an exception ends, and that was ended later.
         """
         said = r"ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*" if self.torchrun else _CODE
+        found = quote(f"s/^.*{said}$/{chr(92)}1/p")
+        found += f" -e {quote(_GOES_ON)}" if self._asked(job) else ""
+        found = f"-e {found}" if self._asked(job) else found
         before, _, after = self._log(job).partition("{job}")
         number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
         lines = [
             # What stands in the output before this line, an attempt before has written.
             '[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"',
+            *([f"{{ date +%s.%N >> {quote(_begins(job))}; }} 2> /dev/null"] if self._asked(job) else []),
             f"log={quote(before)}{number}{quote(after)}",
             'from=$(($(wc -c < "$log") + 1))',
             f"{command} || code=$?",
-            f'first=$(tail -c "+$from" "$log" | sed -n {quote(f"s/^.*{said}$/{chr(92)}1/p")} | head -n 1)',
+            f'first=$(tail -c "+$from" "$log" | sed -n {found} | head -n 1)',
             "code=${first:-${code:-0}}",
         ]
         if self.chain:
@@ -332,6 +346,11 @@ class Slurm(Contained):
             follow=not self.array,
             again=AGAIN if self.chain else None,
         )
+
+
+def _begins(job: Job) -> str:
+    """The file that says when the job's script began, each time that it did."""
+    return f"{job.folder}/marks/job"
 
 
 def _left(name: str) -> bool:

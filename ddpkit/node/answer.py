@@ -86,7 +86,8 @@ def _threads(main: int) -> list[dict[str, Any]]:
     names = {ident: thread.name for ident, thread in list(active.items())}
     found = []
     for ident, frame in sys._current_frames().items():
-        if ident != _thread.get_ident():
+        # Nor the thread of `shared.py`, which is ours as well.
+        if ident != _thread.get_ident() and not frame.f_code.co_filename.endswith("/hook/shared.py"):
             frames: list[list[Any]] = []
             here: Any = frame
             while here is not None and len(frames) < FRAMES:

@@ -9,7 +9,8 @@ it does with `preload.py`, which takes `register` from here. What a rank gets by
 * from the moment when torch has its default process group, the thread of `answer.py`. Not earlier: from then on the
   process has threads of gloo or NCCL, and to fork it is no more of a risk than before (Python 3.12 warns of it);
 * from the moment when it begins to import torch, `marks.py`, which tells the supervisor how far the start is and how
-  long the steps take. What is told goes into a pipe that never blocks: where nobody reads, it is lost.
+  long the steps take. What is told goes into a pipe that never blocks: where nobody reads, it is lost. Under SLURM
+  there is no such pipe, and `shared.py` takes it.
 
 It costs one to three milliseconds, most of them to compile it, which is why it is short; it leaves no trace in
 `os.environ` or `sys.path`, and what a rank starts does not load it. A forked child has the handler, but neither the
@@ -36,7 +37,7 @@ def register(folder: str) -> None:
     try:
         pid, rank = os.getpid(), os.environ.get("RANK", "")
 
-        def tell(*words: object) -> None:
+        def piped(*words: object) -> None:
             """One line to the supervisor, where one listens and this is the rank itself."""
             if os.getpid() == pid:
                 try:
@@ -49,6 +50,10 @@ def register(folder: str) -> None:
                     pass
                 finally:
                     os.close(pipe)
+
+        tell: Callable[..., None] = piped
+        if rank.isdigit() and os.path.exists(folder + "/shared.py"):
+            tell = _run(folder, "shared")["start"](folder, rank, _moved)
 
         def mark(name: str) -> None:
             tell("mark", rank, name, time.time())

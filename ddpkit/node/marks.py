@@ -8,8 +8,9 @@
   the exchange of gradients, in which every rank waits for the slowest: only a rank's own work shows which one that is.
   The clock is the host's: on a GPU it is the time to queue the work, and not that of the GPU itself.
 
-Told are sums over a quarter of a second at first, later over 1 and 5 seconds; a step costs 2 to 5 microseconds more. A
-step that is compiled as a whole (`torch.compile` around `optimizer.step`) is left alone, and not counted.
+What is told goes to the supervisor, or under SLURM to `shared.py`: sums over a quarter of a second at first, later over
+1 and 5 seconds; a step costs 2 to 5 microseconds more. A step that is compiled as a whole (`torch.compile` around
+`optimizer.step`) is left alone, and not counted.
 
     mark RANK NAME TIME               NAME: python, import, imported, meet, group, step (the first one)
     raised RANK TIME TYPE                               an exception ends the script: torch's teardown takes seconds
@@ -146,6 +147,9 @@ class Steps:
         module.register_optimizer_step_post_hook(after_step)
 
     def begin(self, now: float) -> None:
+        import atexit
+
+        atexit.register(self.end)
         self.mark("step")
         self.first = self.last = now
         self.due = now + PACE[0][1]
@@ -155,6 +159,10 @@ class Steps:
         self.tell("steps", self.rank, self.count, *sums[:2], self.known, *sums[2:])
         self.clear()
         self.due = now + next(pace for until, pace in PACE if now - self.first < until)
+
+    def end(self) -> None:
+        if self.count:
+            self.report(time.perf_counter())
 
     def watch(self, module: Any) -> None:
         """Be called when a module gets a part: DistributedDataParallel calls the wrapped one `module`."""

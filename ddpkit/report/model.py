@@ -120,7 +120,7 @@ def report(now: Now, files: Files, made: float) -> Report:
 
 
 def _why_not(now: Now, files: Files) -> str:
-    if now.run.job is not None:
+    if now.run.job is not None and not now.run.job.labels:
         return "Not recorded: the scheduler starts these ranks, and nothing of ddpkit's stands beside them."
     if files.timeline is None and files.launch is None:
         return "Not recorded: this run was started by an older ddpkit, which kept no such record."

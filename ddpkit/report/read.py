@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ddpkit import metrics
+from ddpkit import metrics, timeline
 from ddpkit.runs import Run
-from ddpkit.timeline import LAUNCH, TIMELINE
 
 TAIL = 1 << 16  # bytes of the log that are looked at
 LINES = 25  # of them that are shown
@@ -36,8 +35,8 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     found = metrics_file or (kept if kept.is_file() else None)
     found = found or metrics.find(run.workdir, run.command, run.started, run.ended)
     return Files(
-        launch=_object(folder / LAUNCH),
-        timeline=_object(folder / TIMELINE),
+        launch=_object(folder / timeline.LAUNCH),
+        timeline=timeline.read(folder),
         test=_object(folder / TEST),
         metrics=found,
         records=metrics.read(found) if found else [],

@@ -10,6 +10,7 @@ from typing import Any
 # A phase is named by the mark at its end.
 PHASES = {
     "prepared": "prepare: settings, nodes entered and asked",
+    "queued": "wait until SLURM begins the job",
     "start": "start the rank's process",
     "python": "start its Python",
     "import": "script, up to import torch",
@@ -91,7 +92,7 @@ def _row(number: int, known: Mapping[str, Any], began: float, prepared: float | 
         host=str(known.get("host", "")),
         segments=tuple(segments),
         attempts=int(known.get("attempts", 0)),
-        missing=tuple(name for name in PHASES if name not in marks),
+        missing=tuple(name for name in PHASES if name not in marks and name != "queued"),
     )
 
 
@@ -116,7 +117,7 @@ def _words(rows: Sequence[Row], phases: Sequence[Phase], total: float | None) ->
     if all(len(row.segments) <= 2 for row in rows):
         return (
             "What the ranks did after their processes were there was not recorded: the hook that tells it was off "
-            "(DDPKIT_DUMP=0), the ranks are no Python programs, or a scheduler started them."
+            "(DDPKIT_DUMP=0), the ranks are no Python programs, or their container has not the run's folder."
         )
     most = max(phases, key=lambda phase: phase.seconds)
     where = f"the most of it, {most.seconds:.1f} s, for: {most.words}"

@@ -45,15 +45,16 @@ export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$S
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n)); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
-hook='"'"'/data/my project/logs/20260131-235959-train-3fa9/hook'"'"'  # lets `ddpkit dump` ask where the rank is; DDPKIT_DUMP=0 leaves it out
+hook='"'"'/data/my project/logs/20260131-235959-train-3fa9/hook'"'"'  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
 [ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/answer.py" ] || \
     export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${PYTHONPATH:+:$PYTHONPATH}"
 exec "$@"'
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
+{ date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; } 2> /dev/null
 log='/data/my project/logs/train_'"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label --cpu-bind=cores sh -c "$each" rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
-first=$(tail -c "+$from" "$log" | sed -n 's/^.*srun: error: .* Exited with exit code \([0-9]*\)$/\1/p' | head -n 1)
+first=$(tail -c "+$from" "$log" | sed -n -e 's/^.*srun: error: .* Exited with exit code \([0-9]*\)$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process goes on$/1/p' | head -n 1)
 code=${first:-${code:-0}}
 if [ "$code" = 75 ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 3 ]; then
     scontrol requeue "$SLURM_JOB_ID"

@@ -194,3 +194,45 @@ def test_a_node_that_is_gone(emitted: Emitted) -> None:
     assert code == 255, text
     assert "the first to fail was node2 (ssh has no connection to it)" in text
     wait_for(lambda: not emitted.left())
+
+
+STANDINS = ROOT / "tests/standins"
+INSIDE = [
+    pytest.param("slurm", "apptainer", id="apptainer"),
+    pytest.param("slurm", "enroot", id="enroot"),
+    pytest.param("slurm", "pyxis", id="pyxis"),
+    pytest.param("slurm-torchrun", "apptainer", id="torchrun-apptainer", marks=AGAIN),
+]
+
+
+@pytest.mark.parametrize(("backend", "runtime"), INSIDE)
+def test_a_job_in_containers(backend: str, runtime: str, idle_lab: Lab, tmp_path: Path) -> None:
+    """The words and the variables arrive inside, and the first failure is the job's exit code."""
+    for name in ("work", "images", "bin"):
+        (tmp_path / name).mkdir()
+    bins = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    image = tmp_path / "images" / ("torch.sif" if runtime == "apptainer" else "torch.sqsh")
+    # What an image does not see by itself is hidden from it.
+    image.write_text(json.dumps({"env": {"PATH": bins, "RANK": "9"}, "hide": str(tmp_path / "work")}))
+    for name in ("enroot", "apptainer", *(["srun"] if runtime == "pyxis" else [])):
+        (tmp_path / "bin" / name).symlink_to(STANDINS / name)
+    emitted = Emitted(idle_lab, tmp_path / "work")
+    way = ["-b", backend, "-N", "2", "-o", f"container={image}", "-o", f"container_runtime={runtime}"]
+    way += ["-o", f"container_name={tmp_path.name}"] if runtime == "enroot" else []
+    there = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin:/usr/sbin:/sbin", "ENROOT_DATA_PATH": f"{tmp_path}/enroot"}
+    (emitted.folder / "job.py").write_text(PROBE)
+    path = emitted.emit(way, ["--env", "MINE=it's $5; *"], ["job.py", *ARGS])
+    try:
+        done, text = emitted.run(path, **there)
+        assert done == 0, text
+        for rank in range(4):
+            seen = json.loads((emitted.folder / f"seen.{rank}").read_text())
+            assert seen["argv"] == ARGS
+        (emitted.folder / "job.py").write_text(
+            "import os, sys, time\nif os.environ['RANK'] == '2':\n    assert os.environ['MINE'] == \"it's $5; *\"\n"
+            "    sys.exit(7)\ntime.sleep(3600)\n"
+        )
+        done, text = emitted.run(path, **there)
+        assert done == 7, text
+    finally:
+        Path(f"/tmp/ddpkit-{os.getuid()}-{tmp_path.name}.lock").unlink(missing_ok=True)

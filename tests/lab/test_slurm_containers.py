@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -95,6 +96,9 @@ def test_ranks_meet(backend: str, runtime: str, before: tuple[str, ...], inside:
         assert {name: seen["env"].get(name) for name in wanted} == {name: str(value) for name, value in wanted.items()}
     for path in filter(Path.is_file, (tmp_path / "work").glob("logs/*/**/*")):
         assert b"key-0123" not in path.read_bytes(), path
+    for rank in range(4):  # told from inside, through the run's folder
+        (marks,) = (tmp_path / "work").glob(f"logs/*/marks/{rank}")
+        assert re.search(f"^mark {rank} group ", marks.read_text(), re.MULTILINE), marks.read_text()
     if runtime == "enroot":  # made once on each node, however many ranks asked for it
         calls = (tmp_path / "enroot/calls").read_text().splitlines()
         assert len([call for call in calls if call.endswith(" create")]) == 2

@@ -1,0 +1,178 @@
+"""What ranks under a real SLURM tell of themselves: exceptions that end them, their start, and their steps."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Lab
+from launching import BACKENDS, DDPKIT, PATIENCE, ROOT, SALLOC, Launch, torch, wait_until_gone
+
+# Stands for torch where it is not needed: what is watched is the import of something of this name.
+TORCH = ""
+# The last thread never ends, as that of a library may not: by itself such a rank stays for ever.
+HANGS = """
+import os, threading, time, torch
+open("here." + os.environ["RANK"], "w").close()
+if os.environ["RANK"] == "3":
+    while not all(os.path.exists("here." + rank) for rank in "012"):
+        time.sleep(0.02)
+    threading.Thread(target=threading.Event().wait).start()
+    raise ValueError("no such thing")
+print("waits", flush=True)
+time.sleep(3600)
+"""
+# Rank 3's end takes long; rank 0 fails because of it, and is gone at once.
+FOLLOWS = HANGS.replace(
+    'if os.environ["RANK"] == "3"', 'while os.environ["RANK"] == "0":\n    # follows\n{}if os.environ["RANK"] == "3"'
+)
+FOLLOWS = FOLLOWS.format("""    if os.path.exists("raises"):
+        time.sleep(0.1)
+        raise RuntimeError("connection closed")
+    time.sleep(0.02)
+""").replace("    raise ValueError", '    open("raises", "w").close()\n    raise ValueError')
+REDUCE = """
+import threading, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+if dist.get_rank() == 3:
+    threading.Thread(target=threading.Event().wait).start()
+    raise ValueError("no such thing")
+dist.all_reduce(torch.ones(1))
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("before", [[], SALLOC], ids=["login", "salloc"])
+@pytest.mark.parametrize("text", [HANGS, FOLLOWS], ids=["hangs", "another follows"])
+def test_an_exception_is_named_at_once(
+    text: str, backend: str, before: list[str], launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+) -> None:
+    (folder / "torch.py").write_text(TORCH)
+    (folder / "job.py").write_text(text)
+    command = launch("-b", backend, "-N", "2", "-n", "2", "--grace", "3", "--", "job.py", before=before)
+    assert command.end() == 1, command.text
+    if text == HANGS:
+        assert "rank 3 on node2 raised ValueError; ending 3 other ranks (at most 3 s)" in command.text
+    assert re.search(r"rank 3 on node2 failed first, after .* exit code 1: ValueError: no such thing", command.text)
+    shown = command.text.partition("last lines of rank 3 on node2")[2]
+    assert "    ValueError: no such thing" in shown
+    assert "ddpkit: rank 3 raised" not in command.text
+    wait_until_gone(idle_lab, "job.py")
+
+
+@torch
+@pytest.mark.parametrize("backend", ["slurm", "slurm-torchrun"])
+def test_others_wait_in_a_collective(backend: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    (folder / "job.py").write_text(REDUCE)
+    command = launch("-b", backend, "-N", "2", "-n", "2", "--grace", "3", "--", "job.py")
+    assert command.end() == 1, command.text
+    assert "rank 3 on node2 raised ValueError; ending 3 other ranks" in command.text
+    wait_until_gone(idle_lab, "job.py")
+
+
+# ---- nobody follows
+
+
+class Later:
+    """A run that was submitted and left; what other hosts' shells find of it."""
+
+    def __init__(self, lab: Lab, folder: Path, *words: str) -> None:
+        self.lab, self.folder = lab, folder
+        self.run = self.ddpkit("login", "launch", *words[:-1], "--detach", "--", *words[-1].split()).stdout.strip()
+
+    def ddpkit(self, host: str, *words: str) -> Any:
+        env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+        return self.lab.run(host, *DDPKIT, *words, cwd=self.folder, env=env)
+
+    def end(self) -> dict[str, Any]:
+        until = time.monotonic() + PATIENCE
+        while True:
+            now: dict[str, Any] = json.loads(self.ddpkit("node4", "status", self.run, "--json").stdout)
+            if now["now"]["state"] in ("done", "failed", "stopped"):
+                return now
+            assert time.monotonic() < until, now
+            time.sleep(0.2)  # the scheduler announces nothing
+
+    def report(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.ddpkit("node3", "report", self.run, "--json").stdout)
+        return found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_rank_that_does_not_end_when_nobody_follows(backend: str, folder: Path, idle_lab: Lab) -> None:
+    """Its node ends it, srun the others; the job's exit code is that of the exception, and not that of the signal."""
+    (folder / "torch.py").write_text(TORCH)
+    (folder / "job.py").write_text(HANGS)
+    run = Later(idle_lab, folder, "-b", backend, "-N", "2", "-n", "2", "--grace", "2", "job.py")
+    now = run.end()
+    assert (now["now"]["state"], now["exit_code"]) == ("failed", 1), now
+    assert now["verdict"].endswith("ended as FAILED, exit code 1")
+    wait_until_gone(idle_lab, "job.py")
+
+
+TRAINS = """
+import os, sys, time
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(20):
+    time.sleep(0.08 if dist.get_rank() == 2 else 0.02)
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+dist.destroy_process_group()
+sys.exit(0 if "SLURM_RESTART_COUNT" in os.environ else 75)
+"""
+PHASES = ["prepared", "queued", "start", "python", "import", "imported", "meet", "group", "step"]
+
+
+@torch
+@pytest.mark.parametrize("backend", ["slurm", "slurm-torchrun"])
+def test_a_report_of_a_job_that_nobody_followed(backend: str, folder: Path, idle_lab: Lab) -> None:
+    """It was started again: the start is that of the last attempt, the steps are those of all."""
+    (folder / "job.py").write_text(TRAINS)
+    run = Later(idle_lab, folder, "-b", backend, "-N", "2", "-n", "2", "-o", "chain=1", "job.py")
+    now = run.end()
+    assert now["now"]["state"] == "done", now
+    found = run.report()
+    assert [(row["rank"], row["host"], row["attempts"]) for row in found["start"]["rows"]] == [
+        (0, "node1", 2),
+        (1, "node1", 2),
+        (2, "node2", 2),
+        (3, "node2", 2),
+    ]
+    for row in found["start"]["rows"]:
+        assert [each["phase"] for each in row["segments"]] == PHASES
+    assert found["start"]["words"].startswith("First optimizer step on every rank ")
+    slowest = found["steps"]["slowest"]
+    assert (slowest["rank"], slowest["host"], slowest["stands_out"]) == (2, "node2", True), found["steps"]["words"]
+    assert [row["steps"] for row in found["steps"]["rows"]] == [38] * 4  # the first of each attempt has no begin
+
+
+@torch
+def test_a_report_of_a_step(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    (folder / "job.py").write_text(TRAINS.replace(" else 75", " else 0"))
+    command = launch("-b", "slurm", "--", "job.py", before=SALLOC)
+    assert command.end() == 0, command.text
+    words = [*DDPKIT, "report", str(folder / command.record["folder"]), "--json"]
+    found = json.loads(idle_lab.run("login", *words, cwd=folder, env={"PYTHONPATH": str(ROOT)}).stdout)
+    phases = [phase for phase in PHASES if phase != "queued"]
+    for row in found["start"]["rows"]:
+        assert [each["phase"] for each in row["segments"]] == phases
+    assert found["steps"]["slowest"]["rank"] == 2
+
+
+def test_nothing_is_told_where_that_was_turned_off(launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "torch.py").write_text(TORCH)
+    (folder / "job.py").write_text("import torch\nraise ValueError('so')\n")
+    command = launch("-b", "slurm", "--env", "DDPKIT_DUMP=0", "--", "job.py")
+    assert command.end() == 1, command.text
+    (log,) = folder.glob("logs/*/slurm-*.out")
+    assert "ddpkit: rank 0 raised" not in log.read_text()
+    assert [path.name for path in folder.glob("logs/*/marks/*")] == ["job"]
