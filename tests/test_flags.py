@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -134,6 +135,15 @@ def test_the_help_lists_every_command_once_and_uncut(ddpkit: DDPKIT) -> None:
         for name, words in commands.items():
             assert f"  {name:<10}  {words}\n" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_help_has_no_words_of_typer() -> None:
+    known = cast(Any, typer.main.get_command(app.app)).commands
+    for name, command in known.items():
+        shown = command.get_help(command.make_context(name, [], resilient_parsing=True))
+        assert shown.startswith(f"Usage: {name} [OPTIONS]"), shown
+        assert "[[" not in shown, shown
+        assert not re.search(r"<(str|list|int|bool)", shown), shown
 
 
 def test_each_flag_that_is_not_needed_says_why(project: Path, ddpkit: DDPKIT) -> None:

@@ -31,7 +31,15 @@ def _as_they_come(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
         many = parameter.nargs == -1 or getattr(parameter, "multiple", False)
         parameter.process_value = partial(_taken, parameter, () if many else None)
+        if parameter.param_type_name == "argument":  # typer would show `[[RUN]]`, and `<list[str]>`
+            shown = parameter.metavar or parameter.name.upper()
+            parameter.get_usage_pieces = partial(_always, [shown])
+            parameter.get_help_record = partial(_always, (shown, parameter.help or ""))
     return parameters
+
+
+def _always(value: Any, _context: Any) -> Any:
+    return value
 
 
 def _taken(parameter: Any, missing: Any, context: Any, value: Any) -> Any:
