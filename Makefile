@@ -28,7 +28,7 @@ test-thorough: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/pytest -n 4 --dist loadfile --durations=25 -m thorough
 
 test-fast: $(VENV)/.dev
-	$(BIN)/pytest -m "not torch and not lab"
+	$(BIN)/pytest -n 4 --dist loadfile -m "not torch and not lab"
 
 # Scripts of other libraries (Accelerate, Lightning, transformers, DeepSpeed, torch's own) under every backend, in the lab.
 # They have a Python of their own; what is seen goes into tests/interop/table.json, and with `make golden` into the guide.
@@ -91,6 +91,7 @@ $(BIN)/python:
 
 # Nothing else that is installed asks for torch, so that nothing else chooses another build of it than the pin.
 $(VENV)/.torch: constraints.txt | $(BIN)/python
+	@echo "PyTorch is some hundred MB, with CUDA several GB: this takes minutes, and says nothing until it is there"
 	$(PIP) install -c constraints.txt torch
 	touch $@
 

@@ -175,7 +175,10 @@ class _Stream:
         self.open = True
         self.number = number  # 1: standard output, 2: standard error
         self._screen = screen
-        self._stream = stream
+        # Past Python's own buffer: it writes again what a non-blocking place took already, and while a write hangs in
+        # it, Python can end only by abort().
+        stream.flush()
+        self._stream: IO[bytes] = getattr(stream, "raw", stream)
 
     def write(self, data: bytes) -> int:
         self._screen.put(self, data)
@@ -192,7 +195,7 @@ class _Stream:
         try:
             while left:
                 try:
-                    # Unbuffered (PYTHONUNBUFFERED), a stream may take a part only; None is: nothing now.
+                    # It may take a part only; None is: nothing now.
                     taken = self._stream.write(left)
                     self._stream.flush()
                 except BlockingIOError as error:

@@ -25,7 +25,11 @@ def run_of(folder: Path) -> Path:
     return found
 
 
-@pytest.mark.parametrize("options", [[], ["-o", "preload=json"], ["-o", "starter=torchrun"]], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [[], ["-o", "preload=json"], pytest.param(["-o", "starter=torchrun"], marks=pytest.mark.torch)],
+    ids=str,
+)
 def test_stacks_of_ranks_that_know_no_torch(
     options: list[str], start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path
 ) -> None:

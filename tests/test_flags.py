@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import typer
 
-from ddpkit.cli import habits
+from ddpkit.cli import app, habits
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 OWN = {"-n": True, "--nproc-per-node": True, "-N": True, "--nnodes": True, "-b": True, "-o": True, "--log-dir": True}
@@ -78,6 +80,11 @@ REFUSED = {
     "--nproc-per-nod 2 train.py": ("no option --nproc-per-nod", "did you mean '--nproc-per-node'?"),
     "--rdzv-backen c10d train.py": ("no option --rdzv-backen", "did you mean '--rdzv-backend'?"),
     "--num_processes 2 train.py": ("no option --num-processes", "here it is -n"),
+    "-b slurm -p gpu train.py": ("no option -p", "-o partition=gpu"),
+    "-p gpu train.py": ("no option -p", "behind `--`"),
+    "--include node1 train.py": ("no option --include", "-b ssh node1 node2"),
+    "--multi_gpu train.py": ("no option --multi-gpu", "leave it out"),
+    "--mixed_precision bf16 train.py": ("no option --mixed-precision", "ACCELERATE_MIXED_PRECISION=bf16"),
     "-b slurm --partition gpu train.py": ("no option --partition", "-o partition=gpu"),
     "-n 2 --learning-rate 3": ("no option --learning-rate", "words of the script stand behind `--`"),
     "-x": ("no option -x", "behind `--`"),
@@ -98,6 +105,45 @@ def test_refused_in_one_line(typed: str, project: Path, ddpkit: DDPKIT) -> None:
     assert second.startswith("hint: ")
     assert hint in second
     assert not (project / "logs").exists()
+
+
+MEANT = {
+    "kill": "ddpkit stop",
+    "list": "ddpkit ps",
+    "run": "ddpkit launch",
+    "launhc": "ddpkit launch",
+    "train.py": "ddpkit launch train.py",
+    "zzzz": "ddpkit --help lists them",
+}
+
+
+@pytest.mark.parametrize(("word", "hint"), MEANT.items())
+def test_a_command_by_another_name(word: str, hint: str, ddpkit: DDPKIT) -> None:
+    done = ddpkit(word, "--x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"ddpkit: there is no command {word!r}\nhint: {hint}\n"
+
+
+def test_the_help_lists_every_command_once_and_uncut(ddpkit: DDPKIT) -> None:
+    listed = [name for commands in app.COMMANDS.values() for name in commands]
+    known = cast(Any, typer.main.get_command(app.app)).commands
+    assert sorted(listed) == sorted(name for name in known if name != "test-distributed")  # another name of `test`
+    assert {*app._MEANT.values()} <= {*listed}
+    assert not known.keys() & app._MEANT.keys()
+    done = ddpkit("--help")
+    for commands in app.COMMANDS.values():
+        for name, words in commands.items():
+            assert f"  {name:<10}  {words}\n" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_help_has_no_words_of_typer() -> None:
+    known = cast(Any, typer.main.get_command(app.app)).commands
+    for name, command in known.items():
+        shown = command.get_help(command.make_context(name, [], resilient_parsing=True))
+        assert shown.startswith(f"Usage: {name} [OPTIONS]"), shown
+        assert "[[" not in shown, shown
+        assert not re.search(r"<(str|list|int|bool)", shown), shown
 
 
 def test_each_flag_that_is_not_needed_says_why(project: Path, ddpkit: DDPKIT) -> None:

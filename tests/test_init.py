@@ -80,6 +80,12 @@ def test_everything(tmp_path: Path, ddpkit: DDPKIT) -> None:
     assert names >= {"ddpkit.toml", "train.py", "test_distributed.py"}
     again = ddpkit("init", "new/project", "--train", "--scripts")
     assert again.returncode == 0
+    # What the reference script needs is said: the words are those of the extra `train`.
+    (said,) = re.findall("pip install (.*)", again.stderr)
+    extra = re.search(r"^train = \[(.*)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert extra is not None
+    assert said.split() == re.findall(r'"([a-z-]+)', extra[1])
+    assert done.stderr == ""
     assert again.stdout.count("is there already, the same") == len(found)
 
 

@@ -167,7 +167,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(*pip, "install", "--quiet", "--no-index", "--no-deps", "--no-compile", wheel)
     # What it asks for is that of these tests: behind its own, and without the .pth files there.
     (site / "libraries.pth").write_text(f"{importlib.metadata.distribution('typer').locate_file('')}\n")
-    (site / "sitecustomize.py").write_text(BLOCK)
+    # Not as sitecustomize: Debian's own Python has one of its own in front of it.
+    (site / "no_torch.py").write_text(BLOCK)
+    (site / "no_torch.pth").write_text("import no_torch\n")
     return folder / "bin"
 
 

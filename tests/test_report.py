@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from ddpkit import runs, status
 from ddpkit.report import draw, model, page, read, start, steps
-from ddpkit.report.text import seconds, spans, text
+from ddpkit.report.text import number, seconds, spans, text
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -138,11 +139,27 @@ def test_a_failed_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     assert "failed first" in found["verdict"]
     assert "exit code 7" in found["verdict"]
     assert any("it broke" in line for line in found["tail"])
+    assert (found["failed"], found["hint"][:10]) == (["it broke"], "less logs/")
     assert found["start"]["total"] is None
     # One of the two may have been ended before its Python was there.
     missing = [[mark for mark in row["missing"] if mark != "python"] for row in found["start"]["rows"]]
     assert missing == [["import", "imported", "meet", "group", "step"]] * 2
     assert found["places"][0]["gpus"] == 0
+
+
+def test_a_rank_cannot_speak_for_the_launcher(tmp_path: Path) -> None:
+    lines = ["[ddpkit] ddpkit: last lines of rank 1 on vm (logs/x/rank_1.log):", "[ddpkit]     the first"]
+    lines += [
+        "[ddpkit]     [ddpkit] the second",
+        "[ddpkit] ddpkit: rank 1 on vm failed first, after 1.0 s: exit code 1",
+    ]
+    run = ended(tmp_path, state="failed", exit_code=1)
+    (tmp_path / "all.log").write_text("\n".join([*lines, "[ddpkit] hint: mend it", ""]))
+    found = read.read(run)
+    assert (found.failed, found.hint) == (("the first", "[ddpkit] the second"), "mend it")
+    (tmp_path / "all.log").write_text("\n".join(line.replace("[ddpkit]", "[0 vm] [ddpkit]", 1) for line in lines))
+    found = read.read(run)
+    assert (found.failed, found.hint) == ((), "")
 
 
 def test_a_run_that_lives(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
@@ -303,6 +320,21 @@ def test_curves(tmp_path: Path) -> None:
         assert "nan" not in draw.chart(chart)
 
 
+def test_a_step_is_a_whole_number() -> None:
+    def across(last: int) -> list[str]:
+        (chart,) = model.charts([{"step": n, "loss": n} for n in range(1, last + 1)])
+        return re.findall("<span>([^<]*)</span>", draw.chart(chart).partition('class="xs"')[2])
+
+    assert across(60) == ["step 1", "30", "60"]
+    assert across(4) == ["step 1", "", "4"]
+    assert across(5) == ["step 1", "3", "5"]
+
+
+def test_a_constant_has_no_best_value() -> None:
+    (chart,) = model.charts([{"step": n, "lr": 3e-5} for n in range(3)])
+    assert '</b> 3e-05<span class="soft">, all along</span>' in draw.chart(chart)
+
+
 def test_a_long_curve_is_thinned_and_keeps_its_end() -> None:
     (chart,) = model.charts([{"step": n, "loss": n} for n in range(25_001)])
     (curve,) = chart.curves
@@ -337,6 +369,12 @@ def test_any_text_can_be_written(value: str) -> None:
     shown = text(value)
     assert not set("<>\"'") & set(shown)
     shown.encode()
+
+
+def test_values_of_curves() -> None:
+    values = (0.0, 5.0, 0.012345, 3e-5, 1170.4, 20_080.0, 1_500_000.0, 2e9)
+    shown = ["0", "5", "0.01235", "3e-05", "1,170", "20,080", "1,500,000", "2e+09"]
+    assert [number(value) for value in values] == shown
 
 
 def test_lengths_of_time() -> None:

@@ -143,6 +143,23 @@ def test_nothing_in_a_page_is_alive(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Pa
 
 
 @needs_browser
+def test_a_failed_run_says_at_the_top_what_to_do(
+    ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path, chromium: browser.Browser
+) -> None:
+    text = "import sys\nfor n in range(60):\n    print('line', n)\nraise ValueError('no such batch')\n"
+    assert ddpkit("launch", "-n", "1", "--", script(text)).returncode == 1
+    (folder,) = (tmp_path / "logs").iterdir()
+    assert ddpkit("report", str(folder)).returncode == 0
+    chromium.open(folder / "report.html")
+    assert chromium.ask("document.querySelector('#verdict .hint').innerText").startswith("What to do: look at ")
+    assert "ValueError: no such batch" in chromium.ask("document.querySelector('#verdict pre').innerText")
+    # The box of the last lines is at its end without a hand that scrolls it.
+    box, lines = (f"document.querySelector('#tail {name}').getBoundingClientRect()" for name in (".end", "pre"))
+    assert chromium.ask(f"{lines}.height") > chromium.ask(f"{box}.height") > 0
+    assert abs(chromium.ask(f"{lines}.bottom - {box}.bottom")) <= 1
+
+
+@needs_browser
 def test_a_page_fits_every_screen_and_paper(
     ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path, chromium: browser.Browser
 ) -> None:

@@ -48,6 +48,7 @@ def test_a_killed_supervisor_in_a_flood(start: START, script: SCRIPT) -> None:
 
 
 def test_term_is_obeyed_while_nobody_reads(script: SCRIPT, tmp_path: Path, clean_environ: dict[str, str]) -> None:
+    clean_environ.pop("PYTHONUNBUFFERED", None)  # few people have it
     script(FLOOD.replace("print('ready', flush=True)", "open('ready', 'w')"))
     process = subprocess.Popen(
         [sys.executable, "-m", "ddpkit", "launch", "-n", "1", "--", "job.py"],
@@ -92,6 +93,7 @@ def test_a_slow_reader_gets_everything(
 
 def test_a_screen_that_does_not_block(script: SCRIPT, tmp_path: Path, clean_environ: dict[str, str]) -> None:
     """Another program that shares the terminal may have made it so."""
+    clean_environ.pop("PYTHONUNBUFFERED", None)
     script(MANY)
     read, write = os.pipe()
     os.set_blocking(write, False)

@@ -67,7 +67,9 @@ def sampled(ddpkit: DDPKIT, enough: Callable[[list[dict[str, Any]]], bool]) -> d
 # ---- a living run
 
 
-@pytest.mark.parametrize("options", [[], ["-o", "preload=json"], ["-o", "starter=torchrun"]], ids=str)
+@pytest.mark.parametrize(
+    "options", [[], ["-o", "preload=json"], pytest.param(["-o", "starter=torchrun"], marks=pytest.mark.torch)], ids=str
+)
 def test_ranks_and_their_host(options: list[str], start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     script(BUSY)
     command = start("launch", "-n", "2", *options, "--", "job.py")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ import typer
 import typer.core
 
 from ddpkit import __version__
-from ddpkit.errors import DdpkitError
+from ddpkit.errors import DdpkitError, UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from rich.table import Table
@@ -30,7 +31,15 @@ def _as_they_come(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
         many = parameter.nargs == -1 or getattr(parameter, "multiple", False)
         parameter.process_value = partial(_taken, parameter, () if many else None)
+        if parameter.param_type_name == "argument":  # typer would show `[[RUN]]`, and `<list[str]>`
+            shown = parameter.metavar or parameter.name.upper()
+            parameter.get_usage_pieces = partial(_always, [shown])
+            parameter.get_help_record = partial(_always, (shown, parameter.help or ""))
     return parameters
+
+
+def _always(value: Any, _context: Any) -> Any:
+    return value
 
 
 def _taken(parameter: Any, missing: Any, context: Any, value: Any) -> Any:
@@ -45,11 +54,65 @@ class LeanCommand(typer.core.TyperCommand):
         return _as_they_come(super().get_params(ctx))
 
 
+# What `ddpkit --help` lists, in the order in which one meets it, in words that fit beside the names.
+COMMANDS = {
+    "Run": {
+        "launch": "Run a script on every rank; the first failure ends all.",
+        "test": "Find what would hang or fail, before it does.",
+        "bench": "Measure how fast the ranks talk.",
+        "emit": "Print a launch as a script that runs without ddpkit.",
+    },
+    "Watch": {
+        "ps": "List the runs.",
+        "status": "What each rank does, and which makes no progress.",
+        "logs": "What a run printed.",
+        "top": "GPUs, processors and memory, live.",
+        "attach": "Show a run as it goes on.",
+        "stop": "End a run, and wait until it has ended.",
+        "dump": "Where every rank is, when a run hangs.",
+        "report": "One HTML page about a run.",
+        "explain": "What failed first in a log, why, and what to do.",
+    },
+    "Set up": {
+        "init": "Write a commented ddpkit.toml.",
+        "backends": "List the ways to reach nodes, and their options.",
+        "env": "Who this process is among its peers, and why.",
+        "completion": "What a shell needs to complete ddpkit's words.",
+    },
+}
+# What others call them.
+_MEANT = {
+    **dict.fromkeys(("run", "start", "train", "torchrun", "srun", "submit"), "launch"),
+    **dict.fromkeys(("list", "ls", "runs", "jobs", "queue"), "ps"),
+    **dict.fromkeys(("kill", "cancel", "end"), "stop"),
+    **dict.fromkeys(("check", "preflight", "doctor"), "test"),
+    **dict.fromkeys(("log", "tail"), "logs"),
+    **dict.fromkeys(("why", "diagnose"), "explain"),
+    "stacks": "dump",
+    "config": "init",
+}
+
+
 class LeanGroup(typer.core.TyperGroup):
-    """The same for `ddpkit` itself."""
+    """`ddpkit` itself: it imports no more than its commands do, and lists them in groups."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _as_they_come(super().get_params(ctx))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for title, commands in COMMANDS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<10}", words) for name, words in commands.items()])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        word = args[0] if args else ""
+        if word.startswith("-") or word in self.commands:
+            return super().resolve_command(ctx, args)
+        near = difflib.get_close_matches(word, self.commands, n=1)
+        meant = _MEANT.get(word) or (near[0] if near else "")
+        if not meant and word.endswith(".py"):
+            meant = f"launch {word}"
+        raise UsageError(f"there is no command {word!r}", f"ddpkit {meant}" if meant else "ddpkit --help lists them")
 
 
 app = typer.Typer(

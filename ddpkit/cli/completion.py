@@ -11,7 +11,9 @@ from ddpkit.errors import UsageError
 
 
 @app.command(
-    cls=LeanCommand, epilog="bash: `source <(ddpkit completion bash)` in ~/.bashrc. zsh and fish: see LAUNCH_GUIDE.md."
+    cls=LeanCommand,
+    epilog='bash: `source <(ddpkit completion bash)` in ~/.bashrc. zsh: `eval "$(ddpkit completion zsh)"` in ~/.zshrc, '
+    "behind compinit. fish: `ddpkit completion fish > ~/.config/fish/completions/ddpkit.fish`.",
 )
 def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")]) -> None:
     """Print what a shell needs to complete ddpkit's words."""

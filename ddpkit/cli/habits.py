@@ -55,9 +55,18 @@ _ELSEWHERE = {
     **dict.fromkeys(("--num-processes", "--num-gpus", "--np", "--ntasks-per-node", "--gpus", "--nproc"), "-n"),
     **dict.fromkeys(("--num-nodes", "--num-machines", "--nodes"), "-N"),
     **dict.fromkeys(("--machine-file", "--host-file"), "--hostfile"),
+    **dict.fromkeys(("--host", "--hosts", "--include", "-H"), "-b ssh node1 node2"),
     "--main-process-port": "--master-port",
     "--main-process-ip": "--master-addr",
     "--machine-rank": "--node-rank",
+}
+# srun's and sbatch's one letter for an option of the backend.
+_LETTERS = {"-p": "partition", "-A": "account", "-q": "qos", "-J": "job_name", "-C": "constraint", "-w": "nodelist"}
+# What accelerate and deepspeed ask for, and a run of ddpkit has without it.
+_ALONE = {
+    **dict.fromkeys(("--multi-gpu", "--distributed-type"), "leave it out: -n is the number of ranks on each node"),
+    "--mixed-precision": "it is the script's: behind `--`, or for Accelerate --env ACCELERATE_MIXED_PRECISION=bf16",
+    "--gpu-ids": "CUDA_VISIBLE_DEVICES=0,1 in front of ddpkit, or --env CUDA_VISIBLE_DEVICES=0,1",
 }
 
 
@@ -249,7 +258,9 @@ class _Reader:
         what = f"ddpkit {self.command} has no option {name}"
         if name in _ELSEWHERE:
             return UsageError(what, f"here it is {_ELSEWHERE[name]}")
-        key = name.removeprefix("--").replace("-", "_")
+        if name in _ALONE:
+            return UsageError(what, _ALONE[name])
+        key = _LETTERS.get(name, name.removeprefix("--").replace("-", "_"))
         if key in {each.name for each in launchers.options(self._backend())}:
             given = value or (self.rest[0] if self.rest and not self.rest[0].startswith("-") else "VALUE")
             return UsageError(what, f"an option of the backend: -o {key}={given}")

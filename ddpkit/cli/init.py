@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -44,5 +45,7 @@ def init(
         words = {"new": "would be written" if dry_run else "written", "same": "is there already, the same"}
         for each in found:
             print(f"{project / each.path}: {words.get(each.state, each.state)}")
+        if train:
+            print("train.py reads, besides torch: pip install numpy pyyaml scikit-learn", file=sys.stderr)
     if dry_run:
         new.check(found)

@@ -14,7 +14,7 @@ from ddpkit.cli.app import JsonFlag, LeanCommand, app, shown, table
 
 @app.command(cls=LeanCommand)
 def backends(
-    name: Annotated[str | None, typer.Argument(help="Show one backend with all its options.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One backend with all its options.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """List the backends, what they need, and their options."""

@@ -390,7 +390,7 @@ def _debugging(node: Node) -> Found:
             doc="shm-unlinked",
         )
     elif scope is None:
-        yield Check(id="debugging", status="unknown", host=node.label, evidence="no yama here")
+        yield Check(id="debugging", status="unknown", host=node.label, evidence="the kernel does not say (no Yama)")
     else:
         word = {0: "any process of one's own", 1: "children only: py-spy needs sudo"}.get(scope, "root only")
         yield Check(id="debugging", status="pass", host=node.label, evidence=f"ptrace: {word}")

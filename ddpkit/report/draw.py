@@ -88,12 +88,18 @@ def chart(drawn: Chart) -> str:
         f'aria-label="{text(drawn.title)}">{"".join(shapes)}</svg>'
     )
     down = "".join(f"<span>{number(tick)}</span>" for tick in reversed(ticks))
-    across = f"<span>step {number(left)}</span><span>{number((left + right) / 2)}</span><span>{number(right)}</span>"
+    across = f"<span>step {number(left)}</span><span>{_middle(left, right)}</span><span>{number(right)}</span>"
     return (
         f'<div class="chart"><h3>{text(drawn.title)}</h3><div class="plot"><div class="ys">{down}</div>{picture}'
         f'<div class="xs">{across if right > left else f"<span>step {number(left)}</span>"}</div></div>'
         f"{_key(drawn)}</div>"
     )
+
+
+def _middle(left: float, right: float) -> str:
+    """There is no half step: of a few, none is named."""
+    half = (left + right) / 2
+    return number(round(half)) if half == int(half) or right - left >= 20 else ""
 
 
 def _key(drawn: Chart) -> str:
@@ -102,10 +108,12 @@ def _key(drawn: Chart) -> str:
         best = min if "loss" in curve.name.lower() else max
         at, value = best(curve.points, key=lambda point: point[1])
         word = "lowest" if best is min else "highest"
+        flat = all(point[1] == value for point in curve.points)
+        said = "all along" if flat and len(curve.points) > 1 else f"{word} {number(value)} at step {number(at)}"
         rows.append(
             f'<li><i style="background:var(--s{index % COLOURS})"></i><b>{text(curve.name)}</b> '
             f"{number(curve.points[-1][1])}"
-            f'<span class="soft">, {word} {number(value)} at step {number(at)}</span></li>'
+            f'<span class="soft">, {said}</span></li>'
         )
     return f'<ul class="key">{"".join(rows)}</ul>'
 

@@ -85,6 +85,7 @@ class Report:
     charts: tuple[Chart, ...]
     preflight: Preflight
     plan: str
+    failed: tuple[str, ...]  # the last lines of the rank that failed first
     tail: tuple[str, ...]
 
 
@@ -96,7 +97,7 @@ def report(now: Now, files: Files, made: float) -> Report:
         run_id=run.run_id,
         state=now.state,
         verdict=now.words,
-        hint=now.hint,
+        hint=files.hint or now.hint,
         exit_code=run.exit_code,
         backend=run.backend,
         command=join(run.command),
@@ -115,6 +116,7 @@ def report(now: Now, files: Files, made: float) -> Report:
         charts=tuple(charts(files.records)),
         preflight=_preflight(now, files),
         plan=str((files.launch or {}).get("plan", "")),
+        failed=files.failed,
         tail=files.tail,
     )
 

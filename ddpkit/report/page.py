@@ -58,13 +58,14 @@ def _head(report: Report) -> str:
         ("ranks", str(report.world_size)),
         ("logs", f"<code>{text(report.folder)}</code>"),
     ]
-    hint = f'<p class="soft">hint: <code>{text(report.hint)}</code></p>' if report.hint else ""
+    hint = f'<p class="hint">What to do: {text(report.hint)}</p>' if report.hint else ""
+    failed = f"<pre>{text(chr(10).join(report.failed))}</pre>" if any(map(str.strip, report.failed)) else ""
     code = f" (exit code {report.exit_code})" if report.exit_code else ""
     rows = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts)
     return (
         f'<section id="verdict" class="head {text(report.state)}"><div class="title"><h1>{text(report.run_id)}</h1>'
         f'<span class="badge">{text(report.state)}{code}</span></div>'
-        f'<p class="verdict">{text(report.verdict)}</p>{hint}<dl>{rows}</dl></section>\n'
+        f'<p class="verdict">{text(report.verdict)}</p>{hint}{failed}<dl>{rows}</dl></section>\n'
     )
 
 
@@ -235,5 +236,9 @@ def _plan(report: Report) -> str:
 
 def _tail(report: Report) -> str:
     lines = "\n".join(report.tail)
-    body = f"<pre>{text(lines)}</pre>" if lines.strip() else '<p class="soft">Nothing was printed.</p>'
+    body = (
+        f'<div class="end"><pre>{text(lines)}</pre></div>'
+        if lines.strip()
+        else '<p class="soft">Nothing was printed.</p>'
+    )
     return _section("Last lines", body, "tail", "long")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ddpkit.runs import Run
 
 TAIL = 1 << 16  # bytes of the log that are looked at
 LINES = 25  # of them that are shown
+_OURS = "[ddpkit] "  # before the launcher's lines in all.log
 TEST = "test.json"  # where the output of `ddpkit test --json` is taken from
 
 
@@ -26,6 +28,8 @@ class Files:
     metrics: Path | None = None
     records: list[dict[str, Any]] = field(default_factory=list)  # of the metrics file
     tail: tuple[str, ...] = ()  # the last lines of all ranks
+    failed: tuple[str, ...] = ()  # those of the rank that failed first, as the launcher showed them
+    hint: str = ""  # what the launcher said to do about it
 
 
 def read(run: Run, *, metrics_file: Path | None = None) -> Files:
@@ -34,13 +38,17 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     kept = folder / metrics.NAME
     found = metrics_file or (kept if kept.is_file() else None)
     found = found or metrics.find(run.workdir, run.command, run.started, run.ended)
+    lines = _last(folder / "all.log")
+    failed, hint = _closing(lines)
     return Files(
         launch=_object(folder / timeline.LAUNCH),
         timeline=timeline.read(folder),
         test=_object(folder / TEST),
         metrics=found,
         records=metrics.read(found) if found else [],
-        tail=_tail(folder / "all.log"),
+        tail=tuple(lines[-LINES - 1 :][:LINES]),
+        failed=failed,
+        hint=hint,
     )
 
 
@@ -52,11 +60,20 @@ def _object(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _tail(path: Path) -> tuple[str, ...]:
+def _closing(lines: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """What the launcher said at the end of a failed run: a rank's own lines begin with its number, never with this."""
+    said = [line.removeprefix(_OURS) if line.startswith(_OURS) else "" for line in lines]
+    begin = next((n for n in reversed(range(len(said))) if said[n].startswith("ddpkit: last lines of ")), len(said))
+    shown = tuple(takewhile(lambda line: line.startswith("    "), said[begin + 1 :]))
+    hints = [line.removeprefix("hint: ") for line in said[-2:] if line.startswith("hint: ")]
+    return tuple(line[4:] for line in shown), hints[0] if hints else ""
+
+
+def _last(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - TAIL))
             data = file.read()
     except OSError:
-        return ()
-    return tuple(data.decode("utf-8", "surrogateescape").split("\n")[-LINES - 1 :][:LINES] if data else ())
+        return []
+    return data.decode("utf-8", "surrogateescape").split("\n") if data else []

@@ -1,4 +1,7 @@
-"""How the page looks: light and dark, on paper, and at a phone's width. One string, no file beside the page."""
+"""How the page looks: light and dark, on paper, and at a phone's width. One string, no file beside the page.
+
+A column in reverse (`.end`) is a box that begins scrolled to its end, without a script.
+"""
 
 CSS = """
 :root { color-scheme: light dark;
@@ -34,13 +37,15 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .badge { font-size: 0.8rem; font-weight: 600; padding: 1px 10px; border-radius: 99px; border: 1px solid; }
 .done .badge { color: var(--good); } .failed .badge, .lost .badge { color: var(--bad); }
 .running .badge, .queued .badge { color: var(--busy); } .stopped .badge { color: var(--other); }
-.verdict { font-size: 1.05rem; margin: 10px 0; }
+.verdict { font-size: 1.05rem; margin: 10px 0; } .head pre { margin: 0 0 12px; max-height: 16em; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 2px 14px; margin: 8px 0 0; }
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; min-width: 0; }
 code, pre { font: 0.84rem/1.45 ui-monospace, "SF Mono", Menlo, "DejaVu Sans Mono", monospace; }
 code { overflow-wrap: anywhere; white-space: pre-wrap; }
 pre { background: var(--code); border: 1px solid var(--line); border-radius: 7px; padding: 10px 12px; margin: 8px 0 0;
   overflow-x: auto; max-height: 32em; }
+.end { display: flex; flex-direction: column-reverse; overflow-y: auto; max-height: 32em; }
+.end pre { max-height: none; flex: none; max-width: 100%; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 0.88rem; }
 th, td { text-align: left; padding: 3px 12px 3px 0; vertical-align: top; }
@@ -85,6 +90,7 @@ footer { font-size: 0.8rem; margin-top: 14px; }
 @media print {
   :root { --page: #fff; } body { font-size: 11px; } main { max-width: none; padding: 0; }
   section { break-inside: avoid; border-radius: 0; } section.long { break-inside: auto; }
-  pre { max-height: none; white-space: pre-wrap; } * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  pre, .end { max-height: none; } pre { white-space: pre-wrap; }
+  * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """

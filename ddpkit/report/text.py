@@ -38,8 +38,10 @@ def seconds(value: float) -> str:
 
 
 def number(value: float) -> str:
-    """A value of a curve, in as few digits as tell it."""
-    return f"{value:.0f}" if value == int(value) and abs(value) < 1e6 else f"{value:.4g}"
+    """A value of a curve, in as few digits as tell it: `0.0123`, `1,170`, `3e-05`."""
+    if abs(value) < 1e9 and (value == int(value) or abs(value) >= 1000):
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
 
 
 def moment(value: float) -> str:
