@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import Command
@@ -121,3 +122,16 @@ def test_a_locked_folder_stays(tmp: Path) -> None:
     os.close(fd)
     subprocess.run([sys.executable, "-c", text + "sweep()"], env=env, check=True, timeout=120)
     assert folders(tmp) == set()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("starter", ["torchrun", "legacy"])
+def test_torchrun_leaves_no_folder(
+    starter: str, tmp: Path, ddpkit: Callable[..., Any], script: Callable[[str], str]
+) -> None:
+    """By itself it makes one for logs, and leaves it. A rank does not see where it is."""
+    job = script("import os\nassert 'PET_LOG_DIR' not in os.environ\nprint('ran')\n")
+    done = ddpkit("launch", "-n", "2", "-o", f"starter={starter}", "--", job, env={"TMPDIR": str(tmp)})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("ran") == 2
+    assert list(tmp.iterdir()) == []

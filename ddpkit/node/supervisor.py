@@ -392,6 +392,8 @@ class Supervisor:
                 if "tap" in request["sources"]:
                     self.make_folder(len(request["ranks"]))
                     env["DDPKIT_TAP"] = self.write_tap()
+                    # torchrun makes a folder for logs that it does not write here, and leaves it behind.
+                    env.setdefault("PET_LOG_DIR", self.folder)
                 self.start_agent(proc["argv"], env, proc["name"])
             else:
                 rank = proc["rank"]

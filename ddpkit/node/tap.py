@@ -37,6 +37,8 @@ def main(argv: list[str]) -> None:
         os.environ["DDPKIT_HOOK"] = hook
         os.environ["PYTHONPATH"] = os.pathsep.join([hook, *filter(None, [os.environ.get("PYTHONPATH")])])
     folder = os.path.dirname(path or "")
+    if folder and os.environ.get("PET_LOG_DIR") == folder:
+        del os.environ["PET_LOG_DIR"]  # the supervisor's word to torchrun
     events, pipes = 2, []
     if lines:
         pipes = [os.pipe(), os.pipe()]

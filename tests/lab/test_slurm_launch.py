@@ -64,6 +64,17 @@ def test_ranks_are_right_from_everywhere(
         assert int(who["OMP_NUM_THREADS"]) >= 1
 
 
+@torch
+@pytest.mark.parametrize("before", [[], SALLOC], ids=["login", "salloc"])
+def test_torchrun_leaves_no_folder(before: list[str], launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "tmp").mkdir()
+    (folder / "job.py").write_text("print('ran')\n")
+    words = ["-b", "slurm-torchrun", "-N", "2", "-n", "1", "--env", f"TMPDIR={folder / 'tmp'}"]
+    command = launch(*words, "--", "job.py", before=before)
+    assert command.end() == 0, command.text
+    assert list((folder / "tmp").iterdir()) == []
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("before", [[], SALLOC], ids=["login", "salloc"])
 def test_hostile_words_arrive(backend: str, before: list[str], launch: Callable[..., Launch], folder: Path) -> None:
