@@ -193,8 +193,7 @@ def test_ranks_that_train_alone_and_do_not_say_so_are_found(idle_lab: Lab, tmp_p
     assert min(words["apart"] for words in said(done)) > 100 * CLOSE, done.text
 
 
-@pytest.mark.parametrize("library", ["Lightning Fabric", "Lightning Trainer"])
-@pytest.mark.parametrize("way", ["local", "ssh ranks"])
+@pytest.mark.parametrize(("library", "way"), [("Lightning Fabric", "local"), ("Lightning Trainer", "ssh ranks")])
 def test_lightning_compares_its_width_with_the_launch(library: str, way: str, idle_lab: Lab, tmp_path: Path) -> None:
     """One device a node, and two ranks there: else rank 0 of each node would train to the end without the others."""
     how = WAYS[way]
@@ -202,3 +201,13 @@ def test_lightning_compares_its_width_with_the_launch(library: str, way: str, id
     assert done.code == 1, done.text
     assert f"does not match the world size ({NPROC * how.nnodes})" in done.text, done.text
     assert not said(done), done.text
+
+
+def test_lightning_trains_alone_where_it_is_told_of_one_device_and_no_strategy(idle_lab: Lab, tmp_path: Path) -> None:
+    """What the guide warns of: on a CPU devices="auto" is 1. When this fails, the guide's words can go."""
+    way = WAYS["local torchrun"]
+    done = launch(idle_lab, tmp_path, way, "lightning_trainer.py", "auto", "1", "auto")
+    assert done.code == 0, done.text
+    assert [words["world_size"] for words in said(done)] == [1, 1]
+    with pytest.raises(AssertionError):
+        judge(done, way)

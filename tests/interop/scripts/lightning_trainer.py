@@ -1,4 +1,4 @@
-"""Lightning's Trainer. Usage: lightning_trainer.py DEVICES NUM_NODES, which Lightning compares with what it finds."""
+"""Lightning's Trainer. Usage: lightning_trainer.py DEVICES NUM_NODES [STRATEGY], as they are given to it."""
 
 import os
 import sys
@@ -42,16 +42,16 @@ class Module(lightning.LightningModule):
             parameters=self.parameters(),
             reference=lesson.reference(shuffle=True),  # in training Lightning's own sampler does so
             node_rank=self.trainer.node_rank,
-            guessed=type(self.trainer.strategy.cluster_environment).__name__,
+            guessed=type(getattr(self.trainer.strategy, "cluster_environment", None)).__name__,
         )
 
 
-def main(devices, num_nodes):
+def main(devices, num_nodes, strategy="ddp"):
     trainer = lightning.Trainer(
         accelerator="auto",
         devices=devices,
         num_nodes=num_nodes,
-        strategy="ddp",
+        strategy=strategy,
         max_epochs=lesson.EPOCHS,
         logger=False,
         enable_checkpointing=False,
@@ -61,4 +61,4 @@ def main(devices, num_nodes):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(sys.argv[1] if sys.argv[1] == "auto" else int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
