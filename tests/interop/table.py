@@ -97,6 +97,16 @@ def render(table: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def reason(text: str, assertion: str) -> str:
+    """Why a launch that printed `text` did not pass, in one line: the verdict of a failed one, or what was not so."""
+    lines = text.splitlines()
+    if lines and lines[0].startswith("no end in "):
+        return lines[0]
+    verdicts = [line for line in lines if " failed first, after " in line]
+    compared = [line for line in assertion.splitlines() if line.startswith("assert ")]
+    return (verdicts or compared or lines[-1:] or ["it said nothing"])[-1].removeprefix("ddpkit: ")[:200]
+
+
 def _cell(value: float | str) -> str:
     return "no: " + value.replace("|", "\\|") if isinstance(value, str) else "yes"
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from cluster import LOGIN, Lab
 from launching import wait_until_gone
-from table import LIBRARIES, WAYS, Way
+from table import LIBRARIES, WAYS, Way, reason
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -148,7 +148,7 @@ def test_the_library_finds_its_ranks(library: str, way: str, idle_lab: Lab, tmp_
     try:
         judge(done, how)
     except AssertionError as problem:
-        keep(library, way, done, str(problem).partition("\n")[0][:200])
+        keep(library, way, done, reason(done.text, str(problem)))
         raise
     keep(library, way, done, "")
 
