@@ -32,6 +32,7 @@ test-fast: $(VENV)/.dev
 
 # Scripts of other libraries (Accelerate, Lightning, transformers, DeepSpeed, torch's own) under every backend, in the lab.
 # They have a Python of their own; what is seen goes into tests/interop/table.json, and with `make golden` into the guide.
+# Half an hour on two busy processors, nearly all of it imports: a rank takes 3 to 7 s of a processor before it trains.
 test-interop: $(VENV)/.dev $(INTEROP)/.ready
 	$(BIN)/python tests/lab/cluster.py install
 	rm -rf $(INTEROP)/cells
