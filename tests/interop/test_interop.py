@@ -107,7 +107,7 @@ def judge(done: Done, way: Way) -> None:
         assert words["device"] in ("cpu", f"cuda:{words['local_rank']}"), words
         assert words["total"] == world * (world + 1) / 2, words
         # What one process learns of all ranks' batches: ranks that train by themselves are thousands of times farther.
-        assert words["apart"] < CLOSE, words
+        assert words["apart"] < CLOSE, f"apart from what one process learns: {words}"
         if "guessed" in words:
             assert words["guessed"] == LIGHTNING[way.by], words
         if "held" in words:  # a rank holds its shard, and no more
@@ -188,7 +188,7 @@ def test_without_a_word_that_there_is_no_gpu_accelerate_trains_alone(idle_lab: L
 def test_ranks_that_train_alone_and_do_not_say_so_are_found(idle_lab: Lab, tmp_path: Path) -> None:
     """All that they tell is right, and they end alike. Only the weights of one process with all batches are others."""
     done = launch(idle_lab, tmp_path, WAYS["local"], "alone.py")
-    with pytest.raises(AssertionError, match="apart"):
+    with pytest.raises(AssertionError, match="apart from what one process learns"):
         judge(done, WAYS["local"])
     assert min(words["apart"] for words in said(done)) > 100 * CLOSE, done.text
 
