@@ -32,10 +32,11 @@ test-fast: $(VENV)/.dev
 
 # Scripts of other libraries (Accelerate, Lightning, transformers, DeepSpeed, torch's own) under every backend, in the lab.
 # They have a Python of their own; what is seen goes into tests/interop/table.json, and with `make golden` into the guide.
+# Half an hour on two busy processors, nearly all of it imports: a rank takes 3 to 7 s of a processor before it trains.
 test-interop: $(VENV)/.dev $(INTEROP)/.ready
 	$(BIN)/python tests/lab/cluster.py install
 	rm -rf $(INTEROP)/cells
-	$(BIN)/pytest -n 2 -m interop tests/interop; code=$$?; $(BIN)/python tests/interop/table.py $(INTEROP)/cells; exit $$code
+	$(BIN)/pytest -n 2 -m interop --durations=25 tests/interop; code=$$?; $(BIN)/python tests/interop/table.py $(INTEROP)/cells; exit $$code
 
 # A cluster to try things on: four nodes and a login host, with sshd, pdsh and SLURM. Says how to enter it and end it.
 lab: $(VENV)/.dev $(VENV)/.torch

@@ -76,7 +76,7 @@ class Starter(Contained):
         env = _node_env(job, world, node_rank, elastic=_elastic(self, world))
         preload: tuple[str, ...] = ()
         if self.starter == "ranks":
-            env |= _rank_env(world, node_rank)
+            env |= _rank_env(job, world, node_rank)
             procs = tuple(
                 Proc(name="rank", argv=job.argv, env={"RANK": str(rank), "LOCAL_RANK": str(local_rank)}, rank=rank)
                 for local_rank, rank in enumerate(world.ranks(node_rank))
@@ -139,7 +139,7 @@ def _node_env(job: Job, world: World, node_rank: int, *, elastic: bool) -> dict[
     }
 
 
-def _rank_env(world: World, node_rank: int) -> dict[str, Value]:
+def _rank_env(job: Job, world: World, node_rank: int) -> dict[str, Value]:
     """What torchrun would set for every rank of this node alike (GROUP_* are its words for the node)."""
     return {
         "MASTER_ADDR": world.master_addr,
@@ -148,6 +148,9 @@ def _rank_env(world: World, node_rank: int) -> dict[str, Value]:
         "LOCAL_WORLD_SIZE": str(world.hosts[node_rank].slots),
         "GROUP_RANK": str(node_rank),
         "GROUP_WORLD_SIZE": str(len(world.hosts)),
+        # Where this is set (`torch.distributed.is_torchelastic_launched`), Lightning 2.6 believes RANK and WORLD_SIZE.
+        # Else it computes them from its `devices` and `num_nodes`: with wrong ones some ranks train without the others.
+        "TORCHELASTIC_RUN_ID": job.run_id,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from table import LIBRARIES, WAYS, merge, render
+from table import LIBRARIES, WAYS, merge, reason, render
 
 
 def cell(way: str, version: str = "1.0", problem: str = "") -> dict[str, Any]:
@@ -39,6 +39,22 @@ def test_what_was_not_tried_is_not_said_to_work() -> None:
     words = dict(zip(["", *WAYS], shown[2].strip("| ").split(" | "), strict=False))
     assert words.pop("") == "DeepSpeed 1.0"
     assert words.pop("ssh") == "yes"
-    assert words.pop("local") == "no"
+    assert words.pop("local") == "no: assert 1 == 0"
     assert set(words.values()) == {"not run"}
     assert "DeepSpeed" in LIBRARIES
+
+
+def test_a_cell_says_why_not() -> None:
+    failed = "[1 a] IndexError: x\nddpkit: rank 1 on a failed first, after 3 s: exit code 1: IndexError: x\nhint: no"
+    assert (
+        reason(failed, "all of it\nassert 1 == 0") == "rank 1 on a failed first, after 3 s: exit code 1: IndexError: x"
+    )
+    assert reason("no end in 540 s\nddpkit: run", "assert 143 == 0") == "no end in 540 s"
+    assert reason("ddpkit: done in 3 s", "{'rank': 0}\nassert 0.16 < 0.0001") == "assert 0.16 < 0.0001"
+    assert reason("ssh: connect refused", "") == "ssh: connect refused"
+    assert reason("", "") == "it said nothing"
+
+
+def test_a_reason_stays_in_its_cell() -> None:
+    shown = render(merge({}, [cell("ssh", problem="a | b")])).splitlines()[2]
+    assert "no: a \\| b" in shown

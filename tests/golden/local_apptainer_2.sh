@@ -5,7 +5,8 @@ sh -c 'set -- /data/project/torch.sif "$@"
 [ ! -e /dev/nvidiactl ] || set -- --nv "$@"
 exec apptainer exec --fakeroot --bind=/data/project:/data/project --env=DDPKIT_INSIDE=20260131-235959-train-3fa9 "$@"' sh sh -s <<'end of what runs in the container'
 cd /data/project || exit 1
-unset RANK TORCHELASTIC_RUN_ID
+unset RANK
+export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
 export DDPKIT_RUN=20260131-235959-train-3fa9
 export NODE_RANK=0
 export OMP_NUM_THREADS=4

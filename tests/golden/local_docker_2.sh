@@ -6,7 +6,8 @@ sh -c 'set -- nvcr.io/nvidia/pytorch:24.06-py3 "$@"
 for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR)_VISIBLE_DEVICES|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
 exec docker run --rm --interactive --network=host --ipc=host --label=ddpkit=20260131-235959-train-3fa9 --mount=type=bind,source=/data/project,target=/data/project '"'"'--volume=/scratch/my data:/data:ro'"'"' --env=DDPKIT_INSIDE=20260131-235959-train-3fa9 --env=WANDB_API_KEY --ulimit=memlock=-1 "$@"' sh sh -s <<'end of what runs in the container'
 cd /data/project || exit 1
-unset RANK TORCHELASTIC_RUN_ID
+unset RANK
+export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
 export DDPKIT_RUN=20260131-235959-train-3fa9
 export NODE_RANK=0
 export OMP_NUM_THREADS=4

@@ -2,7 +2,8 @@
 # ddpkit run 20260131-235959-train-3fa9: backend local, 2 ranks on 1 node
 # step 1 of 1, on node1: ranks 0-1
 cd '/data/my project' || exit 1
-unset RANK TORCHELASTIC_RUN_ID
+unset RANK
+export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
 export DDPKIT_RUN=20260131-235959-train-3fa9
 export NODE_RANK=0
 export OMP_NUM_THREADS=4

@@ -11,7 +11,7 @@ import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 HERE = Path(__file__).parent
 TABLE = HERE / "table.json"
@@ -28,16 +28,18 @@ class Library:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """What is typed behind `ddpkit launch`, on how many nodes, and after which words."""
+    """What is typed behind `ddpkit launch`, on how many nodes, and after which words; who starts the ranks there."""
 
     words: tuple[str, ...]
+    by: Literal["ddpkit", "torchrun", "srun"]
     nnodes: int = 2
     before: tuple[str, ...] = ()
 
 
 LIBRARIES = {
     "torch DDP": Library(script="torch_ddp.py"),
-    "torch FSDP2": Library(script="torch_fsdp2.py", args=("checkpoint",)),
+    "torch FSDP2": Library(script="torch_fsdp2.py"),
+    "torch.distributed.checkpoint": Library(script="torch_checkpoint.py", args=("checkpoint",)),
     "Accelerate": Library(script="hf_accelerate.py"),
     "Lightning Fabric": Library(script="lightning_fabric.py", args=("{nproc}", "{nnodes}")),
     "Lightning Trainer": Library(script="lightning_trainer.py", args=("{nproc}", "{nnodes}")),
@@ -46,17 +48,17 @@ LIBRARIES = {
 }
 NODES = ("node1", "node2")
 WAYS = {
-    "local": Way(words=(), nnodes=1),
-    "local preload": Way(words=("-o", "preload=true"), nnodes=1),
-    "local torchrun": Way(words=("-o", "starter=torchrun"), nnodes=1),
-    "ssh": Way(words=("-b", "ssh", *NODES)),
-    "ssh ranks": Way(words=("-b", "ssh", *NODES, "-o", "starter=ranks")),
-    "pdsh": Way(words=("-b", "pdsh", *NODES)),
-    "legacy": Way(words=("-b", "legacy", *NODES)),
-    "slurm job": Way(words=("-b", "slurm", "-N", "2")),
-    "slurm step": Way(words=("-b", "slurm", "-N", "2"), before=SALLOC),
-    "slurm-torchrun job": Way(words=("-b", "slurm-torchrun", "-N", "2")),
-    "slurm-torchrun step": Way(words=("-b", "slurm-torchrun", "-N", "2"), before=SALLOC),
+    "local": Way(words=(), by="ddpkit", nnodes=1),
+    "local preload": Way(words=("-o", "preload=true"), by="ddpkit", nnodes=1),
+    "local torchrun": Way(words=("-o", "starter=torchrun"), by="torchrun", nnodes=1),
+    "ssh": Way(words=("-b", "ssh", *NODES), by="torchrun"),
+    "ssh ranks": Way(words=("-b", "ssh", *NODES, "-o", "starter=ranks"), by="ddpkit"),
+    "pdsh": Way(words=("-b", "pdsh", *NODES), by="torchrun"),
+    "legacy": Way(words=("-b", "legacy", *NODES), by="torchrun"),
+    "slurm job": Way(words=("-b", "slurm", "-N", "2"), by="srun"),
+    "slurm step": Way(words=("-b", "slurm", "-N", "2"), by="srun", before=SALLOC),
+    "slurm-torchrun job": Way(words=("-b", "slurm-torchrun", "-N", "2"), by="torchrun"),
+    "slurm-torchrun step": Way(words=("-b", "slurm-torchrun", "-N", "2"), by="torchrun", before=SALLOC),
 }
 
 
@@ -88,11 +90,25 @@ def render(table: dict[str, Any]) -> str:
     lines = [f"| library | {' | '.join(WAYS)} | seconds |", "|" + "---|" * (len(WAYS) + 2)]
     for name, row in table.items():
         ways = row["ways"]
-        shown = ["not run" if way not in ways else "no" if isinstance(ways[way], str) else "yes" for way in WAYS]
+        shown = ["not run" if way not in ways else _cell(ways[way]) for way in WAYS]
         times = [value for value in ways.values() if not isinstance(value, str)]
         seconds = f"{statistics.median(times):.0f}" if times else "-"
         lines.append(f"| {name} {row['version']} | {' | '.join(shown)} | {seconds} |")
     return "\n".join(lines) + "\n"
+
+
+def reason(text: str, assertion: str) -> str:
+    """Why a launch that printed `text` did not pass, in one line: the verdict of a failed one, or what was not so."""
+    lines = text.splitlines()
+    if lines and lines[0].startswith("no end in "):
+        return lines[0]
+    verdicts = [line for line in lines if " failed first, after " in line]
+    compared = [line for line in assertion.splitlines() if line.startswith("assert ")]
+    return (verdicts or compared or lines[-1:] or ["it said nothing"])[-1].removeprefix("ddpkit: ")[:200]
+
+
+def _cell(value: float | str) -> str:
+    return "no: " + value.replace("|", "\\|") if isinstance(value, str) else "yes"
 
 
 def main(folder: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from cluster import LOGIN, Lab
 from launching import wait_until_gone
-from table import LIBRARIES, WAYS, Way
+from table import LIBRARIES, WAYS, Way, reason
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -32,6 +32,13 @@ USERS = {
     "ACCELERATE_USE_CPU": "true",
     "OMP_NUM_THREADS": "1",
     "TORCH_EXTENSIONS_DIR": str(PYTHON.parents[1] / "extensions"),
+}
+CLOSE = 1e-4  # rounding, over 24 or 48 steps
+# Which of its environments Lightning finds, by who starts the ranks: the first two believe RANK or SLURM_PROCID.
+LIGHTNING = {
+    "ddpkit": "TorchElasticEnvironment",
+    "torchrun": "TorchElasticEnvironment",
+    "srun": "SLURMEnvironment",
 }
 SAID = re.compile(r"^\[(\d+) (\S+)\] interop (\{.*\})$", re.MULTILINE)
 
@@ -51,10 +58,12 @@ def launch(lab: Lab, folder: Path, way: Way, script: str, *args: str, **env: str
     given = [word for name, value in {**USERS, **env}.items() for word in ("--env", f"{name}={value}")]
     words = ["launch", *way.words, "-n", str(NPROC), "--python", str(PYTHON), *given, "--", str(SCRIPTS / script)]
     command = [*way.before, sys.executable, "-m", "ddpkit", *words, *args]
+    # Else each of a hundred launchers would compile ddpkit again.
+    environ = {name: value for name, value in lab.environ().items() if name != "PYTHONDONTWRITEBYTECODE"}
     start = time.monotonic()
     process = subprocess.Popen(
         lab.argv(LOGIN, command, folder),
-        env={**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)},
+        env={**environ, "NO_COLOR": "1", "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -81,22 +90,37 @@ def said(done: Done) -> list[dict[str, Any]]:
     return [words for _, _, words in found]
 
 
-def judge(done: Done, nnodes: int) -> None:
-    """The library's ranks are the environment's, its sum is of all ranks, and it trained one model."""
+def judge(done: Done, way: Way) -> None:
+    """The library's ranks are the environment's, its sum is of all, and it trained one model with all their data."""
     assert done.code == 0, done.text
-    ranks, world = said(done), NPROC * nnodes
+    ranks, world = said(done), NPROC * way.nnodes
     assert [words["rank"] for words in ranks] == list(range(world)), done.text
     for words in ranks:
         env = words["env"]
         assert words["rank"] == int(env["RANK"]), words
-        assert words["local_rank"] == int(env["LOCAL_RANK"]), words
+        assert words["local_rank"] == int(env["LOCAL_RANK"]) == words["rank"] % NPROC, words
         assert words["world_size"] == int(env["WORLD_SIZE"]) == world, words
-        assert words.get("node_rank", int(env["NODE_RANK"])) == int(env["NODE_RANK"]), words
-        assert words.get("main", words["rank"] == 0) == (words["rank"] == 0), words
-        assert words.get("restored", words["parameters"]) == words["parameters"], words
+        assert words["main"] is (words["rank"] == 0), words
+        assert words.get("local_main", words["local_rank"] == 0) is (words["local_rank"] == 0), words
+        assert words.get("node_rank", int(env["NODE_RANK"])) == int(env["NODE_RANK"]) == words["rank"] // NPROC, words
+        assert words["device"] == words["placed"], words
+        assert words["device"] in ("cpu", f"cuda:{words['local_rank']}"), words
         assert words["total"] == world * (world + 1) / 2, words
-    assert len({words["host"] for words in ranks}) == nnodes
-    assert len({words["parameters"] for words in ranks}) == 1
+        # What one process learns of all ranks' batches: ranks that train by themselves are thousands of times farther.
+        assert words["apart"] < CLOSE, f"apart from what one process learns: {words}"
+        if "guessed" in words:
+            assert words["guessed"] == LIGHTNING[way.by], words
+        if "held" in words:  # a rank holds its shard, and no more
+            assert words["held"] < words["whole"], words
+        if "restored" in words:
+            assert words["writers"] == list(range(world)), words
+            assert words["restored"] == words["written"] != words["parameters"], words
+    if "held" in ranks[0]:
+        assert sum(words["held"] for words in ranks) == ranks[0]["whole"]
+    hosts = [words["host"] for words in ranks]
+    assert len(set(hosts)) == way.nnodes
+    assert all(len(set(hosts[first : first + NPROC])) == 1 for first in range(0, world, NPROC)), hosts
+    assert len({words["parameters"] for words in ranks}) == 1, [words["parameters"] for words in ranks]
     assert sum(words["losses"][1] for words in ranks) < sum(words["losses"][0] for words in ranks)
 
 
@@ -122,9 +146,9 @@ def test_the_library_finds_its_ranks(library: str, way: str, idle_lab: Lab, tmp_
     args = [word.format(nproc=NPROC, nnodes=how.nnodes) for word in its.args]
     done = launch(idle_lab, tmp_path, how, its.script, *args)
     try:
-        judge(done, how.nnodes)
+        judge(done, how)
     except AssertionError as problem:
-        keep(library, way, done, str(problem).partition("\n")[0][:200])
+        keep(library, way, done, reason(done.text, str(problem)))
         raise
     keep(library, way, done, "")
 
@@ -134,8 +158,8 @@ def test_ranks_of_one_node_in_a_job_script_are_not_tasks_of_slurm(library: str, 
     """There SLURM_PROCID is 0 and SLURM_NTASKS 2 for whoever reads it: Lightning would take both ranks for rank 0."""
     before = ("srun", "-N1", "-n1", "--overlap")
     for place in ((), before):
-        way = Way(words=(), nnodes=1, before=("salloc", "-Q", "-N1", "--ntasks-per-node=2", *place))
-        judge(launch(idle_lab, tmp_path, way, LIBRARIES[library].script, "2", "1"), 1)
+        way = Way(words=(), by="ddpkit", nnodes=1, before=("salloc", "-Q", "-N1", "--ntasks-per-node=2", *place))
+        judge(launch(idle_lab, tmp_path, way, LIBRARIES[library].script, "2", "1"), way)
 
 
 @pytest.mark.parametrize("way", ["ssh", "ssh ranks", "slurm job", "slurm-torchrun step"])
@@ -153,6 +177,37 @@ def test_a_rank_that_fails_ends_the_run(library: str, way: str, idle_lab: Lab, t
 
 def test_without_a_word_that_there_is_no_gpu_accelerate_trains_alone(idle_lab: Lab, tmp_path: Path) -> None:
     """What the guide warns of. When this fails, Accelerate has learned it, and the guide's words can go."""
-    done = launch(idle_lab, tmp_path, WAYS["local torchrun"], "hf_accelerate.py", ACCELERATE_USE_CPU="false")
+    way = WAYS["local torchrun"]
+    done = launch(idle_lab, tmp_path, way, "hf_accelerate.py", ACCELERATE_USE_CPU="false")
     assert done.code == 0, done.text
     assert [words["world_size"] for words in said(done)] == [1, 1]
+    with pytest.raises(AssertionError):
+        judge(done, way)
+
+
+def test_ranks_that_train_alone_and_do_not_say_so_are_found(idle_lab: Lab, tmp_path: Path) -> None:
+    """All that they tell is right, and they end alike. Only the weights of one process with all batches are others."""
+    done = launch(idle_lab, tmp_path, WAYS["local"], "alone.py")
+    with pytest.raises(AssertionError, match="apart from what one process learns"):
+        judge(done, WAYS["local"])
+    assert min(words["apart"] for words in said(done)) > 100 * CLOSE, done.text
+
+
+@pytest.mark.parametrize(("library", "way"), [("Lightning Fabric", "local"), ("Lightning Trainer", "ssh ranks")])
+def test_lightning_compares_its_width_with_the_launch(library: str, way: str, idle_lab: Lab, tmp_path: Path) -> None:
+    """One device a node, and two ranks there: else rank 0 of each node would train to the end without the others."""
+    how = WAYS[way]
+    done = launch(idle_lab, tmp_path, how, LIBRARIES[library].script, "1", str(how.nnodes))
+    assert done.code == 1, done.text
+    assert f"does not match the world size ({NPROC * how.nnodes})" in done.text, done.text
+    assert not said(done), done.text
+
+
+def test_lightning_trains_alone_where_it_is_told_of_one_device_and_no_strategy(idle_lab: Lab, tmp_path: Path) -> None:
+    """What the guide warns of: on a CPU devices="auto" is 1. When this fails, the guide's words can go."""
+    way = WAYS["local torchrun"]
+    done = launch(idle_lab, tmp_path, way, "lightning_trainer.py", "auto", "1", "auto")
+    assert done.code == 0, done.text
+    assert [words["world_size"] for words in said(done)] == [1, 1]
+    with pytest.raises(AssertionError):
+        judge(done, way)

@@ -1,11 +1,13 @@
 """DeepSpeed as a library: ZeRO stage 2, with torch's optimizer, so that nothing must be compiled on a node."""
 
 import deepspeed
+import lesson
 import torch
 from said import say
 
 CONFIG = {
-    "train_micro_batch_size_per_gpu": 16,
+    "train_micro_batch_size_per_gpu": lesson.BATCH,
+    "gradient_clipping": 0.0,  # 1.0 is its default
     "zero_optimization": {"stage": 2},
     "zero_allow_untested_optimizer": True,
     "zero_force_ds_cpu_optimizer": False,
@@ -14,20 +16,16 @@ CONFIG = {
 
 def main():
     deepspeed.init_distributed()
-    rank = deepspeed.comm.get_rank()
-    torch.manual_seed(rank)  # DeepSpeed sends rank 0's parameters to all
-    model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+    model = lesson.model(deepspeed.comm.get_rank())
+    optimizer = torch.optim.SGD(model.parameters(), lr=lesson.RATE)
     engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
-    random = torch.Generator().manual_seed(rank)
     losses = []
-    for _ in range(20):
-        inputs = torch.randn(16, 8, generator=random).to(engine.device)
-        loss = torch.nn.functional.mse_loss(engine(inputs), inputs.sum(dim=1, keepdim=True))
+    for inputs, targets in lesson.mine(engine.global_rank, engine.world_size):
+        loss = torch.nn.functional.mse_loss(engine(inputs.to(engine.device)), targets.to(engine.device))
         engine.backward(loss)
         engine.step()
         losses.append(loss.item())
-    total = torch.tensor([rank + 1.0], device=engine.device)
+    total = torch.tensor([engine.global_rank + 1.0], device=engine.device)
     deepspeed.comm.all_reduce(total)
     say(
         "DeepSpeed",
@@ -35,9 +33,12 @@ def main():
         rank=engine.global_rank,
         local_rank=engine.local_rank,
         world_size=engine.world_size,
+        main=deepspeed.comm.get_rank() == 0,
+        device=engine.device,
         total=total.item(),
         losses=[losses[0], losses[-1]],
         parameters=engine.module.parameters(),
+        reference=lesson.reference(),
     )
     deepspeed.comm.destroy_process_group()
 

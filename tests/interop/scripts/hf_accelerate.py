@@ -3,23 +3,21 @@
 import os
 
 import accelerate
+import lesson
 import torch
 from accelerate import Accelerator
-from accelerate.utils import set_seed
 from said import say
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 
 def main():
     accelerator = Accelerator()
-    set_seed(accelerator.process_index)
-    model = torch.nn.Linear(8, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    features = torch.randn(256, 8, generator=torch.Generator().manual_seed(0))
-    loader = DataLoader(TensorDataset(features, features.sum(dim=1, keepdim=True)), batch_size=16, shuffle=True)
+    model = lesson.model(accelerator.process_index)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lesson.RATE)
+    loader = DataLoader(lesson.data(), batch_size=lesson.BATCH)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     losses = []
-    for epoch in range(3):
+    for epoch in range(lesson.EPOCHS):
         for inputs, targets in loader:
             if os.environ.get("FAIL_ON_RANK") == str(accelerator.process_index) and epoch == 1:
                 raise ValueError(f"no step for rank {accelerator.process_index}")
@@ -35,10 +33,12 @@ def main():
         rank=accelerator.process_index,
         local_rank=accelerator.local_process_index,
         world_size=accelerator.num_processes,
+        main=accelerator.is_main_process,
+        device=accelerator.device,
         total=accelerator.gather(given).sum().item(),
         losses=[losses[0], losses[-1]],
         parameters=model.parameters(),
-        main=accelerator.is_main_process,
+        reference=lesson.reference(),
         local_main=accelerator.is_local_main_process,
     )
     accelerator.end_training()

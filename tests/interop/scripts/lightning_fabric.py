@@ -2,26 +2,23 @@
 
 import sys
 
+import lesson
 import lightning
 import torch
 from lightning.fabric import Fabric
 from said import say
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 
 def main(devices, num_nodes):
     fabric = Fabric(accelerator="auto", devices=devices, num_nodes=num_nodes, strategy="ddp")
     fabric.launch()
-    torch.manual_seed(fabric.global_rank)
-    model = torch.nn.Linear(8, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    model = lesson.model(fabric.global_rank)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lesson.RATE)
     model, optimizer = fabric.setup(model, optimizer)
-    features = torch.randn(256, 8, generator=torch.Generator().manual_seed(0))
-    loader = fabric.setup_dataloaders(
-        DataLoader(TensorDataset(features, features.sum(dim=1, keepdim=True)), batch_size=16, shuffle=True)
-    )
+    loader = fabric.setup_dataloaders(DataLoader(lesson.data(), batch_size=lesson.BATCH))
     losses = []
-    for _ in range(3):
+    for _ in range(lesson.EPOCHS):
         for inputs, targets in loader:
             loss = torch.nn.functional.mse_loss(model(inputs), targets)
             optimizer.zero_grad()
@@ -35,9 +32,12 @@ def main(devices, num_nodes):
         rank=fabric.global_rank,
         local_rank=fabric.local_rank,
         world_size=fabric.world_size,
+        main=fabric.is_global_zero,
+        device=fabric.device,
         total=fabric.all_reduce(given, reduce_op="sum").item(),
         losses=[losses[0], losses[-1]],
         parameters=model.parameters(),
+        reference=lesson.reference(),
         node_rank=fabric.node_rank,
         guessed=type(fabric.strategy.cluster_environment).__name__,
     )
