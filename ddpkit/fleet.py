@@ -268,6 +268,11 @@ def _survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: bo
                 for (_, text), labels in mended.items():
                     note(f"{', '.join(labels)}: {text}")
     elif len(specs) == 1 and inside:
+        only = facts[specs[0].label]
+        if wish.master_addr and only["port"] is not None:
+            answers, silent = fleet.reach({specs[0].label: [[wish.master_addr, only["port"], only["secret"]]]})
+            problems += silent
+            found += [] if silent else judge.itself(wish, specs[0], only, answers[specs[0].label][0])
         world = World(
             hosts=(judge.host(wish, specs[0], facts[specs[0].label], {}),),
             master_addr=wish.master_addr or "127.0.0.1",

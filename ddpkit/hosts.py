@@ -147,6 +147,15 @@ def _word(word: str, groups: Mapping[str, list[str]], seen: tuple[str, ...]) -> 
     return [HostSpec(name=name, user=user, port=int(port) if port else None) for name in names]
 
 
+def check_master(address: str, port: int) -> None:
+    """Raise UsageError for what cannot be rank 0's address and port; empty and 0 where they are to be chosen."""
+    if not 0 <= port <= MOST_PORT:
+        raise UsageError(f"-o master_port={port} is not a port", "leave it out: a free one is chosen")
+    if address and not _is_host(address):
+        hint = "-o master_addr=ADDRESS, and -o master_port=PORT where it must be a certain one"
+        raise UsageError(f"-o master_addr={address} is neither a name nor an address", hint)
+
+
 def _is_host(name: str) -> bool:
     """Whether this can be the name or the address of one host."""
     if ":" not in name:

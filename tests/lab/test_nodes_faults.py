@@ -232,6 +232,15 @@ def test_a_master_port_behind_a_firewall(bare: Bare, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("address", ["nosuch.example", "10.77.0.2"])
+def test_an_address_by_which_rank_0_does_not_reach_itself(bare: Bare, backend: str, address: str) -> None:
+    """With one node nobody else is there to find that out, and torchrun waits for it in silence."""
+    done = bare.launch("-b", backend, "node1", "-n", "2", "-o", f"master_addr={address}", "--", "job.py")
+    refused(done, 3, "node1", f"cannot reach its own port [0-9]+, rank 0's .{address}: ", "leave -o master_addr out")
+    bare.nothing_left()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_three_bad_hosts_are_named_at_once(bare: Bare, backend: str) -> None:
     bare.cut("node2")
     bare.firewall("node3", "tcp dport 22 reject with tcp reset")

@@ -46,6 +46,14 @@ def test_users_ports_and_ipv6_addresses(bare: Bare, backend: str) -> None:
     ran(bare.launch("-b", backend, *hosts, *RANKS, "--", "job.py"), *NODES)
 
 
+def test_hosts_whose_names_are_like_those_that_pdsh_is_given(bare: Bare) -> None:
+    """pdsh cannot be given a port: it sees host1 for the second, which is the name of the first here."""
+    bare.names("10.77.0.1 host1\n")
+    bare.ssh_config("Host host1\n  HostKeyAlias node1\nHost 7\n  HostName node2\n  HostKeyAlias node2\n")
+    done = bare.launch("-b", "pdsh", "host1", "node3:22", "7", *RANKS, "--", "job.py")
+    ran(done, "node1", "node3", "node2")
+
+
 def test_a_port_that_says_nothing(bare: Bare) -> None:
     text = 'import socket, time; s = socket.create_server(("", 2299)); print("ready", flush=True); time.sleep(3600)'
     bare.daemon("node3", sys.executable, "-c", text)
