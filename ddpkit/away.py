@@ -7,19 +7,21 @@ connection, never on a command line.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ddpkit.door import RefusedError
+from ddpkit.door import RefusedError, at_home
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.hosts import HostSpec
-from ddpkit.shell import quote
 
 LIMIT = 120.0  # seconds for the launcher over there to start the run, or to say why not
+_NO_FOLDER = 96  # an exit code that no program here has
 # Reads {"env", "cwd", "argv"} and becomes the command. One line, and no quotes that a shell would need.
 _BOOT = (
-    "import os,sys,json;j=json.loads(sys.stdin.readline());os.environ.update(j[chr(101)]);os.chdir(j[chr(99)]);"
+    "import os,sys,json;j=json.loads(sys.stdin.readline());os.environ.update(j[chr(101)]);"
+    f"d=os.path.expanduser(j[chr(99)]);os.path.isdir(d) and os.access(d,os.X_OK) or sys.exit({_NO_FOLDER});os.chdir(d);"
     "os.execv(sys.executable,[sys.executable]+j[chr(97)])"
 )
 
@@ -75,7 +77,7 @@ def launch(
     way = Ssh(accept_new=False, timeout=timeout, note=lambda _: None)
     until = time.monotonic() + LIMIT
     try:
-        wire = way.enter(spec, f"exec {quote(python)} -c '{_BOOT}'", until)
+        wire = way.enter(spec, f"exec {at_home(python)} -c '{_BOOT}'", until)
     except RefusedError as refused:
         raise LaunchError(f"{spec.label}: {refused.what}", refused.fix) from None
     said = b""
@@ -90,13 +92,23 @@ def launch(
         wire.close()
         way.close()
     text = said.decode("utf-8", "replace")
-    begin = text.find("{\n")
-    end = text.rfind("\n}")
-    record = text[begin : end + 2] if code == 0 and 0 <= begin < end else ""
+    record = _record(text) if code == 0 else ""
     words = text.replace(record, "") if record else text
-    if "No module named ddpkit" in text or code in (126, 127):
+    if re.search("No module named '?(ddpkit|typer)", text) or code in (126, 127):
         fix = f"ssh {spec.target} {python} -m pip install ddpkit, or --python PATH for one that has it"
         raise LaunchError(f"{spec.label}: {python} has no ddpkit, which has to run there with --on", fix)
-    if "FileNotFoundError" in text and workdir in text:
+    if code == _NO_FOLDER:
         raise UsageError(f"{spec.label}: there is no folder {workdir}", f"--workdir DIR, or --sync from {workdir}")
     return Answer(code=code, record=record, words=words.strip())
+
+
+def _record(text: str) -> str:
+    """The record that the launcher printed behind whatever a start-up file, and it itself, said; empty: none."""
+    for found in reversed(list(re.finditer(r"^\{$", text, re.MULTILINE))):
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, found.start())
+        except ValueError:
+            continue
+        if "run_id" in value:
+            return text[found.start() : end]
+    return ""

@@ -15,7 +15,7 @@ from typing import Any
 
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.hosts import HostSpec
-from ddpkit.plan import Host, Job, Value, World
+from ddpkit.plan import Host, Job, Value, World, guard
 from ddpkit.shell import quote
 
 Facts = Mapping[str, Any]  # what `probe.look` returns
@@ -94,7 +94,9 @@ def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list
             wrong("script", spec, other if each["script"] else f"there is no {wish.script} in {each['workdir']}", copy)
         if each["no_tmp"]:
             what = f"cannot write to its folder {each['tmp']}: {each['no_tmp'].lower()}"
-            wrong("tmp", spec, what, f"ssh {spec.target} df {each['tmp']}")
+            missing = each["no_tmp"] == os.strerror(errno.ENOENT)
+            fix = f"mkdir -p {quote(each['tmp'])}, or unset TMPDIR there" if missing else f"df {each['tmp']}"
+            wrong("tmp", spec, what, f"ssh {spec.target} {fix}")
         if wish.torch and each["python"].rpartition(".")[0] != usual["python"].rpartition(".")[0]:
             what = f"{python} is Python {each['python']}, on the others {usual['python']}"
             wrong("python", spec, what, f"python = ... under [host.{spec.name}] in ddpkit.toml")
@@ -291,7 +293,7 @@ def host(wish: Wish, spec: HostSpec, facts: Facts, env: Mapping[str, Value], add
         cpus=facts["cpus"],
         chosen=tuple(facts["set"]),
         stale=tuple(facts["stale"]),
-        env={**env, **spec.env},
+        env={**env, **{name: guard(name, value) for name, value in spec.env.items()}},
         # Looked up on the node: `python3` on its PATH, `~/venv/bin/python` in its home folder.
         python=facts["executable"] if facts["executable"] != wish.job.python else "",
         by_hand=spec.by_hand,

@@ -105,6 +105,7 @@ class Pdsh:
 
     def __init__(self, *, timeout: float, args: str) -> None:
         self.timeout = timeout
+        self.asks = False  # ssh runs in batch mode
         self._args = _more(args)
         self._calls: list[_Call] = []
 

@@ -66,6 +66,7 @@ class Ssh:
         self._passphrase: str | None = None
         self._asked = 0
         self._asking = threading.Lock()
+        self.asks = False
         # One connection to each jump host, for all the nodes behind it: sshd there would drop a crowd.
         self._jumps: dict[tuple[object, ...], tuple[fabric.Connection, threading.Lock]] = {}
         self._no_jump: dict[int, RefusedError] = {}  # by the connection's id
@@ -196,7 +197,11 @@ class Ssh:
                 what = f"a passphrase is {'needed' if used is None else 'wrong'} for {file}"
                 raise RefusedError(what, f"ssh-add {shlex.quote(file)}")
             self._asked += 1
-            self._passphrase = getpass.getpass(f"passphrase of {file}: ")
+            self.asks = True
+            try:
+                self._passphrase = getpass.getpass(f"passphrase of {file}: ")
+            finally:
+                self.asks = False
 
 
 def _may_be_locked(error: Exception) -> bool:

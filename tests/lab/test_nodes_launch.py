@@ -137,9 +137,12 @@ def test_secrets_are_nowhere_to_be_read(way: list[str], lab: Lab, tmp_path: Path
     (tmp_path / "job.py").write_text(
         "import os, time\nassert os.environ['WANDB_API_KEY'] == 'v-secret-1'\n"
         "assert os.environ['MY_TOKEN'] == 'v-secret-2'\n"
+        "assert os.environ['RANK'] == '0' or os.environ['DB_PASSWORD'] == 'v-secret-3'\n"
         "open('up.' + os.environ['RANK'], 'w').close()\n"
         "while not os.path.exists('go'): time.sleep(0.02)\n"
     )
+    # What holds on one host alone is no less secret.
+    (tmp_path / "ddpkit.toml").write_text('[host.node2.env]\nDB_PASSWORD = "v-secret-3"\n')
     env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT), "WANDB_API_KEY": "v-secret-1", "MY_TOKEN": "v-secret-2"}
     argv = [*DDPKIT, "launch", *way, "node1", "node2", "-n", "1", "--env", "MY_TOKEN", "--", "job.py"]
     shown = lab.run("login", *argv[:4], "--dry-run", *argv[4:], cwd=tmp_path, env=env).stdout
