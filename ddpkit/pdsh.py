@@ -151,7 +151,7 @@ class _Call:
         for name, wire in self.wires.items():
             wire.open()
             spec = wire.spec
-            words = ["-a", "-x", "-T", "-oBatchMode=yes", f"-oConnectTimeout={timeout}"]
+            words = ["-a", "-x", "-T", "-oBatchMode=yes", "-oRemoteCommand=none", f"-oConnectTimeout={timeout}"]
             words += ["-l", spec.user] if spec.user else []
             words += ["-p", str(spec.port)] if spec.port else []
             cases.append(f'{name}) set -- {join([*words, "--", spec.name])} "$@" ;;')
