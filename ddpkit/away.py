@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ddpkit.door import RefusedError, at_home
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.hosts import HostSpec
 
+SILENCE = 8.0  # after which a person is told what is waited for, and again
 LIMIT = 120.0  # seconds for the launcher over there to start the run, or to say why not
 _NO_FOLDER = 96  # an exit code that no program here has
 # Reads {"env", "cwd", "argv"} and becomes the command. One line, and no quotes that a shell would need.
@@ -70,6 +71,7 @@ def launch(
     env: Mapping[str, str],
     *,
     timeout: float,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Answer:
     """Run `ddpkit ARGV` on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
     from ddpkit.remote import Ssh
@@ -83,8 +85,12 @@ def launch(
     said = b""
     try:
         wire.write(json.dumps({"e": dict(env), "c": workdir, "a": ["-m", "ddpkit", *argv]}).encode() + b"\n")
+        began = told = time.monotonic()
         while time.monotonic() < until:
             said += wire.read()
+            if time.monotonic() > told + SILENCE:
+                told = time.monotonic()
+                note(f"waiting for the launcher on {spec.label}: it has not started after {told - began:.0f} s")
         raise LaunchError(f"{spec.label}: its launcher said nothing final in {LIMIT:g} s", f"ssh {spec.target}")
     except EOFError:
         code = wire.code()

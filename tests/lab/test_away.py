@@ -61,6 +61,23 @@ def test_the_launcher_runs_on_a_node(lab: Lab, run: Callable[..., Any], tmp_path
     assert not left
 
 
+@pytest.mark.parametrize("on", [["--on", "node2"], []])
+def test_a_slow_host_is_not_waited_for_in_silence(
+    on: list[str], lab: Lab, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "job.py").write_text("print('ran')\n")
+    slow = tmp_path / "bashrc"
+    slow.write_text(f"{(lab.folder / 'bashrc').read_text()}\nsleep 10\n")
+    lab.run("node2", "mount", "--bind", str(slow), str(Path.home() / ".bashrc"))
+    try:
+        nodes = ["-b", "local"] if on else ["-b", "ssh", "node2", "-o", "connect_timeout=20", "-o", "starter=ranks"]
+        done = run("login", "launch", "--detach", *on, *nodes, "-n", "1", "--", "job.py")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "ddpkit: waiting for the launcher" in done.stderr
+    finally:
+        lab.run("node2", "umount", str(Path.home() / ".bashrc"))
+
+
 def test_what_a_start_up_file_prints_is_not_the_record(lab: Lab, run: Callable[..., Any], tmp_path: Path) -> None:
     """And folders below that host's home are that host's to know."""
     (tmp_path / "job.py").write_text("print('ran')\n")
