@@ -106,6 +106,7 @@ class Nowhere:
     """A way to nodes that are not there."""
 
     timeout = 5.0
+    asks = False
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

@@ -7,19 +7,22 @@ connection, never on a command line.
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ddpkit.door import RefusedError
+from ddpkit.door import RefusedError, at_home
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.hosts import HostSpec
-from ddpkit.shell import quote
 
+SILENCE = 8.0  # after which a person is told what is waited for, and again
 LIMIT = 120.0  # seconds for the launcher over there to start the run, or to say why not
+_NO_FOLDER = 96  # an exit code that no program here has
 # Reads {"env", "cwd", "argv"} and becomes the command. One line, and no quotes that a shell would need.
 _BOOT = (
-    "import os,sys,json;j=json.loads(sys.stdin.readline());os.environ.update(j[chr(101)]);os.chdir(j[chr(99)]);"
+    "import os,sys,json;j=json.loads(sys.stdin.readline());os.environ.update(j[chr(101)]);"
+    f"d=os.path.expanduser(j[chr(99)]);os.path.isdir(d) and os.access(d,os.X_OK) or sys.exit({_NO_FOLDER});os.chdir(d);"
     "os.execv(sys.executable,[sys.executable]+j[chr(97)])"
 )
 
@@ -68,6 +71,7 @@ def launch(
     env: Mapping[str, str],
     *,
     timeout: float,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Answer:
     """Run `ddpkit ARGV` on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
     from ddpkit.remote import Ssh
@@ -75,14 +79,18 @@ def launch(
     way = Ssh(accept_new=False, timeout=timeout, note=lambda _: None)
     until = time.monotonic() + LIMIT
     try:
-        wire = way.enter(spec, f"exec {quote(python)} -c '{_BOOT}'", until)
+        wire = way.enter(spec, f"exec {at_home(python)} -c '{_BOOT}'", until)
     except RefusedError as refused:
         raise LaunchError(f"{spec.label}: {refused.what}", refused.fix) from None
     said = b""
     try:
         wire.write(json.dumps({"e": dict(env), "c": workdir, "a": ["-m", "ddpkit", *argv]}).encode() + b"\n")
+        began = told = time.monotonic()
         while time.monotonic() < until:
             said += wire.read()
+            if time.monotonic() > told + SILENCE:
+                told = time.monotonic()
+                note(f"waiting for the launcher on {spec.label}: it has not started after {told - began:.0f} s")
         raise LaunchError(f"{spec.label}: its launcher said nothing final in {LIMIT:g} s", f"ssh {spec.target}")
     except EOFError:
         code = wire.code()
@@ -90,13 +98,23 @@ def launch(
         wire.close()
         way.close()
     text = said.decode("utf-8", "replace")
-    begin = text.find("{\n")
-    end = text.rfind("\n}")
-    record = text[begin : end + 2] if code == 0 and 0 <= begin < end else ""
+    record = _record(text) if code == 0 else ""
     words = text.replace(record, "") if record else text
-    if "No module named ddpkit" in text or code in (126, 127):
+    if re.search("No module named '?(ddpkit|typer)", text) or code in (126, 127):
         fix = f"ssh {spec.target} {python} -m pip install ddpkit, or --python PATH for one that has it"
         raise LaunchError(f"{spec.label}: {python} has no ddpkit, which has to run there with --on", fix)
-    if "FileNotFoundError" in text and workdir in text:
+    if code == _NO_FOLDER:
         raise UsageError(f"{spec.label}: there is no folder {workdir}", f"--workdir DIR, or --sync from {workdir}")
     return Answer(code=code, record=record, words=words.strip())
+
+
+def _record(text: str) -> str:
+    """The record that the launcher printed behind whatever a start-up file, and it itself, said; empty: none."""
+    for found in reversed(list(re.finditer(r"^\{$", text, re.MULTILINE))):
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, found.start())
+        except ValueError:
+            continue
+        if "run_id" in value:
+            return text[found.start() : end]
+    return ""

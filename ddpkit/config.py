@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ddpkit.errors import UsageError
-from ddpkit.launchers import nearest
+from ddpkit.launchers import MOST_NODES, MOST_PORT, MOST_RANKS, nearest
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -192,7 +192,8 @@ def _host(table: Any, where: str) -> dict[str, dict[str, Any]]:
     for name, entry in table.items():
         place = f"{where}, host {name}"
         _known(entry, ("user", "port", "slots", "python", "workdir", "env"), place)
-        numbers = {key: whole(entry[key], f"{place}: {key} = ") for key in ("port", "slots") if key in entry}
+        most = {"port": MOST_PORT, "slots": MOST_RANKS}
+        numbers = {key: whole(entry[key], f"{place}: {key} = ", most[key]) for key in most if key in entry}
         if not all(isinstance(entry.get(key, ""), str) for key in ("user", "python", "workdir")):
             raise UsageError(f"{place}: user, python and workdir are text")
         env = _checked("env", entry["env"], place) if "env" in entry else {}
@@ -274,28 +275,30 @@ _MEANING = {
 
 def nproc(value: Any, label: str) -> int | Literal["auto"]:
     """Ranks per node: a whole number from 1, or `auto`."""
-    return "auto" if value == "auto" else whole(value, label)
+    return "auto" if value == "auto" else whole(value, label, MOST_RANKS)
 
 
 def nnodes(value: Any, label: str) -> int | tuple[int, int]:
     """Number of nodes, or (MIN, MAX) for a run that goes on while MIN of them are left."""
     least, colon, most = str(value).partition(":")
     if not colon:
-        return whole(value, label)
-    pair = (whole(least, label), whole(most, label))
+        return whole(value, label, MOST_NODES)
+    pair = (whole(least, label, MOST_NODES), whole(most, label, MOST_NODES))
     if pair[0] > pair[1]:
         raise UsageError(f"{label}{value}: the smaller number comes first", f"-N {most}:{least}")
     return pair
 
 
-def whole(value: Any, label: str) -> int:
-    """A whole number from 1; `label` stands in front of the value in the error."""
+def whole(value: Any, label: str, most: int | None = None) -> int:
+    """A whole number from 1 to `most`; `label` stands in front of the value in the error."""
     try:
         number = int(str(value))
     except ValueError:
         raise UsageError(f"{label}{value} is not a whole number") from None
     if number < 1:
         raise UsageError(f"{label}{value}: at least 1 is needed")
+    if most is not None and number > most:
+        raise UsageError(f"{label}{value}: at most {most} can be asked for")
     return number
 
 

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from ddpkit.runs import Run, Session, load, process_state
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
 PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds
+SILENCE = 8.0  # seconds after which a person is told that it is waited for, and again
 HISTORY = 50000  # lines that one can scroll back to
 
 # The first program of the session: it becomes the launcher that was typed, with the environment that was there.
@@ -49,7 +50,7 @@ os.execve(given["argv"][0], given["argv"], env)
 """
 
 
-def start(environ: Mapping[str, str]) -> Run:
+def start(environ: Mapping[str, str], note: Callable[[str], None]) -> Run:
     """Start the command line of this process again, in a session. Returns the record once the run has one.
 
     Raises UsageError where there is no tmux. A launcher that ended before it had a record: `EarlyError`.
@@ -63,7 +64,7 @@ def start(environ: Mapping[str, str]) -> Run:
         with _unless_started(name := f"ddpkit-{os.urandom(4).hex()}") as tmux:
             pid = _new_session(tmux, name, folder / "given")
             _hand_over(folder / "given", pid, {**environ, VARIABLE: str(folder)})
-            return _wait_for_record(tmux, name, pid, folder)
+            return _wait_for_record(tmux, name, pid, folder, note)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -159,9 +160,13 @@ def _lives(pid: int) -> bool:
     return process_state(pid) not in ("Z", "X")
 
 
-def _wait_for_record(tmux: list[str], name: str, pid: int, folder: Path) -> Run:
+def _wait_for_record(tmux: list[str], name: str, pid: int, folder: Path, note: Callable[[str], None]) -> Run:
     """As long as checks before the start take; a person may press Ctrl-C, which ends the session."""
+    began = told = time.monotonic()
     while True:
+        if time.monotonic() > told + SILENCE:
+            told = time.monotonic()
+            note(f"waiting for the launcher: it asks and prepares since {told - began:.0f} s; Ctrl-C ends it")
         lives = _lives(pid)
         try:
             record = load(Path(os.fsdecode((folder / "answer").read_bytes())))

@@ -60,9 +60,12 @@ def command(python: str, container: Container | None = None) -> str:
     """The command line for a node: a Python, there or in a container there, that reads its program from its input."""
     if container is not None:
         return f"exec {join([*container.enter, container.python])} -S -I -c '{BOOT}'"
-    # A home folder is the node's to know.
-    word = '"$HOME"/' + quote(python[2:]) if python.startswith("~/") else quote(python)
-    return f"exec {word} -S -I -c '{BOOT}'"
+    return f"exec {at_home(python)} -S -I -c '{BOOT}'"
+
+
+def at_home(path: str) -> str:
+    """A path as a word for a node's shell: a home folder is the node's to know."""
+    return '"$HOME"/' + quote(path[2:]) if path.startswith("~/") else quote(path)
 
 
 def not_started(code: int, said: Sequence[str], host: str) -> RefusedError | None:

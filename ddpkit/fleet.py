@@ -6,7 +6,8 @@ import queue
 import resource
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -25,6 +26,8 @@ ENTER_LIMIT = 10.0  # for all of them, tries included
 HELLO_LIMIT = 3.0  # more for the supervisor's first word
 LOOK_LIMIT = 12.0  # for a node to say what it is
 REACH_LIMIT = 3.0  # for one node to reach another
+SILENCE = 8.0  # after which a person is told who is waited for, and again
+NAMED = 8  # of them by name
 ALL_LIMIT = 11.0  # after which nothing is asked any more that takes long, where it is known that nothing can run
 
 
@@ -32,6 +35,7 @@ class Way(Protocol):
     """How nodes are entered: ssh, pdsh."""
 
     timeout: float  # seconds for one connection
+    asks: bool  # a person is being asked for a passphrase
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
         """Hear of all nodes, and of the command for each, before the first is entered. Raises UsageError."""
@@ -61,6 +65,7 @@ class Fleet:
         self._doors: dict[str, Door] = {}
         self._asked: dict[str, float] = {}  # when each was asked last, by our clock
         self._heart = Heart(silence)
+        self.waits: dict[str, str] = {}  # for whom, by label, and what for
         self.entered: dict[str, float] = {}  # when each said its first word, by our clock
         self.facts: dict[str, Facts] = {}  # what each said of itself
 
@@ -76,6 +81,7 @@ class Fleet:
         for spec in self.specs:
             todo.put(spec)
         _room(len(self.specs))
+        self.waits = dict.fromkeys((spec.label for spec in self.specs), "not let in yet")
         self._way.begin([(spec, self._command(spec)) for spec in self.specs])
         sources, until = program(), time.monotonic() + self.patient(ENTER_LIMIT)
         for _ in range(min(AT_ONCE, len(self.specs))):
@@ -84,6 +90,7 @@ class Fleet:
         problems = {}
         for _ in self.specs:
             spec, result = done.get()
+            del self.waits[spec.label]
             if isinstance(result, Door):
                 self._doors[spec.label] = result
             else:
@@ -110,6 +117,7 @@ class Fleet:
         try:
             wire = self._way.enter(spec, self._command(spec), until)
             opened = Door(spec.label, wire, self._silence)
+            self.waits[spec.label] = "its shell and Python are not up yet"
             # A person may have taken time to type a passphrase.
             last = max(until, time.monotonic()) + self.patient(HELLO_LIMIT)
             opened.open(sources, last if hello is None else min(last, time.monotonic() + self.patient(hello)))
@@ -120,6 +128,8 @@ class Fleet:
             if opened is not None:
                 opened.close()
             by_hand = f"ssh {spec.target} {spec.python or self._python} --version"
+            if opened is not None and time.monotonic() > until:
+                by_hand += f"; if it is only slow: -o connect_timeout={4 * self._way.timeout:g}"
             fix = problem.fix if isinstance(problem, RefusedError) and problem.fix else by_hand
             return Problem(host=spec.label, what=str(problem), fix=fix, unreachable=True)
 
@@ -181,7 +191,11 @@ class Fleet:
         for spec in inside:
             self._asked[spec.label] = time.time()
             self._doors[spec.label].ask(function, args[spec.label])
-        return self._answers(inside, limit)
+        self.waits = dict.fromkeys((spec.label for spec in inside), _DOES.get(function, "has not answered"))
+        try:
+            return self._answers(inside, limit)
+        finally:
+            self.waits = {}
 
     def clock(self, label: str, said: float) -> tuple[float, float]:
         """By how many seconds a node's clock is ahead of ours, at least and at most; `said`: its time, answering."""
@@ -195,10 +209,28 @@ class Fleet:
         for spec in specs:
             try:
                 values[spec.label] = self._doors[spec.label].answer(until)
+                self.waits.pop(spec.label, None)
             except NoAnswerError as problem:
                 fix = f"ssh {spec.target} uptime"
                 problems.append(Problem(host=spec.label, what=str(problem), fix=fix, unreachable=True))
         return values, problems
+
+    @contextmanager
+    def aloud(self, note: Callable[[str], None]) -> Iterator[None]:
+        """Say who is waited for, every few seconds: what lasts and says nothing is taken for a hang."""
+        done = threading.Event()
+
+        def tell() -> None:
+            while not done.wait(SILENCE):
+                for what, labels in () if self._way.asks else _alike(dict(self.waits)).items():
+                    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
+                    note(f"waiting for {', '.join(labels[:NAMED])}{more}: {what}")
+
+        threading.Thread(target=tell, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
 
     # ---- the run
 
@@ -211,6 +243,17 @@ class Fleet:
         for each in self._doors.values():
             each.close()
         self._way.close()
+
+
+_DOES = {"look": "looking at its folder, Python and torch", "reach": "trying to reach the others"}
+
+
+def _alike(waits: Mapping[str, str]) -> dict[str, list[str]]:
+    """Whom the same is waited for."""
+    found: dict[str, list[str]] = {}
+    for label, what in waits.items():
+        found.setdefault(what, []).append(label)
+    return found
 
 
 def _room(nodes: int) -> None:
@@ -232,7 +275,8 @@ def survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: boo
     strict: what only looks wrong is a note.
     """
     try:
-        return _survey(fleet, wish, note, strict=strict)
+        with fleet.aloud(note):
+            return _survey(fleet, wish, note, strict=strict)
     except SystemExit:  # Ctrl-C
         note("ended before anything was started")
         raise
@@ -268,6 +312,11 @@ def _survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: bo
                 for (_, text), labels in mended.items():
                     note(f"{', '.join(labels)}: {text}")
     elif len(specs) == 1 and inside:
+        only = facts[specs[0].label]
+        if wish.master_addr and only["port"] is not None:
+            answers, silent = fleet.reach({specs[0].label: [[wish.master_addr, only["port"], only["secret"]]]})
+            problems += silent
+            found += [] if silent else judge.itself(wish, specs[0], only, answers[specs[0].label][0])
         world = World(
             hosts=(judge.host(wish, specs[0], facts[specs[0].label], {}),),
             master_addr=wish.master_addr or "127.0.0.1",

@@ -7,14 +7,19 @@ Pure: text in, `HostSpec`s out, in the order in which they were written.
 
 from __future__ import annotations
 
+import ipaddress
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import EnvError, UsageError
-from ddpkit.launchers import nearest
+from ddpkit.launchers import MOST_PORT, MOST_RANKS, nearest
 
+# Also an alias of ~/.ssh/config, and letters of any language. What begins with a dash would be an option of ssh.
+_NAME = re.compile(r"\w[\w.-]*")
 _FORMS = "a host is node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
 
 
@@ -96,6 +101,9 @@ def _line(words: list[str], where: str) -> list[HostSpec]:
     if colon and count.isdecimal() and ":" not in host:
         options.setdefault("slots", int(count))
         words = [host]
+    for name, most in (("slots", MOST_RANKS), ("port", MOST_PORT)):
+        if options.get(name, 0) > most:
+            raise UsageError(f"{where}: {name}={options[name]}: at most {most} can be asked for")
     if options.get("slots") == 0:
         return []  # OpenMPI's way to leave a host out
     return [
@@ -132,12 +140,31 @@ def _word(word: str, groups: Mapping[str, list[str]], seen: tuple[str, ...]) -> 
             names = expand_nodelist(pattern)
         except EnvError as error:
             raise UsageError(f"{word}: {error.message}", _FORMS) from None
-    if port and not (port.isdecimal() and 0 < int(port) < 65536):
+    if port and not (port.isdecimal() and 0 < int(port) <= MOST_PORT):
         raise UsageError(f"{word}: {port!r} is not a port", _FORMS)
-    # A name that begins with a dash would be an option of ssh.
-    if not names or not all(names) or any(name.startswith("-") or set(name) & set(" \t'\"\\/;&|$`") for name in names):
+    if not names or not all(map(_is_host, names)):
         raise wrong
     return [HostSpec(name=name, user=user, port=int(port) if port else None) for name in names]
+
+
+def check_master(address: str, port: int) -> None:
+    """Raise UsageError for what cannot be rank 0's address and port; empty and 0 where they are to be chosen."""
+    if not 0 <= port <= MOST_PORT:
+        raise UsageError(f"-o master_port={port} is not a port", "leave it out: a free one is chosen")
+    if address and not _is_host(address):
+        hint = "-o master_addr=ADDRESS, and -o master_port=PORT where it must be a certain one"
+        raise UsageError(f"-o master_addr={address} is neither a name nor an address", hint)
+
+
+def _is_host(name: str) -> bool:
+    """Whether this can be the name or the address of one host."""
+    if ":" not in name:
+        return _NAME.fullmatch(name) is not None
+    try:
+        ipaddress.IPv6Address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _finish(
@@ -154,9 +181,8 @@ def _finish(
     kept = [_with_own(spec, own.get(spec.name, {})) for spec in specs if spec.name not in left_out]
     if specs and not kept:
         raise UsageError(f"-o exclude={exclude} leaves no host")
-    labels = [spec.label for spec in kept]
-    for label in labels:
-        if labels.count(label) > 1:
+    for label, times in Counter(spec.label for spec in kept).items():
+        if times > 1:
             raise UsageError(f"host {label} is named twice", "slots say how many ranks it gets: a host file, or -n")
     return kept
 

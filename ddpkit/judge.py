@@ -15,7 +15,7 @@ from typing import Any
 
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.hosts import HostSpec
-from ddpkit.plan import Host, Job, Value, World
+from ddpkit.plan import Host, Job, Value, World, guard
 from ddpkit.shell import quote
 
 Facts = Mapping[str, Any]  # what `probe.look` returns
@@ -57,6 +57,7 @@ class Wish:
     master_addr: str
     master_port: int
     min_nodes: int | None = None  # so many are enough
+    here: bool = True  # the workdir is also on the launching side
     copied: bool = True  # False: the folder and the script will be copied to the nodes, and need not be there yet
 
 
@@ -84,7 +85,7 @@ def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list
             pass
         elif each["no_workdir"]:
             sync = _rsync(spec, f"{wish.job.workdir}/", f"{each['workdir']}/")
-            if each["no_workdir"] != os.strerror(errno.ENOENT):
+            if each["no_workdir"] != os.strerror(errno.ENOENT) or not wish.here:
                 sync = f"workdir = FOLDER under [host.{spec.name}] in ddpkit.toml, or --workdir"
             wrong("workdir", spec, f"cannot use the folder {each['workdir']}: {each['no_workdir'].lower()}", sync)
         elif wish.script and each["script"] != digest:
@@ -93,7 +94,9 @@ def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list
             wrong("script", spec, other if each["script"] else f"there is no {wish.script} in {each['workdir']}", copy)
         if each["no_tmp"]:
             what = f"cannot write to its folder {each['tmp']}: {each['no_tmp'].lower()}"
-            wrong("tmp", spec, what, f"ssh {spec.target} df {each['tmp']}")
+            missing = each["no_tmp"] == os.strerror(errno.ENOENT)
+            fix = f"mkdir -p {quote(each['tmp'])}, or unset TMPDIR there" if missing else f"df {each['tmp']}"
+            wrong("tmp", spec, what, f"ssh {spec.target} {fix}")
         if wish.torch and each["python"].rpartition(".")[0] != usual["python"].rpartition(".")[0]:
             what = f"{python} is Python {each['python']}, on the others {usual['python']}"
             wrong("python", spec, what, f"python = ... under [host.{spec.name}] in ddpkit.toml")
@@ -168,13 +171,16 @@ def _is_own(address: str) -> bool:
 
 
 def questions(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list[list[list[Any]]]:
-    """What each host tries: the first host's master port, and the next host's high port, by each of their addresses."""
+    """What each host tries: the first host's master port, and the next host's high port, by each of their addresses.
+
+    The first host tries its own as well: rank 0 connects to its master port like every other.
+    """
     first = [[name, facts[0]["port"], facts[0]["secret"]] for name in _master_candidates(wish, specs[0], facts[0])]
     asked = []
     for index in range(len(specs)):
         near = (index + 1) % len(specs)
         high = [[n, facts[near]["high_port"], facts[near]["secret"]] for n in candidates(specs[near], facts[near])]
-        asked.append([*(first if index else []), *high])
+        asked.append([*first, *high])
     return asked
 
 
@@ -190,14 +196,20 @@ def together(
     mended: Mended = {}
     first = _master_candidates(wish, specs[0], facts[0])
     reached = [
-        [name for name, answer in zip(first, said, strict=False) if not answer[1]] for said in answers[1:]
+        [name for name, answer in zip(first, said, strict=False) if not answer[1]] for said in answers
     ]  # strict=False: behind the master's come the answers about the neighbour
     common = [name for name in first if all(name in names for names in reached)]
     port = facts[0]["port"]
     if not common:
         fix = "open the port in the firewall between them, or -o master_port=PORT, -o master_addr=ADDRESS"
-        cut = [(spec, said) for spec, names, said in zip(specs[1:], reached, answers[1:], strict=True) if not names]
-        if len(cut) == len(specs) - 1:  # then it is not theirs
+        cut = [(spec, said) for spec, names, said in zip(specs, reached, answers, strict=True) if not names]
+        itself = cut and cut[0][0] is specs[0]
+        cut = cut[1:] if itself else cut
+        if itself and not cut:
+            what = f"cannot reach its own port {port}, rank 0's ({tried(first, answers[0])})"
+            fix = "-o master_addr=ADDRESS that this host and all others reach it by"
+            problems.append(Problem(host=specs[0].label, what=what, fix=fix, check="master-port"))
+        elif len(cut) == len(specs) - 1:  # then it is not theirs
             who = ", ".join(spec.label for spec, _ in cut)
             what = f"{who} cannot reach its port {port}, rank 0's ({tried(first, cut[0][1])})"
             problems.append(Problem(host=specs[0].label, what=what, fix=fix, check="master-port"))
@@ -213,7 +225,7 @@ def together(
     addresses: list[str] = []
     for index, (spec, each) in enumerate(zip(specs, facts, strict=True)):
         before = (index - 1) % len(specs)
-        said = answers[before][len(first) if before else 0 :]
+        said = answers[before][len(first) :]
         tried_names = candidates(spec, each)
         good = [name for name, answer in zip(tried_names, said, strict=True) if not answer[1]]
         if not good:
@@ -230,6 +242,15 @@ def together(
         for spec, each, more, address in zip(specs, facts, env, addresses, strict=True)
     )
     return World(hosts=hosts, master_addr=common[0], master_port=port), [], mended
+
+
+def itself(wish: Wish, spec: HostSpec, facts: Facts, said: Sequence[str]) -> list[Problem]:
+    """What keeps a host that is alone from rank 0's address, which the user chose. `said`: what came of trying it."""
+    if not said[1]:
+        return []
+    what = f"cannot reach its own port {facts['port']}, rank 0's ({wish.master_addr}: {said[1]})"
+    fix = "leave -o master_addr out: one node needs none"
+    return [Problem(host=spec.label, what=what, fix=fix, check="master-port")]
 
 
 def tried(names: Sequence[str], said: Sequence[Sequence[str]]) -> str:
@@ -272,7 +293,7 @@ def host(wish: Wish, spec: HostSpec, facts: Facts, env: Mapping[str, Value], add
         cpus=facts["cpus"],
         chosen=tuple(facts["set"]),
         stale=tuple(facts["stale"]),
-        env={**env, **spec.env},
+        env={**env, **{name: guard(name, value) for name, value in spec.env.items()}},
         # Looked up on the node: `python3` on its PATH, `~/venv/bin/python` in its home folder.
         python=facts["executable"] if facts["executable"] != wish.job.python else "",
         by_hand=spec.by_hand,

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from ddpkit.door import RefusedError, not_started
+from ddpkit.door import RefusedError, not_started, said_words
 from ddpkit.errors import UsageError
 from ddpkit.hosts import HostSpec
 from ddpkit.link import Event, LocalLink, program_request
@@ -31,10 +31,12 @@ from ddpkit.shell import join, quote
 
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_OURS = re.compile(r"host\d+")  # what the others are called meanwhile
 _ENDED = re.compile(r"ssh exited with exit code (\d+)")
 _ENDED_WELL = b"ddpkit: ssh ended"  # of which pdsh itself says nothing
 # sshd drops connections over MaxStartups before a word is said: ssh has read nothing yet, and may try again.
 _DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
+SSH_ITSELF = 255  # the exit code by which ssh says that it failed, and not what it ran
 TRIES = 8
 ROOM = 4 << 20  # bytes of one node that wait for the launcher before nothing more is read from pdsh
 WRITE_LIMIT = 5.0  # seconds that a node's ssh may take nothing from its pipe
@@ -46,9 +48,21 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
     ("Could not resolve hostname", "its name does not resolve here", "getent hosts {host}"),
     ("Connection refused", "nobody answers at its ssh port (connection refused)", "on {host}: systemctl status ssh"),
     ("No route to host", "nobody answers at its ssh port (no route to host)", "ping {host}"),
+    ("Network is unreachable", "there is no way to its address (network is unreachable)", "getent ahosts {host}"),
     ("timed out", "no answer from it in time: off, or a firewall", "ping {host}"),
     ("Permission denied", "sshd there takes none of the keys", "ssh-copy-id {target}"),
     (_DROPPED, "sshd there closed every connection before a word was said", "sshd -T | grep -i maxstartups"),
+)
+
+# Options of pdsh that say what is said here, and what to say in their place.
+_SAID: tuple[tuple[str, str], ...] = (
+    ("aAFgiwX", "hosts are named behind `-b pdsh`, in a host file, or in a group"),
+    ("x", "-o exclude=HOST"),
+    ("f", "all nodes are entered at once: each is held until the run ends"),
+    ("l", "user@host, or User in ~/.ssh/config"),
+    ("t", "-o connect_timeout=SECONDS"),
+    ("R", "-b pdsh goes by ssh alone"),
+    ("hLNqQV", "leave it out: the run needs what pdsh prints by itself"),
 )
 
 _SHIM = """\
@@ -73,12 +87,26 @@ exit "$code"
 """
 
 
+def _more(args: str) -> list[str]:
+    """The user's own words for pdsh. Raises UsageError for those that would take the nodes, or the way in, from us."""
+    try:
+        words = shlex.split(args)
+    except ValueError as error:
+        raise UsageError(f"-o pdsh_args={args}: {error}", "quote it as on a command line") from None
+    for word in words:
+        for letters, hint in _SAID:
+            if len(word) > 1 and word[0] == "-" and word[1] in letters:
+                raise UsageError(f"-o pdsh_args: {word} is not for pdsh alone to know", hint)
+    return words
+
+
 class Pdsh:
     """The nodes of a launch, by way of pdsh."""
 
     def __init__(self, *, timeout: float, args: str) -> None:
         self.timeout = timeout
-        self._args = shlex.split(args)
+        self.asks = False  # ssh runs in batch mode
+        self._args = _more(args)
         self._calls: list[_Call] = []
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
@@ -111,7 +139,8 @@ class _Call:
         self._link = LocalLink(self._folder)
         self.wires: dict[str, PdshWire] = {}
         for index, spec in enumerate(specs):
-            name = spec.name if _PLAIN.fullmatch(spec.name) and spec.port is None else f"host{index}"
+            plain = _PLAIN.fullmatch(spec.name) and not _OURS.fullmatch(spec.name) and spec.port is None
+            name = spec.name if plain else f"host{index}"
             self.wires[name] = PdshWire(f"{self._folder}/{name}", spec)
 
     def begin(self, command: str, ssh: str, timeout: int, args: Sequence[str]) -> None:
@@ -122,7 +151,7 @@ class _Call:
         for name, wire in self.wires.items():
             wire.open()
             spec = wire.spec
-            words = ["-a", "-x", "-T", "-oBatchMode=yes", f"-oConnectTimeout={timeout}"]
+            words = ["-a", "-x", "-T", "-oBatchMode=yes", "-oRemoteCommand=none", f"-oConnectTimeout={timeout}"]
             words += ["-l", spec.user] if spec.user else []
             words += ["-p", str(spec.port)] if spec.port else []
             cases.append(f'{name}) set -- {join([*words, "--", spec.name])} "$@" ;;')
@@ -254,7 +283,7 @@ class PdshWire:
             self._changed.notify_all()
 
     def why(self) -> str:
-        return "the connection was lost" if self._code == 255 else self._why
+        return "the connection was lost" if self._code == SSH_ITSELF else self._why
 
     def refusal(self, said: Sequence[str]) -> RefusedError | None:
         words = {"host": self.spec.name, "target": self.spec.target}
@@ -262,6 +291,8 @@ class PdshWire:
             if re.search(pattern, "\n".join(said)):
                 own = re.search(r"ssh-keygen -f .* -R .*", "\n".join(said))  # it knows which file has the key
                 return RefusedError(what, f"if you know why: {own[0]}" if own else fix.format(**words))
+        if self._code == SSH_ITSELF:
+            return RefusedError(f"ssh did not get in{said_words(said)}", f"{join(self.spec.by_hand)} true")
         return not_started(self._code, said, self.spec.name) if self._code is not None else None
 
     def close(self) -> None:

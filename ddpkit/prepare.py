@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ddpkit import containers, launchers, runs, survey
-from ddpkit.config import Settings
+from ddpkit.config import DAY, Settings
 from ddpkit.errors import UsageError
 from ddpkit.launchers.ssh import Nodes
 from ddpkit.plan import Job, Plan, guard
@@ -133,9 +133,11 @@ def approach(
         starter=backend.starter,
         master_addr=backend.master_addr,
         master_port=backend.master_port,
+        here=Path(job.workdir).is_dir(),
         copied=progress is not None or not settings["sync"],
         min_nodes=settings["nnodes"][0] if isinstance(settings["nnodes"], tuple) else None,
     )
+    way = fleets.open_way(backend, note)
     copies = _copies(settings, backend, specs, job)
     if copies and progress is not None:
         from ddpkit import sync
@@ -143,7 +145,6 @@ def approach(
         problems = sync.copy(specs, copies, progress)
         if problems:
             raise refusal(problems, len(specs))
-    way = fleets.open_way(backend, note)
     # The supervisor of a node with a container is in there: what it says of Python and torch is the image's.
     fleet = fleets.Fleet(
         specs,
@@ -260,15 +261,14 @@ def _specs(settings: Settings, backend: Nodes) -> list[HostSpec]:
     from ddpkit import hosts
 
     _no_scripts_among_hosts(settings)
-    if backend.heartbeat_timeout and not backend.heartbeat_timeout >= 1:
+    if backend.heartbeat_timeout and not 1 <= backend.heartbeat_timeout <= DAY:
         raise UsageError(
-            f"-o heartbeat_timeout={backend.heartbeat_timeout:g}: seconds, 1 or more",
-            "0 turns it off; 30 is the default",
+            f"-o heartbeat_timeout={backend.heartbeat_timeout:g}: seconds, 1 to {DAY:.0f}",
+            "0 turns it off; 30 is usual",
         )
     if not 0 < backend.connect_timeout <= 600:
         raise UsageError(f"-o connect_timeout={backend.connect_timeout:g}: seconds, more than 0 and at most 600")
-    if not 0 <= backend.master_port < 65536:
-        raise UsageError(f"-o master_port={backend.master_port} is not a port", "leave it out: a free one is chosen")
+    hosts.check_master(backend.master_addr, backend.master_port)
     if settings["hosts"] and settings["hostfile"] and settings.source("hosts") == settings.source("hostfile"):
         raise UsageError("hosts were named twice, as words and in a host file", "leave one of the two out")
     words_win = settings["hosts"] and settings.source("hosts") == "flag"

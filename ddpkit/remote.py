@@ -66,6 +66,7 @@ class Ssh:
         self._passphrase: str | None = None
         self._asked = 0
         self._asking = threading.Lock()
+        self.asks = False
         # One connection to each jump host, for all the nodes behind it: sshd there would drop a crowd.
         self._jumps: dict[tuple[object, ...], tuple[fabric.Connection, threading.Lock]] = {}
         self._no_jump: dict[int, RefusedError] = {}  # by the connection's id
@@ -119,10 +120,33 @@ class Ssh:
             # One for each connection: fabric writes into it, and so would one thread into another's.
             config=fabric.Config(ssh_config=self._config, lazy=True),
             connect_timeout=max(1, round(self.timeout)),
+            gateway=False,  # `_way` says it
         )
         self._prepare(connection)
-        connection.gateway = self._jump(connection.gateway)
+        connection.gateway = self._jump(self._way(connection, ()))
         return connection
+
+    def _way(self, connection: fabric.Connection, seen: tuple[str, ...]) -> Any:
+        """A jump host, a ProxyCommand or None, as OpenSSH reads them; fabric goes through `a,b` from b to a.
+
+        `seen`: the hosts that are reached through this one.
+        """
+        config, host = connection.ssh_config, connection.host
+        jumps = config.get("proxyjump", "none")
+        if jumps.lower() == "none":
+            return config.get("proxycommand")
+        if host in seen:
+            circle = " through ".join((*seen, host))
+            raise RefusedError(f"ProxyJump goes in a circle: {circle}", f"ssh -G {host} | grep -i proxyjump")
+        hop = None
+        for word in jumps.split(","):
+            near = word.strip().removeprefix("ssh://").rstrip("/")
+            before, hop = hop, fabric.Connection(near, config=connection.config.clone(), gateway=False)
+            if (hop.host, hop.port) == (host, connection.port):
+                return None  # it is its own jump host, by a pattern such as `Host *`
+            # Only the first is reached as its own configuration says.
+            hop.gateway = before or self._way(hop, (*seen, host))
+        return hop
 
     def _jump(self, hop: Any) -> Any:
         """The one connection for this jump host and the way to it."""
@@ -178,6 +202,9 @@ class Ssh:
         if config.get("identitiesonly", "no").lower() == "yes" and kwargs.get("key_filename"):
             kwargs["look_for_keys"] = False
         kinds = self._known.keys(config, name)
+        if kwargs.get("key_filename"):
+            # Like OpenSSH: a configuration may name keys that are not on this machine.
+            kwargs["key_filename"] = [file for file in _files(kwargs) if Path(file).expanduser().exists()]
         if kinds:
             # The server picks the first kind that we offer: it must be one by which we know it.
             offered: tuple[str, ...] = paramiko.Transport._preferred_keys  # type: ignore[attr-defined]
@@ -196,7 +223,11 @@ class Ssh:
                 what = f"a passphrase is {'needed' if used is None else 'wrong'} for {file}"
                 raise RefusedError(what, f"ssh-add {shlex.quote(file)}")
             self._asked += 1
-            self._passphrase = getpass.getpass(f"passphrase of {file}: ")
+            self.asks = True
+            try:
+                self._passphrase = getpass.getpass(f"passphrase of {file}: ")
+            finally:
+                self.asks = False
 
 
 def _may_be_locked(error: Exception) -> bool:
@@ -208,10 +239,15 @@ def _may_be_locked(error: Exception) -> bool:
     )
 
 
+def _files(kwargs: dict[str, Any]) -> list[str]:
+    """The files of keys that a connection is to use."""
+    given = kwargs.get("key_filename") or []
+    return [given] if isinstance(given, str) else list(given)
+
+
 def _locked_key(connection: fabric.Connection) -> str:
     """A key that this connection could have used with the right passphrase; empty where there is none."""
-    given = connection.connect_kwargs.get("key_filename") or []
-    files = [given] if isinstance(given, str) else list(given)
+    files = _files(connection.connect_kwargs)
     if connection.connect_kwargs.get("look_for_keys", True):
         files += [f"~/.ssh/id_{kind}" for kind in ("rsa", "ecdsa", "ed25519")]
     passphrase = connection.connect_kwargs.get("passphrase")

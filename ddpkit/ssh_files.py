@@ -13,6 +13,7 @@ import io
 import os
 import re
 import shlex
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -60,6 +61,8 @@ def _included(path: Path, base: Path, block: str, depth: int) -> str:
             block = line = _match(_words(rest))
         elif word.lower() == "host":
             block = line
+        elif word.lower() == "port" and not rest.strip().strip('"').isdecimal():
+            line = f"Port {_service(rest.strip())}"
         if word.lower() == "include" and depth < 16:
             for pattern in _words(rest):
                 place = base / Path(pattern).expanduser()
@@ -69,6 +72,14 @@ def _included(path: Path, base: Path, block: str, depth: int) -> str:
         else:
             out.append(line)
     return "\n".join(out) + "\n"
+
+
+def _service(name: str) -> str:
+    """The port of a service, which OpenSSH takes in a number's place."""
+    try:
+        return str(socket.getservbyname(name.strip('"'), "tcp"))
+    except OSError:
+        raise UsageError(f"~/.ssh/config or /etc/ssh/ssh_config: Port {name} is no port") from None
 
 
 def _match(words: list[str]) -> str:

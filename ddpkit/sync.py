@@ -35,7 +35,7 @@ def commands(
     exclude = [f"--exclude=/{logs.relative_to(source)}/"] if logs.is_relative_to(source) and logs != source else []
     found = []
     for spec in specs:
-        ssh = ["ssh", "-oBatchMode=yes", f"-oConnectTimeout={max(1, round(timeout))}"]
+        ssh = ["ssh", "-oBatchMode=yes", "-oRemoteCommand=none", f"-oConnectTimeout={max(1, round(timeout))}"]
         ssh += ["-oStrictHostKeyChecking=accept-new"] if accept_new else []
         ssh += ["-p", str(spec.port)] if spec.port else []
         # rsync takes a path without a slash in front as one below the home folder.

@@ -38,6 +38,7 @@ BAD = {
         "train.py stands where hosts stand",
         "launch -- train.py -x",
     ),
+    "ranks without number": (["-n", "99999999"], "-n 99999999: at most 4096", None),
     "no nodes": (["-N", "0"], "-N 0: at least 1 is needed", None),
     "workdir": (["--workdir", "nowhere"], "there is no folder ", "--workdir DIR"),
     "python": (["--python", "/nowhere/python"], "there is no Python at /nowhere/python", "--python"),

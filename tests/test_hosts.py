@@ -36,6 +36,8 @@ OWN: dict[str, dict[str, Any]] = {
         ("me@[fe80::1%eth0]:2222", ["ssh -p 2222 me@fe80::1%eth0"]),
         ("[::1]", ["ssh ::1"]),
         ("me@corp.example@gate", ["ssh me@corp.example@gate"]),  # a user name with an @, as some sites have
+        ("7", ["ssh 7"]),
+        ("nöde_1.example", ["ssh nöde_1.example"]),
         ("@gpus", ["ssh node1", "ssh node2", "ssh -p 2222 me@big"]),
     ],
 )
@@ -55,6 +57,13 @@ def test_words(word: str, expected: list[str]) -> None:
         (["-oProxyCommand=evil"], "-oProxyCommand=evil"),
         (["a b"], "a b"),
         (["a;b"], "a;b"),
+        (["*"], "'*'"),  # for the resolver that is this machine
+        (["node?"], "node?"),
+        (["~"], "'~'"),
+        (["node1:22:22"], "node1:22:22"),
+        (["[fe80::1]:22:22"], "22:22"),
+        (["node[1-99999999]"], "more than 65536 hosts"),
+        (["a[1-999]b[1-999]"], "more than 65536 hosts"),
         ([""], "''"),
         (["@none"], "@none"),
         (["@loop"], "loop"),
@@ -107,7 +116,10 @@ def test_host_files(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("line", ["node1 slots=x", "node1 slots", "node1 gpus=4", "node1 slots=-1"])
+@pytest.mark.parametrize(
+    "line",
+    ["node1 slots=x", "node1 slots", "node1 gpus=4", "node1 slots=-1", "node1 slots=9999999", "node1 port=70000"],
+)
 def test_a_wrong_line_is_named(line: str) -> None:
     with pytest.raises(UsageError) as error:
         hosts.parse_file("hosts.txt", f"node0\n{line}\n", {})

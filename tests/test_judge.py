@@ -135,6 +135,11 @@ def test_a_port_that_is_taken() -> None:
     assert "29500" in fix
 
 
+def test_a_folder_that_is_not_here_either_is_not_to_be_copied() -> None:
+    ((_, _, fix),) = alone(facts(1, no_workdir="No such file or directory"), wish=replace(WISH, here=False))
+    assert fix == "workdir = FOLDER under [host.n1] in ddpkit.toml, or --workdir"
+
+
 def test_fixes_know_the_user_the_port_and_hostile_folders() -> None:
     spec = HostSpec(name="fd00::2", user="me", port=2222)
     wish = replace(WISH, job=replace(JOB, workdir="/my work"))
@@ -169,6 +174,15 @@ def test_a_master_port_that_one_does_not_reach_is_that_ones() -> None:
     assert world is None
     assert problem.host == "n3"
     assert "cannot reach port 24000 of n1" in problem.what
+
+
+def test_a_master_port_that_its_own_host_does_not_reach() -> None:
+    """Rank 0 connects to it like the others: a name of outside that leads the first host nowhere is a hang."""
+    wish = replace(WISH, master_addr="10.5.5.5")
+    world, (problem,), _ = together(facts(1), facts(2), cut=[("n1", 24000, "10.5.5.5")], wish=wish)
+    assert world is None
+    assert problem.host == "n1"
+    assert "cannot reach its own port 24000, rank 0's (10.5.5.5: no answer in 3 s)" in problem.what
 
 
 def test_an_address_that_all_reach_is_chosen() -> None:

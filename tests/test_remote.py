@@ -13,7 +13,9 @@ CONFIG = "".join(f"Host node{number}\n  IdentityFile /keys/{number}\n  User user
 
 
 def test_keys_of_one_host_are_not_offered_to_another(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text(CONFIG)
+    (tmp_path / "config").write_text(CONFIG.replace("/keys/", f"{tmp_path}/"))
+    for number in range(64):
+        (tmp_path / str(number)).touch()
     config = ssh_files.read_config([tmp_path / "config"])
     ssh = remote.Ssh(accept_new=False, timeout=1.0, note=lambda _: None, config=config)
     specs = hosts.parse(["node[0-63]"], {}, {}, "")
@@ -35,7 +37,7 @@ def test_keys_of_one_host_are_not_offered_to_another(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert not problems
-    assert found == {f"node{number}": (f"user{number}", [f"/keys/{number}"]) for number in range(64)}
+    assert found == {f"node{number}": (f"user{number}", [f"{tmp_path}/{number}"]) for number in range(64)}
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,7 @@ def _launch_on(host: str, settings: Settings, as_json: bool) -> int:
     spec = specs[0]
     workdir, python, env = prepare.elsewhere(settings, os.environ, spec, _Copying())
     argv, env = away.there(sys.argv[1:], env)
-    answer = away.launch(spec, python, workdir, argv, env, timeout=prepare.AWAY_TIMEOUT)
+    answer = away.launch(spec, python, workdir, argv, env, timeout=prepare.AWAY_TIMEOUT, note=_note)
     if answer.words:
         print(answer.words, file=sys.stderr)
     if not answer.record:
@@ -239,7 +239,7 @@ def _detach(as_json: bool) -> int:
     from ddpkit import detach, shell
 
     try:
-        record = detach.start(os.environ)
+        record = detach.start(os.environ, _note)
     except detach.EarlyError as early:
         print(early.text, file=sys.stderr)
         return early.code

@@ -7,9 +7,12 @@ and because a program started by every one of 10,000 ranks is a load on the cont
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 
 from ddpkit.distributed.reading import is_number
 from ddpkit.errors import EnvError
+
+MOST = 65536  # hosts: what is more is a slip of the finger, and its names alone would fill the memory
 
 
 def expand_nodelist(text: str) -> list[str]:
@@ -20,7 +23,9 @@ def expand_nodelist(text: str) -> list[str]:
     """
     hosts: list[str] = []
     for item in _split_outside_brackets(text):
-        *outer, inner = _parts(item, text)
+        *outer, inner = parts = _parts(item, text)
+        if len(hosts) + prod(map(len, parts)) > MOST:
+            raise _unreadable(text, f"it names more than {MOST} hosts")
         # The last bracket varies fastest; of the others the first does: SLURM's order (22.05).
         for chosen in product(*reversed(outer)):
             front = "".join(reversed(chosen))
@@ -90,6 +95,8 @@ def _numbers(one: str, text: str, first_only: bool) -> list[str]:
         raise _unreadable(text, f"{one!r} is no range of numbers")
     if not dash or first_only:
         return [low]
+    if int(high) - int(low) >= MOST:
+        raise _unreadable(text, f"it names more than {MOST} hosts")
     width = len(low)
     return [str(number).zfill(width) for number in range(int(low), int(high) + 1)]
 

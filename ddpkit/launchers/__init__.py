@@ -29,6 +29,10 @@ from ddpkit.plan import Job, Plan
 
 GROUP = "ddpkit.launchers"
 SCHEDULERS = ("slurm", "scheduler")  # reaches in which a scheduler finds the nodes
+# More is a slip of the finger: to write the plan down would take minutes, and the node all that it has.
+MOST_RANKS = 4096  # on one node
+MOST_NODES = 65536
+MOST_PORT = 65535
 _BUILT_IN = {
     "local": "ddpkit.launchers.local:Local",
     "ssh-torchrun-auto": "ddpkit.launchers.ssh:SshTorchrunAuto",

@@ -38,7 +38,7 @@ def questions(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> 
             for peer in peers(index, len(specs))
             for name in judge.candidates(specs[peer], facts[peer])
         ]
-        asked.append([*(first if index else []), *high])
+        asked.append([*first, *high])
     return asked
 
 
@@ -54,11 +54,11 @@ class Matrix:
     ) -> None:
         self.specs = specs
         width = len(_first(wish, specs, facts))
-        self.first = [said[:width] if index else [] for index, said in enumerate(answers)]
+        self.first = [said[:width] for said in answers]
         self.names = [judge.candidates(spec, each) for spec, each in zip(specs, facts, strict=True)]
         self.said: dict[tuple[int, int], Sequence[Answer]] = {}  # (who asked, whom)
         for index, said in enumerate(answers):
-            rest = list(said[width if index else 0 :])
+            rest = list(said[width:])
             for peer in peers(index, len(specs)):
                 count = len(self.names[peer])
                 self.said[index, peer], rest = rest[:count], rest[count:]

@@ -61,6 +61,45 @@ def test_the_launcher_runs_on_a_node(lab: Lab, run: Callable[..., Any], tmp_path
     assert not left
 
 
+@pytest.mark.parametrize("on", [["--on", "node2"], []])
+def test_a_slow_host_is_not_waited_for_in_silence(
+    on: list[str], lab: Lab, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "job.py").write_text("print('ran')\n")
+    slow = tmp_path / "bashrc"
+    slow.write_text(f"{(lab.folder / 'bashrc').read_text()}\nsleep 10\n")
+    lab.run("node2", "mount", "--bind", str(slow), str(Path.home() / ".bashrc"))
+    try:
+        nodes = ["-b", "local"] if on else ["-b", "ssh", "node2", "-o", "connect_timeout=20", "-o", "starter=ranks"]
+        done = run("login", "launch", "--detach", *on, *nodes, "-n", "1", "--", "job.py")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "ddpkit: waiting for the launcher" in done.stderr
+    finally:
+        lab.run("node2", "umount", str(Path.home() / ".bashrc"))
+
+
+def test_what_a_start_up_file_prints_is_not_the_record(lab: Lab, run: Callable[..., Any], tmp_path: Path) -> None:
+    """And folders below that host's home are that host's to know."""
+    (tmp_path / "job.py").write_text("print('ran')\n")
+    home = tmp_path / "home"
+    (home / "my job").mkdir(parents=True)
+    (home / "my job/job.py").write_text("import os\nprint('ran', os.getcwd())\n")
+    (home / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (home / "python").chmod(0o755)
+    noisy = tmp_path / "bashrc"
+    noisy.write_text(f"{(lab.folder / 'bashrc').read_text()}\necho '{{'\necho hello\necho '}}'\nexport HOME={home}\n")
+    (tmp_path / "ddpkit.toml").write_text('[host.node2]\npython = "~/python"\nworkdir = "~/my job"\n')
+    lab.run("node2", "mount", "--bind", str(noisy), str(Path.home() / ".bashrc"))
+    try:
+        done = run("login", "launch", "--detach", "--on", "node2", "-b", "local", "-n", "1", "--", "job.py")
+        assert done.returncode == 0, done.stdout + done.stderr
+        wait(lambda: run("node2", "status", done.stdout.strip(), "--json").returncode == 0)
+        logs = home / "my job/logs" / done.stdout.strip()
+        wait(lambda: f"ran {home}/my job" in "".join(path.read_text() for path in logs.glob("*.log")))
+    finally:
+        lab.run("node2", "umount", str(Path.home() / ".bashrc"))
+
+
 @pytest.mark.parametrize(
     ("args", "code", "named"),
     [
@@ -69,6 +108,7 @@ def test_the_launcher_runs_on_a_node(lab: Lab, run: Callable[..., Any], tmp_path
         (["--detach", "--on", "node9", "-b", "local"], 4, "node9: its name node9 does not resolve"),
         (["--detach", "--on", "node2", "-b", "local", "--python", "/usr/bin/python3"], 4, "has no ddpkit"),
         (["--detach", "--on", "node2", "-b", "ssh", "node9"], 4, "node9"),
+        (["--detach", "--on", "node2", "-b", "local", "--workdir", "/etc/passwd"], 2, "there is no folder /etc/passwd"),
     ],
 )
 def test_what_cannot_start_there(

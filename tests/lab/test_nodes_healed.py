@@ -50,6 +50,15 @@ def test_a_start_up_file_that_returns_early(bare: Bare, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_a_start_up_file_that_is_slow_is_waited_for_and_named(bare: Bare, backend: str) -> None:
+    bare.start_up("node3", "sleep 10\n")
+    done = bare.launch("-b", backend, ALL, *RANKS, "-o", "connect_timeout=20", "--", "job.py")
+    ran(done)
+    waits = re.findall("^ddpkit: waiting for (.*)$", done.err, re.MULTILINE)
+    assert any("node3: its shell and Python are not up yet" in words for words in waits), done.text
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_login_banner(bare: Bare, backend: str) -> None:
     (bare.folder / "banner").write_text("Authorised use only.\nconnection timed out, Permission denied: just words\n")
     bare.sshd("node3", {}, more=f"Banner {bare.folder}/banner\n")

@@ -137,9 +137,12 @@ def test_secrets_are_nowhere_to_be_read(way: list[str], lab: Lab, tmp_path: Path
     (tmp_path / "job.py").write_text(
         "import os, time\nassert os.environ['WANDB_API_KEY'] == 'v-secret-1'\n"
         "assert os.environ['MY_TOKEN'] == 'v-secret-2'\n"
+        "assert os.environ['RANK'] == '0' or os.environ['DB_PASSWORD'] == 'v-secret-3'\n"
         "open('up.' + os.environ['RANK'], 'w').close()\n"
         "while not os.path.exists('go'): time.sleep(0.02)\n"
     )
+    # What holds on one host alone is no less secret.
+    (tmp_path / "ddpkit.toml").write_text('[host.node2.env]\nDB_PASSWORD = "v-secret-3"\n')
     env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT), "WANDB_API_KEY": "v-secret-1", "MY_TOKEN": "v-secret-2"}
     argv = [*DDPKIT, "launch", *way, "node1", "node2", "-n", "1", "--env", "MY_TOKEN", "--", "job.py"]
     shown = lab.run("login", *argv[:4], "--dry-run", *argv[4:], cwd=tmp_path, env=env).stdout
@@ -303,7 +306,16 @@ def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_
         (["-b", "ssh", "node1", "--", "missing.py"], "no script missing.py"),
         (["-b", "ssh", "node1", "-o", "heartbeat_timeout=-1", "--", "job.py"], "heartbeat_timeout=-1: seconds"),
         (["-b", "ssh", "node1", "-o", "connect_timeout=0", "--", "job.py"], "connect_timeout=0: seconds"),
+        (
+            ["-b", "ssh", "node1", "-o", "heartbeat_timeout=inf", "--", "job.py"],
+            "heartbeat_timeout=inf: seconds, 1 to 86400",
+        ),
         (["-b", "pdsh", "node1", "-o", "master_port=70000", "--", "job.py"], "master_port=70000 is not a port"),
+        (["-b", "ssh", "node1", "-o", "master_addr=$(id)", "--", "job.py"], r"master_addr=\$\(id\) is neither"),
+        (["-b", "ssh", "node1", "-o", "master_addr=node1:29500", "--", "job.py"], "master_port=PORT"),
+        (["-b", "pdsh", "node1", "-o", "pdsh_args='", "--", "job.py"], "pdsh_args=': No closing quotation"),
+        (["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-b -f1", "--", "job.py"], "-f1 .*\n.*entered at once"),
+        (["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-x node1", "--", "job.py"], "exclude=HOST"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_reached(

@@ -46,6 +46,14 @@ def test_users_ports_and_ipv6_addresses(bare: Bare, backend: str) -> None:
     ran(bare.launch("-b", backend, *hosts, *RANKS, "--", "job.py"), *NODES)
 
 
+def test_hosts_whose_names_are_like_those_that_pdsh_is_given(bare: Bare) -> None:
+    """pdsh cannot be given a port: it sees host1 for the second, which is the name of the first here."""
+    bare.names("10.77.0.1 host1\n")
+    bare.ssh_config("Host host1\n  HostKeyAlias node1\nHost 7\n  HostName node2\n  HostKeyAlias node2\n")
+    done = bare.launch("-b", "pdsh", "host1", "node3:22", "7", *RANKS, "--", "job.py")
+    ran(done, "node1", "node3", "node2")
+
+
 def test_a_port_that_says_nothing(bare: Bare) -> None:
     text = 'import socket, time; s = socket.create_server(("", 2299)); print("ready", flush=True); time.sleep(3600)'
     bare.daemon("node3", sys.executable, "-c", text)
@@ -102,6 +110,32 @@ def test_a_chain_of_two_jump_hosts(bare: Bare, backend: str, sshd: str) -> None:
     bare.ssh_config("Host node2\n  ProxyJump node1\nHost node3 node4\n  ProxyJump node2\n")
     done = bare.launch("-b", backend, "node3", "node4", *RANKS, "--", "job.py")
     ran(done, "node3", "node4")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_jump_hosts_with_commas_are_gone_through_in_their_order(bare: Bare, backend: str) -> None:
+    """And what a pattern says of all holds for no jump host that says `none`."""
+    bare.firewall("node3", "tcp dport 22 ip saddr != 10.77.0.2 drop")
+    bare.firewall("node2", "tcp dport 22 ip saddr != 10.77.0.1 drop")
+    text = (
+        "Host node1\n  ProxyJump none\nHost node3\n  ProxyJump ssh://root@node1:22,node2\nHost *\n  ProxyJump node1\n"
+    )
+    bare.ssh_config(text)
+    ran(bare.launch("-b", backend, "node3", "node1", *RANKS, "--", "job.py"), "node3", "node1")
+
+
+def test_jump_hosts_that_go_in_a_circle_are_named(bare: Bare) -> None:
+    bare.ssh_config("Host node1\n  ProxyJump node2\nHost node2\n  ProxyJump node1\n")
+    done = bare.launch("-b", "ssh", "node1", *RANKS, "--", "job.py")
+    assert done.code == 4, done.text
+    assert "node1: ProxyJump goes in a circle: node1 through node2 through node1" in done.err
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_people_have_in_their_configuration_is_no_hindrance(bare: Bare, backend: str) -> None:
+    """A key of another machine, a service's name for a port, a command for those who log in by hand."""
+    bare.ssh_config("Host node1\n  IdentityFile ~/.ssh/of-the-old-laptop\n  Port ssh\n  RemoteCommand tmux attach\n")
+    ran(bare.launch("-b", backend, "node1", "node2", *RANKS, "--", "job.py"), "node1", "node2")
 
 
 def test_a_jump_host_that_is_off_is_named(bare: Bare) -> None:
