@@ -22,6 +22,7 @@ _RANK = """\
 cd {workdir} || exit 1
 {exports}export RANK="$1" LOCAL_RANK="$2" NODE_RANK="$3" GROUP_RANK="$3" MASTER_ADDR="$4" MASTER_PORT="$5"
 export WORLD_SIZE={world} LOCAL_WORLD_SIZE={nproc} GROUP_WORLD_SIZE={nnodes}
+export TORCHELASTIC_RUN_ID="$DDPKIT_RUN"  # for Lightning, which then believes the rest
 export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-{cores}}}"
 {setup}: >{folder}/alive."$RANK"
 trap : TERM USR1 USR2

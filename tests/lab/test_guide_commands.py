@@ -74,7 +74,7 @@ def test_every_row_has_a_command_or_a_reason() -> None:
     assert len(RUN) >= 45
     left_out = [row for row in ROWS if not row.command]
     assert all(re.match(r"not run: \w+", row.note) for row in left_out)
-    assert len(left_out) == 5
+    assert len(left_out) == 4
     assert all(row.command.startswith("ddpkit ") for row in RUN)
     # A dry run stands in for a run where the note says so.
     dry = [row for row in RUN if "--dry-run" in row.command]
@@ -197,7 +197,7 @@ def test_a_test(row: Row, site: Site) -> None:
     assert "gloo" in {check["id"] for check in found["checks"] if check["status"] == "pass"}
 
 
-@pytest.mark.parametrize("row", kinds("ps", "status", "logs", "stop"))
+@pytest.mark.parametrize("row", kinds("ps", "status", "logs", "top", "stop"))
 def test_a_look_at_a_run(row: Row, site: Site) -> None:
     run = site.living()
     words = words_of(row.command)
@@ -226,6 +226,8 @@ def test_a_look_at_a_run(row: Row, site: Site) -> None:
         assert done.returncode == 0, done.stderr
         if words[0] == "logs":
             assert done.stdout.count("ready") == 2
+        elif words[0] == "top":
+            assert {"node1", "node2"} <= set(re.findall(r"node\d", done.stdout))
         elif words[0] == "stop":
             assert f"run {run}: stopped" in done.stdout
         elif "--json" in words:

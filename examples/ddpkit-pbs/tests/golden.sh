@@ -31,6 +31,7 @@ export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export RANK="$1" LOCAL_RANK="$2" NODE_RANK="$3" GROUP_RANK="$3" MASTER_ADDR="$4" MASTER_PORT="$5"
 export WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 GROUP_WORLD_SIZE=2
+export TORCHELASTIC_RUN_ID="$DDPKIT_RUN"  # for Lightning, which then believes the rest
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-4}"
 module load cuda
 : >/data/project/logs/20260131-235959-train-3fa9/alive."$RANK"
