@@ -5,13 +5,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INTEROP := .venv-interop
 
-.PHONY: demo test test-again test-thorough test-fast test-interop lab rounds healthy check golden pictures bench dist release-check clean
+.PHONY: demo test test-again test-thorough test-fast test-light test-interop lab rounds healthy check golden pictures bench dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
 	$(BIN)/ddpkit launch -n 2 -- train.py --config config/default.yaml
 
-# All tests. `make test-fast` leaves out those that start ranks that import torch, and installs no torch.
+# All tests.
 # The lab's packages are installed where that may be done (root, Debian); elsewhere its tests are skipped, and say so.
 # Four at a time, each with a lab of its own: most of them wait for something.
 test: $(VENV)/.dev $(VENV)/.torch
@@ -27,7 +27,12 @@ test-thorough: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/pytest -n 4 --dist loadfile --durations=25 -m thorough
 
+# What a change of a line is tried with: nothing is started but Python itself, and no torch is installed.
 test-fast: $(VENV)/.dev
+	$(BIN)/pytest -n 4 --dist loadfile -m "not torch and not lab and not live and not thorough" tests
+
+# All that needs neither torch nor the lab.
+test-light: $(VENV)/.dev
 	$(BIN)/pytest -n 4 --dist loadfile -m "not torch and not lab"
 
 # Scripts of other libraries (Accelerate, Lightning, transformers, DeepSpeed, torch's own) under every backend, in the lab.

@@ -186,6 +186,7 @@ def script(tmp_path: Path) -> Callable[[str], str]:
 # ---- the lab: one for all tests of a session. Where none can stand, its tests are skipped; in CI that is a failure.
 
 REASON = missing()
+LIVE = {"start", "ddpkit"}  # fixtures that start ddpkit as a program
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -198,6 +199,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in others]
     here = Path(__file__).parent / "lab"
     for item in items:
+        if LIVE.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.live)
         if here in item.path.parents or item.get_closest_marker("interop"):
             item.add_marker(pytest.mark.lab)
             if REASON is not None and not os.environ.get("CI"):

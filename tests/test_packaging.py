@@ -23,6 +23,7 @@ import ddpkit
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 300.0
+pytestmark = pytest.mark.live
 SOURCES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "ddpkit").rglob("*.py"))
 FILES = {
     path.relative_to(ROOT).as_posix()
@@ -32,7 +33,7 @@ FILES = {
 
 needs_backend = pytest.mark.skipif(
     not os.environ.get("CI") and importlib.util.find_spec("hatchling") is None,
-    reason="hatchling is not installed: make test-fast installs it",
+    reason="hatchling is not installed: make test-light installs it",
 )
 
 
@@ -232,4 +233,4 @@ def test_the_workflow_runs_make_targets() -> None:
         assert len(made) == 1, f"{name}: one target a job"
         called += made
     assert set(called) <= targets
-    assert {"check", "test", "test-fast", "dist"} <= set(called)
+    assert {"check", "test", "test-light", "dist"} <= set(called)

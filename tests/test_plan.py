@@ -164,6 +164,7 @@ def test_other_names(name: str) -> None:
     assert guard(name, "x") == "x"
 
 
+@pytest.mark.live
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))))
 def test_quoted_words_survive_a_shell(words: list[str]) -> None:
     script = shell.join([sys.executable, "-c", "import sys; sys.stdout.write('\\0'.join(sys.argv[1:]))", *words])

@@ -20,6 +20,8 @@ START = Callable[..., Command]
 FLOOD = "import os\nprint('ready', flush=True)\nwhile True: os.write(1, b'x' * 79 + b'\\n')\n"
 MANY = "import os\nprint('ready', flush=True)\nfor _ in range(40000): os.write(1, b'x' * 79 + b'\\n')\n"
 
+pytestmark = pytest.mark.live
+
 
 def test_a_stopped_launcher_goes_on_where_it_was(start: START, script: SCRIPT, tmp_path: Path) -> None:
     """Ctrl-Z, then fg: the ranks may have ended meanwhile, and every line is still to come."""
