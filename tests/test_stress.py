@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -301,3 +302,28 @@ def test_a_stop_at_any_moment_is_not_lost(tmp_path: Path, clean_environ: dict[st
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) in (143, -signal.SIGTERM)
         assert time.monotonic() - before < PATIENCE
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("ps --json", 1, "ddpkit: cannot write its output: No space left on device"),
+        ("launch --dry-run -n 2 -- true", 1, "ddpkit: cannot write its output: No space left on device"),
+        ("launch --json -n 2 -- true", 1, "cannot write the record to standard output: No space left on device"),
+        ("launch --json -n 2 -- sh -c 'exit 7'", 7, "cannot write the record to standard output"),
+        ("launch -n 2 -- echo words", 0, "done in"),
+    ],
+)
+def test_a_full_disk_behind_standard_output(
+    words: str, code: int, said: str, unbuffered: str, tmp_path: Path, clean_environ: dict[str, str]
+) -> None:
+    """Said in one line, never a traceback; a run's own exit code is kept."""
+    argv = [sys.executable, "-m", "ddpkit", *shlex.split(words)]
+    env = {**clean_environ, "PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(argv, cwd=tmp_path, env=env, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import json
 import os
 import sys
@@ -131,6 +132,31 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard o
 
 def run(argv: list[str]) -> int:
     """Run one command line. Returns the exit code (see `ddpkit.errors`)."""
+    try:
+        code = _run(argv)
+        sys.stdout.flush()  # Python itself would complain too late, and in its own words
+    except BrokenPipeError:  # somebody like `head` read enough
+        to_nobody()
+        return 141
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            raise
+        to_nobody()
+        print(f"ddpkit: cannot write its output: {error.strerror}", file=sys.stderr)
+        return 1
+    return code
+
+
+# What a file system says to a write that it has no room for.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def to_nobody() -> None:
+    """What is still to be written to standard output is not: Python must not complain about it while it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _run(argv: list[str]) -> int:
     # Everything behind the first `--` belongs to the script. Typer would take the `--` away.
     head, tail = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, None)
     try:
@@ -144,10 +170,6 @@ def run(argv: list[str]) -> int:
         return error.exit_code
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    except BrokenPipeError:
-        # Somebody like `head` read enough. Python must not complain about it while it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
     return 0
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan, table
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan, table, to_nobody
 from ddpkit.cli.words import (
     Backend,
     Grace,
@@ -355,8 +355,16 @@ def _carry(
     relay.close()
     # Whoever reads slowly gets everything; whoever ended the run does not wait for a reader that may never come.
     screen.close(2.0 if outcome.stopped_by is not None else None)
+    code = outcome.exit_code
     if as_json:
-        print(json.dumps(asdict(record), indent=2), flush=True)
+        try:
+            print(json.dumps(asdict(record), indent=2), flush=True)
+        except BrokenPipeError:
+            to_nobody()
+        except OSError as error:  # a full disk: who reads the record must not take it for whole
+            _note(f"cannot write the record to standard output: {error.strerror}; it is {folder}/run.json")
+            code = code or 1
+            to_nobody()
     # Last: a slow file system may be searched for it.
     measured = metrics.of_run(settings["metrics"], job.workdir, job.command, record.started, record.ended)
     if measured is not None:
@@ -366,4 +374,4 @@ def _carry(
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
-    return outcome.exit_code
+    return code
