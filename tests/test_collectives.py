@@ -377,7 +377,7 @@ def test_what_is_not_received_is_found(op: str, fault: str, ranks: Any) -> None:
         ("raises", "def bad(*a, **k): raise RuntimeError('no more')\n    dist.broadcast = bad", "no more"),
     ],
 )
-@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("rank", [0, pytest.param(2, marks=pytest.mark.thorough)])
 def test_a_rank_that_does_not_go_on_is_named(what: str, fault: str, said: str, rank: int, ranks: Any) -> None:
     started = ranks(3, fault=f"if RANK == {rank}:\n    {fault}")
     ended = started.end(stopped=(rank,) if what == "stops" else ())

@@ -20,6 +20,7 @@ SCRIPT = Callable[..., str]
 LOOK = """
 import atexit, json, multiprocessing, os, signal, sys, threading
 import helper_module
+OWN = ("DDPKIT_RUN", "TORCHELASTIC_RUN_ID", "MASTER_PORT", "DDPKIT_TEST_MARK")  # another one for each run
 class Thing: pass
 def work(number): return number * number, Thing.__module__
 if __name__ == "__main__":
@@ -37,7 +38,7 @@ if __name__ == "__main__":
         "helper": helper_module.__file__, "threads": threads,
         "main_thread": threading.current_thread() is threading.main_thread(),
         "signals": {s.name: str(signal.getsignal(s)) for s in signal.Signals if s not in (9, 19)},
-        "env": {k: v for k, v in os.environ.items() if k not in ("DDPKIT_RUN", "MASTER_PORT", "DDPKIT_TEST_MARK")},
+        "env": {k: v for k, v in os.environ.items() if k not in OWN},
         "leader": os.getsid(0) == os.getpid(), "group": os.getpgrp() == os.getpid(),
         "cmdline": open("/proc/self/cmdline").read(), "blocked": [str(s) for s in signal.pthread_sigmask(0, [])],
         "spawned": spawned, "forked": forked, "tty": [os.isatty(n) for n in range(3)],

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -331,7 +332,14 @@ class Lab:
         run("ip", "-n", f"{self.tag}-switch", "link", "set", name, "down")
 
     def mend(self, name: str) -> None:
-        run("ip", "-n", f"{self.tag}-switch", "link", "set", name, "up")
+        """Put the cable back. Who asked for a host in vain meanwhile would remember that for a while."""
+        switch = f"{self.tag}-switch"
+        if re.search(r"<[^>]*\bUP\b", run("ip", "-n", switch, "-o", "link", "show", name)):
+            return
+        run("ip", "-n", switch, "link", "set", name, "up")
+        for other in self.hosts:
+            if Path(f"/run/netns/{self.tag}-{other}").exists():
+                run("ip", "-n", f"{self.tag}-{other}", "neighbour", "flush", "dev", "eth0")
 
     def kill(self, name: str) -> None:
         """The host dies: its cable is dead, and no process of it gets to do anything any more."""

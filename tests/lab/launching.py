@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,14 @@ PATIENCE = 120.0
 ROOT = Path(__file__).parents[2]
 DDPKIT = [sys.executable, "-m", "ddpkit"]
 torch = pytest.mark.torch
+
+
+def mostly(values: Iterable[str], *kept: str) -> list[Any]:
+    """Parameters of a test of which every run of the tests tries these; the others are for `make test-thorough`."""
+    marks = pytest.mark.thorough
+    return [value if value in kept else pytest.param(value, marks=marks) for value in values]
+
+
 BACKENDS = [pytest.param("slurm", id="srun"), pytest.param("slurm-torchrun", id="torchrun", marks=torch)]
 
 # Says who it is, then comes to its end in some way once both files that it waits for are there.

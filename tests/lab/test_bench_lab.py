@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cluster import Lab
 from conftest import PATIENCE
-from launching import SALLOC
+from launching import SALLOC, mostly
 
 ROOT = Path(__file__).parents[2]
 DDPKIT = [sys.executable, "-m", "ddpkit"]
@@ -51,7 +51,7 @@ def scopes(shown: dict[str, Any]) -> dict[str, set[tuple[str, int]]]:
     return found
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", mostly(WAYS, "ssh", "job"))
 def test_within_and_between_nodes(way: str, bench: Bench) -> None:
     done = bench(*WAYS[way], *QUICK)
     assert done.returncode == 0, done.stderr

@@ -199,8 +199,8 @@ def test_a_node_that_is_gone(emitted: Emitted) -> None:
 STANDINS = ROOT / "tests/standins"
 INSIDE = [
     pytest.param("slurm", "apptainer", id="apptainer"),
-    pytest.param("slurm", "enroot", id="enroot"),
-    pytest.param("slurm", "pyxis", id="pyxis"),
+    pytest.param("slurm", "enroot", id="enroot", marks=AGAIN),
+    pytest.param("slurm", "pyxis", id="pyxis", marks=AGAIN),
     pytest.param("slurm-torchrun", "apptainer", id="torchrun-apptainer", marks=AGAIN),
 ]
 

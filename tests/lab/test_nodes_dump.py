@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from cluster import Lab
 from launches import DDPKIT, PATIENCE, ROOT, Launch
+from launching import mostly
 
 pytestmark = pytest.mark.torch
 
@@ -122,7 +123,9 @@ def until_found(lab: Lab, folder: Path, text: str) -> dict[str, Any]:
         assert time.monotonic() < until, found
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", mostly(WAYS, "ssh ranks", "ssh preload", "ssh torchrun", "slurm srun", "allocation torchrun")
+)
 def test_the_guilty_rank_is_named(way: str, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
     before = SALLOC if way.startswith("allocation") else ()
     launch = start(*WAYS[way], "--", "job.py", before=before)

@@ -9,6 +9,7 @@ import pytest
 from bare import Bare
 from cluster import NODES
 from exams import Row, examine, named
+from launching import mostly
 from rank_faults import RANKS
 
 pytestmark = pytest.mark.torch
@@ -21,7 +22,9 @@ def test_one_rank_of_four_over_ssh(bare: Bare, name: str) -> None:
     named(row, examine(bare, "-b", "ssh", *NODES, "-n", "1", "-o", "starter=ranks", *more))
 
 
-@pytest.mark.parametrize("name", ["killed", "stopped", "large-packets", "never-starts"])
+@pytest.mark.parametrize(
+    "name", mostly(["killed", "stopped", "large-packets", "never-starts"], "killed", "never-starts")
+)
 def test_the_same_under_torchrun(bare: Bare, name: str) -> None:
     row = RANKS[name]
     more = row.fault(bare)

@@ -79,7 +79,9 @@ def inside(idle_lab: Lab, tmp_path: Path) -> Iterator[Start]:
 @torch
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("before", [(), tuple(SALLOC)], ids=["login", "salloc"])
+@pytest.mark.parametrize(
+    "before", [pytest.param((), id="login"), pytest.param(tuple(SALLOC), id="salloc", marks=pytest.mark.thorough)]
+)
 def test_ranks_meet(backend: str, runtime: str, before: tuple[str, ...], inside: Start, tmp_path: Path) -> None:
     """Two nodes, two ranks on each; the words, the variables and the whole torch set are inside."""
     (tmp_path / "work/job.py").write_text(REDUCE)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Lab
-from launching import BACKENDS, ROOT, SALLOC, Launch, torch, wait_until_gone
+from launching import BACKENDS, ROOT, SALLOC, Launch, mostly, torch, wait_until_gone
 
 # Ends when it got USR2; a signal more than once would be said more than once.
 HEARS = """
@@ -89,7 +89,7 @@ def test_a_signal_that_reaches_no_rank(launch: Callable[..., Launch], folder: Pa
     assert command.end() == 143, command.text
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", mostly(["slurm", "slurm-torchrun"], "slurm"))
 def test_a_job_requeued_by_an_administrator_is_followed_on(
     backend: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 ) -> None:

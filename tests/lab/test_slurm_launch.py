@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from cluster import Lab
 from hostile import ARGS, ENV, PROBE
-from launching import BACKENDS, DDPKIT, PATIENCE, SALLOC, SLEEP, WHO, Launch, on_nodes, torch, wait_until_gone
+from launching import BACKENDS, DDPKIT, PATIENCE, SALLOC, SLEEP, WHO, Launch, mostly, on_nodes, torch, wait_until_gone
 
 FAIL = """
 import os, signal, sys, time
@@ -269,7 +269,7 @@ sys.exit(75 if attempt < 2 else 0)
 """
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", mostly(["slurm", "slurm-torchrun"], "slurm"))
 def test_a_job_that_saved_is_started_again(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text(CHAIN)
     command = launch("-b", backend, "-N", "2", "-n", "1", "-o", "chain=5", "--", "job.py")

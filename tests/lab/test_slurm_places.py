@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from cluster import Lab
-from launching import DDPKIT, PATIENCE, ROOT, SALLOC, WHO, torch
+from launching import DDPKIT, PATIENCE, ROOT, SALLOC, WHO, mostly, torch
 
 SHELLS = {
     # With LaunchParameters=use_interactive_step a salloc without a command gives a shell on the first node.
@@ -114,7 +114,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 @torch
-@pytest.mark.parametrize("place", ["login", "salloc", "batch"])
+@pytest.mark.parametrize("place", mostly(["login", "salloc", "batch"], "login"))
 def test_training_is_the_same_everywhere(place: str, folder: Path, idle_lab: Lab, local: list[dict[str, Any]]) -> None:
     lines = ["set -e", f"export PYTHONPATH={ROOT} OMP_NUM_THREADS=1", *(train(way, way) for way in WAYS)]
     (folder / "all.sh").write_text("\n".join(["#!/bin/bash", *lines, "touch done"]) + "\n")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from cluster import Lab
-from launching import BACKENDS, DDPKIT, PATIENCE, ROOT, SALLOC, Launch, torch, wait_until_gone
+from launching import BACKENDS, DDPKIT, PATIENCE, ROOT, SALLOC, Launch, mostly, torch, wait_until_gone
 
 # Stands for torch where it is not needed: what is watched is the import of something of this name.
 TORCH = ""
@@ -47,7 +47,9 @@ dist.all_reduce(torch.ones(1))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("before", [[], SALLOC], ids=["login", "salloc"])
+@pytest.mark.parametrize(
+    "before", [pytest.param([], id="login"), pytest.param(SALLOC, id="salloc", marks=pytest.mark.thorough)]
+)
 @pytest.mark.parametrize("text", [HANGS, FOLLOWS], ids=["hangs", "another follows"])
 def test_an_exception_is_named_at_once(
     text: str, backend: str, before: list[str], launch: Callable[..., Launch], folder: Path, idle_lab: Lab
@@ -133,7 +135,7 @@ PHASES = ["prepared", "queued", "start", "python", "import", "imported", "meet",
 
 
 @torch
-@pytest.mark.parametrize("backend", ["slurm", "slurm-torchrun"])
+@pytest.mark.parametrize("backend", mostly(["slurm", "slurm-torchrun"], "slurm"))
 def test_a_report_of_a_job_that_nobody_followed(backend: str, folder: Path, idle_lab: Lab) -> None:
     """It was started again: the start is that of the last attempt, the steps are those of all."""
     (folder / "job.py").write_text(TRAINS)
@@ -156,6 +158,7 @@ def test_a_report_of_a_job_that_nobody_followed(backend: str, folder: Path, idle
 
 
 @torch
+@pytest.mark.thorough
 def test_a_report_of_a_step(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
     (folder / "job.py").write_text(TRAINS.replace(" else 75", " else 0"))
     command = launch("-b", "slurm", "--", "job.py", before=SALLOC)
