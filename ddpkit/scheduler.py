@@ -330,4 +330,6 @@ class JobLink:
             if event["e"] == "failed":
                 self._held = (self._reader.attempt, event)
             else:
+                # What ranks say themselves is newer than what the scheduler last said.
+                self._runs = self._runs or event["e"] == "start"
                 yield event

@@ -179,10 +179,11 @@ class SrunReader:
     def _fail(
         self, rank: int | None, host: str, what: str, code: int | None, killer: int | None, **more: float
     ) -> Iterator[Event]:
-        """Only the first failure is one: after it srun ends the other tasks."""
+        """Only the first failure is one: after it srun ends the other tasks, whose ends have later times."""
         if not self.failed:
             self.failed = True
-            yield {"e": "failed", "rank": rank, "host": host, "what": what, "code": code, "signal": killer, **more}
+            how = {"code": code, "signal": killer, "t": time.time(), **more}
+            yield {"e": "failed", "rank": rank, "host": host, "what": what, **how}
 
 
 def _out(rank: int | None, number: int, text: str) -> Event:

@@ -113,3 +113,17 @@ def test_under_torchrun() -> None:
     _, events = read(starts + said + "1: ddpkit: rank 3 ended: code None signal 9\n", torchrun=True)
     (failed,) = [event for event in events if event["e"] == "failed"]
     assert (failed["rank"], failed["host"], failed["code"], failed["raised"]) == (3, "node2", 1, "ValueError")
+
+
+def test_what_srun_ends_because_of_a_failure_ends_later() -> None:
+    """Also where the failure itself is looked at late: its time is that of the news, as the others' is."""
+    reader = SrunReader(2, torchrun=False)
+    for rank in range(2):
+        list(reader.feed(2, f"{rank}: ddpkit: rank {rank} on node{rank} pid 1 step 1.0\n".encode()))
+    news = b"srun: error: node1: task 1: Exited with exit code 7\nsrun: error: node0: task 0: Terminated\n"
+    events = list(reader.feed(2, news))
+    failed = next(event for event in events if event["e"] == "failed")
+    ended = [event for event in events if event["e"] == "exit"]
+    assert (failed["rank"], failed["code"]) == (1, 7)
+    assert [event["rank"] for event in ended] == [1, 0]
+    assert failed["t"] <= ended[1]["t"]

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -120,13 +121,18 @@ def wait_until(event: Callable[[], object], what: str) -> None:
 
 
 def read_until(command: subprocess.Popen[str], text: str, times: int = 1) -> str:
-    """Lines of a command until `text` has come so many times. The test's own limit is that of pytest's caller."""
+    """Lines of a command until `text` has come so many times. What takes too long is ended, and has failed."""
     assert command.stdout is not None
     seen = ""
-    while seen.count(text) < times:
-        line = command.stdout.readline()
-        assert line, f"ended before {text!r}:\n{seen}"
-        seen += line
+    limit = threading.Timer(PATIENCE, command.terminate)
+    limit.start()
+    try:
+        while seen.count(text) < times:
+            line = command.stdout.readline()
+            assert line, f"ended before {text!r}:\n{seen}"
+            seen += line
+    finally:
+        limit.cancel()
     return seen
 
 
