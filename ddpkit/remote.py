@@ -1,4 +1,4 @@
-"""Gets into nodes by SSH: the only module that imports fabric and paramiko, and only when it is used.
+"""Gets into nodes by SSH: the only module that uses fabric, and only when it is used itself.
 
 Fabric finds the way (`~/.ssh/config`, the agent, keys, ProxyJump); from there on the channel is ours. What the user's
 files say is read by `ddpkit/ssh_files.py`; above all, unknown and changed host keys are refused (fabric accepts them).
@@ -18,9 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import fabric
-import paramiko
-
+from ddpkit._ssh import fabric, paramiko
 from ddpkit.dial import NobodyError, dial
 from ddpkit.door import RefusedError, not_started
 from ddpkit.hosts import HostSpec

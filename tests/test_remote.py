@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -57,3 +59,10 @@ def test_keys_of_one_host_are_not_offered_to_another(tmp_path: Path) -> None:
 )
 def test_lines_of_known_hosts(patterns: list[str], name: str, known: bool) -> None:
     assert ssh_files._matches(patterns, name) is known
+
+
+def test_what_libraries_import_for_tests_alone_costs_a_launch_nothing() -> None:
+    code = "import sys, ddpkit.remote; print(*sorted({'asyncio', 'unittest', 'unittest.mock'} & set(sys.modules)))"
+    code += "\nfrom unittest.mock import Mock; print(type(Mock().any).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "\nMock\n"
