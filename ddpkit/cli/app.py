@@ -136,12 +136,12 @@ def run(argv: list[str]) -> int:
         code = _run(argv)
         sys.stdout.flush()  # Python itself would complain too late, and in its own words
     except BrokenPipeError:  # somebody like `head` read enough
-        to_nobody()
+        to_nobody(1)
         return 141
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
-        to_nobody()
+        to_nobody(1)
         print(f"ddpkit: cannot write its output: {error.strerror}", file=sys.stderr)
         return 1
     return code
@@ -151,9 +151,11 @@ def run(argv: list[str]) -> int:
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-def to_nobody() -> None:
-    """What is still to be written to standard output is not: Python must not complain about it while it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def to_nobody(*outputs: int) -> None:
+    """What is still to be written to them (1, 2) is not: Python must not complain about it while it exits."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for output in outputs:
+        os.dup2(null, output)
 
 
 def _run(argv: list[str]) -> int:

@@ -360,18 +360,15 @@ def _carry(
         try:
             print(json.dumps(asdict(record), indent=2), flush=True)
         except BrokenPipeError:
-            to_nobody()
+            to_nobody(1)
         except OSError as error:  # a full disk: who reads the record must not take it for whole
             _note(f"cannot write the record to standard output: {error.strerror}; it is {folder}/run.json")
             code = code or 1
-            to_nobody()
+            to_nobody(1)
     # Last: a slow file system may be searched for it.
     measured = metrics.of_run(settings["metrics"], job.workdir, job.command, record.started, record.ended)
     if measured is not None:
         metrics.keep(measured, folder)
     if not (screen.out.open and screen.err.open):
-        # Python must not complain about it while it exits.
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
+        to_nobody(1, 2)
     return code

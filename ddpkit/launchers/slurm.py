@@ -245,9 +245,9 @@ class Slurm(Contained):
         failed stands in its output, which is the job's; or one that an exception ends, and that was ended later.
         """
         said = r"ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*" if self.torchrun else _CODE
-        found = quote(f"s/^.*{said}$/{chr(92)}1/p")
-        found += f" -e {quote(_GOES_ON)}" if self._asked(job) else ""
-        found = f"-e {found}" if self._asked(job) else found
+        found = [f"s/^.*{said}$/{chr(92)}1/p"]
+        if self._asked(job):
+            found = ["-e", *found, "-e", _GOES_ON]
         before, _, after = self._log(job).partition("{job}")
         number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
         lines = [
@@ -257,7 +257,7 @@ class Slurm(Contained):
             f"log={quote(before)}{number}{quote(after)}",
             'from=$(($(wc -c < "$log") + 1))',
             f"{command} || code=$?",
-            f'first=$(tail -c "+$from" "$log" | sed -n {found} | head -n 1)',
+            f'first=$(tail -c "+$from" "$log" | sed -n {join(found)} | head -n 1)',
             "code=${first:-${code:-0}}",
         ]
         if self.chain:
