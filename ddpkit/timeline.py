@@ -108,11 +108,7 @@ def _together(bins: Sequence[Sequence[float]]) -> list[float]:
 
 def read(folder: Path) -> dict[str, Any] | None:
     """What is kept of a run, also by its ranks; None where nothing can be read."""
-    try:
-        found = json.loads((folder / TIMELINE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        found = None
-    found = found if isinstance(found, dict) else None
+    found = kept(folder / TIMELINE)
     paths = [path for path in _listed(folder / MARKS) if path.name.isdecimal()]
     if not paths:
         return found
@@ -132,6 +128,15 @@ def read(folder: Path) -> dict[str, Any] | None:
         ranks[path.name] = {"host": known["host"] or told["host"], "attempts": attempts, "marks": marks, "bins": bins}
     first = min((min(rank["marks"].values(), default=0.0) for rank in ranks.values()), default=0.0)
     return {"format": FORMAT, "carried": first, **(found or {}), "ranks": ranks}
+
+
+def kept(path: Path) -> dict[str, Any] | None:
+    """The object in a file of a run's folder; None where none can be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _listed(folder: Path) -> list[Path]:

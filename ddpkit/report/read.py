@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -41,23 +40,15 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     lines = _last(folder / "all.log")
     failed, hint = _closing(lines)
     return Files(
-        launch=_object(folder / timeline.LAUNCH),
+        launch=timeline.kept(folder / timeline.LAUNCH),
         timeline=timeline.read(folder),
-        test=_object(folder / TEST),
+        test=timeline.kept(folder / TEST),
         metrics=found,
         records=metrics.read(found) if found else [],
         tail=tuple(lines[-LINES - 1 :][:LINES]),
         failed=failed,
         hint=hint,
     )
-
-
-def _object(path: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _closing(lines: Sequence[str]) -> tuple[tuple[str, ...], str]:
