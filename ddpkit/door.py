@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ddpkit.link import BOOT, Event, Pieces
+from ddpkit.link import BOOT, Event, Pieces, lesson, program
 from ddpkit.plan import Container
 from ddpkit.shell import join, quote
 
@@ -116,6 +116,7 @@ class Door:
         self._answers: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._post: Callable[[Event | None], None] | None = None
         self._noise: deque[str] = deque(maxlen=NOISE)
+        self._compiled = True  # it runs our Python's bytecode
         self._asked = 0
         self._pieces = Pieces()
         self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
@@ -131,10 +132,10 @@ class Door:
 
     # ---- before the step
 
-    def open(self, sources: bytes, until: float) -> None:
+    def open(self, until: float) -> None:
         """Send the supervisor's program and wait for its first word. Raises RefusedError, NoAnswerError."""
         threading.Thread(target=self._read, daemon=True).start()
-        self._write(sources)
+        self._write(program())
         try:
             self._next("hello", until)
         except NoAnswerError:
@@ -143,8 +144,9 @@ class Door:
                 raise
             raise refused from None
 
-    def learn(self, source: str) -> None:
-        self._send({"learn": source})
+    def learn(self, name: str) -> None:
+        """Let it know the functions of a program in `ddpkit/node`."""
+        self._write(lesson(name, compiled=self._compiled) + b"\n")
 
     def ask(self, function: str, args: Mapping[str, Any]) -> None:
         """Put a question; `answer` waits for what it gives, so that many nodes can be asked at once."""
@@ -170,6 +172,9 @@ class Door:
                 raise NoAnswerError(f"the connection ended before {early}{self._why()}{said_words(self._noise)}")
             if event["e"] == kind:
                 return event
+            if event["e"] == "source":
+                self._compiled = False
+                self._write(program(compiled=False))
 
     def _why(self) -> str:
         return f" ({self._ended})" if self._ended else ""

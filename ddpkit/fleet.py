@@ -16,7 +16,7 @@ from ddpkit.door import Door, Heart, NoAnswerError, RefusedError, Wire, command
 from ddpkit.hosts import HostSpec
 from ddpkit.judge import Facts, Problem, Wish
 from ddpkit.launchers.ssh import Nodes, Pdsh
-from ddpkit.link import NODE, program, revealed
+from ddpkit.link import revealed
 from ddpkit.plan import Container, Step, World
 
 AT_ONCE = 64  # connections that are being made at the same time
@@ -83,10 +83,10 @@ class Fleet:
         _room(len(self.specs))
         self.waits = dict.fromkeys((spec.label for spec in self.specs), "not let in yet")
         self._way.begin([(spec, self._command(spec)) for spec in self.specs])
-        sources, until = program(), time.monotonic() + self.patient(ENTER_LIMIT)
+        until = time.monotonic() + self.patient(ENTER_LIMIT)
         for _ in range(min(AT_ONCE, len(self.specs))):
             # Not a pool: at exit Python would wait for its threads, and one of them for a host that is off.
-            threading.Thread(target=self._work, args=(todo, done, sources, until, hello), daemon=True).start()
+            threading.Thread(target=self._work, args=(todo, done, until, hello), daemon=True).start()
         problems = {}
         for _ in self.specs:
             spec, result = done.get()
@@ -100,19 +100,19 @@ class Fleet:
     def _command(self, spec: HostSpec) -> str:
         return command(spec.python or self._python, self._container(spec))
 
-    def _work(self, todo: Any, done: Any, sources: bytes, until: float, hello: float | None) -> None:
+    def _work(self, todo: Any, done: Any, until: float, hello: float | None) -> None:
         while True:
             try:
                 spec = todo.get_nowait()
             except queue.Empty:
                 return
             try:
-                done.put((spec, self._enter(spec, sources, until, hello)))
+                done.put((spec, self._enter(spec, until, hello)))
             except Exception as problem:  # a thread that dies in silence would be waited for
                 text = f"{type(problem).__name__}: {problem}"
                 done.put((spec, Problem(host=spec.label, what=text, fix=f"ssh {spec.target}", unreachable=True)))
 
-    def _enter(self, spec: HostSpec, sources: bytes, until: float, hello: float | None) -> Door | Problem:
+    def _enter(self, spec: HostSpec, until: float, hello: float | None) -> Door | Problem:
         opened = None
         try:
             wire = self._way.enter(spec, self._command(spec), until)
@@ -120,7 +120,7 @@ class Fleet:
             self.waits[spec.label] = "its shell and Python are not up yet"
             # A person may have taken time to type a passphrase.
             last = max(until, time.monotonic()) + self.patient(HELLO_LIMIT)
-            opened.open(sources, last if hello is None else min(last, time.monotonic() + self.patient(hello)))
+            opened.open(last if hello is None else min(last, time.monotonic() + self.patient(hello)))
             self._heart.add(opened)
             self.entered[spec.label] = time.time()
             return opened
@@ -179,9 +179,8 @@ class Fleet:
 
     def teach(self, program: str) -> None:
         """Let every node know the functions of a program in `ddpkit/node`."""
-        source = (NODE / f"{program}.py").read_text()
         for door in self._doors.values():
-            door.learn(source)
+            door.learn(program)
 
     def ask(
         self, function: str, args: Mapping[str, Mapping[str, Any]], limit: float

@@ -24,7 +24,10 @@ class ContainerLink(LocalLink):
         self.argv = [*container.enter, container.python, "-S", "-I", "-c", BOOT]
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
-        super().start(program().decode() + request, post)
+        self.open(post)
+        # An image's Python is seldom ours: its text, and no waiting for what it says of our bytecode.
+        self._write(program(compiled=False))
+        self.request(request)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
         for line in lines:

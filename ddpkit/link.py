@@ -7,6 +7,7 @@ A `Link` is one supervisor, wherever it runs: something that takes commands and 
 from __future__ import annotations
 
 import json
+import marshal
 import signal
 import subprocess
 import sys
@@ -14,7 +15,11 @@ import threading
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
+from types import CodeType
 from typing import IO, Any, Protocol
 
 from ddpkit.plan import Plan, Raw, Secret, Step, Value
@@ -26,7 +31,7 @@ ASK = signal.SIGURG
 # Asks it for a sample of its nodes (`ddpkit top`), if a shell wants one: a terminal sends it when its size changes.
 LOOK = signal.SIGWINCH
 NODE = Path(__file__).parent / "node"
-PARTS = ("folder", "oom", "questions", "tree")  # of the supervisor
+PARTS = ("folder", "oom", "questions", "tree")  # that the supervisor imports
 # Imported, and not run as a file: Python keeps the compiled form of what is imported.
 _START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main(*sys.argv[2:])"
 
@@ -37,27 +42,58 @@ _START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; superv
 # Python, which could not even read the program, says what it is: `door.too_old` knows these words.
 BOOT = 'import signal,sys;signal.alarm(60);sys.version_info<(3,8) and sys.exit("Python "+sys.version.split()[0]+" is '
 BOOT += 'older than 3.8");exec(open(0,"rb",0,closefd=False).readline())'
-# The first line over the wire reads the program that follows it. `os.read` takes what is there and not a byte more.
-_READ = (
-    "import os,zlib,base64\nd=b''\nwhile len(d)<{size}:\n c=os.read(0,{size}-len(d))\n if not c: os._exit(0)\n d+=c\n"
-)
-_READ += "exec(compile(zlib.decompress(base64.b64decode(d)),'ddpkit-supervisor','exec'))"
+# The first line over the wire reads what follows it: the supervisor and its parts, as modules. `os.read` takes what is
+# there and not a byte more. Compiled ones are for a Python that has our bytecode; any other asks for their text, and is
+# sent a second such line. `_frozen_importlib_external` is in every CPython; `importlib.util` is slow to import.
+_READ = """
+import os,sys,zlib,marshal
+d=b""
+while len(d)<{size}:
+ c=os.read(0,{size}-len(d))
+ if not c: os._exit(0)
+ d+=c
+if {magic!r} not in (b"",sys.modules["_frozen_importlib_external"].MAGIC_NUMBER):
+ os.write(1,b'{{"e":"source"}}\\n')
+ exec(open(0,"rb",0,closefd=False).readline())
+else:
+ for n,c in marshal.loads(zlib.decompress(d)):
+  m=sys.modules[n]=type(sys)(n)
+  exec(compile(c,n+".py","exec") if type(c) is str else c,m.__dict__)
+ m.main()
+"""
+_MARSHAL = 4  # the format's version that every Python since 3.4 reads
 
 
-def whole() -> str:
-    """The supervisor and its parts as one text."""
-    text = (NODE / "supervisor.py").read_text()
-    before, _, rest = text.partition("# parts\n")
-    _, _, after = rest.partition("# end of parts\n")
-    future = "from __future__ import annotations\n"
-    parts = "".join((NODE / f"{name}.py").read_text().replace(future, "") for name in PARTS)
-    return before + parts + after
+@cache
+def program(*, compiled: bool = True) -> bytes:
+    """What is sent at first: the supervisor with its parts, and in front of them the line that reads them.
+
+    A Python that cannot run our bytecode answers `{"e": "source"}` to compiled ones, and waits for the others.
+    """
+    parts = [(name, _code(name) if compiled else _source(name)) for name in (*PARTS, "supervisor")]
+    packed = zlib.compress(marshal.dumps(parts, _MARSHAL), 6)
+    text = _READ.format(size=len(packed), magic=MAGIC_NUMBER if compiled else b"")
+    return f"exec({text!r})\n".encode() + packed
 
 
-def program() -> bytes:
-    """What is sent at first: the supervisor, and in front of it the line that reads it."""
-    packed = b64encode(zlib.compress(whole().encode(), 6))
-    return f"exec({_READ.format(size=len(packed))!r})\n".encode() + packed
+@cache
+def lesson(name: str, *, compiled: bool) -> bytes:
+    """The message by which a supervisor learns the functions of a program in `ddpkit/node`."""
+    if not compiled:
+        return json.dumps({"learn": _source(name)}).encode()
+    packed = zlib.compress(marshal.dumps(_code(name), _MARSHAL), 6)
+    return json.dumps({"code": b64encode(packed).decode()}).encode()
+
+
+def _source(name: str) -> str:
+    return (NODE / f"{name}.py").read_text()
+
+
+def _code(name: str) -> CodeType:
+    """The program as our Python compiles it, and keeps it in its cache."""
+    code = SourceFileLoader(name, str(NODE / f"{name}.py")).get_code(name)
+    assert code is not None
+    return code
 
 
 class Pieces:
@@ -120,7 +156,7 @@ class LocalLink:
         threading.Thread(target=self._hear, args=(self._process.stdout, post), daemon=True).start()
 
     def request(self, text: str) -> None:
-        self._write(text)
+        self._write(text.encode() + b"\n")
 
     def _hear(self, output: IO[bytes], post: Callable[[Event | None], None]) -> None:
         with output:
@@ -138,17 +174,17 @@ class LocalLink:
         finally:
             post(None)
 
-    def _write(self, text: str) -> None:
+    def _write(self, data: bytes) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(text.encode() + b"\n")
+            self._process.stdin.write(data)
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # it is gone; its end says so
 
     def send(self, command: Event) -> None:
-        self._write(json.dumps(command))
+        self._write(json.dumps(command).encode() + b"\n")
 
     def close(self) -> None:
         if self._process is None:
@@ -204,7 +240,7 @@ def request(step: Step, plan: Plan) -> str:
             ],
             "preload": list(step.preload),
             "inside": plan.run_id if step.container else "",
-            "sources": {name: (NODE / f"{name}.py").read_text() for name in needed},
+            "sources": {name: _source(name) for name in needed},
             "grace": plan.grace,
             "silence": plan.heartbeat_timeout,
         }

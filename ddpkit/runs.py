@@ -13,6 +13,7 @@ import re
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -225,7 +226,7 @@ def send(run: Run, number: int) -> bool:
 
 
 def _signal(run: Run, handle: int | None, number: int) -> None:
-    if handle is not None:
+    if sys.platform == "linux" and handle is not None:
         signal.pidfd_send_signal(handle, number)  # this very process, also when it ended just now
     else:
         os.kill(run.launcher_pid, number)

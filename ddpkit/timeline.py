@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -210,9 +211,11 @@ def _replace(path: Path, value: Any) -> None:
 def process_began() -> float:
     """When this process was started, in seconds since the epoch; the present where the kernel does not say it."""
     now = time.time()
+    if sys.platform != "linux":
+        return now
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, AttributeError):
+    except (OSError, ValueError, IndexError):
         return now
     return now - age if 0 <= age < 3600 else now

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ddpkit import door
+from ddpkit import door, link
 from ddpkit.door import Door, Heart, NoAnswerError, RefusedError
 from ddpkit.hosts import HostSpec
 from ddpkit.link import NODE
@@ -32,9 +32,12 @@ class Wire:
         self._closing = threading.Lock()
         self._in, self.far_out = os.pipe()
         self.far_in, self._out = os.pipe()
+        self.written: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        os.write(self._out, data)
+        self.written.append(data)
+        with os.fdopen(os.dup(self._out), "wb") as file:
+            file.write(data)
 
     def read(self) -> bytes:
         if not select.select([self._in], [], [], 0.05)[0]:
@@ -79,7 +82,15 @@ class Node:
         self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.door = Door("node1", self.wire, silence)
         self.say("hello", host="node1", pid=1)
-        self.door.open(b"", time.monotonic() + PATIENCE)
+        reader = threading.Thread(target=self._take_program)
+        reader.start()
+        self.door.open(time.monotonic() + PATIENCE)
+        reader.join()
+
+    def _take_program(self) -> None:
+        left = len(link.program())
+        while left:
+            left -= len(os.read(self.wire.far_in, left))
 
     def say(self, kind: str, when: float | None = None, **more: Any) -> None:
         self.wire.say(e=kind, t=(time.time() if when is None else when) + self.ahead, **more)
@@ -224,6 +235,46 @@ def test_signs_of_life_begin_with_the_door_and_never_cut_a_message(nodes: list[N
 
 
 # ---- the supervisor's side
+
+
+@pytest.fixture
+def another_bytecode(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(link, "MAGIC_NUMBER", b"another's")
+    link.program.cache_clear()
+    yield
+    link.program.cache_clear()
+
+
+def answers() -> list[bytes]:
+    """What was sent to a Python on this machine until it answered a question."""
+    wire = Wire()
+    argv = [sys.executable, "-S", "-I", "-c", link.BOOT]
+    process = subprocess.Popen(argv, stdin=wire.far_in, stdout=wire.far_out, start_new_session=True)
+    os.close(wire.far_in)
+    os.close(wire.far_out)
+    there = Door("here", wire, 3600.0)
+    with process:
+        there.open(time.monotonic() + PATIENCE)
+        there.learn("probe")
+        there.ask("reach", {"targets": [], "timeout": 0.0})
+        assert there.answer(time.monotonic() + PATIENCE) == []
+        there.close()
+        assert process.wait(PATIENCE) is not None
+    return wire.written
+
+
+def test_a_node_with_our_bytecode_compiles_nothing() -> None:
+    program, lesson, *_ = answers()
+    assert program == link.program()
+    assert b"def reach" not in lesson
+
+
+@pytest.mark.usefixtures("another_bytecode")
+def test_a_node_with_another_bytecode_asks_for_the_text() -> None:
+    program, text, lesson, *_ = answers()
+    assert program == link.program()
+    assert text == link.program(compiled=False)
+    assert b"def reach" in lesson
 
 
 def supervisor(**settings: float) -> subprocess.Popen[bytes]:

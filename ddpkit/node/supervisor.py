@@ -1,7 +1,7 @@
 """Runs the ranks of one node, tells the launcher everything about them, and never outlives it.
 
-Standard library only, Python 3.8 and later: it is also sent over a connection to nodes that have nothing of ours
-installed, as one text with its parts `tree.py`, `questions.py`, `oom.py` and `folder.py`. Standard input is its
+Standard library only, Python 3.8 and later: with its parts (`tree.py`, `questions.py`, `oom.py` and `folder.py`) it is
+also sent over a connection, to nodes that have nothing of ours installed (`ddpkit.link.program`). Standard input is its
 lifeline: at end of file the launcher is gone, however it went, and every process that was started here is ended. On a
 network the end may never come: there, a launcher that has not been heard for the request's `silence` seconds is gone as
 well. What is read are lines of JSON: questions first (see `Questions`), then the request, then commands.
@@ -45,14 +45,12 @@ import selectors
 import signal
 import time
 import zlib
-from base64 import b64encode
+from binascii import b2a_base64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every run
     from typing import Any
 
-# Where this is sent to a node it is one text: `ddpkit.link` puts the four files in place of these lines.
-# parts
 if TYPE_CHECKING or __package__:
     from ddpkit.node.folder import FOLDER, make_folder, remove, sweep
     from ddpkit.node.oom import Oom
@@ -63,7 +61,6 @@ else:
     from oom import Oom
     from questions import Questions
     from tree import LOOK_AGAIN, below, childless, descendants, kill, kill_all_below, name_of, processes
-# end of parts
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -334,7 +331,7 @@ class Supervisor:
         self.unwatch(look.fd)
         os.close(look.fd)
         self.looks.remove(look)
-        text = b64encode(zlib.compress(look.said, 6)).decode()
+        text = b2a_base64(zlib.compress(look.said, 6), newline=False).decode()
         for start in range(0, len(text), PIECE):
             more = {"more": True} if start + PIECE < len(text) else {}
             self.say(e=look.kind, id=look.number, data=text[start : start + PIECE], **more)
