@@ -16,6 +16,7 @@ import secrets
 import select
 import shlex
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -53,6 +54,9 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
     ("Permission denied", "sshd there takes none of the keys", "ssh-copy-id {target}"),
     (_DROPPED, "sshd there closed every connection before a word was said", "sshd -T | grep -i maxstartups"),
 )
+
+# What a user's configuration may say of people's sessions, and ours is none. OpenSSH has these since 8.7.
+_OURS_ALONE = ("-oStdinNull=no", "-oForkAfterAuthentication=no", "-oSessionType=default")
 
 # Options of pdsh that say what is said here, and what to say in their place.
 _SAID: tuple[tuple[str, str], ...] = (
@@ -100,6 +104,12 @@ def _more(args: str) -> list[str]:
     return words
 
 
+def _against_config(ssh: str) -> tuple[str, ...]:
+    """The options of `_OURS_ALONE`, where this ssh knows them: an older one cannot be told so by a configuration."""
+    known = subprocess.run([ssh, *_OURS_ALONE, "-V"], capture_output=True, check=False).returncode == 0
+    return _OURS_ALONE if known else ()
+
+
 class Pdsh:
     """The nodes of a launch, by way of pdsh."""
 
@@ -114,12 +124,13 @@ class Pdsh:
         ssh = shutil.which("ssh")
         if shutil.which("pdsh") is None or ssh is None:
             raise UsageError("there is no pdsh on this machine", "apt-get install pdsh, or -b ssh, which needs neither")
+        options = (*_against_config(ssh), f"-oConnectTimeout={max(1, round(self.timeout))}")
         commands: dict[str, list[HostSpec]] = {}
         for spec, command in calls:
             commands.setdefault(command, []).append(spec)
         for command, specs in commands.items():
             self._calls.append(_Call(specs))
-            self._calls[-1].begin(command, ssh, max(1, round(self.timeout)), self._args)
+            self._calls[-1].begin(command, ssh, options, self._args)
 
     def enter(self, spec: HostSpec, command: str, until: float) -> PdshWire:
         return next(wire for call in self._calls for wire in call.wires.values() if wire.spec == spec)
@@ -143,7 +154,7 @@ class _Call:
             name = spec.name if plain else f"host{index}"
             self.wires[name] = PdshWire(f"{self._folder}/{name}", spec)
 
-    def begin(self, command: str, ssh: str, timeout: int, args: Sequence[str]) -> None:
+    def begin(self, command: str, ssh: str, options: Sequence[str], args: Sequence[str]) -> None:
         # First the supervisor, which takes the folder away, then the folder: there is no moment to be killed in.
         self._link.open(self._post)
         os.mkdir(self._folder, 0o700)  # noqa: PTH102
@@ -151,7 +162,7 @@ class _Call:
         for name, wire in self.wires.items():
             wire.open()
             spec = wire.spec
-            words = ["-a", "-x", "-T", "-oBatchMode=yes", "-oRemoteCommand=none", f"-oConnectTimeout={timeout}"]
+            words = ["-a", "-x", "-T", "-oBatchMode=yes", "-oRemoteCommand=none", *options]
             words += ["-l", spec.user] if spec.user else []
             words += ["-p", str(spec.port)] if spec.port else []
             cases.append(f'{name}) set -- {join([*words, "--", spec.name])} "$@" ;;')

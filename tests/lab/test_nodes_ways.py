@@ -133,8 +133,9 @@ def test_jump_hosts_that_go_in_a_circle_are_named(bare: Bare) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_people_have_in_their_configuration_is_no_hindrance(bare: Bare, backend: str) -> None:
-    """A key of another machine, a service's name for a port, a command for those who log in by hand."""
-    bare.ssh_config("Host node1\n  IdentityFile ~/.ssh/of-the-old-laptop\n  Port ssh\n  RemoteCommand tmux attach\n")
+    """A key of another machine, a service's name for a port, a command for those who log in by hand, no input."""
+    lines = ("IdentityFile ~/.ssh/of-the-old-laptop", "Port ssh", "RemoteCommand tmux attach", "StdinNull yes")
+    bare.ssh_config("\n  ".join(("Host node1", *lines)) + "\n")
     ran(bare.launch("-b", backend, "node1", "node2", *RANKS, "--", "job.py"), "node1", "node2")
 
 
