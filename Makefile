@@ -59,12 +59,12 @@ healthy: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python tests/lab/healthy.py --rounds $(or $(ROUNDS),50)
 
-# What must be clean before a change lands: style, types (the launching side's for macOS as well), shell scripts.
+# What must be clean before a change lands: style, types (the package's for macOS as well), shell scripts.
 check: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --platform darwin --no-warn-unreachable --follow-imports silent --exclude '^ddpkit/(node|distributed)/' ddpkit
+	$(BIN)/mypy --platform darwin --no-warn-unreachable ddpkit
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/shellcheck.sh
 
 # Write the golden plans and TROUBLESHOOTING.md again, then look at what changed: git diff

@@ -861,13 +861,13 @@ def examine(place: Place, args: argparse.Namespace, identify: Callable[[int], tu
 
 def age_of_import() -> float:
     """Return the age of the process that imported torch and forked this one; 0 where torch is not there yet."""
-    if "torch" not in sys.modules:
+    if "torch" not in sys.modules or sys.platform != "linux":
         return 0.0
     try:
         with open(f"/proc/{os.getppid()}/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
         return min(60.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
-    except (OSError, ValueError, IndexError, AttributeError):
+    except (OSError, ValueError, IndexError):
         return 0.0
 
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ddpkit.errors import LaunchError, UsageError
+from ddpkit.errors import LaunchError, UsageError, install
 from ddpkit.runs import Run, Session, load, process_state
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
@@ -56,7 +56,7 @@ def start(environ: Mapping[str, str], note: Callable[[str], None]) -> Run:
     Raises UsageError where there is no tmux. A launcher that ended before it had a record: `EarlyError`.
     """
     if shutil.which("tmux") is None:
-        raise UsageError("--detach needs tmux, and it is not installed", "apt-get install tmux (or: dnf install tmux)")
+        raise UsageError("--detach needs tmux, and it is not installed", install("tmux"))
     # A hang-up is another matter: then nobody waits any more, and the run goes on.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     folder = Path(tempfile.mkdtemp(prefix="ddpkit-"))  # 0700

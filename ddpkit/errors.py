@@ -48,3 +48,11 @@ class EnvError(DdpkitError):
     """The environment of a rank is incomplete or contradicts itself."""
 
     exit_code = 5
+
+
+def install(program: str) -> str:
+    """The command that installs a program on this machine."""
+    import shutil
+
+    manager = next(filter(shutil.which, ("apt-get", "dnf", "zypper", "brew")), "apt-get")
+    return f"{manager} install {program}"

@@ -47,6 +47,7 @@ BOOT += 'older than 3.8");exec(open(0,"rb",0,closefd=False).readline())'
 # sent a second such line. `_frozen_importlib_external` is in every CPython; `importlib.util` is slow to import.
 _READ = """
 import os,sys,zlib,marshal
+if sys.platform!="linux": sys.exit("a node has to run Linux, and this one runs "+sys.platform)
 d=b""
 while len(d)<{size}:
  c=os.read(0,{size}-len(d))

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ddpkit.door import RefusedError, not_started, said_words
-from ddpkit.errors import UsageError
+from ddpkit.errors import UsageError, install
 from ddpkit.hosts import HostSpec
 from ddpkit.link import Event, LocalLink, program_request
 from ddpkit.shell import join, quote
@@ -123,7 +123,7 @@ class Pdsh:
         """Start pdsh for all of them: once for each command, and nearly always that is once."""
         ssh = shutil.which("ssh")
         if shutil.which("pdsh") is None or ssh is None:
-            raise UsageError("there is no pdsh on this machine", "apt-get install pdsh, or -b ssh, which needs neither")
+            raise UsageError("there is no pdsh on this machine", f"{install('pdsh')}, or -b ssh, which needs neither")
         options = (*_against_config(ssh), f"-oConnectTimeout={max(1, round(self.timeout))}")
         commands: dict[str, list[HostSpec]] = {}
         for spec, command in calls:

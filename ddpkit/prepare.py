@@ -94,7 +94,6 @@ def here(settings: Settings, environ: Mapping[str, str]) -> Ready:
 
 def backend_of(settings: Settings) -> tuple[type[launchers.Launcher], launchers.Launcher]:
     kind = launchers.load(settings["backend"])
-    survey.refuse_other_systems(kind.reach, settings["sync"])
     return kind, launchers.build(kind, {name: setting.value for name, setting in settings.options.items()})
 
 

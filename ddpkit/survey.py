@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Mapping
 
 from ddpkit.distributed.nodelist import expand_nodelist
@@ -21,14 +20,6 @@ def gpus(environ: Mapping[str, str], root: str = "/") -> int:
         return probe.gpus(environ, root)
     except ValueError as problem:
         raise UsageError(str(problem), "unset DDPKIT_GPUS") from None
-
-
-def refuse_other_systems(reach: str, sync: bool) -> None:
-    """What a supervisor on this machine has to do needs Linux; a laptop with macOS reaches its nodes by ssh alone."""
-    if sys.platform != "linux" and (reach in ("local", "pdsh") or sync):
-        what = "--sync" if sync else f"backend {reach}"
-        hint = "without --sync" if sync else "-b ssh HOST... starts ranks on nodes from here"
-        raise UsageError(f"{what} needs Linux on this machine, and it is {sys.platform}", hint)
 
 
 def free_port() -> int:

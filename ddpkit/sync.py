@@ -8,17 +8,19 @@ from __future__ import annotations
 import queue
 import re
 import shutil
+import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ddpkit.errors import UsageError
+from ddpkit.errors import UsageError, install
 from ddpkit.hosts import HostSpec
 from ddpkit.judge import Problem
 from ddpkit.link import Event, LocalLink, program_request
 from ddpkit.shell import join, quote
 
 AT_ONCE = 8  # more would share one network card and one disk
+_OLDEST = (3, 1)  # with --info=progress2
 _PERCENT = re.compile(r"\s(\d{1,3})%")
 # rsync's exit codes that say what is missing on the other side.
 _NO_RSYNC, _NO_SSH = 127, 255
@@ -64,8 +66,7 @@ def copy(
     specs: Sequence[HostSpec], argvs: Sequence[tuple[str, ...]], progress: Callable[[str, int], None]
 ) -> list[Problem]:
     """Run them, some at a time. `progress` hears a node's name and how many percent are there."""
-    if shutil.which("rsync") is None:
-        raise UsageError("--sync: there is no rsync on this machine", "apt-get install rsync")
+    _check_ours()
     results: dict[int, Problem | None] = {}
     turn = threading.Semaphore(AT_ONCE)
 
@@ -79,6 +80,18 @@ def copy(
     for thread in threads:
         thread.join()
     return [problem for _, problem in sorted(results.items()) if problem is not None]
+
+
+def _check_ours() -> None:
+    """macOS brings an rsync of its own, which stands where version 2.6.9 stood. Raises UsageError."""
+    if shutil.which("rsync") is None:
+        raise UsageError("--sync: there is no rsync on this machine", install("rsync"))
+    said = subprocess.run(["rsync", "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"^rsync +version v?(\d+)\.(\d+)", said, re.MULTILINE)
+    if version is None or (int(version[1]), int(version[2])) < _OLDEST:
+        first = (said.strip().splitlines() or ["nothing"])[0]
+        what = f"--sync needs rsync {_OLDEST[0]}.{_OLDEST[1]} or later, and the one on this machine says: {first}"
+        raise UsageError(what, install("rsync"))
 
 
 def _copy(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], None]) -> Problem | None:

@@ -42,6 +42,7 @@ def gathered(**changes: Any) -> dict[str, Any]:
         "kernel": "6.1.0",
         "limits": {"nofile": 1024, "memlock": 8 * MIB, "nproc": 63000, "as": None, "stack": 8 * MIB},
         "space": {"tmp": space(20 * GIB), "shm": space(8 * GIB, 8 * GIB), "workdir": space(900 * GIB)},
+        "linux": True,
         "memory": {"total": 32 * GIB, "free": 28 * GIB, "bound": None, "used": None},
         "cpus": {"machine": 8, "allowed": list(range(8)), "quota": None},
         "links": [{"name": "eth0", "mtu": 1500, "speed": 10000}],

@@ -21,6 +21,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -76,6 +77,9 @@ class _Asked:
 
     def ask(self, until: float) -> None:
         facts = self.facts
+        if sys.platform != "linux":
+            facts["why"] = "only on Linux can it be looked into (here: sudo py-spy dump --pid %d)" % self.pid
+            return
         try:
             facts.update(kernel(self.pid))
             if not facts["state"] or facts["state"] in "ZX":

@@ -52,6 +52,7 @@ def gather(
         "host": socket.gethostname(),
         "fqdn": None,
         "kernel": os.uname().release,
+        "linux": sys.platform == "linux",  # or a laptop that examines itself
         "boot": _read("/proc/sys/kernel/random/boot_id"),
         "limits": limits(),
         "space": {use: space(folder) for use, folder in places.items()},

@@ -59,22 +59,13 @@ def register(folder: str) -> None:
             tell("mark", rank, name, time.time())
 
         mark("python")
-        # `signal` itself imports enum, for names that nobody reads here.
-        import _signal  # type: ignore[import-not-found]
-        import faulthandler
-
-        number = _signal.SIGRTMIN + OFFSET
-        first = os.memfd_create("ddpkit-%d-%d" % (os.getpid(), number), os.MFD_CLOEXEC)
-        # Opened a second time: what is written stands at the end, whoever emptied the file before.
-        fd = os.open("/proc/self/fd/%d" % first, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        os.close(first)
-        fd = _moved(fd)
-        faulthandler.register(number, file=fd, all_threads=True, chain=False)
+        asked = _wait_for_questions()
 
         def start() -> None:
             if os.getpid() == pid:  # not in a fork that makes a process group of its own
                 mark("group")
-                _run(folder, "answer")["start"](fd, number)
+                if asked is not None:
+                    _run(folder, "answer")["start"](*asked)
 
         wanted: dict[str, Any] = {MODULE: (None, lambda module: _watch(module, start))}
         if rank.isdigit():
@@ -89,6 +80,24 @@ def register(folder: str) -> None:
         _when_imported(wanted)
     except Exception:
         pass
+
+
+def _wait_for_questions() -> tuple[int, int] | None:
+    """Write all stacks at a signal. Returns the descriptor of the file in memory, and the signal; macOS has neither."""
+    if sys.platform != "linux":
+        return None
+    # `signal` itself imports enum, for names that nobody reads here.
+    import _signal  # type: ignore[import-not-found]
+    import faulthandler
+
+    number = _signal.SIGRTMIN + OFFSET
+    first = os.memfd_create("ddpkit-%d-%d" % (os.getpid(), number), os.MFD_CLOEXEC)
+    # Opened a second time: what is written stands at the end, whoever emptied the file before.
+    fd = os.open("/proc/self/fd/%d" % first, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    os.close(first)
+    fd = _moved(fd)
+    faulthandler.register(number, file=fd, all_threads=True, chain=False)
+    return fd, number
 
 
 def _run(folder: str, name: str) -> dict[str, Any]:

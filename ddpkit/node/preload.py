@@ -141,12 +141,17 @@ def _main() -> None:
             if spec["answer"]:
                 _answers(spec["answer"], again=bool(unsafe))
             if unsafe:
-                with open("/proc/self/cmdline", "rb") as file:
-                    argv = file.read().split(b"\0")[:-1]
-                os.execv(sys.executable, argv)
+                os.execv(sys.executable, _own_argv())
             return
         running[pid] = rank
     _wait(running, spec["folder"])
+
+
+def _own_argv() -> list[str] | list[bytes]:
+    if hasattr(sys, "orig_argv"):  # since Python 3.10
+        return sys.orig_argv
+    with open("/proc/self/cmdline", "rb") as file:
+        return file.read().split(b"\0")[:-1]
 
 
 if "DDPKIT_PRELOAD" in os.environ:

@@ -56,7 +56,7 @@ class Questions:
     def look_for_end(self, *_: object) -> None:
         """An answer may take seconds. It is not finished for a launcher that is gone."""
         stdin = select.poll()
-        stdin.register(0, select.POLLRDHUP)
+        stdin.register(0, getattr(select, "POLLRDHUP", select.POLLHUP))
         if stdin.poll(0):
             os._exit(1)  # the guard sees to what was started for the answer
 

@@ -211,10 +211,12 @@ def _which(fd: int) -> tuple[int, int] | None:
 def _began() -> float:
     """When this process was started, in seconds since the epoch."""
     now = time.time()
+    if sys.platform != "linux":
+        return now
     try:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, AttributeError):
+    except (OSError, ValueError, IndexError):
         return now
     return now - age if 0 <= age < 3600 else now

@@ -43,6 +43,7 @@ import json
 import os
 import selectors
 import signal
+import sys
 import time
 import zlib
 from binascii import b2a_base64
@@ -55,12 +56,22 @@ if TYPE_CHECKING or __package__:
     from ddpkit.node.folder import FOLDER, make_folder, remove, sweep
     from ddpkit.node.oom import Oom
     from ddpkit.node.questions import Questions
-    from ddpkit.node.tree import LOOK_AGAIN, below, childless, descendants, kill, kill_all_below, name_of, processes
+    from ddpkit.node.tree import (
+        LOOK_AGAIN,
+        below,
+        childless,
+        descendants,
+        groups,
+        kill,
+        kill_all_below,
+        name_of,
+        processes,
+    )
 else:
     from folder import FOLDER, make_folder, remove, sweep
     from oom import Oom
     from questions import Questions
-    from tree import LOOK_AGAIN, below, childless, descendants, kill, kill_all_below, name_of, processes
+    from tree import LOOK_AGAIN, below, childless, descendants, groups, kill, kill_all_below, name_of, processes
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -85,7 +96,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _prctl(option: int, value: int) -> None:
-    _libc.prctl(option, value, 0, 0, 0)
+    if sys.platform == "linux":
+        _libc.prctl(option, value, 0, 0, 0)
 
 
 def _status(status: int) -> tuple[int | None, int | None]:
@@ -295,7 +307,7 @@ class Supervisor:
         kind = command["c"]
         if "source" in command:
             self.programs[kind] = compile(command.pop("source"), "ddpkit-" + kind, "exec")
-        read, write = os.pipe2(os.O_CLOEXEC)
+        read, write = os.pipe()
         supervisor = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -470,7 +482,7 @@ class Supervisor:
         return path
 
     def spawn(self, argv: list[str], env: dict[str, str], rank: int | None) -> int:
-        pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
+        pipes = [os.pipe() for _ in range(2)]
         supervisor = os.getpid()
         # A TERM that comes before the child has its own handling of it would be lost: it waits until then.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, RANK_SIGNALS)
@@ -489,12 +501,14 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             _exec(argv, env)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        try:
-            # Ready descriptors come in the order in which they became so; `waitpid` goes by the order of starts.
-            self.pidfds[pid] = os.pidfd_open(pid)
-            self.watch(self.pidfds[pid], pid)
-        except (AttributeError, OSError):  # Python 3.8, Linux before 5.3
-            pass
+        groups.add(pid)
+        if hasattr(os, "pidfd_open"):  # not in Python 3.8, nor on macOS
+            try:
+                # Ready descriptors come in the order in which they became so; `waitpid` goes by the order of starts.
+                self.pidfds[pid] = os.pidfd_open(pid)
+                self.watch(self.pidfds[pid], pid)
+            except OSError:  # Linux before 5.3
+                pass
         for number, (read, write) in enumerate(pipes, 1):
             os.close(write)
             os.set_blocking(read, False)
@@ -655,19 +669,24 @@ class Supervisor:
 
     def reap(self) -> None:
         """Collect children. Those with a process descriptor in the selector wait there, in the order of their ends."""
-        while True:
-            try:
-                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                return
-            if ended is None or ended.si_pid in self.pidfds:
-                return
-            self.child_ended(ended.si_pid)
+        try:
+            if sys.platform == "linux":
+                while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                    if ended.si_pid in self.pidfds:
+                        return
+                    self.child_ended(ended.si_pid)
+            else:  # no descriptors there, and `waitid` only since Python 3.13
+                while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                    self.collected(*found)
+        except ChildProcessError:
+            pass  # none is left
 
     def child_ended(self, pid: int) -> None:
         found, status = os.waitpid(pid, os.WNOHANG)
-        if found == 0:
-            return
+        if found:
+            self.collected(pid, status)
+
+    def collected(self, pid: int, status: int) -> None:
         if pid in self.pidfds:
             fd = self.pidfds.pop(pid)
             self.unwatch(fd)
@@ -754,7 +773,9 @@ class Supervisor:
     # ---- the loop
 
     def run(self) -> None:
-        wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_read, False)
+        os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, lambda *_: None)

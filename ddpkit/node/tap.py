@@ -50,11 +50,10 @@ def main(argv: list[str]) -> None:
         events = os.open(f"{folder}/events", os.O_WRONLY)
     # What comes before the rank has its own handling of signals waits until then, and is not lost.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_ABOVE)
-    prctl = ctypes.CDLL(None).prctl
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    end_with_parent()
     pid = os.fork()
     if pid == 0:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        end_with_parent()
         for (_, write), fd in zip(pipes, (1, 2)):
             os.dup2(write, fd)
         start(argv, mask)
@@ -83,6 +82,11 @@ def main(argv: list[str]) -> None:
     if killer != signal.SIGKILL:
         signal.signal(killer, signal.SIG_DFL)
     os.kill(os.getpid(), killer)
+
+
+def end_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def start(argv: list[str], mask: set[int]) -> None:
@@ -142,6 +146,8 @@ def relay(pid: int, rank: str, pipes: list[tuple[int, int]]) -> int:
 
 def pass_on(pid: int, direct: dict[int, float]) -> None:
     """Give the rank what torchrun gave us, unless it came to all of us. `direct` keeps when that was."""
+    if sys.platform != "linux":
+        return  # no node of SLURM
     while True:
         try:
             found = signal.sigtimedwait(FROM_AGENT, 0)

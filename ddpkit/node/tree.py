@@ -1,5 +1,8 @@
 """The processes below this one: found, named, killed. A part of `supervisor.py`.
 
+On Linux this process is their subreaper: whose parent died comes to it. macOS has no such thing, and no /proc: there
+(`ps.py`; a laptop's own ranks and programs) what moved away is found by the process group that it was started in.
+
 Standard library only, Python 3.8 and later.
 """
 
@@ -7,15 +10,26 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
+
+TYPE_CHECKING = False
+if sys.platform != "linux":  # never sent: every node is Linux
+    if TYPE_CHECKING or __package__:
+        from ddpkit.node.ps import command_of, every
+    else:
+        from ps import command_of, every
 
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+groups: set[int] = set()  # process groups that were begun here, by their first process
 
 
 def processes() -> dict[int, tuple[int, str, float, int, int]]:
     """Every process of this machine that lives: parent, state, processor seconds, bytes of memory, process group."""
+    if sys.platform != "linux":
+        return {pid: row for pid, row in every().items() if row[1] != "Z"}
     table: dict[int, tuple[int, str, float, int, int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -49,11 +63,23 @@ def below(pid: int, table: dict[int, tuple[int, str, float, int, int]]) -> list[
 
 def descendants() -> list[int]:
     """Every living process below this one."""
-    return below(os.getpid(), processes())
+    return _ours(processes())
+
+
+def _ours(table: dict[int, tuple[int, str, float, int, int]]) -> list[int]:
+    found = below(os.getpid(), table)
+    if sys.platform != "linux":
+        # The number of an empty group is free for others.
+        groups.intersection_update(group for *_, group in table.values())
+        found += [pid for pid, (*_, group) in table.items() if group in groups and pid not in found]
+    return found
 
 
 def childless() -> bool:
     """Whether nothing is below this process. The kernel's word: a look at /proc misses what forks while it is read."""
+    if sys.platform != "linux":
+        table = every()  # with those that were not waited for
+        return os.getpid() not in {parent for parent, *_ in table.values()} and not _ours(table)
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -64,7 +90,7 @@ def childless() -> bool:
 def kill_all_below() -> None:
     """KILL to every process below this one, also to those that fork and end faster than /proc is read."""
     table = processes()
-    for pid in below(os.getpid(), table):
+    for pid in _ours(table):
         kill(pid, signal.SIGKILL)
         # Nothing forks its way out of a group that gets a signal. It is ours whole: every rank began a session.
         if table[pid][4] != os.getpgrp():
@@ -89,6 +115,8 @@ def kill(pid: int, number: int) -> None:
 
 
 def name_of(pid: int) -> str:
+    if sys.platform != "linux":
+        return command_of(pid)
     try:
         with open(f"/proc/{pid}/comm", errors="replace") as file:
             return file.read().strip()

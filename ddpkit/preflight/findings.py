@@ -217,6 +217,8 @@ def _infiniband(nodes: Sequence[Node]) -> Found:
 def _shm(nodes: Sequence[Node]) -> Found:
     def say(node: Node) -> Check | str:
         space = node.facts["space"].get("shm")
+        if space is None and not node.facts["linux"]:
+            return Check(id="shm", status="unknown", host=node.label, evidence="only Linux has /dev/shm")
         if space is None:
             return Check(
                 id="shm",
@@ -292,6 +294,8 @@ def _one_disk(node: Node, use: str) -> Found:
 def _memory(nodes: Sequence[Node]) -> Found:
     def say(node: Node) -> Check | str:
         memory = node.facts["memory"]
+        if not node.facts["linux"]:
+            return Check(id="memory", status="unknown", host=node.label, evidence="only Linux says it in /proc")
         free, whose = memory["free"], "the machine"
         if memory["bound"] is not None and memory["bound"] - (memory["used"] or 0) < free:
             free, whose = memory["bound"] - (memory["used"] or 0), "its cgroup"

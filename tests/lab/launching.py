@@ -138,6 +138,14 @@ def on_nodes(lab: Lab, what: str) -> dict[str, list[str]]:
     return {name: found for name in NODES if (found := [p for p in lab.processes(name).values() if what in p])}
 
 
+def wait_until(event: Callable[[], object], what: object = "") -> None:
+    """Wait for what no descriptor tells of. `what` says what is missing; it may be a function."""
+    until = time.monotonic() + PATIENCE
+    while not event():
+        assert time.monotonic() < until, what() if callable(what) else what
+        time.sleep(0.02)
+
+
 def wait_until_gone(lab: Lab, what: str) -> None:
     until = time.monotonic() + PATIENCE
     while left := on_nodes(lab, what):

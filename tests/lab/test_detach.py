@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from conftest import MARK, PATIENCE, Command
 from hostile import ARGS, ENV, PROBE
+from launching import wait_until
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -33,13 +34,6 @@ while not os.path.exists("go"):
 print("last words", flush=True)
 sys.exit(int(sys.argv[1]) if os.environ["RANK"] == "1" else 0)
 """
-
-
-def wait_until(event: Callable[[], object], what: object = "") -> None:
-    until = time.monotonic() + PATIENCE
-    while not event():
-        assert time.monotonic() < until, what() if callable(what) else what
-        time.sleep(0.02)
 
 
 @pytest.fixture

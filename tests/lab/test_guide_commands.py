@@ -11,14 +11,13 @@ import re
 import shlex
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster import Lab
+from launching import wait_until
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 240.0
@@ -115,13 +114,6 @@ class Site:
 
     def stop(self) -> None:
         self.run(["stop"])
-
-
-def wait_until(event: Callable[[], object], what: str) -> None:
-    until = time.monotonic() + PATIENCE
-    while not event():
-        assert time.monotonic() < until, what
-        time.sleep(0.05)  # a file of another host
 
 
 @pytest.fixture

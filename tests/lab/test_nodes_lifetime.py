@@ -16,6 +16,7 @@ import pytest
 import rounds
 from cluster import Lab
 from launches import Launch, processes, restart_sshd
+from launching import wait_until
 
 torch = pytest.mark.torch
 PATIENCE = 120.0
@@ -99,13 +100,6 @@ def faulty(lab: Lab) -> Iterator[Lab]:
 def spare_sshd(host: str, line: str) -> bool:
     """The session of a host that is cut off is for sshd to give up: by default that takes hours."""
     return host == "node2" and line.startswith("sshd: ")
-
-
-def wait_until(what: Callable[[], object], seconds: float = PATIENCE) -> None:
-    until = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 # ---- the launcher ends
