@@ -145,6 +145,12 @@ def _job(run: Run) -> Now:
     killer, code = int(bad[0]["signal"] or 0), int(bad[0]["code"] or 0)
     # A job's script that the scheduler itself has killed was cancelled, where its state does not say.
     cancelled = all(facts["state"] in job.stopped or (job.signals_from and facts["signal"].strip("0")) for facts in bad)
+    if not cancelled and not job.many and bad[0]["state"] in ("FAILED", "OUT_OF_MEMORY", *job.well):
+        from ddpkit.aftermath import first_failure
+
+        first = first_failure(run)
+        if first is not None:  # which rank it was says more
+            return _ended(_over(run, "failed", first[0].exit_code, f"{name}: {first[1]}"))
     words = f"{name} ended as {bad[0]['state']}"
     if code and not cancelled:
         words += f", exit code {code}"

@@ -26,8 +26,8 @@ class Diagnosis:
     whose: str = ""  # where another rank than the first that failed shows the cause
 
 
-def diagnose(failure: Failure, folder: Path) -> Diagnosis | None:
-    """Look for the cause: in the output of what failed first, and where that only followed from something in all.
+def diagnose(failure: Failure, everything: Path) -> Diagnosis | None:
+    """Look for the cause: in the output of what failed first, and where that only followed from something in all's.
 
     None where nothing is known. An exception of the script's own is a cause; a guess is none.
     """
@@ -47,9 +47,9 @@ def diagnose(failure: Failure, folder: Path) -> Diagnosis | None:
         first = None
     if first is not None and first.kind == "cause":
         return Diagnosis(cause=first.cause_alone, fix=first.fix)
-    everything = explain([("all.log", _end(folder / "all.log"))]).first
-    if everything is not None and everything.kind == "cause" and failure.signal not in _SUDDEN:
-        return Diagnosis(cause=everything.cause_alone, fix=everything.fix, whose=everything.speaker.words())
+    other = explain([(everything.name, _end(everything))]).first
+    if other is not None and other.kind == "cause" and failure.signal not in _SUDDEN:
+        return Diagnosis(cause=other.cause_alone, fix=other.fix, whose=other.speaker.words())
     # A signal says more than a collective that failed because of it; what says how it died says more than the number.
     if first is not None and first.kind == "death":
         return Diagnosis(cause=first.cause, fix=first.fix)
@@ -95,7 +95,8 @@ def verdict(failure: Failure, known: Diagnosis | None = None) -> str:
         # What usually stands behind a code or a signal is of no use beside what really did.
         said = said.partition(": ")[0] if not failure.reason else said
         said = f"{said}: {f'{known.whose}: ' if known.whose else ''}{known.cause}"
-    return f"{who} on {failure.host} {verb} first, after {failure.seconds:.1f} s: {said}"
+    when = f", after {failure.seconds:.1f} s" if failure.at else ""
+    return f"{who} on {failure.host} {verb} first{when}: {said}"
 
 
 def hint(failure: Failure, known: Diagnosis | None = None) -> str:

@@ -339,7 +339,7 @@ def _carry(
     )
     stopped = "left" if plan.batch and outcome.failure is None else "stopped"
     state = stopped if outcome.stopped_by is not None else "failed" if outcome.failure else "done"
-    known = words.diagnose(outcome.failure, folder) if outcome.failure else None
+    known = words.diagnose(outcome.failure, folder / "all.log") if outcome.failure else None
     verdict = words.verdict(outcome.failure, known) if outcome.failure else None
     for line in words.report(outcome, known):
         relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)

@@ -132,7 +132,7 @@ def test_a_detached_job(code: int, cluster: Cluster) -> None:
     now = cluster.now()
     assert (now["now"]["state"], now["exit_code"]) == ("failed" if code else "done", code), now
     if code:
-        assert now["verdict"] == f"job {job} ended as FAILED, exit code 7"
+        assert now["verdict"] == f"job {job}: rank 1 on node2 failed first: exit code 7"
     record = json.loads((Path(now["folder"]) / "run.json").read_text())
     assert record["state"] == now["state"], "kept: the scheduler forgets"
     # And so nobody is asked any more.
