@@ -311,11 +311,9 @@ def _survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: bo
                 for (_, text), labels in mended.items():
                     note(f"{', '.join(labels)}: {text}")
     elif len(specs) == 1 and inside:
-        only = facts[specs[0].label]
-        if wish.master_addr and only["port"] is not None:
-            answers, silent = fleet.reach({specs[0].label: [[wish.master_addr, only["port"], only["secret"]]]})
-            problems += silent
-            found += [] if silent else judge.itself(wish, specs[0], only, answers[specs[0].label][0])
+        silent, wrong = reach_itself(fleet, wish, facts)
+        problems += silent
+        found += wrong
         world = World(
             hosts=(judge.host(wish, specs[0], facts[specs[0].label], {}),),
             master_addr=wish.master_addr or "127.0.0.1",
@@ -328,6 +326,16 @@ def _survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: bo
     for problem in found:
         note(f"{problem.host}: {problem.what} (fix: {problem.fix})")
     return replace(world, min_nodes=wish.min_nodes)
+
+
+def reach_itself(fleet: Fleet, wish: Wish, facts: Mapping[str, Facts]) -> tuple[list[Problem], list[Problem]]:
+    """Let a node that is alone try the address that it was given: whether it is silent, and what is wrong."""
+    (spec,) = fleet.specs
+    only = facts[spec.label]
+    if not wish.master_addr or only["port"] is None:
+        return [], []
+    answers, silent = fleet.reach({spec.label: [[wish.master_addr, only["port"], only["secret"]]]})
+    return silent, [] if silent else judge.itself(wish, spec, only, answers[spec.label][0])
 
 
 def open_way(backend: Nodes, note: Callable[[str], None]) -> Way:

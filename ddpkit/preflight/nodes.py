@@ -8,7 +8,7 @@ from typing import Any
 
 from ddpkit import judge
 from ddpkit.checks import Check
-from ddpkit.fleet import Fleet
+from ddpkit.fleet import Fleet, reach_itself
 from ddpkit.hosts import HostSpec
 from ddpkit.judge import Facts, Problem, Wish
 from ddpkit.plan import World
@@ -143,6 +143,10 @@ def _together(
             wish = replace(wish, master_addr="")  # it means a node that is out
         each = [facts[spec.label] for spec in specs]
         if len(specs) == 1:
+            silent, wrong = reach_itself(fleet, wish, facts)
+            if silent or wrong:
+                _drop(fleet, met, silent + _told(wish, specs, more, wrong))
+                return
             only = judge.host(wish, specs[0], each[0], {})
             port = each[0]["port"] or wish.master_port
             met.world = World(hosts=(only,), master_addr=wish.master_addr or "127.0.0.1", master_port=port)
