@@ -16,7 +16,7 @@ from ddpkit.door import Door, Heart, NoAnswerError, RefusedError, Wire, command
 from ddpkit.hosts import HostSpec
 from ddpkit.judge import Facts, Problem, Wish
 from ddpkit.launchers.ssh import Nodes, Pdsh
-from ddpkit.link import revealed
+from ddpkit.link import program, revealed
 from ddpkit.plan import Container, Step, World
 
 AT_ONCE = 64  # connections that are being made at the same time
@@ -83,6 +83,7 @@ class Fleet:
         _room(len(self.specs))
         self.waits = dict.fromkeys((spec.label for spec in self.specs), "not let in yet")
         self._way.begin([(spec, self._command(spec)) for spec in self.specs])
+        program()  # it is made once, and not by each thread
         until = time.monotonic() + self.patient(ENTER_LIMIT)
         for _ in range(min(AT_ONCE, len(self.specs))):
             # Not a pool: at exit Python would wait for its threads, and one of them for a host that is off.
@@ -177,10 +178,10 @@ class Fleet:
             "reach", {label: {"targets": each, "timeout": seconds} for label, each in asked.items()}, seconds + 3.0
         )
 
-    def teach(self, program: str) -> None:
+    def teach(self, name: str) -> None:
         """Let every node know the functions of a program in `ddpkit/node`."""
         for door in self._doors.values():
-            door.learn(program)
+            door.learn(name)
 
     def ask(
         self, function: str, args: Mapping[str, Mapping[str, Any]], limit: float

@@ -53,7 +53,7 @@ while len(d)<{size}:
  c=os.read(0,{size}-len(d))
  if not c: os._exit(0)
  d+=c
-if {magic!r} not in (b"",sys.modules["_frozen_importlib_external"].MAGIC_NUMBER):
+if {magic!r} not in (b"",getattr(sys.modules.get("_frozen_importlib_external"),"MAGIC_NUMBER",0)):
  os.write(1,b'{{"e":"source"}}\\n')
  exec(open(0,"rb",0,closefd=False).readline())
 else:
