@@ -32,6 +32,12 @@ class UsageError(DdpkitError):
     exit_code = 2
 
 
+def no_folder(error: OSError) -> UsageError:
+    """No folder for temporary files can be made here: all of them are full, or nobody may write to them."""
+    what = f"cannot make a folder for temporary files: {error.strerror or error}"
+    return UsageError(what, "df /tmp, or TMPDIR=FOLDER ddpkit ...")
+
+
 class PreflightError(DdpkitError):
     """A check before the start found what would hang or fail. Nothing was started."""
 

@@ -74,7 +74,7 @@ def parse_file(
     A port is written `node1 port=2222 slots=4`: behind a colon MPICH has the number of slots.
     """
     found: dict[tuple[str, str, int | None], HostSpec] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):  # editors of Windows put that in front
         words = line.partition("#")[0].split()
         if not words:
             continue
