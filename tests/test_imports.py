@@ -57,7 +57,10 @@ ALLOWED = {
     "hangwatch": {"hang", "where"},
     "dump": {"errors", "hang", "link", "runs", "srun", "where"},
     "asking": {"dump", "hangwatch", "link", "plan", "relay", "sampling"},
-    "execute": {"asking", "header", "link", "outcome", "plan", "relay", "screen", "shell", "timeline", "vitals"},
+    "again": set(),
+    "execute": {
+        *("again", "asking", "header", "link", "outcome", "plan", "relay", "screen", "shell", "timeline", "vitals")
+    },
     "top": set(),
     "sampling": {"beside", "dump", "errors", "link", "relay", "runs", "status"},
     "outcome": set(),
