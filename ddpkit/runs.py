@@ -84,6 +84,7 @@ class Run:
     launcher_host: str
     started: float  # seconds since the epoch
     launcher_boot: str = ""  # of the host, and the launcher's process namespace: where the process id means anything
+    launcher_python: str = ""  # has ddpkit there, where a shell that is no login's may not find `ddpkit`
     ranks: dict[str, list[int]] = field(default_factory=dict)  # on each host, where that is known from the start
     grace: float = 15.0
     ended: float | None = None

@@ -312,6 +312,7 @@ def _carry(
         launcher_started=runs.process_started(os.getpid()),
         launcher_host=os.uname().nodename,
         launcher_boot=runs.boot(),
+        launcher_python=sys.executable,
         ranks={step.host: list(step.ranks) for step in plan.steps if not step.srun},
         grace=plan.grace,
         started=time.time(),
