@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ddpkit import judge
 from ddpkit.door import Door, Heart, NoAnswerError, RefusedError, Wire, command
+from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, NO_THREAD
 from ddpkit.hosts import HostSpec
 from ddpkit.judge import Facts, Problem, Wish
 from ddpkit.launchers.ssh import Nodes, Pdsh
@@ -109,8 +110,10 @@ class Fleet:
             try:
                 done.put((spec, self._enter(spec, until, hello)))
             except Exception as problem:  # a thread that dies in silence would be waited for
-                text = f"{type(problem).__name__}: {problem}"
-                done.put((spec, Problem(host=spec.label, what=text, fix=f"ssh {spec.target}", unreachable=True)))
+                text, fix = f"{type(problem).__name__}: {problem}", f"ssh {spec.target}"
+                if str(problem) == NO_THREAD:
+                    text, fix = f"was not entered, for want of a thread here: {LIMIT_REACHED}", LIMIT_FIX
+                done.put((spec, Problem(host=spec.label, what=text, fix=fix, unreachable=True)))
 
     def _enter(self, spec: HostSpec, until: float, hello: float | None) -> Door | Problem:
         opened = None

@@ -24,8 +24,8 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from ddpkit.door import RefusedError, not_started, said_words
-from ddpkit.errors import UsageError, no_folder
+from ddpkit.door import RefusedError, aside, not_started, said_words
+from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, no_folder
 from ddpkit.hosts import HostSpec
 from ddpkit.link import Event, LocalLink, program_request
 from ddpkit.shell import join, quote
@@ -43,6 +43,7 @@ ROOM = 4 << 20  # bytes of one node that wait for the launcher before nothing mo
 WRITE_LIMIT = 5.0  # seconds that a node's ssh may take nothing from its pipe
 # What OpenSSH says, and what helps.
 _CAUSES: tuple[tuple[str, str, str], ...] = (
+    (r"pdsh@\S+: (pthread_create|pipecmd: fork)", f"pdsh here could not start its ssh: {LIMIT_REACHED}", LIMIT_FIX),
     ("is marked as revoked", "its host key was revoked", "ask who runs the host"),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "if you know why: ssh-keygen -R {host}"),
     ("Host key verification failed", "its host key is not known", "ssh to it once and compare: ssh {target}"),
@@ -228,7 +229,7 @@ class _Call:
     def close(self) -> None:
         for wire in self.wires.values():
             wire.close()
-        threading.Thread(target=self._link.close, daemon=True).start()
+        aside(self._link.close)
 
 
 class PdshWire:
