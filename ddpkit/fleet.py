@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import resource
 import threading
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
-from ddpkit import judge
+from ddpkit import agent, judge
 from ddpkit.door import Door, Heart, NoAnswerError, RefusedError, Wire, command
 from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, NO_THREAD
 from ddpkit.hosts import HostSpec
@@ -335,6 +336,7 @@ def _survey(fleet: Fleet, wish: Wish, note: Callable[[str], None], *, strict: bo
 
 def open_way(backend: Nodes, note: Callable[[str], None]) -> Way:
     """The way in that a backend uses. Imports it: fabric takes longer than everything else here."""
+    agent.leave_out_if_silent(os.environ, note)
     if isinstance(backend, Pdsh):
         from ddpkit import pdsh
 
