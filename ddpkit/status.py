@@ -77,10 +77,14 @@ def look(run: Run) -> Now:
         if runs.process_state(run.launcher_pid) in ("T", "t"):
             words += "; its launcher is stopped (SIGSTOP), and does not see what its ranks do"
             hint = f"kill -CONT {run.launcher_pid}"
+        if not Path(run.folder).exists():
+            words += "; somebody removed its folder, and its logs with it"
         return Now(state="running", words=words, hint=hint, run=run)
     fresh = runs.load(Path(run.folder))  # it may have ended between the two looks
     if fresh is not None and fresh.state in runs.ENDED:
         return _ended(fresh)
+    if not Path(run.folder).exists():
+        return Now(state="over", words="has ended; how is not known, for somebody removed its folder", run=run)
     return Now(
         state="lost",
         words=f"lost: its launcher (process {run.launcher_pid} on {run.launcher_host}) ended without a last word, "

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -243,6 +244,23 @@ def test_a_run_of_another_host(ddpkit: DDPKIT, tmp_path: Path, sleeper: Callable
     change(tmp_path, launcher_host=os.uname().nodename, launcher_boot=f"{boot} pid:[1]")
     assert "a container" in state(ddpkit)[1]
     assert other.poll() is None
+
+
+def test_a_run_whose_folder_is_removed_can_be_ended(
+    going: Callable[..., Command], ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    command = going()
+    command.wait_for("] ready", times=2)
+    shutil.rmtree(tmp_path / "logs")
+    known, words = state(ddpkit)
+    assert known == "running"
+    assert words.endswith("somebody removed its folder, and its logs with it")
+    assert "ready" not in ddpkit("logs").stdout
+    done = ddpkit("stop")
+    assert done.returncode == 0, done.stderr
+    assert "has ended" in done.stdout
+    assert command.end() == 143
+    assert json.loads(ddpkit("ps", "--json").stdout) == []
 
 
 def test_a_stopped_launcher_is_named_and_can_be_ended(going: Callable[..., Command], ddpkit: DDPKIT) -> None:
