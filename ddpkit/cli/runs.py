@@ -100,7 +100,7 @@ def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
     where = f"job {now.run.job_id}" if now.run.job_id else ", ".join(now.run.hosts)
     print(f"  backend {now.run.backend}, ranks 0-{now.run.world_size - 1} on {where}; logs in {now.run.folder}/")
     if seen is None:
-        if now.state == "running":
+        if now.state == "running" and Path(now.run.folder).exists():
             ask = status.command("dump", now.run)
             print(f"  what each rank does is not known: there is no status.json in that folder; to ask them: {ask}")
         return
