@@ -7,11 +7,13 @@ connection, never on a command line.
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ddpkit import agent
 from ddpkit.door import RefusedError, at_home
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.hosts import HostSpec
@@ -76,6 +78,7 @@ def launch(
     """Run `ddpkit ARGV` on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
     from ddpkit.remote import Ssh
 
+    agent.leave_out_if_silent(os.environ, note)
     way = Ssh(accept_new=False, timeout=timeout, note=lambda _: None)
     until = time.monotonic() + LIMIT
     try:

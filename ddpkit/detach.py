@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ddpkit.errors import LaunchError, UsageError, install
+from ddpkit.errors import LaunchError, UsageError, install, no_folder
 from ddpkit.runs import Run, Session, load, process_state
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
@@ -59,7 +59,10 @@ def start(environ: Mapping[str, str], note: Callable[[str], None]) -> Run:
         raise UsageError("--detach needs tmux, and it is not installed", install("tmux"))
     # A hang-up is another matter: then nobody waits any more, and the run goes on.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    folder = Path(tempfile.mkdtemp(prefix="ddpkit-"))  # 0700
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="ddpkit-"))  # 0700
+    except OSError as error:
+        raise no_folder(error) from None
     try:
         with _unless_started(name := f"ddpkit-{os.urandom(4).hex()}") as tmux:
             pid = _new_session(tmux, name, folder / "given")
@@ -205,15 +208,19 @@ def _code(pid: int) -> int | None:
 
 
 def session(environ: Mapping[str, str], run_id: str) -> Session | None:
-    """Called by the launcher in the session: give it the run's name, and let it end with the run."""
+    """Called by the launcher in the session: what the session of this run is going to be."""
     socket = environ.get("TMUX", "").rpartition(",")[0].rpartition(",")[0]  # SOCKET,PID,NUMBER
-    if not socket:
-        return None
-    name = f"ddpkit-{run_id}"
-    rename = ["rename-session", "-t", environ["TMUX_PANE"], name, ";"]
-    _tmux(["tmux", "-S", socket, *rename, "set-option", "-g", "-w", "remain-on-exit", "off"])
-    atexit.register(Path(socket).unlink, missing_ok=True)  # a tmux server leaves it behind
-    return Session(socket=socket, name=name)
+    return Session(socket=socket, name=f"ddpkit-{run_id}") if socket else None
+
+
+def keep(held: Session, environ: Mapping[str, str]) -> None:
+    """Give the session the run's name, and let it end with the run.
+
+    Not before there is a record: until then the parent shows what is said in it.
+    """
+    rename = ["rename-session", "-t", environ["TMUX_PANE"], held.name, ";"]
+    _tmux(["tmux", "-S", held.socket, *rename, "set-option", "-g", "-w", "remain-on-exit", "off"])
+    atexit.register(Path(held.socket).unlink, missing_ok=True)  # a tmux server leaves it behind
 
 
 def answer(folder: str, run_folder: str) -> None:

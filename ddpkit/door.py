@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from ddpkit.link import BOOT, Event, Pieces, lesson, program
@@ -22,6 +23,12 @@ from ddpkit.shell import join, quote
 NOISE = 20  # lines of a shell's start-up files that an error can show
 BEAT = 5.0  # seconds between two signs of life
 LONG_READ = 2.0  # seconds that a wire's `read` takes only where this machine stood still
+
+
+def aside(close: Callable[[], None]) -> None:
+    """Close something without a wait for it. Where no thread can be had, the end of this process closes it."""
+    with suppress(RuntimeError):
+        threading.Thread(target=close, daemon=True).start()
 
 
 class Wire(Protocol):

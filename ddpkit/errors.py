@@ -15,6 +15,11 @@ The message says what happened, to whom. `hint` is the next command to type, or 
 AGAIN = 75  # EX_TEMPFAIL: a rank that saved and asks to be started again; what train.py exits with
 
 
+LIMIT_REACHED = "the limit for your processes and threads is reached"
+LIMIT_FIX = "ulimit -u; ps -L -u $USER: end what is not needed, ask for more, or launch from another host"
+NO_THREAD = "can't start new thread"  # in Python's RuntimeError
+
+
 class DdpkitError(Exception):
     """An error with an explanation, an exit code, and a hint that names the next step."""
 
@@ -56,3 +61,14 @@ def install(program: str) -> str:
 
     manager = next(filter(shutil.which, ("apt-get", "dnf", "zypper", "brew")), "apt-get")
     return f"{manager} install {program}"
+
+
+def no_folder(error: OSError) -> UsageError:
+    """No folder for temporary files can be made here: all of them are full, or nobody may write to them."""
+    what = f"cannot make a folder for temporary files: {error.strerror or error}"
+    return UsageError(what, "df /tmp, or TMPDIR=FOLDER ddpkit ...")
+
+
+def no_thread() -> LaunchError:
+    """This user, or container, may start nothing more here: one thread or two are needed for each node."""
+    return LaunchError(f"no more threads can be started on this machine: {LIMIT_REACHED}", LIMIT_FIX)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from ddpkit.again import LIMIT, LIMIT_FEWER, Again
 from ddpkit.asking import Asking
 from ddpkit.header import Standing
 from ddpkit.link import ASK, LOOK, NODE, Event, Link, request
@@ -101,6 +102,9 @@ class Carrier:
         self.passed = 0  # nodes at the front that have ended
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
         self.asking = Asking(self)
+        restarts = len(plan.steps) > 1 and any(proc.restarts for step in plan.steps for proc in step.procs)
+        limit = LIMIT if plan.min_nodes is None else LIMIT_FEWER
+        self.again = Again([len(step.ranks) for step in plan.steps], limit) if restarts else None
 
     def run(self) -> Outcome:
         with signals(self.inbox, [signal.SIGTSTP] if self.screen.has_status else []):
@@ -126,6 +130,7 @@ class Carrier:
         while self.left():
             self.asking.turn()
             self.timeline.turn()
+            self.end_if_hopeless()
             try:
                 index, message = self.inbox.get_nowait()
             except queue.Empty:
@@ -177,9 +182,11 @@ class Carrier:
         elif kind == "beat":
             self.vitals.heard(step.host, event["t"], event["ranks"])
         elif kind == "start":
+            self.count(node, event)
             node.running.add(event["rank"])
             self.hosts.add(host)
         elif kind == "exit":
+            self.count(node, event)
             node.running.discard(event["rank"])
             if event["code"] == 0:
                 node.well.add(event["rank"])
@@ -207,9 +214,27 @@ class Carrier:
         elif kind == "end":
             node.said_end = True
 
+    def count(self, node: Node, event: Event) -> None:
+        if self.again is not None:
+            self.again.heard(self.nodes.index(node), event, time.monotonic())
+
+    def end_if_hopeless(self) -> None:
+        """Ranks that failed, and that torchrun would wait for other nodes to start again, which have finished."""
+        if self.again is None or self.deadline is not None:
+            return
+        found = self.again.hopeless(time.monotonic())
+        if found is not None:
+            index, event = found
+            done = [node.step.host for node, each in zip(self.nodes, self.again.attempts, strict=True) if each.finished]
+            self.note(f"rank {event['rank']} cannot be started again: all ranks of {', '.join(done)} have ended well")
+            node = self.nodes[index]
+            self.on_failure(node, {**event, "what": "rank"}, event.get("host", node.step.host))
+
     def on_lost(self, node: Node, reason: str) -> None:
         """A node is gone. An elastic run goes on without it while enough are left."""
         node.lost = True
+        if self.again is not None:
+            self.again.lost(self.nodes.index(node))
         left = sum(not other.lost for other in self.nodes)
         if self.plan.min_nodes is not None and left >= self.plan.min_nodes:
             self.note(f"{node.step.host} is lost: {reason}; the run goes on with {count(left, 'node')}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import resource
 import threading
@@ -11,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
-from ddpkit import judge
+from ddpkit import agent, judge
 from ddpkit.door import Door, Heart, NoAnswerError, RefusedError, Wire, command
+from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, NO_THREAD
 from ddpkit.hosts import HostSpec
 from ddpkit.judge import Facts, Problem, Wish
 from ddpkit.launchers.ssh import Nodes, Pdsh
@@ -110,8 +112,10 @@ class Fleet:
             try:
                 done.put((spec, self._enter(spec, until, hello)))
             except Exception as problem:  # a thread that dies in silence would be waited for
-                text = f"{type(problem).__name__}: {problem}"
-                done.put((spec, Problem(host=spec.label, what=text, fix=f"ssh {spec.target}", unreachable=True)))
+                text, fix = f"{type(problem).__name__}: {problem}", f"ssh {spec.target}"
+                if str(problem) == NO_THREAD:
+                    text, fix = f"was not entered, for want of a thread here: {LIMIT_REACHED}", LIMIT_FIX
+                done.put((spec, Problem(host=spec.label, what=text, fix=fix, unreachable=True)))
 
     def _enter(self, spec: HostSpec, until: float, hello: float | None) -> Door | Problem:
         opened = None
@@ -341,6 +345,7 @@ def reach_itself(fleet: Fleet, wish: Wish, facts: Mapping[str, Facts]) -> tuple[
 
 def open_way(backend: Nodes, note: Callable[[str], None]) -> Way:
     """The way in that a backend uses. Imports it: fabric takes longer than everything else here."""
+    agent.leave_out_if_silent(os.environ, note)
     if isinstance(backend, Pdsh):
         from ddpkit import pdsh
 

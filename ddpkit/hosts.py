@@ -20,6 +20,8 @@ from ddpkit.launchers import MOST_PORT, MOST_RANKS, nearest
 
 # Also an alias of ~/.ssh/config, and letters of any language. What begins with a dash would be an option of ssh.
 _NAME = re.compile(r"\w[\w.-]*")
+# For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out.
+ALONE = ("-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes")
 _FORMS = "a host is node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
 
 
@@ -74,7 +76,7 @@ def parse_file(
     A port is written `node1 port=2222 slots=4`: behind a colon MPICH has the number of slots.
     """
     found: dict[tuple[str, str, int | None], HostSpec] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):  # editors of Windows put that in front
         words = line.partition("#")[0].split()
         if not words:
             continue

@@ -94,8 +94,13 @@ def alone(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list
             wrong("script", spec, other if each["script"] else f"there is no {wish.script} in {each['workdir']}", copy)
         if each["no_tmp"]:
             what = f"cannot write to its folder {each['tmp']}: {each['no_tmp'].lower()}"
-            missing = each["no_tmp"] == os.strerror(errno.ENOENT)
-            fix = f"mkdir -p {quote(each['tmp'])}, or unset TMPDIR there" if missing else f"df {each['tmp']}"
+            fixes = {
+                errno.ENOENT: "mkdir -p {}, or unset TMPDIR there",
+                errno.EACCES: "ls -ld {}, or another TMPDIR there",
+                errno.EROFS: "findmnt -T {}, or another TMPDIR there",
+            }
+            said = {os.strerror(number): fix for number, fix in fixes.items()}
+            fix = said.get(each["no_tmp"], "df {}").format(quote(each["tmp"]))
             wrong("tmp", spec, what, f"ssh {spec.target} {fix}")
         if wish.torch and each["python"].rpartition(".")[0] != usual["python"].rpartition(".")[0]:
             what = f"{python} is Python {each['python']}, on the others {usual['python']}"

@@ -24,9 +24,9 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from ddpkit.door import RefusedError, not_started, said_words
-from ddpkit.errors import UsageError, install
-from ddpkit.hosts import HostSpec
+from ddpkit.door import RefusedError, aside, not_started, said_words
+from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install, no_folder
+from ddpkit.hosts import ALONE, HostSpec
 from ddpkit.link import Event, LocalLink, program_request
 from ddpkit.shell import join, quote
 
@@ -43,6 +43,7 @@ ROOM = 4 << 20  # bytes of one node that wait for the launcher before nothing mo
 WRITE_LIMIT = 5.0  # seconds that a node's ssh may take nothing from its pipe
 # What OpenSSH says, and what helps.
 _CAUSES: tuple[tuple[str, str, str], ...] = (
+    (r"pdsh@\S+: (pthread_create|pipecmd: fork)", f"pdsh here could not start its ssh: {LIMIT_REACHED}", LIMIT_FIX),
     ("is marked as revoked", "its host key was revoked", "ask who runs the host"),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "if you know why: ssh-keygen -R {host}"),
     ("Host key verification failed", "its host key is not known", "ssh to it once and compare: ssh {target}"),
@@ -65,6 +66,7 @@ _SAID: tuple[tuple[str, str], ...] = (
     ("f", "all nodes are entered at once: each is held until the run ends"),
     ("l", "user@host, or User in ~/.ssh/config"),
     ("t", "-o connect_timeout=SECONDS"),
+    ("u", "timeout SECONDS ddpkit launch ...: TERM, the grace, KILL, as for any program"),
     ("R", "-b pdsh goes by ssh alone"),
     ("hLNqQV", "leave it out: the run needs what pdsh prints by itself"),
 )
@@ -72,6 +74,7 @@ _SAID: tuple[tuple[str, str], ...] = (
 _SHIM = """\
 #!/bin/sh
 # pdsh calls this in place of ssh: [-oConnectTimeout=10] HOST USER COMMAND. The user is ssh's to know.
+PATH={path}  # for the ssh in a ProxyCommand, which is no node's
 while [ "${{1#-}}" != "$1" ]; do shift; done
 host=$1
 shift 2
@@ -144,7 +147,10 @@ class _Call:
     """One pdsh, which runs one command on some nodes."""
 
     def __init__(self, specs: Sequence[HostSpec]) -> None:
-        folder = tempfile.gettempdir()
+        try:
+            folder = tempfile.gettempdir()
+        except OSError as error:
+            raise no_folder(error) from None
         # It goes in front of PATH, which has colons between its entries.
         self._folder = f"{'/tmp' if ':' in folder else folder}/ddpkit-pdsh-{secrets.token_hex(8)}"
         self._link = LocalLink(self._folder)
@@ -157,16 +163,21 @@ class _Call:
     def begin(self, command: str, ssh: str, options: Sequence[str], args: Sequence[str]) -> None:
         # First the supervisor, which takes the folder away, then the folder: there is no moment to be killed in.
         self._link.open(self._post)
-        os.mkdir(self._folder, 0o700)  # noqa: PTH102
+        try:
+            os.mkdir(self._folder, 0o700)  # noqa: PTH102
+        except OSError as error:
+            raise no_folder(error) from None
         cases: list[str] = []
         for name, wire in self.wires.items():
             wire.open()
             spec = wire.spec
-            words = ["-a", "-x", "-T", "-oBatchMode=yes", "-oRemoteCommand=none", *options]
+            words = ["-a", "-x", "-T", *ALONE, *options]
             words += ["-l", spec.user] if spec.user else []
             words += ["-p", str(spec.port)] if spec.port else []
             cases.append(f'{name}) set -- {join([*words, "--", spec.name])} "$@" ;;')
+        path = os.environ.get("PATH", os.defpath)
         text = _SHIM.format(
+            path=quote(path),
             cases="\n".join(cases),
             tries=" ".join(str(n) for n in range(TRIES)),
             folder=self._folder,
@@ -176,7 +187,8 @@ class _Call:
         shim = Path(self._folder, "ssh")
         shim.write_text(text.replace("    ssh ", f"    {quote(ssh)} "))
         shim.chmod(0o700)
-        env = {"PATH": f"{self._folder}:{os.environ.get('PATH', os.defpath)}", "PDSH_SSH_ARGS": "%h %u"}
+        # Its limit for a command is one for people's: it would end every run so many seconds after the start.
+        env = {"PATH": f"{self._folder}:{path}", "PDSH_SSH_ARGS": "%h %u", "PDSH_COMMAND_TIMEOUT": "0"}
         # The fan-out is the number of nodes: with less, the last would wait for the end of the first.
         argv = ["pdsh", "-R", "ssh", "-f", str(len(self.wires)), *args, "-w", ",".join(self.wires)]
         self._link.request(program_request("pdsh", [*argv, command.replace("%", "%%")], env))
@@ -217,7 +229,7 @@ class _Call:
     def close(self) -> None:
         for wire in self.wires.values():
             wire.close()
-        threading.Thread(target=self._link.close, daemon=True).start()
+        aside(self._link.close)
 
 
 class PdshWire:

@@ -20,7 +20,8 @@ from typing import Any
 
 from ddpkit._ssh import fabric, paramiko
 from ddpkit.dial import NobodyError, dial
-from ddpkit.door import RefusedError, not_started
+from ddpkit.door import RefusedError, aside, not_started
+from ddpkit.errors import NO_THREAD
 from ddpkit.hosts import HostSpec
 from ddpkit.ssh_files import KnownHosts, is_encrypted, read_config
 
@@ -93,6 +94,8 @@ class Ssh:
                 connection.close()
             except Exception as error:
                 connection.close()
+                if str(error) == NO_THREAD:
+                    raise  # the node has no part in it
                 locked = _locked_key(connection) if _may_be_locked(error) else ""
                 if locked:
                     self._ask_passphrase(connection, locked)
@@ -172,7 +175,7 @@ class Ssh:
             try:
                 self._open(hop)
             except Exception as error:
-                if _dropped(error):
+                if _dropped(error) or str(error) == NO_THREAD:
                     raise
                 if _may_be_locked(error) and (locked := _locked_key(hop)):
                     hop.close()
@@ -186,7 +189,7 @@ class Ssh:
     def close(self) -> None:
         for hop, _ in self._jumps.values():
             if hop.transport is not None:
-                threading.Thread(target=hop.transport.close, daemon=True).start()
+                aside(hop.transport.close)
 
     def _prepare(self, connection: fabric.Connection) -> None:
         config = dict(connection.ssh_config)
@@ -363,4 +366,4 @@ class SshWire:
         self._channel.close()
         transport = self._connection.transport
         if transport is not None:
-            threading.Thread(target=transport.close, daemon=True).start()
+            aside(transport.close)

@@ -84,6 +84,7 @@ class Run:
     launcher_host: str
     started: float  # seconds since the epoch
     launcher_boot: str = ""  # of the host, and the launcher's process namespace: where the process id means anything
+    launcher_python: str = ""  # has ddpkit there, where a shell that is no login's may not find `ddpkit`
     ranks: dict[str, list[int]] = field(default_factory=dict)  # on each host, where that is known from the start
     grace: float = 15.0
     ended: float | None = None
@@ -110,7 +111,13 @@ class Run:
 def load(folder: Path) -> Run | None:
     """Read a record; None where there is none, or none that can be understood. The folder may have moved."""
     try:
-        found = json.loads((folder / FILE).read_text())
+        return _built(json.loads((folder / FILE).read_text()), folder)
+    except (OSError, ValueError):
+        return None
+
+
+def _built(found: Any, folder: Path) -> Run | None:
+    try:
         known = {entry.name for entry in fields(Run)}
         values = {name: _tuples(value) for name, value in found.items() if name in known and name != "ranks"}
         for name, kind in (("job", Scheduled), ("session", Session)):
@@ -118,7 +125,7 @@ def load(folder: Path) -> Run | None:
                 inner = {entry.name for entry in fields(kind)}
                 values[name] = kind(**{key: _tuples(value) for key, value in found[name].items() if key in inner})
         return Run(**{**values, "ranks": found.get("ranks", {}), "folder": str(folder.absolute())})
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError):
         return None
 
 
@@ -266,7 +273,9 @@ def remember(run: Run) -> str | None:
     """Note where a run is. Returns why that was not possible: the run itself does not depend on it."""
     try:
         index().mkdir(parents=True, exist_ok=True)
-        (index() / run.run_id).write_text(json.dumps({"folder": run.folder, "host": run.launcher_host}) + "\n")
+        # With the record as it begins: a run whose folder somebody removes lives on, and has to be ended all the same.
+        entry = {"folder": run.folder, "host": run.launcher_host, "run": asdict(run)}
+        (index() / run.run_id).write_text(json.dumps(entry) + "\n")
     except (OSError, RuntimeError) as error:  # RuntimeError: nobody knows where this user's home is
         return getattr(error, "strerror", None) or str(error)
     return None
@@ -298,12 +307,18 @@ def _entries() -> Iterator[Entry]:
             folder, host = Path(found["folder"]), str(found["host"])
         except (OSError, ValueError, TypeError, KeyError):
             continue
-        run = load(folder)
+        run = load(folder) or _without_folder(found.get("run"), folder)
         if run is not None or host != os.uname().nodename:
             # A home may be shared by hosts that do not share the folder: only its own host can say that it is gone.
             yield Entry(run_id=path.name, folder=str(folder), host=host, run=run)
         elif not (folder / FILE).exists():
             path.unlink(missing_ok=True)
+
+
+def _without_folder(found: Any, folder: Path) -> Run | None:
+    """A run whose folder is gone, as long as its launcher lives."""
+    run = None if folder.exists() else _built(found, folder)
+    return run if run is not None and run.job is None and here(run) and alive(run) else None
 
 
 def named(word: str, known: Sequence[Entry]) -> Run:

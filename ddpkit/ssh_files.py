@@ -11,6 +11,7 @@ import fnmatch
 import glob
 import io
 import os
+import pwd
 import re
 import shlex
 import socket
@@ -102,7 +103,19 @@ def _words(text: str) -> list[str]:
         return text.split()  # an odd quote
 
 
+def other_home() -> str:
+    """Where ssh looks for `.ssh`, if that is not where HOME is: it goes by the password database. Empty: the same."""
+    try:
+        own = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return ""
+    return own if os.path.realpath(own) != os.path.realpath(Path.home()) and Path(own, ".ssh").is_dir() else ""
+
+
 # ---- host keys
+
+
+_CA = "@cert-authority"  # in front of a line whose key signs those of hosts; paramiko checks no certificates
 
 
 class KnownHosts:
@@ -140,6 +153,10 @@ class KnownHosts:
         lines = [line for path in self.paths(config) for line in self._load(path)]
         return any(m == "@revoked" and entry.key == key and _matches(entry.hostnames, name) for m, entry in lines)
 
+    def _certified(self, config: dict[str, Any], name: str) -> bool:
+        lines = [line for path in self.paths(config) for line in self._load(path)]
+        return any(marker == _CA and _matches(entry.hostnames, name) for marker, entry in lines)
+
     def _load(self, path: str) -> list[tuple[str, HostKeyEntry]]:
         with self._lock:
             if path not in self._files:
@@ -162,10 +179,15 @@ class KnownHosts:
             with self._lock:
                 self._remember(files[0] if files else os.devnull, name, key)
             return
-        raise RefusedError(
-            f"its host key is not known ({key.get_name()} SHA256:{key.fingerprint.removeprefix('SHA256:')})",
-            "ssh to it once and compare, or -o accept_new_host_keys=true",
-        )
+        what = f"its host key is not known ({key.get_name()} SHA256:{key.fingerprint.removeprefix('SHA256:')})"
+        if home := other_home():
+            what += f" in {', '.join(files)}, and ssh itself looks in {home}"
+            raise RefusedError(what, f"HOME={shlex.quote(home)} ddpkit ...")
+        if self._certified(config, name) or config.get("knownhostscommand", "none") != "none":
+            raise RefusedError(
+                f"{what}, only its certificate, or by a KnownHostsCommand", "-b pdsh uses OpenSSH itself"
+            )
+        raise RefusedError(what, "ssh to it once and compare, or -o accept_new_host_keys=true")
 
     def changed(self, config: dict[str, Any], name: str, now: str) -> RefusedError:
         """A host that is known, by another key."""
@@ -197,7 +219,7 @@ class KnownHosts:
 
 
 def _known_lines(path: str) -> Iterator[tuple[str, HostKeyEntry]]:
-    """(marker, entry) for each line of a known_hosts file that can be read. Paramiko checks no host certificates."""
+    """(marker, entry) for each line of a known_hosts file that can be read."""
     try:
         lines = Path(path).read_text(errors="replace").splitlines()
     except OSError:
@@ -205,7 +227,7 @@ def _known_lines(path: str) -> Iterator[tuple[str, HostKeyEntry]]:
     for line in lines:
         marker, text = line.split(None, 1) if line.startswith("@") and " " in line else ("", line)
         try:
-            entry = None if text.startswith("#") or marker == "@cert-authority" else HostKeyEntry.from_line(text)
+            entry = None if text.startswith("#") else HostKeyEntry.from_line(text)
         except paramiko.SSHException:
             entry = None
         if entry is not None and entry.key is not None:

@@ -48,6 +48,14 @@ def command(verb: str, run: Run) -> str:
     return f"ddpkit {verb} {shlex.quote(run.folder)}"
 
 
+def over_there(verb: str, run: Run, *, terminal: bool = False) -> str:
+    """The same command for the launcher's host, typed here."""
+    there = command(verb, run)
+    if run.launcher_python:
+        there = f"{shlex.quote(run.launcher_python)} -m {there}"
+    return f"ssh {'-t ' if terminal else ''}{run.launcher_host} {shlex.quote(there)}"
+
+
 def look(run: Run) -> Now:
     """How a run stands. Asks the scheduler for a job that is not known to have ended."""
     if run.state in runs.ENDED:
@@ -62,17 +70,21 @@ def look(run: Run) -> Now:
                 hint=f"in that container: {command('status', run)}",
                 run=run,
             )
-        words, hint = f"on {run.launcher_host}: cannot look from here", f"ssh {run.launcher_host} {_in_shell(run)}"
-        return Now(state="elsewhere", words=words, hint=hint, run=run)
+        words = f"on {run.launcher_host}: cannot look from here"
+        return Now(state="elsewhere", words=words, hint=over_there("status", run), run=run)
     if runs.alive(run):
         words, hint = f"runs for {age(time.time() - run.started)}", ""
         if runs.process_state(run.launcher_pid) in ("T", "t"):
             words += "; its launcher is stopped (SIGSTOP), and does not see what its ranks do"
             hint = f"kill -CONT {run.launcher_pid}"
+        if not Path(run.folder).exists():
+            words += "; somebody removed its folder, and its logs with it"
         return Now(state="running", words=words, hint=hint, run=run)
     fresh = runs.load(Path(run.folder))  # it may have ended between the two looks
     if fresh is not None and fresh.state in runs.ENDED:
         return _ended(fresh)
+    if not Path(run.folder).exists():
+        return Now(state="over", words="has ended; how is not known, for somebody removed its folder", run=run)
     return Now(
         state="lost",
         words=f"lost: its launcher (process {run.launcher_pid} on {run.launcher_host}) ended without a last word, "
@@ -80,10 +92,6 @@ def look(run: Run) -> Now:
         hint=command("logs", run),
         run=run,
     )
-
-
-def _in_shell(run: Run) -> str:
-    return shlex.quote(command("status", run))
 
 
 def _ended(run: Run) -> Now:

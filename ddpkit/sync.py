@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ddpkit.errors import UsageError, install
-from ddpkit.hosts import HostSpec
+from ddpkit.hosts import ALONE, HostSpec
 from ddpkit.judge import Problem
 from ddpkit.link import Event, LocalLink, program_request
 from ddpkit.shell import join, quote
@@ -37,7 +37,7 @@ def commands(
     exclude = [f"--exclude=/{logs.relative_to(source)}/"] if logs.is_relative_to(source) and logs != source else []
     found = []
     for spec in specs:
-        ssh = ["ssh", "-oBatchMode=yes", "-oRemoteCommand=none", f"-oConnectTimeout={max(1, round(timeout))}"]
+        ssh = ["ssh", *ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]
         ssh += ["-oStrictHostKeyChecking=accept-new"] if accept_new else []
         ssh += ["-p", str(spec.port)] if spec.port else []
         # rsync takes a path without a slash in front as one below the home folder.

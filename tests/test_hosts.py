@@ -126,6 +126,11 @@ def test_a_wrong_line_is_named(line: str) -> None:
     assert f"hosts.txt, line 2: {line}" in error.value.message
 
 
+def test_a_file_from_windows() -> None:
+    text = "\ufeffnode1 slots=1\r\n# both\r\n\r\nnode2 slots=2\r\n"
+    assert [(spec.name, spec.slots) for spec in hosts.parse_file("hosts.txt", text, {})] == [("node1", 1), ("node2", 2)]
+
+
 def test_an_empty_file() -> None:
     with pytest.raises(UsageError, match="names no host"):
         hosts.parse_file("hosts.txt", "# nothing\n", {})

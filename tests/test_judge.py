@@ -89,6 +89,7 @@ def test_nothing_is_wrong_with_nodes_that_are_alike() -> None:
         ({"script": ""}, "there is no train.py in /w", "rsync -a /w/train.py n2:/w/train.py"),
         ({"script": "d2"}, "its train.py is another than here", "rsync -a /w/train.py n2:/w/train.py"),
         ({"no_tmp": "No space left on device"}, "cannot write to its folder /tmp: no space", "ssh n2 df /tmp"),
+        ({"no_tmp": "Permission denied"}, "cannot write to its folder /tmp: permission denied", "ssh n2 ls -ld /tmp"),
         ({"python": "3.9.2"}, "/py is Python 3.9.2, on the others 3.11.7", "[host.n2]"),
         ({"torch": {"version": "2.4.0+cu121"}}, "has torch 2.4.0+cu121, the others 2.5.1", "pip install torch==2.5.1"),
         ({"torch": {"version": None}}, "/py finds no torch", "ssh n2 /py -m pip install torch==2.5.1"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -115,6 +117,29 @@ def test_only_the_known_key_is_taken(tmp_path: Path) -> None:
     assert f"ssh-keygen -R node1 -f {known.path}" in fix
     assert "accept_new_host_keys" in known.refuses("is not known", "node2", key)
     known.refuses("is not known", "node1.b", key)
+
+
+def test_a_host_that_ssh_knows_by_its_certificate(tmp_path: Path) -> None:
+    """To ssh to it once adds nothing to known_hosts, and would help nobody."""
+    known = Known(tmp_path)
+    line, key = made(tmp_path, "one")
+    known.path.write_text(f"@cert-authority *.lab {line}\n")
+    assert known.refuses("is not known .* only its certificate", "node1.lab", key) == "-b pdsh uses OpenSSH itself"
+    assert "accept_new_host_keys" in known.refuses("is not known", "node1", key)
+    assert "-b pdsh" in known.refuses("is not known", "node1", key, knownhostscommand="/usr/bin/keys %H")
+
+
+def test_a_home_that_is_not_the_one_that_ssh_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container of CI, or under sudo: the key is known to ssh, which goes by the password database."""
+    own = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    if not (own / ".ssh").is_dir():
+        pytest.skip(f"{own} has no .ssh")
+    known = Known(tmp_path)
+    _, key = made(tmp_path, "one")
+    monkeypatch.setenv("HOME", str(own))
+    assert "accept_new_host_keys" in known.refuses("is not known", "node1", key)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert known.refuses(f"is not known .* and ssh itself looks in {own}", "node1", key) == f"HOME={own} ddpkit ..."
 
 
 def test_hashed_names_and_patterns(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -233,15 +234,33 @@ def test_a_run_of_another_host(ddpkit: DDPKIT, tmp_path: Path, sleeper: Callable
     change(tmp_path, state="running", launcher_pid=other.pid, launcher_host="node9")
     folder = next(tmp_path.glob("logs/*"))
     assert state(ddpkit) == ("elsewhere", "on node9: cannot look from here")
-    assert f"hint: ssh node9 'ddpkit status {folder}'" in ddpkit("status").stdout
+    own = f"{sys.executable} -m ddpkit"  # a shell that is no login's may not know where ddpkit is
+    assert f"hint: ssh node9 '{own} status {folder}'" in ddpkit("status").stdout
     for more in ([], ["--dry-run"], ["--now"]):
         done = ddpkit("stop", *more)
         assert done.returncode == 2
-        assert f"hint: ssh node9 'ddpkit stop {folder}'" in done.stderr
+        assert f"hint: ssh node9 '{own} stop {folder}'" in done.stderr
     boot = record(tmp_path)["launcher_boot"].split()[0]
     change(tmp_path, launcher_host=os.uname().nodename, launcher_boot=f"{boot} pid:[1]")
     assert "a container" in state(ddpkit)[1]
     assert other.poll() is None
+
+
+def test_a_run_whose_folder_is_removed_can_be_ended(
+    going: Callable[..., Command], ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    command = going()
+    command.wait_for("] ready", times=2)
+    shutil.rmtree(tmp_path / "logs")
+    known, words = state(ddpkit)
+    assert known == "running"
+    assert words.endswith("somebody removed its folder, and its logs with it")
+    assert "ready" not in ddpkit("logs").stdout
+    done = ddpkit("stop")
+    assert done.returncode == 0, done.stderr
+    assert "has ended" in done.stdout
+    assert command.end() == 143
+    assert json.loads(ddpkit("ps", "--json").stdout) == []
 
 
 def test_a_stopped_launcher_is_named_and_can_be_ended(going: Callable[..., Command], ddpkit: DDPKIT) -> None:
@@ -476,6 +495,22 @@ def test_follow_until_the_end(
     for text in texts:
         assert text in follower.text
     assert "failed" in follower.text or name == "as JSON"
+
+
+@pytest.mark.parametrize("words", ["logs -f", "logs -f --rank 0", "attach"])
+def test_follow_ends_with_its_reader(words: str, going: Callable[..., Command], clean_environ: dict[str, str]) -> None:
+    """`ddpkit logs -f | grep -m1 ready` in a script: nothing more is printed for a long time."""
+    command = going()
+    command.wait_for("] ready", times=2)
+    read, write = os.pipe()
+    argv = [sys.executable, "-m", "ddpkit", *words.split()]
+    with subprocess.Popen(argv, env=clean_environ, stdout=write, stderr=subprocess.PIPE) as follower:
+        os.close(write)
+        with open(read, "rb") as stream:
+            assert any(b"ready" in line for line in stream)
+        assert follower.wait(PATIENCE) != 0  # as with a write that finds nobody
+        assert follower.stderr is not None
+        assert b"Traceback" not in follower.stderr.read()
 
 
 def test_follow_ends_with_a_killed_launcher(going: Callable[..., Command], start: START) -> None:

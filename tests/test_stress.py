@@ -121,6 +121,28 @@ def test_no_screen_is_no_reason(where: str, script: SCRIPT, tmp_path: Path, clea
     assert sorted((record.parent / "rank_0.log").read_text().splitlines()) == ["err", "out"]
 
 
+def test_no_more_threads_is_said(tmp_path: Path, clean_environ: dict[str, str]) -> None:
+    """As under a small `ulimit -u`, which root does not feel: no memory holds such a stack."""
+    line = f"ulimit -s 100000000000 && exec {sys.executable} -m ddpkit launch -n 1 -- touch ran"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=clean_environ, capture_output=True, check=False)
+    assert done.returncode == 4, done.stderr
+    first, second = done.stderr.decode().splitlines()
+    assert first.startswith("ddpkit: no more threads can be started on this machine")
+    assert second.startswith("hint: ulimit -u")
+
+
+def test_no_room_for_the_record_is_said_before_anything_starts(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    """As on a full disk, where an empty file can still be made."""
+    script("open('ran', 'w').close()\n")
+    script("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n", "sitecustomize.py")
+    done = ddpkit("launch", "-n", "1", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 2, done.stderr
+    first, second = done.stderr.splitlines()
+    assert first.startswith("ddpkit: cannot write the record of this run to logs/")
+    assert second.startswith("hint: df logs/")
+    assert not (tmp_path / "ran").exists()
+
+
 def test_the_folder_of_the_run_may_go(ddpkit: DDPKIT, script: SCRIPT) -> None:
     script("import shutil, sys\nshutil.rmtree('logs')\nsys.exit(7)\n")
     done = ddpkit("launch", "-n", "1", "--", "job.py")

@@ -353,7 +353,7 @@ def test_a_launcher_on_another_host(start: START, ddpkit: DDPKIT, script: SCRIPT
     beside.replace(path)
     done = ddpkit("top", str(run_of(tmp_path)))
     assert done.returncode == 2
-    assert f"hint: ssh -t faraway 'ddpkit top {run_of(tmp_path)}'" in done.stderr
+    assert f"hint: ssh -t faraway '{sys.executable} -m ddpkit top {run_of(tmp_path)}'" in done.stderr
     (tmp_path / "go").touch()
     assert command.end() == 0
 

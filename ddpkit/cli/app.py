@@ -15,7 +15,7 @@ import typer
 import typer.core
 
 from ddpkit import __version__
-from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_thread
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from rich.table import Table
@@ -170,6 +170,12 @@ def _run(argv: list[str]) -> int:
         if error.hint:
             print(f"hint: {error.hint}", file=sys.stderr)
         return error.exit_code
+    except RuntimeError as error:
+        if str(error) != NO_THREAD:
+            raise
+        refused = no_thread()
+        print(f"ddpkit: {refused.message}\nhint: {refused.hint}", file=sys.stderr)
+        return refused.exit_code
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     return 0

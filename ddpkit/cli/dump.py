@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,7 +53,7 @@ def _check(now: Now) -> None:
     if now.state == "elsewhere":
         raise UsageError(
             f"run {run.run_id} is {now.words}, nor ask it",
-            f"ssh {run.launcher_host} {shlex.quote(status.command('dump', run))}",
+            status.over_there("dump", run),
         )
     if now.state == "queued":
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shlex
 import signal
 import sys
 import threading
@@ -24,7 +25,7 @@ from ddpkit.cli.words import (
     Profile,
     chosen,
 )
-from ddpkit.errors import UsageError
+from ddpkit.errors import LaunchError, UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import Settings
@@ -157,6 +158,8 @@ def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -
 
     waits = os.environ.pop(sessions.VARIABLE, None)  # this is the launcher in a session, and its parent waits there
     leave = detach and not dry_run and waits is None
+    if leave:
+        _refuse_pipe(settings)
     if leave and launchers.load(settings["backend"]).reach not in launchers.SCHEDULERS:
         return _detach(as_json)
     progress = None if dry_run else _Copying()
@@ -217,6 +220,7 @@ def _launch_on(host: str, settings: Settings, as_json: bool) -> int:
     """Give this command to the ddpkit of another host."""
     from ddpkit import away, hosts, prepare
 
+    _refuse_pipe(settings)
     specs = hosts.parse([host], settings.groups, settings.host)
     if len(specs) != 1:
         raise UsageError(f"--on {host}: one host is needed, and these are {len(specs)}")
@@ -232,6 +236,16 @@ def _launch_on(host: str, settings: Settings, as_json: bool) -> int:
     _note(f"its launcher runs on {spec.label}: ssh -t {spec.target} {python} -m ddpkit attach {run} shows it")
     print(answer.record if as_json else run)
     return 0
+
+
+def _refuse_pipe(settings: Settings) -> None:
+    """A detached launcher is another process: it cannot read what stands behind this one's `<(...)`, `|` or `<`."""
+    path = settings["hostfile"]
+    if path.startswith(("/dev/", "/proc/")) or Path(path).is_fifo():
+        raise UsageError(
+            f"the host file {path} is for this process alone, and a detached launcher is another one",
+            "write it into a file first; or name the hosts as words",
+        )
 
 
 def _detach(as_json: bool) -> int:
@@ -298,6 +312,7 @@ def _carry(
         launcher_started=runs.process_started(os.getpid()),
         launcher_host=os.uname().nodename,
         launcher_boot=runs.boot(),
+        launcher_python=sys.executable,
         ranks={step.host: list(step.ranks) for step in plan.steps if not step.srun},
         grace=plan.grace,
         started=time.time(),
@@ -306,9 +321,18 @@ def _carry(
         session=sessions.session(os.environ, plan.run_id) if waits else None,
         state="left" if plan.batch and (detach or not plan.batch.follow) else "running",
     )
-    record.save()
+    try:
+        record.save()
+    except OSError as error:
+        what = f"cannot write the record of this run to {folder}: {error.strerror}"
+        if plan.batch and job_id:
+            stop = " ".join(plan.batch.stop).format(job=job_id)
+            raise LaunchError(f"{what}; job {job_id} was submitted all the same", stop) from None
+        raise UsageError(what, f"df {shlex.quote(str(folder))}, or --log-dir DIR") from None
     forgotten = runs.remember(record)
     if waits:
+        if record.session:
+            sessions.keep(record.session, os.environ)
         sessions.answer(waits, record.folder)
     inbox: execute.Inbox = queue.SimpleQueue()
     # Nobody reads any more: as for every other program at the head of a pipe, that is the end.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import select
 import shlex
 import signal
 import sys
@@ -98,7 +100,7 @@ def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
     where = f"job {now.run.job_id}" if now.run.job_id else ", ".join(now.run.hosts)
     print(f"  backend {now.run.backend}, ranks 0-{now.run.world_size - 1} on {where}; logs in {now.run.folder}/")
     if seen is None:
-        if now.state == "running":
+        if now.state == "running" and Path(now.run.folder).exists():
             ask = status.command("dump", now.run)
             print(f"  what each rank does is not known: there is no status.json in that folder; to ask them: {ask}")
         return
@@ -195,6 +197,8 @@ class _Going:
     def on(self) -> bool:
         from ddpkit import status
 
+        if _nobody_reads():
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         if time.monotonic() < self._ask_at:
             return self._living
         now = status.look(_fresh(self._run))
@@ -206,6 +210,13 @@ class _Going:
         self._ask_at = time.monotonic() + self._pause
         self._living = now.living or now.state == "elsewhere"
         return self._living
+
+
+def _nobody_reads() -> bool:
+    """Whether what is behind our standard output has gone: like `tail -f`, we do not wait for a line to see that."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def _fresh(run: Run) -> Run:
@@ -230,8 +241,7 @@ def stop(
     job = chosen.job
     argv = list(job.stop) if job else ["kill", f"-{number.name.removeprefix('SIG')}", str(chosen.launcher_pid)]
     if now.state == "elsewhere":
-        again = f"ssh {chosen.launcher_host} {shlex.quote(status.command('stop', chosen))}"
-        raise UsageError(f"run {chosen.run_id} is {now.words}, nor stop it", again)
+        raise UsageError(f"run {chosen.run_id} is {now.words}, nor stop it", status.over_there("stop", chosen))
     if not now.living and now.state != "unknown":
         _say_end(now, was=now.state, as_json=as_json, already=True)
         return
@@ -305,8 +315,8 @@ def attach(run: RunName = None) -> None:
     now = status.look(status.choose(run))
     chosen = now.run
     if now.state == "elsewhere" and chosen.session:
-        again = f"ssh -t {chosen.launcher_host} {shlex.quote(status.command('attach', chosen))}"
-        raise UsageError(f"run {chosen.run_id} is {now.words}", again)
+        hint = status.over_there("attach", chosen, terminal=True)
+        raise UsageError(f"run {chosen.run_id} is {now.words}", hint)
     if now.living or now.state == "elsewhere":
         if chosen.session and os.isatty(0) and os.isatty(1) and detach.shown(chosen.session):
             detach.attach(chosen.session)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import sys
 import time
@@ -77,7 +76,7 @@ def _check(now: Now) -> None:
     if now.state == "elsewhere":
         raise UsageError(
             f"run {run.run_id} is {now.words}, nor ask it",
-            f"ssh -t {run.launcher_host} {shlex.quote(status.command('top', run))}",
+            status.over_there("top", run, terminal=True),
         )
     if now.state == "queued":
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))

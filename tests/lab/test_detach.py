@@ -214,6 +214,30 @@ def test_early_errors_are_shown_and_leave_nothing(
     gone(clean_environ, sockets)
 
 
+def test_no_room_for_the_record_is_shown(
+    script: SCRIPT, ddpkit: DDPKIT, clean_environ: dict[str, str], sockets: Callable[[], list[Path]], tmp_path: Path
+) -> None:
+    """The launcher in the session finds a full disk when all was asked and nothing runs yet."""
+    script("")
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
+    script(f"import os, resource\nif 'DDPKIT_DETACHED' in os.environ:\n    {limit}\n", "sitecustomize.py")
+    done = ddpkit("launch", "--detach", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 2, done.stderr
+    assert "cannot write the record of this run to logs/" in done.stderr
+    assert json.loads(ddpkit("ps", "--json").stdout) == []
+    gone(clean_environ, sockets)
+
+
+def test_no_room_for_anything_is_said(script: SCRIPT, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    script("")
+    script("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n", "sitecustomize.py")
+    done = ddpkit("launch", "--detach", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 2, done.stderr
+    first, second = done.stderr.splitlines()
+    assert first.startswith("ddpkit: cannot make a folder for temporary files")
+    assert second.startswith("hint: df ")
+
+
 def test_a_crash_before_the_run_is_shown(
     script: SCRIPT, ddpkit: DDPKIT, clean_environ: dict[str, str], sockets: Callable[[], list[Path]], tmp_path: Path
 ) -> None:

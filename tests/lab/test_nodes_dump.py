@@ -257,7 +257,7 @@ def test_a_launcher_on_another_host(idle_lab: Lab, tmp_path: Path) -> None:
     run = str(tmp_path / "logs" / run_id)
     here = idle_lab.run("login", *DDPKIT, "dump", run, cwd=tmp_path, env=env, check=False)
     assert here.returncode == 2
-    assert "hint: ssh node2 'ddpkit dump " in here.stderr
+    assert f"hint: ssh node2 '{' '.join(DDPKIT)} dump " in here.stderr
     until = time.monotonic() + PATIENCE
     while True:
         there = idle_lab.run("node2", *DDPKIT, "dump", run, "--json", cwd=tmp_path, env=env, check=False)

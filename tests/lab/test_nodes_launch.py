@@ -260,6 +260,30 @@ def test_failed_ranks_are_started_again_on_all_nodes(launch: Launch, tmp_path: P
     assert done.stdout.count("] up ") >= 4
 
 
+ONE_AFTER_THE_OTHER = """
+import os, sys, time
+from pathlib import Path
+Path("up." + os.environ["RANK"]).touch()
+while len(list(Path().glob("up.*"))) < 2:
+    time.sleep(0.02)
+if os.uname().nodename == "node2":
+    time.sleep(1)  # node1 has ended: there is nobody who could say so
+    sys.exit(9)
+"""
+
+
+@torch
+@pytest.mark.parametrize("words", [["-o", "max_restarts=3"], ["-N", "1:2"]])
+def test_a_failure_after_another_node_has_finished_is_told_in_seconds(
+    words: list[str], launch: Launch, tmp_path: Path
+) -> None:
+    """torchrun waits for that node to join again, in silence, for 300 s: longer than a test waits."""
+    (tmp_path / "job.py").write_text(ONE_AFTER_THE_OTHER)
+    done = launch("-b", "ssh", "node1", "node2", "-n", "1", "-o", "starter=torchrun", *words, "--", "job.py")
+    assert done.returncode == 9, done.stdout + done.stderr
+    assert "cannot be started again: all ranks of node1 have ended well" in done.stderr
+
+
 @torch
 @pytest.mark.parametrize("backend", ["ssh", "pdsh"])
 def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_path: Path) -> None:
@@ -316,6 +340,12 @@ def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_
         (["-b", "pdsh", "node1", "-o", "pdsh_args='", "--", "job.py"], "pdsh_args=': No closing quotation"),
         (["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-b -f1", "--", "job.py"], "-f1 .*\n.*entered at once"),
         (["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-x node1", "--", "job.py"], "exclude=HOST"),
+        (["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-u 60", "--", "job.py"], "timeout SECONDS ddpkit launch"),
+        (["-b", "ssh", "--hostfile", "/dev/stdin", "--detach", "--", "job.py"], "/dev/stdin is for this process alone"),
+        (
+            ["-b", "ssh", "--hostfile", "/dev/stdin", "--detach", "--on", "node1", "--", "job.py"],
+            "/dev/stdin is for this process alone",
+        ),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_reached(

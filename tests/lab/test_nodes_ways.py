@@ -139,6 +139,26 @@ def test_what_people_have_in_their_configuration_is_no_hindrance(bare: Bare, bac
     ran(bare.launch("-b", backend, "node1", "node2", *RANKS, "--", "job.py"), "node1", "node2")
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_port_that_is_forwarded_for_people_is_no_hindrance(bare: Bare, backend: str) -> None:
+    """Only one ssh at a time can have it."""
+    bare.ssh_config("Host node*\n  LocalForward 8888 localhost:8888\n  ExitOnForwardFailure yes\n")
+    ran(bare.launch("-b", backend, "node1", "node2", *RANKS, "--", "job.py"), "node1", "node2")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_proxy_command_that_is_ssh_itself(bare: Bare, backend: str) -> None:
+    """How jump hosts are written since before ProxyJump."""
+    bare.firewall("node2", "tcp dport 22 ip saddr != 10.77.0.1 drop")
+    bare.ssh_config("Host node2\n  ProxyCommand ssh -W %h:%p node1\n")
+    ran(bare.launch("-b", backend, "node2", "node3", *RANKS, "--", "job.py"), "node2", "node3")
+
+
+def test_pdsh_does_not_end_a_run_after_so_many_seconds(bare: Bare) -> None:
+    words = ("-b", "pdsh", "node1", *RANKS, "--", "sh", "-c", 'sleep 2; exec "$0" job.py', sys.executable)
+    ran(bare.launch(*words, env={"PDSH_COMMAND_TIMEOUT": "1"}), "node1")
+
+
 def test_a_jump_host_that_is_off_is_named(bare: Bare) -> None:
     bare.cut("node1")
     bare.ssh_config("Host node3 node4\n  ProxyJump node1\n")

@@ -1,0 +1,82 @@
+"""Whether ranks that failed can still be started again: torchrun needs every node for that, also one that has finished.
+
+An agent whose ranks all ended well meets nobody any more. It waits in silence for the agent that does want to start its
+ranks again, five minutes, and then both fail (torch 2.13). Pure: how ranks start and end in, a verdict out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+# Seconds for ranks that ended well because they were told to, as those do that save at TERM, to be started again. With
+# fewer nodes than there may be torchrun waits 30 s for more.
+LIMIT = 30.0
+LIMIT_FEWER = 75.0
+# The same where they had ended before anything failed: nobody told them to. News can be late by a little.
+LIMIT_BEFORE = 5.0
+
+
+@dataclass
+class Attempt:
+    """How the ranks of one node ended since they were started last."""
+
+    size: int
+    running: set[int] = field(default_factory=set)
+    well: set[int] = field(default_factory=set)
+    badly: list[dict[str, Any]] = field(default_factory=list)  # their events, the first in front
+
+    def heard(self, event: dict[str, Any]) -> None:
+        rank = event["rank"]
+        if event["e"] == "start":
+            if not self.running:
+                self.well.clear()
+                self.badly.clear()
+            self.running.add(rank)
+            return
+        self.running.discard(rank)
+        if event["code"] == 0:
+            self.well.add(rank)
+        else:
+            self.badly.append(event)
+
+    @property
+    def finished(self) -> bool:
+        return not self.running and not self.badly and len(self.well) >= self.size
+
+
+class Again:
+    """The nodes of one run, by their index."""
+
+    def __init__(self, sizes: Sequence[int], limit: float) -> None:
+        self.attempts = [Attempt(size) for size in sizes]
+        self._limit = limit
+        self._until: float | None = None
+
+    def heard(self, index: int, event: dict[str, Any], now: float) -> None:
+        """A rank of a node started or ended; `now` in seconds of any clock, the same in `hopeless`."""
+        before = self._finished
+        self.attempts[index].heard(event)
+        if not self._failed or not self._finished:
+            self._until = None
+        elif self._until is None:
+            self._until = now + (LIMIT_BEFORE if before else self._limit)
+
+    def lost(self, index: int) -> None:
+        """A node is gone: the others go on without it, if they can."""
+        self.attempts[index] = Attempt(self.attempts[index].size)
+
+    def hopeless(self, now: float) -> tuple[int, dict[str, Any]] | None:
+        """The node, and the event, of the failure that nothing comes after; None: wait."""
+        if self._until is None or now < self._until:
+            return None
+        return min(self._failed, key=lambda found: found[1].get("t") or 0.0, default=None)
+
+    @property
+    def _finished(self) -> bool:
+        return any(attempt.finished for attempt in self.attempts)
+
+    @property
+    def _failed(self) -> list[tuple[int, dict[str, Any]]]:
+        return [(index, attempt.badly[0]) for index, attempt in enumerate(self.attempts) if attempt.badly]
