@@ -88,8 +88,9 @@ class Launch:
     def signal(self, lab: Lab, number: int) -> None:
         """To the launcher itself, which runs in the host's own process tree."""
         shown = lab.processes("login").items()
-        (pid,) = [pid for pid, line in shown if line.startswith(f"{sys.executable} -m ddpkit launch")]
-        lab.run("login", "kill", f"-{number}", str(pid))
+        pids = [pid for pid, line in shown if line.startswith(f"{sys.executable} -m ddpkit launch")]
+        # A child of it that has not become another program yet looks like it, and has the higher number.
+        lab.run("login", "kill", f"-{number}", str(min(pids)))
 
     def end(self) -> int:
         """Wait for the end. Returns the exit code."""

@@ -220,7 +220,7 @@ ALONE: list[tuple[Callable[[Bare], None], str, str, str]] = [
         "cannot write to its folder /nowhere/tmp: no such file",
         "mkdir -p /nowhere/tmp, or unset TMPDIR",
     ),
-    (read_only_tmp, "node3", "cannot write to its folder /.*/tmp: read-only", "ssh node3 df /.*/tmp"),
+    (read_only_tmp, "node3", "cannot write to its folder /.*/tmp: read-only", "ssh node3 findmnt -T /.*/tmp, or"),
     (high_ports, "node3", "node2 cannot reach its port [3-6][0-9]{4} .*no answer", "32768-60999"),
     (declared_gpus, "node3", "DDPKIT_GPUS=four", "DDPKIT_GPUS"),
     (named_twice, "node4", "the same machine as node3", "name it once"),
