@@ -53,6 +53,10 @@ class Node:
     well: set[int] = field(default_factory=set)  # ranks that ended with exit code 0
 
     @property
+    def finished(self) -> bool:
+        return not self.step.elastic and self.well.issuperset(self.step.ranks)
+
+    @property
     def agent(self) -> str:
         plain = "container" if self.step.container and self.step.procs[0].rank is not None else ""
         return "preload" if self.step.preload else plain or self.step.procs[0].name
@@ -176,8 +180,10 @@ class Carrier:
             data = event["data"].encode("utf-8", "surrogateescape")
             rank = event["rank"]
             self.asking.last_line = time.time()
-            # What torchrun says about ranks that we are ending is noise; it stays in its log.
-            show = not (rank is None and self.deadline is not None)
+            # What torchrun says about ranks that we are ending is noise, and so is what its agents say of each other
+            # where all ranks have ended well: the one with the store leaves first. It stays in its log.
+            over = self.deadline is not None or all(each.finished for each in self.nodes)
+            show = not (rank is None and over)
             self.relay.write(rank, host, node.agent, event["fd"], data, show=show)
         elif kind == "beat":
             self.vitals.heard(step.host, event["t"], event["ranks"])
@@ -347,7 +353,7 @@ class Carrier:
         node.ended = True
         if not node.said_end:
             self.on_lost(node, "it was killed, and its ranks with it")
-        elif not node.step.elastic and node.well != set(node.step.ranks):
+        elif not node.step.elastic and not node.finished:
             missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in node.well)
             self.fail(node, what=node.agent, reason=f"it ended, but these ranks never ended well: {missing}")
 

@@ -24,7 +24,7 @@ class Played:
     outlives = ""
     margin = 10.0
 
-    def __init__(self, at_once: list[dict[str, Any]], after_stop: list[dict[str, Any]]) -> None:
+    def __init__(self, at_once: list[Any], after_stop: list[dict[str, Any]]) -> None:
         self._at_once, self._after_stop = at_once, after_stop
         self._post: Callable[[Any], None] = lambda event: None
 
@@ -42,7 +42,7 @@ class Played:
     def close(self) -> None: ...
 
 
-def played(tmp_path: Path, links: list[Played], restarts: int = 0) -> Outcome:
+def played(tmp_path: Path, links: list[Played], restarts: int = 0, err: io.BytesIO | None = None) -> Outcome:
     steps = tuple(
         Step(
             host=f"node{index + 1}",
@@ -55,12 +55,13 @@ def played(tmp_path: Path, links: list[Played], restarts: int = 0) -> Outcome:
         for index in range(len(links))
     )
     plan = Plan(run_id="r", backend="ssh", steps=steps, world_size=len(links), grace=1.0)
-    screen = Screen(io.BytesIO(), io.BytesIO(), lambda: None)
+    screen = Screen(io.BytesIO(), err or io.BytesIO(), lambda: None)
     relay = Relay(tmp_path, screen.out, screen.err, colour=False)
     try:
         return carry(plan, relay, lambda step: links[step.node_rank], queue.SimpleQueue(), screen)
     finally:
         relay.close()
+        screen.close(None)
 
 
 def rank_failed(rank: int, code: int | None, when: float, number: int | None = None) -> list[dict[str, Any]]:
@@ -92,3 +93,20 @@ def test_an_attempt_that_torchrun_repeated_is_history(tmp_path: Path) -> None:
     first = Played(rank_failed(0, 3, now - 5)[:1], rank_failed(0, 3, now - 5)[:1])
     outcome = played(tmp_path, [first, Played(rank_failed(1, 4, now - 0.1), [])], restarts=1)
     assert outcome.exit_code == 4
+
+
+def test_what_agents_say_when_all_ranks_have_ended_well_is_only_in_the_log(tmp_path: Path) -> None:
+    """The agent with the store leaves, and another one complains of it."""
+
+    def agent(text: str) -> dict[str, Any]:
+        return {"e": "out", "rank": None, "fd": 2, "data": text + "\n"}
+
+    now, err = time.time(), io.BytesIO()
+    over = [{"e": "end", "t": now}, None]
+    first = [*rank_failed(0, 0, now)[:1], agent("one rank runs"), *over]
+    second = [*rank_failed(1, 0, now)[:1], agent("DistNetworkError"), *over]
+    links = [Played(first, []), Played(second, [])]
+    assert played(tmp_path, links, err=err).exit_code == 0
+    assert b"one rank runs" in err.getvalue()
+    assert b"DistNetworkError" not in err.getvalue()
+    assert "DistNetworkError" in (tmp_path / "all.log").read_text()
