@@ -182,8 +182,7 @@ class Carrier:
             self.asking.last_line = time.time()
             # What torchrun says about ranks that we are ending is noise, and so is what its agents say of each other
             # where all ranks have ended well: the one with the store leaves first. It stays in its log.
-            over = self.deadline is not None or all(each.finished for each in self.nodes)
-            show = not (rank is None and over)
+            show = rank is not None or not (self.deadline is not None or all(each.finished for each in self.nodes))
             self.relay.write(rank, host, node.agent, event["fd"], data, show=show)
         elif kind == "beat":
             self.vitals.heard(step.host, event["t"], event["ranks"])

@@ -158,6 +158,13 @@ def to_nobody(*outputs: int) -> None:
         os.dup2(null, output)
 
 
+def _explain(error: DdpkitError) -> int:
+    print(f"ddpkit: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+    return error.exit_code
+
+
 def _run(argv: list[str]) -> int:
     # Everything behind the first `--` belongs to the script. Typer would take the `--` away.
     head, tail = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, None)
@@ -166,16 +173,11 @@ def _run(argv: list[str]) -> int:
             head, tail = _understood(head, tail)
         app(args=head, obj=tail, prog_name="ddpkit")
     except DdpkitError as error:
-        print(f"ddpkit: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
-        return error.exit_code
+        return _explain(error)
     except RuntimeError as error:
         if str(error) != NO_THREAD:
             raise
-        refused = no_thread()
-        print(f"ddpkit: {refused.message}\nhint: {refused.hint}", file=sys.stderr)
-        return refused.exit_code
+        return _explain(no_thread())
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     return 0
