@@ -69,7 +69,7 @@ check: $(VENV)/.dev $(VENV)/.torch
 
 # Write the golden plans and TROUBLESHOOTING.md again, then look at what changed: git diff
 golden: $(VENV)/.dev
-	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/test_plan.py tests/test_emit.py tests/test_docs.py tests/test_catalogue.py
+	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/launchers/test_plan.py tests/launchers/test_script.py tests/test_docs.py tests/diagnosis/test_catalogue.py
 
 # Draw the pictures in docs/img again, from real runs.
 pictures: $(VENV)/.dev

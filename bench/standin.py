@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from ddpkit import execute, fleet
-from ddpkit.door import Wire
-from ddpkit.hosts import HostSpec, parse
-from ddpkit.judge import Wish
+from ddpkit.console.relay import Relay
+from ddpkit.console.writer import Screen
+from ddpkit.execution import executor, pool
+from ddpkit.execution.compatibility import Wish
+from ddpkit.launchers.plan import Job
 from ddpkit.launchers.ssh import SshTorchrunAuto
-from ddpkit.plan import Job
-from ddpkit.relay import Relay
-from ddpkit.screen import Screen
+from ddpkit.transports.channel import Wire
+from ddpkit.transports.hosts import HostSpec, parse
 
 RANKS = 8
 EVENTS = 5  # with two lines each, from each rank
@@ -136,13 +136,13 @@ def main(steps: int) -> None:
             master_addr="",
             master_port=0,
         )
-        nodes = fleet.Fleet(specs, Nowhere(), 30.0, job.python)
+        nodes = pool.Fleet(specs, Nowhere(), 30.0, job.python)
         try:
-            world = fleet.survey(nodes, wish, lambda text: print(text, file=sys.stderr), strict=True)
+            world = pool.survey(nodes, wish, lambda text: print(text, file=sys.stderr), strict=True)
             plan = SshTorchrunAuto(starter="ranks").plan(job, world)
             screen = Screen(null, null, lambda: None)
             relay = Relay(Path(name), screen.out, screen.err, colour=False)
-            outcome = execute.carry(plan, relay, nodes.link, queue.SimpleQueue(), screen)
+            outcome = executor.carry(plan, relay, nodes.link, queue.SimpleQueue(), screen)
             relay.close()
             screen.close(None)
         finally:

@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from ddpkit.fold import Fold
-from ddpkit.relay import Relay
-from ddpkit.screen import Screen
+from ddpkit.console.dedup import Fold
+from ddpkit.console.relay import Relay
+from ddpkit.console.writer import Screen
 
 ROOT = Path(__file__).parents[1]
 WAYS: dict[str, list[str]] = {

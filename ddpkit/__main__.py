@@ -28,7 +28,7 @@ def main() -> None:
     if "_DDPKIT_COMPLETE" in os.environ:
         _complete(sys.argv[1:])
         return
-    from ddpkit.cli import run
+    from ddpkit.cli.main import run
 
     code = run(sys.argv[1:])
     # The result is known. Python takes its handlers away before it ends, and one more Ctrl-C would then be the result.
@@ -38,12 +38,12 @@ def main() -> None:
 
 def _complete(words: list[str]) -> None:
     """A shell asks how the last word may go on."""
-    from ddpkit import complete
+    from ddpkit.cli import complete
 
     def commands() -> dict[str, Any]:
-        from ddpkit.cli import completion
+        from ddpkit.cli import main as program
 
-        return completion.commands()
+        return program.completion.commands()
 
     text = "".join(f"{each}\n" for each in complete.offered(words or [""], commands))
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))

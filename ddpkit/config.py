@@ -30,8 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ddpkit.errors import UsageError
-from ddpkit.launchers import MOST_NODES, MOST_PORT, MOST_RANKS, nearest
+from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest
 
 if sys.version_info >= (3, 11):
     import tomllib

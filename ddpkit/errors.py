@@ -12,8 +12,15 @@ A run that was started and failed is no exception: it is a value, and the comman
 The message says what happened, to whom. `hint` is the next command to type, or the next thing to change.
 """
 
-AGAIN = 75  # EX_TEMPFAIL: a rank that saved and asks to be started again; what train.py exits with
+from __future__ import annotations
 
+from collections.abc import Iterable
+
+AGAIN = 75  # EX_TEMPFAIL: a rank that saved and asks to be started again; what train.py exits with
+# More is a slip of the finger: to write the plan down would take minutes, and the node all that it has.
+MOST_RANKS = 4096  # on one node
+MOST_NODES = 65536
+MOST_PORT = 65535
 
 LIMIT_REACHED = "the limit for your processes and threads is reached"
 LIMIT_FIX = "ulimit -u; ps -L -u $USER: end what is not needed, ask for more, or launch from another host"
@@ -72,3 +79,11 @@ def no_folder(error: OSError) -> UsageError:
 def no_thread() -> LaunchError:
     """This user, or container, may start nothing more here: one thread or two are needed for each node."""
     return LaunchError(f"no more threads can be started on this machine: {LIMIT_REACHED}", LIMIT_FIX)
+
+
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """`did you mean ...?`, or None where nothing is near."""
+    import difflib
+
+    near = difflib.get_close_matches(word, list(words), n=1)
+    return f"did you mean {near[0]!r}?" if near else None

@@ -15,12 +15,12 @@ import test_hang
 import test_report
 from test_docs import ROOT
 
-from ddpkit.fold import Fold, Said, Source, label
-from ddpkit.header import Progress, Standing, lines
-from ddpkit.report import steps
+from ddpkit.console.dedup import Fold, Said, Source, label
+from ddpkit.console.progress import Progress, Standing, lines
+from ddpkit.run.report import steps
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-# TROUBLESHOOTING.md is generated, and tests/test_catalogue.py compares it.
+# TROUBLESHOOTING.md is generated, and tests/diagnosis/test_catalogue.py compares it.
 DOCUMENTS = [path for path in sorted(ROOT.glob("*.md")) if path.name != "TROUBLESHOOTING.md"]
 DOCUMENTS += sorted(ROOT.glob("examples/*/README.md"))
 FENCE = re.compile(r"(?:<!-- (golden|output): ([\w -]+) -->\n)?```(\w*)\n(.*?)```\n", re.DOTALL)
@@ -30,7 +30,7 @@ OUTPUTS = {
     "who is waited for": "tests/test_docs_blocks.py",
     "bench": "tests/test_docs_blocks.py",
     "watching": "tests/test_docs_blocks.py",
-    "top": "tests/test_top.py",
+    "top": "tests/monitor/test_top.py",
     "lost to waiting": "tests/test_docs_blocks.py",
     "not needed": "tests/test_docs_blocks.py",
 }
@@ -92,7 +92,7 @@ def test_shell_scripts_that_are_named_are_there() -> None:
         for line in text.splitlines():
             words = shlex.split(line, comments=True)
             (script,) = [word for word in words[:2] if word.startswith("scripts/")] or [""]
-            # What these print is run by tests/lab/test_emit_lab.py and tests/test_completion.py.
+            # What these print is run by tests/lab/test_emit_lab.py and tests/cli/test_completion.py.
             known = words[0] == "tail" or "ddpkit emit" in line or "ddpkit completion" in line
             assert (ROOT / script).is_file() if script else known, f"{path.name}: {line}"
 

@@ -20,7 +20,7 @@ from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_thread
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from rich.table import Table
 
-    from ddpkit.plan import Plan
+    from ddpkit.launchers.plan import Plan
 
 
 def _as_they_come(parameters: list[Any]) -> list[Any]:
@@ -189,11 +189,11 @@ _UNDERSTAND = ("launch", "emit", "test", "test-distributed")
 
 def _understood(head: list[str], tail: list[str] | None) -> tuple[list[str], list[str] | None]:
     """The same in ddpkit's own words; a line for each that was another's."""
-    from ddpkit.cli import habits
+    from ddpkit.cli import torchrun_flags
 
     group: Any = typer.main.get_command(app)
     own = {name: not each.is_flag for each in group.commands[head[0]].params for name in each.opts if name[0] == "-"}
-    typed = habits.understood(head, tail, {**own, "-h": False, "--help": False})
+    typed = torchrun_flags.understood(head, tail, {**own, "-h": False, "--help": False})
     for note in typed.notes:
         print(f"ddpkit: {note}", file=sys.stderr)
     # The same words go to the launcher on another host.
@@ -234,9 +234,9 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
 
 def show_plan(plan: Plan, as_json: bool) -> None:
     """The dry run of a command."""
-    from ddpkit import shell
+    from ddpkit.launchers.plan import plan_as_dict
 
-    text = json.dumps(shell.plan_as_dict(plan), indent=2) + "\n" if as_json else str(plan)
+    text = json.dumps(plan_as_dict(plan), indent=2) + "\n" if as_json else str(plan)
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
     sys.stdout.flush()
 

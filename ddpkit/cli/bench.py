@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan
-from ddpkit.cli.words import (
+from ddpkit.cli.options import (
     Backend,
     Hostfile,
     Nodes,
@@ -24,8 +24,8 @@ from ddpkit.cli.words import (
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.bandwidth import Report
-    from ddpkit.prepare import Ready
+    from ddpkit.execution.prepare import Ready
+    from ddpkit.preflight.bench import Report
 
 BAD = 3
 
@@ -86,8 +86,9 @@ def bench(
     as_json: JsonFlag = False,
 ) -> None:
     """Measure collectives between the ranks, over a range of sizes, and check their results."""
-    from ddpkit import bandwidth, prepare
-    from ddpkit.preflight import ranks
+    from ddpkit.execution import prepare
+    from ddpkit.preflight import bench as bandwidth
+    from ddpkit.preflight import rank_program
 
     wish = bandwidth.Wish(
         min_bytes=min_bytes,
@@ -124,8 +125,8 @@ def bench(
     )
     if isinstance(settings["nnodes"], tuple):
         raise UsageError("what is measured takes one number of nodes", "-N MAX")
-    command = ranks.command("collectives", "bench", args=arguments)
-    settings = ranks.settings_for(settings, command, {"DDPKIT_EVENTS": "1"})
+    command = rank_program.command("collectives", "bench", args=arguments)
+    settings = rank_program.settings_for(settings, command, {"DDPKIT_EVENTS": "1"})
     with prepare.prepare(settings, os.environ, note) as ready:
         if ready.plan.world_size < 2:
             raise UsageError("one rank alone has nobody to talk to", "-n 2: two ranks on each node")
@@ -141,9 +142,9 @@ def note(text: str) -> None:
 
 
 def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
-    from ddpkit import bandwidth
-    from ddpkit import verdict as verdicts
-    from ddpkit.preflight import ranks
+    from ddpkit.diagnosis import verdict
+    from ddpkit.preflight import bench as bandwidth
+    from ddpkit.preflight import rank_program
 
     report = bandwidth.Report()
 
@@ -157,14 +158,14 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
         if not report.problems:  # what comes after them is that the others are ended
             note(text)
 
-    done = ranks.run(ready.plan, ready.fleet, log_dir, heard, said)
+    done = rank_program.run(ready.plan, ready.fleet, log_dir, heard, said)
     outcome, failure = done.outcome, done.outcome.failure
     code = outcome.exit_code
     if outcome.stopped_by is None and (report.problems or (code == 0 and not report.ended)):
         code = BAD
     # What the ranks found ends each of them with 3, which says nothing more; a signal, or another code, does.
     told = report.problems and failure is not None and failure.signal is None and failure.code in (1, BAD)
-    died = verdicts.report(outcome) if failure is not None and not told else []
+    died = verdict.report(outcome) if failure is not None and not told else []
     if code == BAD and not (report.problems or died):
         died = ["rank 0 did not say its last word, so some results are missing"]
     if as_json:
@@ -179,7 +180,7 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
 
 
 def _tell(report: Report, more: list[str], code: int, folder: str) -> None:
-    from ddpkit import bandwidth
+    from ddpkit.preflight import bench as bandwidth
 
     for line in bandwidth.best(report.rows):
         print(line)

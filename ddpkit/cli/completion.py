@@ -17,8 +17,8 @@ from ddpkit.errors import UsageError
 )
 def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")]) -> None:
     """Print what a shell needs to complete ddpkit's words."""
-    from ddpkit import complete
-    from ddpkit.launchers import nearest
+    from ddpkit.cli import complete
+    from ddpkit.errors import nearest
 
     if shell not in complete.SCRIPTS:
         raise UsageError(f"there is no completion for {shell}", nearest(shell, complete.SCRIPTS) or "bash, zsh or fish")
@@ -27,7 +27,7 @@ def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", hel
 
 def commands() -> dict[str, Any]:
     """Every command with its options and arguments."""
-    from ddpkit.complete import Parameter
+    from ddpkit.cli.complete import Parameter
 
     group: Any = typer.main.get_command(app)
     return {

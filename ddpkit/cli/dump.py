@@ -13,8 +13,8 @@ from ddpkit.cli.runs import RunName
 from ddpkit.errors import DdpkitError, UsageError
 
 if TYPE_CHECKING:
-    from ddpkit.runs import Run
-    from ddpkit.status import Now
+    from ddpkit.run.record import Run
+    from ddpkit.run.status import Now
 
 SHOWN = 12  # frames of one stack
 
@@ -26,8 +26,8 @@ def dump(
     as_json: JsonFlag = False,
 ) -> None:
     """Ask every rank where it is: stacks, Flight Recorder, NCCL RAS; say which rank the others wait for."""
-    from ddpkit import dump as dumps
-    from ddpkit import status
+    from ddpkit.monitor import dump as dumps
+    from ddpkit.run import status
 
     now = status.look(status.choose(run))
     _check(now)
@@ -47,7 +47,7 @@ def dump(
 
 def _check(now: Now) -> None:
     """One error for each thing that keeps a run from being asked."""
-    from ddpkit import status
+    from ddpkit.run import status
 
     run = now.run
     if now.state == "elsewhere":
@@ -73,13 +73,13 @@ def _of_job(run: Run) -> dict[str, Any]:
     """Ask a job's ranks from here: who is where stands in its output."""
     from pathlib import Path
 
-    from ddpkit import dump as dumps
-    from ddpkit import step
+    from ddpkit.monitor import dump as dumps
+    from ddpkit.transports import srun
 
     assert run.job_id is not None
     reader = dumps.started(run)
     began = time.time()
-    packed, why = step.look(run.job_id, reader, dumps.command(1))
+    packed, why = srun.look(run.job_id, reader, dumps.command(1))
     if not packed:
         raise DdpkitError(f"no node of job {run.job_id} answered: {why}", f"squeue --steps --job {run.job_id}")
     answers = [dumps.unpack(data) for data in packed]
@@ -97,7 +97,7 @@ def _of_job(run: Run) -> dict[str, Any]:
 
 
 def _show(summary: dict[str, Any]) -> None:
-    from ddpkit import where
+    from ddpkit.monitor import rank_state as where
 
     rows = []
     for rank in summary["ranks"]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ddpkit.cli.app import LeanCommand, app
-from ddpkit.cli.words import (
+from ddpkit.cli.options import (
     Backend,
     Grace,
     Hostfile,
@@ -88,8 +88,8 @@ def emit(
 
 
 def _script(settings: Settings) -> str:
-    from ddpkit import emit as emitted
-    from ddpkit import prepare
+    from ddpkit.execution import prepare
+    from ddpkit.launchers import script
 
     def note(text: str) -> None:
         print(f"ddpkit: {text}", file=sys.stderr)
@@ -97,13 +97,13 @@ def _script(settings: Settings) -> str:
     kind, backend = prepare.backend_of(settings)
     port = int(getattr(backend, "master_port", 0))
     if kind.reach == "slurm":
-        return emitted.script(prepare.for_later(settings, os.environ))
+        return script.script(prepare.for_later(settings, os.environ))
     if kind.reach not in ("local", "ssh", "pdsh"):
         raise UsageError(f"backend {kind.name} cannot be written as a script", "--dry-run shows its plan")
     if isinstance(settings["nnodes"], tuple):
         raise UsageError("-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", "-N MAX")
     with prepare.prepare(settings, os.environ, note) as ready:
-        return emitted.script(
+        return script.script(
             ready.plan,
             fixed_port=port,
             timeout=float(getattr(backend, "connect_timeout", 10.0)),

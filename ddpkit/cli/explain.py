@@ -14,7 +14,7 @@ from ddpkit.cli.app import JsonFlag, LeanCommand, app
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from ddpkit.explain import Explanation, Finding
+    from ddpkit.diagnosis.analyze import Explanation, Finding
 
 MOST = 64 << 20  # bytes of a log that are read: its end
 LISTED = 8  # consequences, one line each
@@ -31,12 +31,12 @@ def explain(
     as_json: JsonFlag = False,
 ) -> None:
     """Say what failed first in a log, why, and what to do; from any launcher."""
-    from ddpkit import explain as engine
+    from ddpkit.diagnosis import analyze
 
     if not files:
         raise UsageError("which log? Nothing was named", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -")
     # One file after the other: their texts need not be in memory at once more than twice.
-    result = engine.explain(list(_texts(files)))
+    result = analyze.explain(list(_texts(files)))
     if as_json:
         print(json.dumps(_as_dict(result), indent=2))
     else:
@@ -76,10 +76,10 @@ _LOGS = (".log", ".out", ".err", ".txt")
 
 
 def _run(name: str) -> str | None:
-    from ddpkit import runs
+    from ddpkit.run import record
 
     try:
-        return runs.named(name, runs.entries()).folder
+        return record.named(name, record.entries()).folder
     except UsageError:
         return None
 

@@ -30,15 +30,15 @@ def init(
     as_json: JsonFlag = False,
 ) -> None:
     """Write a commented ddpkit.toml into a project, and what else is asked for; overwrite nothing."""
-    from ddpkit import init as new
+    from ddpkit.cli import scaffold
 
     if no_toml and not (train or scripts):
         raise UsageError("--no-toml leaves nothing to write", "--train, --scripts")
     project = Path(folder or ".")
-    found = new.files(project, toml=not no_toml, train=train, scripts=scripts)
+    found = scaffold.files(project, toml=not no_toml, train=train, scripts=scripts)
     if not dry_run:
-        new.check(found)
-        new.write(project, found)
+        scaffold.check(found)
+        scaffold.write(project, found)
     if as_json:
         print(json.dumps([{"path": str(project / each.path), "state": each.state} for each in found], indent=2))
     else:
@@ -48,4 +48,4 @@ def init(
         if train:
             print("train.py reads, besides torch: pip install numpy pyyaml scikit-learn", file=sys.stderr)
     if dry_run:
-        new.check(found)
+        scaffold.check(found)

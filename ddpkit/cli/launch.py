@@ -17,19 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan, table, to_nobody
-from ddpkit.cli.words import (
-    Backend,
-    Grace,
-    HostWords,
-    Options,
-    Profile,
-    chosen,
-)
+from ddpkit.cli.options import Backend, Grace, HostWords, Options, Profile, chosen
 from ddpkit.errors import LaunchError, UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import Settings
-    from ddpkit.prepare import Ready
+    from ddpkit.execution.prepare import Ready
 
 
 @app.command(
@@ -137,7 +130,7 @@ def launch(
 
 
 def _explain(settings: Settings, as_json: bool) -> None:
-    from ddpkit.plan import guard
+    from ddpkit.launchers.shell import guard
 
     rows = [(name, str(guard(name, str(value))), source) for name, value, source in settings.rows()]
     if as_json:
@@ -147,8 +140,9 @@ def _explain(settings: Settings, as_json: bool) -> None:
 
 
 def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
-    from ddpkit import detach as sessions
-    from ddpkit import launchers, prepare, timeline
+    from ddpkit.execution import prepare
+    from ddpkit.launchers import registry
+    from ddpkit.run import timeline, tmux
 
     began, notes = timeline.process_began(), list[str]()
 
@@ -156,11 +150,11 @@ def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -
         notes.append(text)
         _note(text)
 
-    waits = os.environ.pop(sessions.VARIABLE, None)  # this is the launcher in a session, and its parent waits there
+    waits = os.environ.pop(tmux.VARIABLE, None)  # this is the launcher in a session, and its parent waits there
     leave = detach and not dry_run and waits is None
     if leave:
         _refuse_pipe(settings)
-    if leave and launchers.load(settings["backend"]).reach not in launchers.SCHEDULERS:
+    if leave and registry.load(settings["backend"]).reach not in registry.SCHEDULERS:
         return _detach(as_json)
     progress = None if dry_run else _Copying()
     with prepare.prepare(settings, os.environ, note, progress) as ready:
@@ -218,7 +212,8 @@ class _Copying:
 
 def _launch_on(host: str, settings: Settings, as_json: bool) -> int:
     """Give this command to the ddpkit of another host."""
-    from ddpkit import away, hosts, prepare
+    from ddpkit.execution import prepare, remote_launch
+    from ddpkit.transports import hosts
 
     _refuse_pipe(settings)
     specs = hosts.parse([host], settings.groups, settings.host)
@@ -226,8 +221,8 @@ def _launch_on(host: str, settings: Settings, as_json: bool) -> int:
         raise UsageError(f"--on {host}: one host is needed, and these are {len(specs)}")
     spec = specs[0]
     workdir, python, env = prepare.elsewhere(settings, os.environ, spec, _Copying())
-    argv, env = away.there(sys.argv[1:], env)
-    answer = away.launch(spec, python, workdir, argv, env, timeout=prepare.AWAY_TIMEOUT, note=_note)
+    argv, env = remote_launch.there(sys.argv[1:], env)
+    answer = remote_launch.launch(spec, python, workdir, argv, env, timeout=prepare.AWAY_TIMEOUT, note=_note)
     if answer.words:
         print(answer.words, file=sys.stderr)
     if not answer.record:
@@ -250,7 +245,8 @@ def _refuse_pipe(settings: Settings) -> None:
 
 def _detach(as_json: bool) -> int:
     """Start this command again in a session of its own. What it says before there is a run is said here."""
-    from ddpkit import detach, shell
+    from ddpkit.launchers import shell
+    from ddpkit.run import tmux as detach
 
     try:
         record = detach.start(os.environ, _note)
@@ -276,16 +272,19 @@ def _carry(
     as_json: bool,
     waits: str | None = None,
 ) -> int:
-    """Run a plan, relay its lines, print the verdict, keep the record. `waits`: see `ddpkit.detach`."""
-    from ddpkit import detach as sessions
-    from ddpkit import execute, metrics, runs, scheduler, shell, survey, timeline
-    from ddpkit import verdict as words
-    from ddpkit.cli.watching import open_screen
+    """Run a plan, relay its lines, print the verdict, keep the record. `waits`: see `ddpkit.run.tmux`."""
+    from ddpkit.cli.console import open_screen
+    from ddpkit.diagnosis import verdict as words
+    from ddpkit.execution import executor, local_facts
+    from ddpkit.launchers import shell
+    from ddpkit.run import metrics, timeline, tmux
+    from ddpkit.run import record as runs
+    from ddpkit.transports import batch
 
     job, plan, fleet = ready.job, ready.plan, ready.fleet
     folder = runs.make_folder(Path(settings["log_dir"]), plan.run_id)
     try:
-        execute.write_files(plan)
+        executor.write_files(plan)
     except OSError as error:
         raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}", "--log-dir DIR") from None
     began, notes = before
@@ -296,10 +295,10 @@ def _carry(
         prepared=time.time(),
         entered=fleet.entered if fleet else {},
         notes=notes,
-        nodes=fleet.facts if fleet else {plan.steps[0].host: survey.facts(os.environ)} if here else {},
+        nodes=fleet.facts if fleet else {plan.steps[0].host: local_facts.facts(os.environ)} if here else {},
         plan=str(plan),
     )
-    job_id = scheduler.submit(plan.batch) if plan.batch else None
+    job_id = batch.submit(plan.batch) if plan.batch else None
     record = runs.Run(
         run_id=plan.run_id,
         folder=str(folder.absolute()),
@@ -317,8 +316,8 @@ def _carry(
         grace=plan.grace,
         started=time.time(),
         job_id=job_id,
-        job=scheduler.remembered(plan.batch, plan.steps[0], job_id) if plan.batch and job_id else None,
-        session=sessions.session(os.environ, plan.run_id) if waits else None,
+        job=batch.remembered(plan.batch, plan.steps[0], job_id) if plan.batch and job_id else None,
+        session=tmux.session(os.environ, plan.run_id) if waits else None,
         state="left" if plan.batch and (detach or not plan.batch.follow) else "running",
     )
     try:
@@ -332,9 +331,9 @@ def _carry(
     forgotten = runs.remember(record)
     if waits:
         if record.session:
-            sessions.keep(record.session, os.environ)
-        sessions.answer(waits, record.folder)
-    inbox: execute.Inbox = queue.SimpleQueue()
+            tmux.keep(record.session, os.environ)
+        tmux.answer(waits, record.folder)
+    inbox: executor.Inbox = queue.SimpleQueue()
     # Nobody reads any more: as for every other program at the head of a pipe, that is the end.
     screen, relay = open_screen(job, plan, settings, folder, lambda: inbox.put((-1, signal.SIGPIPE)), as_json=as_json)
     where = f"in job {job_id}" if job_id else f"on {', '.join(record.hosts)}"
@@ -352,10 +351,10 @@ def _carry(
         screen.close(None)
         print(json.dumps(asdict(record), indent=2) if as_json else record.run_id)
         return 0
-    outcome = execute.carry(
+    outcome = executor.carry(
         plan,
         relay,
-        lambda step: fleet.link(step) if fleet else scheduler.connect(plan, step, job_id),
+        lambda step: fleet.link(step) if fleet else batch.connect(plan, step, job_id),
         inbox,
         screen,
         settings["hang_timeout"],

@@ -33,14 +33,14 @@ def report(
     as_json: JsonFlag = False,
 ) -> None:
     """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
-    from ddpkit import status
-    from ddpkit.report import model, page, read
+    from ddpkit.run import status
+    from ddpkit.run.report import load, page, summary
 
     given = Path(metrics) if metrics is not None else None
     if given is not None and not given.is_file():
         raise UsageError(f"there is no file {metrics}", "--metrics FILE: lines of JSON, each with a step")
     now = status.look(status.choose(run))
-    found = model.report(now, read.read(now.run, metrics_file=given), time.time())
+    found = summary.report(now, load.read(now.run, metrics_file=given), time.time())
     if as_json:
         print(json.dumps(asdict(found), indent=2))
         if output is None:

@@ -21,9 +21,9 @@ from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 
 if TYPE_CHECKING:
-    from ddpkit.logs import Choice
-    from ddpkit.runs import Run
-    from ddpkit.status import Now
+    from ddpkit.run.logs import Choice
+    from ddpkit.run.record import Run
+    from ddpkit.run.status import Now
 
 SHOWN = 20  # runs that have ended, in `ddpkit ps`; lines, in `ddpkit attach`
 MARGIN = 30.0  # seconds beyond the grace in which a launcher has ended, leftovers and last words included
@@ -44,11 +44,11 @@ def ps(
     as_json: JsonFlag = False,
 ) -> None:
     """List the runs: those that live, and the last that ended."""
-    from ddpkit import runs, status
+    from ddpkit.run import record, status
 
-    known = runs.entries()
+    known = record.entries()
     found = [entry.run for entry in known if entry.run is not None]
-    ended = [run for run in found if run.state in runs.ENDED]
+    ended = [run for run in found if run.state in record.ENDED]
     hidden = set() if everything else {run.run_id for run in ended[SHOWN:]}
     seen = status.looks([run for run in found if run.run_id not in hidden])
     if as_json:
@@ -84,7 +84,7 @@ def _described(now: Now) -> dict[str, Any]:
 @app.command(name="status", cls=LeanCommand)
 def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
     """Show what a run does, rank by rank, and which rank makes no progress."""
-    from ddpkit import status
+    from ddpkit.run import status
 
     now = status.look(status.choose(run))
     seen = status.ranks(now.run) if now.state in ("running", "elsewhere") else None
@@ -148,7 +148,8 @@ def logs(
     as_json: Annotated[bool, typer.Option("--json", help="Each line as a JSON object: rank, host, line.")] = False,
 ) -> None:
     """Show what a run printed."""
-    from ddpkit import config, logs, status
+    from ddpkit import config
+    from ddpkit.run import logs, status
 
     chosen = status.choose(run)
     wanted = logs.choice(chosen, rank, host, grep)
@@ -167,7 +168,7 @@ def logs(
 
 
 def _show(run: Run, wanted: Choice, *, follow: bool, number: int | None, as_json: bool) -> None:
-    from ddpkit import logs
+    from ddpkit.run import logs
 
     bare = wanted.ranks is not None and len(wanted.ranks) == 1
 
@@ -195,7 +196,7 @@ class _Going:
         self._said = ""
 
     def on(self) -> bool:
-        from ddpkit import status
+        from ddpkit.run import status
 
         if _nobody_reads():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -220,9 +221,9 @@ def _nobody_reads() -> bool:
 
 
 def _fresh(run: Run) -> Run:
-    from ddpkit import runs
+    from ddpkit.run import record
 
-    return runs.load(Path(run.folder)) or run
+    return record.load(Path(run.folder)) or run
 
 
 @app.command(cls=LeanCommand)
@@ -233,7 +234,7 @@ def stop(
     as_json: JsonFlag = False,
 ) -> None:
     """End a run, and wait until it has ended: every rank gets TERM, its grace, then KILL."""
-    from ddpkit import runs, status
+    from ddpkit.run import record, status
 
     chosen = _the_living(run)
     now = status.look(chosen)
@@ -258,9 +259,9 @@ def stop(
             )
         after = _until_over(chosen, JOB_MARGIN + chosen.grace)
     else:
-        runs.send(chosen, number)
+        record.send(chosen, number)
         limit = MARGIN + (0.0 if at_once else chosen.grace)
-        if not runs.wait(chosen, limit):
+        if not record.wait(chosen, limit):
             hint = f"kill -KILL {chosen.launcher_pid}" if at_once else status.command("stop --now", chosen)
             raise DdpkitError(f"run {chosen.run_id} has not ended in {limit:g} s", hint)
         after = status.look(_fresh(chosen))
@@ -269,10 +270,12 @@ def stop(
 
 def _the_living(word: str | None) -> Run:
     """The run to stop. Without a name there must be only one that lives: no guess ends somebody's work."""
-    from ddpkit import runs, status
+    from ddpkit.run import record, status
 
     if word is None:
-        found = [entry.run for entry in runs.entries() if entry.run is not None and entry.run.state not in runs.ENDED]
+        found = [
+            entry.run for entry in record.entries() if entry.run is not None and entry.run.state not in record.ENDED
+        ]
         living = [now.run.run_id for now in status.looks(found) if now.living]
         if len(living) > 1:
             raise UsageError(f"{len(living)} runs live: {', '.join(living)}", f"ddpkit stop {living[0]}")
@@ -281,7 +284,7 @@ def _the_living(word: str | None) -> Run:
 
 def _until_over(run: Run, limit: float) -> Now:
     """Wait for a job's end, and for the launcher that follows it on this host."""
-    from ddpkit import runs, status
+    from ddpkit.run import record, status
 
     until, pause = time.monotonic() + limit, 0.1
     while (now := status.look(_fresh(run))).living:
@@ -291,7 +294,7 @@ def _until_over(run: Run, limit: float) -> Now:
             )
         time.sleep(pause)
         pause = min(pause * 1.5, 2.0)
-    if runs.here(run) and runs.wait(run, 10.0) and (seen := _fresh(run)).state == "failed":
+    if record.here(run) and record.wait(run, 10.0) and (seen := _fresh(run)).state == "failed":
         # To the launcher that followed it, it was just a job that somebody cancelled.
         with suppress(OSError):
             replace(seen, state="stopped", verdict=None).save()
@@ -310,7 +313,7 @@ def _say_end(now: Now, *, was: str, as_json: bool, already: bool) -> None:
 @app.command(cls=LeanCommand)
 def attach(run: RunName = None) -> None:
     """Show a run as it goes on; leaving the view leaves the run alone."""
-    from ddpkit import detach, logs, status
+    from ddpkit.run import logs, status, tmux
 
     now = status.look(status.choose(run))
     chosen = now.run
@@ -318,8 +321,8 @@ def attach(run: RunName = None) -> None:
         hint = status.over_there("attach", chosen, terminal=True)
         raise UsageError(f"run {chosen.run_id} is {now.words}", hint)
     if now.living or now.state == "elsewhere":
-        if chosen.session and os.isatty(0) and os.isatty(1) and detach.shown(chosen.session):
-            detach.attach(chosen.session)
+        if chosen.session and os.isatty(0) and os.isatty(1) and tmux.shown(chosen.session):
+            tmux.attach(chosen.session)
             now = status.look(_fresh(chosen))
             if now.living:
                 left = f"left the view, and the run goes on; {status.command('stop', chosen)} ends it"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan, table
-from ddpkit.cli.words import (
+from ddpkit.cli.options import (
     Backend,
     Hostfile,
     Nodes,
@@ -29,8 +29,8 @@ from ddpkit.cli.words import (
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.checks import Check
-    from ddpkit.preflight.exam import Result
+    from ddpkit.preflight.check import Check
+    from ddpkit.preflight.run import Result
 
 _HELP = "Find what would hang or fail in a run: nodes, network, GPUs, all_reduce."
 _MORE = (
@@ -86,17 +86,17 @@ def preflight(
     )
     if isinstance(settings["nnodes"], tuple):
         raise UsageError("a test takes one number of nodes", "-N MAX")
-    from ddpkit import checks as model
-    from ddpkit.preflight import exam
+    from ddpkit.preflight import check as model
+    from ddpkit.preflight import rank_program, run
 
     _end_by_signals()
     said = _Progress(sys.stderr.isatty() and not as_json)
     depth: Any = "quick" if quick else "full" if full else "usual"
-    how = exam.How(depth=depth, ranks=not no_ranks, timeout=seconds, progress=said.say, note=said.note)
+    how = rank_program.How(depth=depth, ranks=not no_ranks, timeout=seconds, progress=said.say, note=said.note)
     if dry_run:
-        show_plan(exam.dry_run(settings, os.environ, how), as_json)
+        show_plan(run.dry_run(settings, os.environ, how), as_json)
         return
-    result = exam.examine(settings, os.environ, how)
+    result = run.examine(settings, os.environ, how)
     said.clear()
     for number in _ENDING:  # all of the table, or nothing
         signal.signal(number, signal.SIG_IGN)
@@ -145,7 +145,7 @@ class _Progress:
 
 def _show(result: Result, *, verbose: bool) -> None:
     """One row for a check that passed everywhere; one for each finding that did not."""
-    from ddpkit import checks as model
+    from ddpkit.preflight import check as model
 
     rows = []
     for id, title in model.TITLES.items():  # noqa: A001
@@ -172,7 +172,7 @@ def _calm(title: str, checks: Sequence[Check], *, verbose: bool, hosts: int) -> 
     """What is well, or was not looked at, in one row; host by host if asked for."""
     if verbose:
         return [(title, check.status, _where(check), check.evidence) for check in checks]
-    from ddpkit.checks import worst
+    from ddpkit.preflight.check import worst
 
     said = list(dict.fromkeys(check.evidence for check in checks if check.evidence))
     where = "all nodes" if len({check.host for check in checks if check.host}) == hosts > 1 else ""

@@ -17,8 +17,8 @@ from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from ddpkit.runs import Run
-    from ddpkit.status import Now
+    from ddpkit.run.record import Run
+    from ddpkit.run.status import Now
 
 INTERVAL = 2.0  # seconds between two samples
 LEAST = 0.5
@@ -43,7 +43,9 @@ def top(
     ] = False,
 ) -> None:
     """Show live what GPUs, processors and memory a run uses, rank by rank, and what stands out."""
-    from ddpkit import config, sampling, status
+    from ddpkit import config
+    from ddpkit.monitor import sampling
+    from ddpkit.run import status
 
     seconds = INTERVAL if interval is None else max(LEAST, config.seconds(interval, "--interval "))
     now = status.look(status.choose(run))
@@ -70,7 +72,7 @@ def top(
 
 def _check(now: Now) -> None:
     """One error for each thing that keeps a run from being asked."""
-    from ddpkit import status
+    from ddpkit.run import status
 
     run = now.run
     if now.state == "elsewhere":
@@ -94,9 +96,9 @@ def _show_plan(run: Run, *, as_json: bool) -> None:
 def _now(run: Run) -> Now:
     from pathlib import Path
 
-    from ddpkit import runs, status
+    from ddpkit.run import record, status
 
-    return status.look(runs.load(Path(run.folder)) or run)
+    return status.look(record.load(Path(run.folder)) or run)
 
 
 def _say_end(now: Now, *, as_json: bool) -> None:
@@ -111,7 +113,7 @@ def _say_end(now: Now, *, as_json: bool) -> None:
 
 
 def _once(run: Run, source: Any, *, pss: bool, as_json: bool) -> None:
-    from ddpkit import sampling, top
+    from ddpkit.monitor import sampling, top
 
     found = source.sample(sampling.SPAN, pss)
     if found is not None and any(len(host["looks"]) < 2 for host in found["hosts"]):
@@ -134,7 +136,7 @@ def _once(run: Run, source: Any, *, pss: bool, as_json: bool) -> None:
 
 def _watch(run: Run, source: Any, seconds: float, pss: bool, show: Callable[[dict[str, Any]], None]) -> None:
     """Show samples until the run ends. The first has two looks; each later one is compared with that before."""
-    from ddpkit import sampling, top
+    from ddpkit.monitor import sampling, top
 
     before: Sequence[Any] = ()
     while True:
@@ -290,7 +292,7 @@ def _other(process: dict[str, Any]) -> str:
 
 
 def _age(seconds: float) -> str:
-    from ddpkit import status
+    from ddpkit.run import status
 
     return status.age(seconds)
 

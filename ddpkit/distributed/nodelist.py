@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-from ddpkit.distributed.reading import is_number
+from ddpkit.distributed.env_values import is_number
 from ddpkit.errors import EnvError
 
 MOST = 65536  # hosts: what is more is a slip of the finger, and its names alone would fill the memory

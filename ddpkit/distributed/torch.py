@@ -14,11 +14,11 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ddpkit.distributed.facts import Facts, gather_facts
 from ddpkit.distributed.nodelist import expand_nodelist
-from ddpkit.distributed.slurm import srun_command, turned_off
-from ddpkit.distributed.sources import DistEnv, Rejected, Resolution, explain, resolve
-from ddpkit.distributed.start import start_group
+from ddpkit.distributed.process_group import start_group
+from ddpkit.distributed.resolver import DistEnv, Rejected, Resolution, explain, resolve
+from ddpkit.distributed.slurm_env import srun_command, turned_off
+from ddpkit.distributed.slurm_lookup import Facts, gather_facts
 from ddpkit.errors import EnvError
 
 if TYPE_CHECKING:  # torch takes more than a second to import; nothing of ours is imported here

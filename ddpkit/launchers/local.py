@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ddpkit.plan import Job, Plan, World
-from ddpkit.starters import Starter
+from ddpkit.launchers.plan import Job, Plan, World
+from ddpkit.launchers.starters import Starter
 
 
 @dataclass(frozen=True, kw_only=True)

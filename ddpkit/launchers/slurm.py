@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ddpkit.containers import Contained, option, runtimes
 from ddpkit.errors import AGAIN, UsageError
-from ddpkit.plan import Batch, File, Job, Plan, Proc, Request, Secret, Step, Value
-from ddpkit.shell import join, quote, render_step
+from ddpkit.launchers.containers import Contained, option, runtimes
+from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, Request, Step, render_step
+from ddpkit.launchers.shell import Secret, Value, join, quote
 
 # Each task of `slurm-srun` is a rank. LOCAL_WORLD_SIZE is counted: SLURM_NTASKS_PER_NODE is the job's, maybe stale.
 _RANK = """\
@@ -28,17 +28,17 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / n)); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2"""
 
-# In front of a rank that is a Python: see `ddpkit/node/hook.py`. A rank under torchrun gets it from its tap.
+# In front of a rank that is a Python: see `ddpkit/node/rank_hook.py`. A rank under torchrun gets it from its tap.
 _HOOK = """
 hook={hook}  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/answer.py" ] || \\
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || \\
     export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${{PYTHONPATH:+:$PYTHONPATH}}\""""
 
 # The same for a rank in a container that has the run's folder: what its image has on the path stays there.
 _HOOK_INSIDE = """
 hook={hook}  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
 inside='export DDPKIT_HOOK="$0" PYTHONPATH="$0${{PYTHONPATH:+:$PYTHONPATH}}"; exec "$@"'
-[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/answer.py" ] || set -- sh -c "$inside" "$hook" "$@\""""
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || set -- sh -c "$inside" "$hook" "$@\""""
 
 # Each task of `slurm-torchrun` is a node. $0 is the Python, $1 the agent's file, $2... the rank's command.
 # `trap` holds until the agent is ready for these signals.
@@ -125,9 +125,13 @@ class Slurm(Contained):
     def plan(self, job: Job, world: Request) -> Plan:
         nnodes, nproc = self._width(world)
         step = self._step(job, world, nnodes, nproc)
-        needed = {"agent": "agent", "tap": "tap"} if self.torchrun and job.folder else {}
+        needed = (
+            {"torchrun_agent": "torchrun_agent", "rank_wrapper": "rank_wrapper"} if self.torchrun and job.folder else {}
+        )
         if self._asked(job):
-            needed |= {"hook/sitecustomize": "hook"} | {f"hook/{name}": name for name in ("answer", "marks", "shared")}
+            needed |= {"hook/sitecustomize": "rank_hook"} | {
+                f"hook/{name}": name for name in ("rank_responder", "rank_events", "rank_events_file")
+            }
         files = [File(path=f"{job.folder}/{path}.py", copy_of=name) for path, name in needed.items()]
         if self._asked(job):
             # What each rank tells goes into a file beside the last one.
@@ -148,7 +152,7 @@ class Slurm(Contained):
         )
 
     def _asked(self, job: Job) -> bool:
-        """Whether a rank can be given `hook.py`: not where its container does not have the run's folder, or nobody."""
+        """Return whether ranks get `rank_hook.py`. Their container must have the run's folder."""
         there = job.folder and (self.torchrun or not self.container or f"{job.folder}/".startswith(f"{job.workdir}/"))
         # PYTHONPATH has colons between its entries.
         return job.kind != "program" and bool(there) and ":" not in job.folder
@@ -204,7 +208,7 @@ class Slurm(Contained):
         )
         enter, more = (found[0].enter(found[1]), found[0].srun(found[1])) if found else ("", "")
         if self.torchrun:
-            agent, tap = [f"{job.folder}/agent.py"], [job.python, "-S", "-I", f"{job.folder}/tap.py"]
+            agent, tap = [f"{job.folder}/torchrun_agent.py"], [job.python, "-S", "-I", f"{job.folder}/rank_wrapper.py"]
             if not job.folder:
                 agent, tap = [], ["sh", "-c", _TELL, "rank"]
             # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.

@@ -1,1 +1,1 @@
-"""What runs on a node. Each file here stands alone (standard library, Python 3.8 and later) and may be sent there."""
+"""Programs that run on a node: standard library only, Python 3.8."""

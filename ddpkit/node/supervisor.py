@@ -1,10 +1,11 @@
 """Runs the ranks of one node, tells the launcher everything about them, and never outlives it.
 
-Standard library only, Python 3.8 and later: with its parts (`tree.py`, `questions.py`, `oom.py` and `folder.py`) it is
-also sent over a connection, to nodes that have nothing of ours installed (`ddpkit.link.program`). Standard input is its
-lifeline: at end of file the launcher is gone, however it went, and every process that was started here is ended. On a
-network the end may never come: there, a launcher that has not been heard for the request's `silence` seconds is gone as
-well. What is read are lines of JSON: questions first (see `Questions`), then the request, then commands.
+Standard library only, Python 3.8 and later: with its parts (`process_tree.py`, `rpc.py`, `oom.py` and `scratch_dir.py`)
+it is also sent over a connection, to nodes that have nothing of ours installed (`ddpkit.transports.protocol.program`).
+Standard input is its lifeline: at end of file the launcher is gone, however it went, and every process that was started
+here is ended. On a network the end may never come: there, a launcher that has not been heard for the request's
+`silence` seconds is gone as well. What is read are lines of JSON: questions first (see `Questions`), then the request,
+then commands.
 
 Events go to standard output, one JSON object a line:
 
@@ -12,7 +13,7 @@ Events go to standard output, one JSON object a line:
     {"e": "answer", "id", "value", "error", "t"}            to a question; one of the two is null
     {"e": "beat", "t", "ranks"}                             every few seconds: a sign of life, and how the ranks are
     {"e": "start", "rank", "pid", "t"}                      a rank runs
-    {"e": "mark", "rank", "name", "t"}                      how far its start is (`marks.py`)
+    {"e": "mark", "rank", "name", "t"}                      how far its start is (`rank_events.py`)
     {"e": "steps", "t", "ranks"}                            with a beat: how long its steps took since the last one
     {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun);
                                                             with "more" they go on in the next one
@@ -22,8 +23,8 @@ Events go to standard output, one JSON object a line:
                                                             With "raised" (an exception's name) it has not ended yet
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D)
-    {"e": "dump", "id", "data"}                             what `collect.py` found, packed; with "more" it goes on
-    {"e": "top", "id", "data"}                              the same of `sample.py`
+    {"e": "dump", "id", "data"}                             what `stack_dump.py` found, packed; with "more" it goes on
+    {"e": "top", "id", "data"}                              the same of `resource_sample.py`
     {"e": "refused", "message"}                             nothing was started
     {"e": "end", "t"}                                       nothing of this run is alive here any more
 
@@ -53,10 +54,8 @@ if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with eve
     from typing import Any
 
 if TYPE_CHECKING or __package__:
-    from ddpkit.node.folder import FOLDER, make_folder, remove, sweep
     from ddpkit.node.oom import Oom
-    from ddpkit.node.questions import Questions
-    from ddpkit.node.tree import (
+    from ddpkit.node.process_tree import (
         LOOK_AGAIN,
         below,
         childless,
@@ -67,11 +66,13 @@ if TYPE_CHECKING or __package__:
         name_of,
         processes,
     )
+    from ddpkit.node.rpc import Questions
+    from ddpkit.node.scratch_dir import FOLDER, make_folder, remove, sweep
 else:
-    from folder import FOLDER, make_folder, remove, sweep
     from oom import Oom
-    from questions import Questions
-    from tree import LOOK_AGAIN, below, childless, descendants, groups, kill, kill_all_below, name_of, processes
+    from process_tree import LOOK_AGAIN, below, childless, descendants, groups, kill, kill_all_below, name_of, processes
+    from rpc import Questions
+    from scratch_dir import FOLDER, make_folder, remove, sweep
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -398,7 +399,7 @@ class Supervisor:
         for proc in request["procs"]:
             env = self.hooked(_with(base, proc["env"]), proc)
             if proc["rank"] is None:
-                if "tap" in request["sources"]:
+                if "rank_wrapper" in request["sources"]:
                     self.make_folder(len(request["ranks"]))
                     env["DDPKIT_TAP"] = self.write_tap()
                     # torchrun makes a folder for logs that it does not write here, and leaves it behind.
@@ -412,18 +413,18 @@ class Supervisor:
                 self.say(e="start", rank=rank, pid=pid, t=time.time())
 
     def hooked(self, env: dict[str, str], proc: dict[str, Any]) -> dict[str, str]:
-        """The environment of a Python that can be asked where it is (`hook.py`); a tap hands it on to its rank."""
+        """The environment of a Python that can be asked where it is (`rank_hook.py`); a tap hands it on to its rank."""
         sources = self.request["sources"]
-        if "hook" not in sources or env.get("DDPKIT_DUMP") == "0":
+        if "rank_hook" not in sources or env.get("DDPKIT_DUMP") == "0":
             return env
         try:
             self.make_private()
             hook = f"{self.folder}/hook"
             if not os.path.isdir(hook):
                 os.mkdir(hook)
-                _write(f"{hook}/sitecustomize.py", sources["hook"])
-                _write(f"{hook}/answer.py", sources["answer"])
-                _write(f"{hook}/marks.py", sources["marks"])
+                _write(f"{hook}/sitecustomize.py", sources["rank_hook"])
+                _write(f"{hook}/rank_responder.py", sources["rank_responder"])
+                _write(f"{hook}/rank_events.py", sources["rank_events"])
                 os.mkfifo(f"{hook}/marks", 0o600)
                 self.marks_fd = os.open(f"{hook}/marks", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
                 self.watch(self.marks_fd, "marks")
@@ -445,7 +446,7 @@ class Supervisor:
         self.make_folder(len(request["procs"]))
         hook = f"{self.folder}/preload"
         os.mkdir(hook)
-        _write(f"{hook}/sitecustomize.py", request["sources"]["preload"])
+        _write(f"{hook}/sitecustomize.py", request["sources"]["fork_server"])
         ranks = [{"rank": proc["rank"], "env": proc["env"]} for proc in request["procs"]]
         spec = {"folder": self.folder, "hook": hook, "modules": request["preload"], "ranks": ranks}
         env = self.hooked(dict(base), {"rank": None})
@@ -477,8 +478,8 @@ class Supervisor:
             self.folder = FOLDER
 
     def write_tap(self) -> str:
-        path = f"{self.folder}/tap.py"
-        _write(path, self.request["sources"]["tap"])
+        path = f"{self.folder}/rank_wrapper.py"
+        _write(path, self.request["sources"]["rank_wrapper"])
         return path
 
     def spawn(self, argv: list[str], env: dict[str, str], rank: int | None) -> int:
@@ -588,7 +589,7 @@ class Supervisor:
                     self.rank_ended(int(rank), code, number, float(rest[2]))
 
     def read_marks(self) -> None:
-        """What ranks tell of their start and their steps (`marks.py`). Nonsense, from a script, must do no harm."""
+        """Read events of ranks: start and steps (`rank_events.py`). Nonsense, from a script, must do no harm."""
         while True:
             try:
                 data = os.read(self.marks_fd, CHUNK)

@@ -1,1 +1,1 @@
-"""`ddpkit test`: finds what would hang or fail in a run, over its own backend, environment and container."""
+"""`ddpkit test` and `ddpkit bench`: checks before a launch, and the programs of their ranks."""

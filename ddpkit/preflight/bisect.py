@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ddpkit import launchers, prepare
-from ddpkit.checks import Check
 from ddpkit.config import Setting, Settings
 from ddpkit.errors import DdpkitError
-from ddpkit.preflight import ranks
+from ddpkit.execution import prepare
+from ddpkit.launchers import registry
+from ddpkit.preflight import rank_program
+from ddpkit.preflight.check import Check
 
 if TYPE_CHECKING:
-    from ddpkit.preflight.exam import How
+    from ddpkit.preflight.rank_program import How
 
 MOST = 12  # attempts
 # What to leave out of NCCL, and what it says of the cause if that helps.
@@ -107,22 +108,22 @@ def _works(
     settings: Settings, environ: Mapping[str, str], how: How, stage: str, hosts: Sequence[str], env: Mapping[str, str]
 ) -> bool:
     """Whether the stage goes well on these nodes alone."""
-    from ddpkit import fleet
-    from ddpkit.preflight.exam import planned
+    from ddpkit.execution import pool
+    from ddpkit.preflight.rank_program import planned
 
     chosen = planned(settings, how)
     chosen.env |= {name: Setting(value, "ddpkit") for name, value in env.items()}
-    reach = launchers.load(settings["backend"]).reach
+    reach = registry.load(settings["backend"]).reach
     try:
-        if reach == "local" or reach in launchers.SCHEDULERS:
+        if reach == "local" or reach in registry.SCHEDULERS:
             if reach == "slurm" and len(hosts) < settings["nnodes"]:
                 chosen.apply({"nnodes": str(len(hosts)), "options": {"nodelist": ",".join(hosts)}}, "ddpkit")
-            heard = ranks.run(prepare.here(chosen, environ).plan, None, settings["log_dir"])
+            heard = rank_program.run(prepare.here(chosen, environ).plan, None, settings["log_dir"])
         else:
             with prepare.approach(chosen, environ, how.note) as near:
                 near.fleet.specs = tuple(spec for spec in near.fleet.specs if spec.label in hosts)
-                world = fleet.survey(near.fleet, near.wish, lambda _: None, strict=False)
-                heard = ranks.run(near.backend.plan(near.job, world), near.fleet, settings["log_dir"])
+                world = pool.survey(near.fleet, near.wish, lambda _: None, strict=False)
+                heard = rank_program.run(near.backend.plan(near.job, world), near.fleet, settings["log_dir"])
     except DdpkitError:
         return False
     return stage in {event["stage"] for event in heard.of("stage")}

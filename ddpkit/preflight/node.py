@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ddpkit.checks import Check
+from ddpkit.preflight.check import Check
 
 Found = Iterator[Check]
 

@@ -12,10 +12,10 @@ import shlex
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ddpkit.containers import option
 from ddpkit.errors import UsageError
-from ddpkit.plan import Batch, File, Job, Plan, Proc, Request, Secret, Step, Value
-from ddpkit.shell import exports, join, quote, render_step
+from ddpkit.launchers.containers import option
+from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, Request, Step, render_step
+from ddpkit.launchers.shell import Secret, Value, exports, join, quote
 
 # One rank, in a shell of its own on its node. It says by a file that it lives: the script waits for that.
 _RANK = """\
@@ -108,7 +108,10 @@ class Pbs:
             steps=(step,),
             world_size=nnodes * nproc,
             grace=job.grace,
-            files=(File(path=f"{job.folder}/tap.py", copy_of="tap"), File(path=script, text="\n".join(lines))),
+            files=(
+                File(path=f"{job.folder}/rank_wrapper.py", copy_of="rank_wrapper"),
+                File(path=script, text="\n".join(lines)),
+            ),
             batch=self._batch(job, script),
         )
 
@@ -123,7 +126,7 @@ class Pbs:
             cores=self.cpus_per_task,
             setup=f"{self.setup}\n" if self.setup else "",
             folder=quote(job.folder),
-            command=join([job.python, "-S", "-I", f"{job.folder}/tap.py", *job.argv]),
+            command=join([job.python, "-S", "-I", f"{job.folder}/rank_wrapper.py", *job.argv]),
         )
         text = _SCRIPT.format(
             probe=join([job.python, "-c", _PORT]),

@@ -29,4 +29,4 @@ agent="$1"; shift
 trap '"'"''"'"' USR1 USR2
 exec "$0" "$agent" --nnodes=2 --nproc_per_node=2 --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
-exec srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/agent.py' /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/tap.py' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5'
+exec srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py' /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5'

@@ -68,7 +68,7 @@ case "$1 $2" in
 "-m ddpkit")
     shift 2
     exec {python} -c "$laptop; sys.argv[0] = 'ddpkit'; runpy.run_module('ddpkit', run_name='__main__')" "$@" ;;
-"-u "*/tap.py | *"/tap.py "*)
+"-u "*/rank_wrapper.py | *"/rank_wrapper.py "*)
     [ "$1" = -u ] && shift
     exec {python} -u -c "$laptop; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')" "$@" ;;
 esac

@@ -1,6 +1,6 @@
 """Containers on nodes that are reached by ssh and pdsh: the supervisor of a node is in there, and is asked in there.
 
-`tests/standins` stands in for podman, as in `tests/test_containers.py`.
+`tests/standins` stands in for podman, as in `tests/launchers/test_containers.py`.
 """
 
 from __future__ import annotations

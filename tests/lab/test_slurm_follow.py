@@ -66,7 +66,7 @@ def test_a_signal_for_torchrun_alone_reaches_its_ranks(
         node: [
             pid
             for pid, line in idle_lab.processes(node).items()
-            if "/agent.py --nnodes=2" in line and "sh -c" not in line
+            if "/torchrun_agent.py --nnodes=2" in line and "sh -c" not in line
         ]
         for node in ("node1", "node2")
     }
@@ -187,7 +187,7 @@ def test_a_log_folder_that_the_nodes_do_not_see(
     words = ["-b", "slurm-torchrun", "-N", "2", "--log-dir", str(private), "-o", f"output={folder}/%j.out"]
     command = launch(*words, "--", "job.py", before=before)
     assert command.end() == 4, command.text
-    assert "/agent.py on node" in command.text  # perhaps behind what srun says of its end
+    assert "/torchrun_agent.py on node" in command.text  # perhaps behind what srun says of its end
     assert "--log-dir must be a shared folder" in command.text
 
 

@@ -1,0 +1,80 @@
+"""`ddpkit backends` and `ddpkit env`: what there is, and who a process is."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, shown, table
+
+
+@app.command(cls=LeanCommand)
+def backends(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One backend with all its options.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List the backends, what they need, and their options."""
+    from ddpkit.launchers import registry
+
+    chosen = [registry.load(each) for each in ([name] if name else registry.names())]
+    described = [
+        {
+            "name": each.name,
+            "summary": (each.__doc__ or "").partition("\n")[0],
+            "needs": each.needs,
+            "options": [
+                {"name": entry.name, "values": entry.values, "default": entry.default, "doc": entry.doc}
+                for entry in registry.options(each)
+            ],
+        }
+        for each in chosen
+    ]
+    if as_json:
+        print(json.dumps(described, indent=2))
+    elif name is None:
+        table(("backend", "what it does", "needs"), [(d["name"], d["summary"], d["needs"]) for d in described])
+    else:
+        one = described[0]
+        print(f"{one['name']}: {one['summary']}\nneeds: {one['needs']}")
+        rows = [(f"-o {e['name']}=", e["values"], shown(e["default"]), e["doc"]) for e in one["options"]]
+        table(("option", "values", "default", "what it does"), rows)
+
+
+@app.command(name="env", cls=LeanCommand)
+def show_env(
+    as_json: JsonFlag = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Also say which sources were not used, and why.")] = False,
+) -> None:
+    """Show who this process is among its peers, and why."""
+    from ddpkit.distributed.torch import explain as explain_environment
+    from ddpkit.distributed.torch import gather_facts
+
+    found = explain_environment(os.environ, (), gather_facts(os.environ))
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    "env": None if found.env is None else {**asdict(found.env), "origin": dict(found.env.origin)},
+                    "error": None if found.error is None else found.error.message,
+                    "hint": None if found.error is None else found.error.hint,
+                    "seen": dict(found.seen),
+                    "rejected": [asdict(entry) for entry in found.rejected],
+                },
+                indent=2,
+            )
+        )
+    elif found.env is not None:
+        values = {name: value for name, value in asdict(found.env).items() if name != "origin"}
+        rows = [(name, shown(value), found.env.origin.get(name, "")) for name, value in values.items()]
+        table(("field", "value", "from"), rows)
+    if explain and not as_json:
+        table(("not used", "why"), [(entry.source, entry.reason) for entry in found.rejected])
+        table(("variable seen", "value"), list(found.seen.items()))
+    if found.error is not None:
+        if as_json:
+            raise typer.Exit(found.error.exit_code)
+        raise found.error

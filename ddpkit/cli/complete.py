@@ -1,0 +1,204 @@
+"""What a shell may offer for the word under the cursor: from the commands, the backends, ddpkit.toml and the runs.
+
+The shell's part (`ddpkit completion bash`) asks by running ddpkit with VARIABLE set and the words typed so far; what is
+offered stands on lines. Nothing offered: the shell offers files. Whoever only asks for values pays for no typer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddpkit.errors import DdpkitError
+
+if TYPE_CHECKING:
+    from ddpkit.config import Settings
+
+VARIABLE = "_DDPKIT_COMPLETE"
+_HOSTED = ("launch", "emit", "test", "test-distributed", "bench")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An option or an argument of a command."""
+
+    names: tuple[str, ...]  # empty: an argument
+    takes_value: bool
+    metavar: str
+
+
+Commands = Callable[[], Mapping[str, Sequence[Parameter]]]
+
+
+def offered(words: Sequence[str], commands: Commands) -> list[str]:
+    """What the last word can become. `words`: those behind `ddpkit`, the last one perhaps empty."""
+    try:
+        found = _found(list(words), commands)
+    except (DdpkitError, OSError):
+        return []  # what is wrong is said when the line is run
+    return sorted({each for each in found if each.startswith(words[-1])})
+
+
+def _found(words: list[str], commands: Commands) -> Iterable[str]:
+    current = words[-1]
+    if len(words) == 1:
+        return [*commands(), "--help", "--version"]
+    if "--" in words[1:-1]:
+        return []  # the script's own
+    before = words[-2] if len(words) > 2 else ""
+    quick = _value(before, current, words)
+    if quick is not None:
+        return quick
+    parameters = commands().get(words[0], ())
+    valued = {name for each in parameters if each.takes_value for name in each.names}
+    if before in valued:
+        return []  # a number, a file
+    if current.startswith("-"):
+        name, equals, value = current.partition("=")
+        if equals and name.startswith("--"):
+            return [f"{name}={each}" for each in _value(name, value, words) or ()]
+        return [name for each in parameters for name in each.names]
+    return _argument(words, parameters)
+
+
+def _argument(words: list[str], parameters: Sequence[Parameter]) -> Iterable[str]:
+    metavars = "".join(each.metavar for each in parameters if not each.names)
+    if "RUN" in metavars:
+        return runs()
+    if words[0] == "backends":
+        return backends()
+    if words[0] == "completion":
+        return ("bash", "zsh", "fish")
+    return hosts(words) if words[0] in _HOSTED else ()
+
+
+def _value(option: str, current: str, words: Sequence[str]) -> Iterable[str] | None:
+    """The values of an option; None where it is none of these."""
+    if option in ("-b", "--backend"):
+        return backends()
+    if option in ("-o", "--option"):
+        return _options(_typed(words, "-b", "--backend") or str(_settings(words)["backend"]), current)
+    if option == "--profile":
+        return profiles()
+    if option == "--on":
+        return hosts(words, always=True)
+    if option in ("-n", "--nproc-per-node"):
+        return ("auto",)
+    if option == "--hang-action":
+        return ("warn", "end")
+    if option == "--env":
+        return () if "=" in current else (each for name in os.environ for each in (name, f"{name}="))
+    return None
+
+
+def backends() -> list[str]:
+    from ddpkit.launchers import registry
+
+    return [*registry.names(), *registry.aliases()]
+
+
+def _options(backend: str, current: str) -> list[str]:
+    """`KEY=` of a backend's options; behind the `=`, the values where they are few."""
+    from ddpkit.launchers import registry
+
+    known = registry.options(registry.load(backend))
+    key, equals, _ = current.partition("=")
+    if not equals:
+        return [f"{each.name}=" for each in known]
+    chosen = [each for each in known if each.name == key.replace("-", "_")]
+    return [f"{key}={value}" for each in chosen if " | " in each.values for value in each.values.split(" | ")]
+
+
+def profiles() -> list[str]:
+    from ddpkit import config
+
+    return list(config.read(Path.cwd())[0].get("profiles", {}))
+
+
+def runs() -> list[str]:
+    """The ids of all runs, for any command that takes a RUN."""
+    from ddpkit.run import record as known
+
+    return [entry.run.run_id for entry in known.entries() if entry.run is not None]
+
+
+def hosts(words: Sequence[str] = (), *, always: bool = False) -> list[str]:
+    """Groups, and the nodes that ddpkit.toml or the host file names; none for a backend that takes none."""
+    from ddpkit.launchers import registry
+    from ddpkit.transports import hosts as names
+
+    settings = _settings(words)
+    backend = _typed(words, "-b", "--backend") or str(settings["backend"])
+    if not always and registry.load(backend).reach not in ("ssh", "pdsh"):
+        return []
+    found = [f"@{group}" for group in settings.groups] + list(settings.host)
+    specs = [spec for group in settings.groups for spec in names.parse([f"@{group}"], settings.groups, {})]
+    if settings["hosts"]:
+        specs += names.parse(settings["hosts"], settings.groups, {})
+    path = _typed(words, "--hostfile") or settings["hostfile"]
+    if path:
+        specs += names.parse_file(path, Path(path).read_text(encoding="utf-8"), {}, "", settings.groups)
+    return [*found, *(f"{spec.user}@{spec.label}" if spec.user else spec.label for spec in specs)]
+
+
+def _typed(words: Sequence[str], *names: str) -> str:
+    """The value that an option has among the words."""
+    for word, value in pairwise(words):
+        if word in names:
+            return value
+    for word in words:
+        name, equals, rest = word.partition("=")
+        if equals and name in names:
+            return rest
+    return ""
+
+
+def _settings(words: Sequence[str]) -> Settings:
+    from ddpkit import config
+
+    return config.settings(Path.cwd(), os.environ, _typed(words, "--profile") or None, {})
+
+
+SCRIPTS = {
+    "bash": """\
+_ddpkit() {
+    local IFS=$' \\t' words prefix
+    read -r -a words <<<"${COMP_LINE:0:COMP_POINT}"
+    case ${COMP_LINE:0:COMP_POINT} in *[[:blank:]]) words+=('') ;; esac
+    prefix=${words[${#words[@]} - 1]}
+    prefix=${prefix%"${prefix##*[=:@]}"} # bash has these as words of their own
+    IFS=$'\\n'
+    COMPREPLY=($(_DDPKIT_COMPLETE=1 "${words[0]}" "${words[@]:1}" 2>/dev/null))
+    case $COMP_WORDBREAKS in *=*) COMPREPLY=("${COMPREPLY[@]#"$prefix"}") ;; esac
+    if [ ${#COMPREPLY[@]} -eq 1 ]; then case ${COMPREPLY[0]} in *=) compopt -o nospace ;; esac; fi
+}
+complete -o default -F _ddpkit ddpkit
+""",
+    "zsh": """\
+#compdef ddpkit
+_ddpkit() {
+    local -a found
+    found=(${(f)"$(_DDPKIT_COMPLETE=1 ${words[1]} "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+    if (( $#found == 0 )); then _files; return; fi
+    compadd -S '' -- ${(M)found:#*=}
+    compadd -- ${found:#*=}
+}
+if [[ $funcstack[1] == _ddpkit ]]; then _ddpkit "$@"; else compdef _ddpkit ddpkit; fi
+""",
+    "fish": """\
+function __ddpkit_complete
+    set -l words (commandline -opc) (commandline -ct)
+    set -l found (_DDPKIT_COMPLETE=1 command $words[1] $words[2..-1] 2>/dev/null)
+    if test (count $found) -gt 0
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c ddpkit -f -a '(__ddpkit_complete)'
+""",
+}

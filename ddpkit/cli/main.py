@@ -1,0 +1,20 @@
+"""The whole program: every command's module is imported, and one command line is run."""
+
+from ddpkit.cli import backends, bench, completion, dump, emit, explain, init, launch, report, runs, test, top
+from ddpkit.cli.app import run
+
+__all__ = [
+    "backends",
+    "bench",
+    "completion",
+    "dump",
+    "emit",
+    "explain",
+    "init",
+    "launch",
+    "report",
+    "run",
+    "runs",
+    "test",
+    "top",
+]

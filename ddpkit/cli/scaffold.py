@@ -1,0 +1,131 @@
+"""The files of a new project: `ddpkit.toml`, and what is asked for besides. All are written, or none.
+
+A wheel has them in `ddpkit/templates/`. A clone has them where they are used: at the top of the repository.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpkit import templates
+from ddpkit.config import FILE
+from ddpkit.errors import UsageError
+
+_PARTS = {
+    "toml": (FILE,),
+    "train": ("train.py", "config/default.yaml"),
+    "scripts": ("test_distributed.py", "scripts/slurm", "scripts/ssh"),
+}
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """One file to be written."""
+
+    path: str  # relative to the project
+    text: bytes
+    state: str  # "new"; "same": it is there with this text; or what is in the way
+
+    @property
+    def mode(self) -> int:
+        """Programs can be started as they are; config and what others read cannot."""
+        return 0o777 if self.text.startswith(b"#!") else 0o666
+
+
+def files(project: Path, *, toml: bool, train: bool, scripts: bool) -> list[NewFile]:
+    """What would be written into a folder, and what is in its way there."""
+    wanted = [name for name, want in (("toml", toml), ("train", train), ("scripts", scripts)) if want]
+    return [
+        NewFile(path, text, _state(project, path, text))
+        for name in wanted
+        for part in _PARTS[name]
+        for path, text in _read(part)
+    ]
+
+
+def _read(part: str) -> Iterator[tuple[str, bytes]]:
+    source = templates.find(part)
+    if source.is_dir():
+        for each in sorted(source.iterdir()):
+            yield f"{part}/{each.name}", each.read_bytes()
+    else:
+        yield part, source.read_bytes()
+
+
+def _state(project: Path, path: str, text: bytes) -> str:
+    target = project / path
+    for folder in reversed(target.relative_to(project).parents):
+        if os.path.lexists(project / folder) and not (project / folder).is_dir():
+            return f"{folder} is no folder"
+    if target.is_file() and target.read_bytes() == text:
+        return "same"
+    if os.path.lexists(target):
+        return "it is there already"
+    if path == FILE and _has_table(project / "pyproject.toml"):
+        return "pyproject.toml has a table [tool.ddpkit], which would not be read any more"
+    return "new"
+
+
+def _has_table(path: Path) -> bool:
+    try:
+        return "[tool.ddpkit" in path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def check(found: list[NewFile]) -> None:
+    """Refuse where something is in the way. Raises UsageError."""
+    problems = [each for each in found if each.state not in ("new", "same")]
+    if not problems:
+        return
+    text = "; ".join(f"{each.path}: {each.state}" for each in problems)
+    hint = "move them away, or choose another folder: ddpkit init DIR"
+    if [each.path for each in problems] == [FILE]:
+        hint = "--no-toml writes only what --train and --scripts ask for"
+    raise UsageError(f"nothing was written: {text}", hint)
+
+
+def write(project: Path, found: list[NewFile]) -> None:
+    """Write the new ones. What was written before an error is taken away again. Raises UsageError."""
+    made: list[Path] = []
+    folders: list[Path] = []
+    try:
+        for each in found:
+            if each.state == "new":
+                target = project / each.path
+                _make_folder(target.parent, folders)
+                _put(target, each)
+                made.append(target)
+    except BaseException as error:
+        for path in made:
+            path.unlink(missing_ok=True)
+        for folder in reversed(folders):
+            with suppress(OSError):  # somebody else has put something there
+                folder.rmdir()
+        if isinstance(error, OSError):
+            raise UsageError(f"nothing was written: {error.filename}: {error.strerror}", "ddpkit init DIR") from None
+        raise
+
+
+def _make_folder(folder: Path, made: list[Path]) -> None:
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir()
+        made.append(each)
+
+
+def _put(target: Path, new: NewFile) -> None:
+    """The file is whole when it has its name, and takes that of no other."""
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, new.mode)
+        with open(fd, "wb") as file:
+            file.write(new.text)
+        os.link(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)

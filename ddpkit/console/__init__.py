@@ -1,0 +1,1 @@
+"""Output on the terminal: relayed lines, folded duplicates, the status bar. Imports nothing of ddpkit."""

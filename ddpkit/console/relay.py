@@ -1,0 +1,189 @@
+"""Shows every line of every rank with its rank and host in front, and keeps it in the run's log files.
+
+`[3 node2]` is rank 3 on node2; `[torchrun node2]` is the agent there. A rank's standard output goes to standard output,
+its standard error to standard error. The log of a rank holds the rank's bytes exactly, `all.log` every line of every
+rank; a terminal shows equal lines of several ranks as one: see `ddpkit.console.dedup`.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import time
+from collections import deque
+from collections.abc import Collection
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import IO, Protocol
+
+from ddpkit.console.dedup import Fold, Said, Source, label
+
+TAIL = 20  # lines of each rank that a verdict can show
+PROGRESS_EVERY = 1.0  # seconds between two shown states of one progress bar
+
+# Eight colours that read on dark and on light ground, in an order that sets neighbours apart.
+_COLOURS = ("36", "33", "35", "32", "34", "96", "95", "93")
+
+
+class Sink(Protocol):
+    """What lines are written to: a stream of a `Screen`, or any binary file."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
+class Relay:
+    """Where the lines go: two streams and a folder of logs.
+
+    `plain`: outputs (1, 2) on which there is no colour and nothing folds.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        out: Sink,
+        err: Sink,
+        *,
+        colour: bool,
+        plain: Collection[int] = (),
+        fold: Fold | None = None,
+    ) -> None:
+        self.folder = folder
+        self.out = out
+        self.err = err
+        self.colour = colour
+        self.plain = plain
+        self.fold = fold
+        self.tails: dict[str, deque[bytes]] = {}
+        self.problem: str | None = None  # why logs are no longer written
+        self._files: dict[str, IO[bytes]] = {}  # the last one is the one that was written last
+        self._unflushed: set[str] = set()
+        # One log for each rank of many nodes is more than the usual 1024; half is left for the connections to them.
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most = 1 << 16 if limit == resource.RLIM_INFINITY else max(1, limit // 2)
+        self._shown: dict[tuple[str, int], float] = {}  # when a progress bar was last shown
+
+    def log_name(self, rank: int | None, host: str, agent: str) -> str:
+        return f"rank_{rank}.log" if rank is not None else f"{agent}_{host}.log"
+
+    def write(self, rank: int | None, host: str, agent: str, number: int, data: bytes, *, show: bool = True) -> None:
+        """Take whole lines of one output (1: standard output, 2: standard error) of a rank, or of the agent."""
+        name = self.log_name(rank, host, agent)
+        self._keep(name, data)
+        lines = self._lines(name, number, data)
+        self.tails.setdefault(name, deque(maxlen=TAIL)).extend(line for line, final in lines if final)
+        front = f"[{agent if rank is None else rank} {host}] ".encode()
+        self._keep("all.log", b"".join(front + line + b"\n" for line, final in lines if final))
+        if show and lines:
+            self._show(Source(rank, host, agent), number, front, [line for line, _ in lines])
+
+    def _show(self, source: Source, number: int, front: bytes, lines: list[bytes]) -> None:
+        if self.fold is None or number in self.plain:
+            front = self._coloured(source, number, front)
+            (self.err if number == 2 else self.out).write(b"".join(front + line + b"\n" for line in lines))
+            return
+        now = time.monotonic()
+        self._put([said for line in lines for said in self.fold.add(now, source, number, line)])
+
+    def _put(self, found: list[Said]) -> None:
+        """Show folded lines. What all ranks say has no colour: what one of them says stands out."""
+        assert self.fold is not None
+        for number, together in groupby(found, key=attrgetter("number")):
+            data = []
+            for said in together:
+                front = f"[{label(said.sources, self.fold.world_size)}] ".encode()
+                alone = len(said.sources) == 1
+                data += [self._coloured(said.sources[0], number, front) if alone else front, said.text, b"\n"]
+            (self.err if number == 2 else self.out).write(b"".join(data))
+
+    def _coloured(self, source: Source, number: int, front: bytes) -> bytes:
+        if not self.colour or number in self.plain:
+            return front
+        colour = _COLOURS[source.rank % len(_COLOURS)] if source.rank is not None else "90"
+        return b"\x1b[" + colour.encode() + b"m" + front + b"\x1b[0m"
+
+    def pause(self) -> float:
+        """Seconds until a line has waited long enough for its like; `flush` then shows it."""
+        when = None if self.fold is None else self.fold.when()
+        return float("inf") if when is None else max(0.0, when - time.monotonic())
+
+    def _lines(self, name: str, number: int, data: bytes) -> list[tuple[bytes, bool]]:
+        """Split into (line, final). A state of a progress bar (ended by a carriage return) is not final, and rare."""
+        lines: list[tuple[bytes, bool]] = []
+        *whole, rest = data.replace(b"\r\n", b"\n").split(b"\n")
+        for line in whole:
+            # What a terminal would show at the end: the last state that was drawn over the others.
+            states = [state for state in line.split(b"\r") if state]
+            lines.append((states[-1] if states else b"", True))
+        if rest and not rest.endswith(b"\r"):
+            return [*lines, (rest, True)]  # a piece of a line that is too long to wait for its end
+        states = [state for state in rest.split(b"\r") if state.strip()]
+        now = time.monotonic()
+        if states and now - self._shown.get((name, number), -PROGRESS_EVERY) >= PROGRESS_EVERY:
+            self._shown[name, number] = now
+            lines.append((states[-1], False))
+        return lines
+
+    def note(self, text: str) -> None:
+        """A line of ddpkit's own, on standard error, behind all that was said before it."""
+        self.flush(wait=False)
+        data = text.encode("utf-8", "surrogateescape")
+        self._keep("all.log", b"".join(b"[ddpkit] " + line + b"\n" for line in data.splitlines()))
+        self.err.write(data + b"\n")
+        self.flush()
+
+    def tail(self, rank: int | None, host: str, agent: str) -> list[str]:
+        """The last lines of one rank, or of the agent."""
+        lines = self.tails.get(self.log_name(rank, host, agent), ())
+        return [line.decode("utf-8", "replace") for line in lines]
+
+    def _keep(self, name: str, data: bytes) -> None:
+        if self.problem is None and data:
+            try:
+                file = self._files.pop(name, None) or self._open(name)
+                self._files[name] = file
+                self._unflushed.add(name)
+                file.write(data)
+            except OSError as error:
+                self._give_up(error)
+
+    def _open(self, name: str) -> IO[bytes]:
+        if len(self._files) >= self._most:
+            self._files.pop(next(iter(self._files))).close()
+        return open(self.folder / name, "ab")
+
+    def _give_up(self, error: OSError) -> None:
+        """A full disk must not end a run: it goes on without logs, and says so once."""
+        self.problem = f"logs in {self.folder} end here: {os.strerror(error.errno or 0)}; the run goes on"
+        for file in self._files.values():
+            try:
+                file.close()
+            except OSError:
+                pass
+        self._files.clear()
+        self.err.write(f"ddpkit: {self.problem}\n".encode())
+
+    def flush(self, *, wait: bool = True) -> None:
+        """Make everything visible; with `wait`, all but lines that wait for their like.
+
+        Called when there is nothing more to read for now.
+        """
+        if self.fold is not None:
+            self._put(self.fold.due(time.monotonic()) if wait else self.fold.all())
+        try:
+            while self._unflushed:
+                file = self._files.get(self._unflushed.pop())
+                if file is not None:  # else it was closed meanwhile
+                    file.flush()
+        except OSError as error:
+            self._give_up(error)
+        self.out.flush()
+        self.err.flush()
+
+    def close(self) -> None:
+        self.flush(wait=False)
+        for file in self._files.values():
+            file.close()
+        self._files.clear()

@@ -1,0 +1,209 @@
+"""Writes to standard output and error from a thread of its own, so that a slow reader holds up nothing else.
+
+A pipe whose reader sleeps, or a terminal stopped by Ctrl-S, must not keep the launcher from seeing a failure or obeying
+a signal. What is not read yet waits here, up to a limit; then the ranks' own pipes fill up, as if they wrote to the
+screen themselves. On a terminal a run's status lines may stand below the lines: see `ddpkit.console.status_bar`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import IO, Protocol
+
+from ddpkit.console.progress import Standing
+
+LIMIT = 4 << 20  # bytes
+TOGETHER = 1 << 16  # bytes that are written at once
+PROMPT = 0.5  # seconds in which a terminal that is read takes the status lines away
+
+
+class Below(Protocol):
+    """Status lines below the output of a terminal (`ddpkit.console.status_bar`). Only the writer's thread draws."""
+
+    drawn: bytes
+    numbers: tuple[int, ...]  # of the outputs that share the terminal
+
+    def begin(self, source: Callable[[], Standing]) -> None: ...
+
+    def end(self) -> None: ...
+
+    def hold(self, held: bool, /) -> None: ...
+
+    def around(self, data: bytes, now: float, /) -> tuple[bytes, bytes]: ...
+
+    def pause(self) -> float | None: ...
+
+    def rest(self, now: float, /) -> float: ...
+
+
+class Screen:
+    """Two streams. `broken` is called once, from the thread, when nobody reads any more (EPIPE)."""
+
+    def __init__(self, out: IO[bytes], err: IO[bytes], broken: Callable[[], None], bottom: Below | None = None) -> None:
+        self.out = _Stream(self, 1, out)
+        self.err = _Stream(self, 2, err)
+        self._bottom = bottom
+        self._broken = broken
+        self._waiting: deque[tuple[_Stream, bytes]] = deque()
+        self._size = 0
+        self._hurried = False
+        self._asked = self._answered = 0  # looks at the status lines
+        self._changed = threading.Condition()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def put(self, stream: _Stream, data: bytes) -> None:
+        with self._changed:
+            if stream.open and data:
+                self._waiting.append((stream, data))
+                self._size += len(data)
+                self._changed.notify_all()
+
+    def wait_for_room(self) -> None:
+        """Block while too much waits to be read. Not for the thread that must obey signals."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._size < LIMIT or self._hurried)
+
+    def hurry(self) -> None:
+        """The run is being ended: its last words must not wait for a reader."""
+        with self._changed:
+            self._hurried = True
+            self._changed.notify_all()
+
+    @property
+    def has_status(self) -> bool:
+        """Whether there are status lines, or will be."""
+        return self._bottom is not None
+
+    def begin(self, source: Callable[[], Standing]) -> None:
+        """From now on show how the run stands; `source` is asked from the screen's thread."""
+        if self._bottom is not None:
+            self._bottom.begin(source)
+            self._stir()
+
+    def end(self) -> None:
+        """Take the status lines away for good."""
+        if self._bottom is not None:
+            self._bottom.end()
+            self._stir()
+
+    def suspend(self) -> None:
+        """Ctrl-Z: the status lines go before the shell comes back. Where there is no shell, the kernel lets us run."""
+        self._hold(True)
+        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        signal.signal(signal.SIGTSTP, handler)
+        self._hold(False)
+
+    def _hold(self, held: bool) -> None:
+        if self._bottom is not None:
+            self._bottom.hold(held)
+            self._stir()
+
+    def _stir(self) -> None:
+        """Let the thread look at the status lines, and wait a moment until what must go is gone."""
+        with self._changed:
+            self._asked += 1
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._stirred, PROMPT)
+
+    def close(self, patience: float | None) -> None:
+        """Wait until everything is written, at most so many seconds; None: as long as it takes."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._size == 0 and not self._stirred, patience)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                # Status lines change by themselves, and are not drawn again for every line of many.
+                self._changed.wait_for(self._wanted, self._bottom.pause() if self._bottom else None)
+                if self._waiting and self._bottom:
+                    self._changed.wait_for(self._urgent, self._bottom.rest(time.monotonic()))
+                stream, data = self._next()
+                asked = self._asked
+            error = self._show(stream, data)
+            with self._changed:
+                self._size -= len(data)
+                if self._bottom is None or stream.number in self._bottom.numbers:
+                    self._answered = asked  # a write to another place was no look
+                self._changed.notify_all()
+            if error == errno.EPIPE:
+                self._broken()
+
+    @property
+    def _stirred(self) -> bool:
+        return self._answered < self._asked
+
+    def _wanted(self) -> bool:
+        return bool(self._waiting) or self._stirred
+
+    def _urgent(self) -> bool:
+        return self._hurried or self._stirred or self._size >= TOGETHER
+
+    def _next(self) -> tuple[_Stream, bytes]:
+        """What goes to one stream with nothing between; where nothing waits, the place of the status lines."""
+        if not self._waiting:
+            return self.out if self._bottom is None or 1 in self._bottom.numbers else self.err, b""
+        stream, data = self._waiting.popleft()
+        pieces, size = [data], len(data)
+        while self._waiting and self._waiting[0][0] is stream and size < TOGETHER:
+            pieces.append(self._waiting.popleft()[1])
+            size += len(pieces[-1])
+        return stream, b"".join(pieces)
+
+    def _show(self, stream: _Stream, data: bytes) -> int:
+        bottom = self._bottom
+        if bottom is None or stream.number not in bottom.numbers:
+            return stream.write_now(data)
+        above, below = bottom.around(data, time.monotonic())
+        error = stream.write_now(above) or stream.write_now(below)
+        if not stream.open:
+            self._bottom = None  # the terminal is gone
+        return error
+
+
+class _Stream:
+    """One of the two, as `Relay` sees it."""
+
+    def __init__(self, screen: Screen, number: int, stream: IO[bytes]) -> None:
+        self.open = True
+        self.number = number  # 1: standard output, 2: standard error
+        self._screen = screen
+        # Past Python's own buffer: it writes again what a non-blocking place took already, and while a write hangs in
+        # it, Python can end only by abort().
+        stream.flush()
+        self._stream: IO[bytes] = getattr(stream, "raw", stream)
+
+    def write(self, data: bytes) -> int:
+        self._screen.put(self, data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Everything is on its way already."""
+
+    def write_now(self, data: bytes) -> int:
+        """Returns the error, or 0. After one the stream is closed: a full disk must not end a run that has its logs."""
+        if not self.open or not data:
+            return 0
+        left = memoryview(data)
+        try:
+            while left:
+                try:
+                    # It may take a part only; None is: nothing now.
+                    taken = self._stream.write(left)
+                    self._stream.flush()
+                except BlockingIOError as error:
+                    taken = error.characters_written
+                left = left[taken or 0 :]
+                if left and not taken:
+                    select.select([], [self._stream], [])  # somebody made it non-blocking
+        except (OSError, ValueError) as error:
+            self.open = False
+            return getattr(error, "errno", 0) or 0
+        return 0

@@ -1,0 +1,47 @@
+"""Known failures as data, in one place: what is seen, the cause, a command that shows it, the fix, a public link.
+
+The preflight, the verdict of a failed run, `ddpkit explain` and TROUBLESHOOTING.md all read it.
+"""
+
+from ddpkit.diagnosis.catalogue import (
+    containers,
+    cuda,
+    ddp,
+    deaths,
+    fabric,
+    files,
+    gpu,
+    install,
+    jobs,
+    nccl,
+    network,
+    node,
+    rendezvous,
+    runtime,
+    services,
+    slurm,
+    ssh,
+    store,
+)
+from ddpkit.diagnosis.catalogue.entry import Entry
+
+PARTS = {
+    "Ranks that do not meet": rendezvous.ENTRIES + store.ENTRIES,
+    "Names, ports and firewalls": network.ENTRIES,
+    "GPUs": gpu.ENTRIES,
+    "CUDA": cuda.ENTRIES,
+    "NCCL and the network cards": nccl.ENTRIES + fabric.ENTRIES,
+    "The node and its resources": node.ENTRIES,
+    "Files, limits and DataLoader workers": files.ENTRIES,
+    "Software that does not fit together": install.ENTRIES,
+    "SLURM": jobs.ENTRIES + slurm.ENTRIES,
+    "SSH, pdsh and terminals": ssh.ENTRIES,
+    "DDP, FSDP and tensors": ddp.ENTRIES,
+    "Models, trackers, containers and other launchers": services.ENTRIES + containers.ENTRIES,
+    "Hangs and deaths after a good start": runtime.ENTRIES,
+    "How a process ended": deaths.ENTRIES,
+}
+ENTRIES = tuple(entry for part in PARTS.values() for entry in part)
+BY_ID = {entry.id: entry for entry in ENTRIES}
+
+__all__ = ["BY_ID", "ENTRIES", "PARTS", "Entry"]

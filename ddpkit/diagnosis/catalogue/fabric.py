@@ -1,0 +1,189 @@
+"""InfiniBand, RoCE, EFA and NVLink, as NCCL tells of them."""
+
+from __future__ import annotations
+
+from ddpkit.diagnosis.catalogue.entry import Entry
+
+ENTRIES = (
+    Entry(
+        id="ib-retry",
+        title="NET/IB : Got completion from peer ... status=12",
+        patterns=(
+            r"NET/IB ?: ?.*Got completion.*status=(?:IBV_WC_RETRY_EXC_ERR|12\b)",
+            r"NET/IB ?: ?.*Got completion.*status=(?!0\b)\w+",
+            r"NET/IB ?: ?.*Got completion.*with error (?!0\b)\d+",
+        ),
+        cause="packets over InfiniBand or RoCE got no answer: a wrong GID index, a cable, routing or flow control, "
+        "while TCP works. Where the peer died first, this is a consequence",
+        probe="on both nodes: show_gids; ibstat",
+        fix="export NCCL_IB_GID_INDEX=3 (RoCE v2, the IPv4 row of show_gids) and the right NCCL_IB_HCA; to go on "
+        "meanwhile: NCCL_IB_DISABLE=1",
+        link="https://github.com/NVIDIA/nccl/issues/426",
+        examples=(
+            (
+                "kolyoz2:25146:25854 [0] ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327",
+                "https://github.com/NVIDIA/nccl-tests/issues/252",
+            ),
+            (
+                "node1:10:20 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4712> with status=12 opcode=0 len=0 vendor err 129",
+                "https://github.com/NVIDIA/nccl/issues/426",
+            ),
+            (
+                "NCCL WARN NET/IB: Got completion from peer 10.0.0.2<51234> with status=IBV_WC_RETRY_EXC_ERR(12) "
+                "opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129",
+                "NCCL 2.29, source",
+            ),
+        ),
+    ),
+    Entry(
+        id="ib-modify-qp",
+        title="Call to ibv_modify_qp failed",
+        patterns=(r"Call to (?:wrap_)?ibv_modify_qp failed",),
+        cause="two InfiniBand or RoCE cards cannot be connected: other subnet, wrong card chosen, or wrong GID",
+        probe="on each node: cat /sys/class/infiniband/*/ports/*/state; show_gids",
+        fix="export NCCL_IB_HCA=CARD (the one that is ACTIVE on all nodes) and NCCL_IB_GID_INDEX",
+        link="https://github.com/NVIDIA/nccl/issues/925",
+        examples=(
+            (
+                "misc/ibvwrap.cc:284 NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable",
+                "https://github.com/NVIDIA/nccl-tests/issues/185",
+            ),
+        ),
+    ),
+    Entry(
+        id="memlock",
+        title="Call to ibv_create_qp or ibv_reg_mr failed: Cannot allocate memory",
+        patterns=(
+            r"Call to (?:wrap_)?ibv_(?:create_qp|create_cq|reg_mr\w*) failed",
+            r"ibv_reg_mr\w* failed",
+        ),
+        cause="the limit for locked memory (ulimit -l) is too small in the shell that started the ranks",
+        probe="ulimit -l, started the same way (ssh HOST, srun, docker run)",
+        fix="`* - memlock unlimited` in /etc/security/limits.conf; LimitMEMLOCK=infinity for slurmd; docker run "
+        "--ulimit memlock=-1",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        examples=(
+            (
+                "misc/ibvwrap.cc:235 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
+                "https://github.com/NVIDIA/nccl-tests/issues/206",
+            ),
+            ("NCCL WARN Call to ibv_create_qp failed", "https://github.com/NVIDIA/nccl/issues/562"),
+        ),
+    ),
+    Entry(
+        id="ib-not-used",
+        title="NET/Socket where InfiniBand or EFA was expected; bandwidth a tenth",
+        kind="hint",
+        patterns=(
+            r"NET/IB : No device found",
+            r"NET/Plugin ?: (?:No plugin found|Could not find: \S+) ?\(?libnccl-net",
+        ),
+        cause="NCCL found no fast network: a plugin or /dev/infiniband is missing in the image, or NCCL_IB_DISABLE is "
+        "set. It goes on over TCP, slowly",
+        probe="ls /dev/infiniband; env | grep NCCL_",
+        fix="give the container the devices (docker run --device=/dev/infiniband), install the network's NCCL plugin",
+        link="https://github.com/NVIDIA/nccl/issues/1105",
+        examples=(
+            (
+                "NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
+                "https://github.com/NVIDIA/nccl/issues/1105",
+            ),
+            ("node1:10:10 [0] NCCL INFO NET/IB : No device found.", "https://github.com/NVIDIA/nccl/issues/1105"),
+        ),
+    ),
+    Entry(
+        id="gdr-missing",
+        title="Slow between nodes, and NCCL INFO shows no GDRDMA",
+        cause="GPUs do not write to the network card directly: nvidia_peermem is not loaded, and there is no DMA-BUF",
+        probe="lsmod | grep nvidia_peermem; NCCL_DEBUG=INFO shows `via NET/IB/0/GDRDMA`",
+        fix="sudo modprobe nvidia_peermem",
+        link="https://docs.nvidia.com/cuda/gpudirect-rdma/",
+    ),
+    Entry(
+        id="nvls-bind",
+        title="Failed to bind NVLink SHARP (NVLS) Multicast memory",
+        patterns=(
+            r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory",
+            r"transport/nvls\.cc:\d+ NCCL WARN",
+        ),
+        cause="NVLink SHARP cannot be used: nv-fabricmanager is not healthy, or a container has no IMEX channel",
+        probe="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -i -A3 fabric",
+        fix="--env NCCL_NVLS_ENABLE=0 to go on; sudo systemctl restart nvidia-fabricmanager",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-nvls-enable",
+        examples=(
+            (
+                "transport/nvls.cc:152 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 1 'invalid argument'",
+                "NCCL 2.21, source",
+            ),
+        ),
+    ),
+    Entry(
+        id="nvls-conflict",
+        title="NCCL_NVLS_ENABLE has been set, and ranks share one device",
+        patterns=(r"NCCL_NVLS_ENABLE has been set to",),
+        cause="NCCL_NVLS_ENABLE=1 cannot go with several ranks on one GPU",
+        probe="env | grep NCCL_",
+        fix="unset NCCL_NVLS_ENABLE",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+        examples=(
+            (
+                'NCCL WARN NCCL_NVLS_ENABLE has been set to "1" and communicator has multiple ranks using the same '
+                "NVML device. This is not compatible",
+                "NCCL 2.30, source",
+            ),
+        ),
+    ),
+    Entry(
+        id="efa-error",
+        title="NET/OFI ... Request completed with error; libfabric",
+        patterns=(
+            r"NCCL WARN NET/OFI Couldn't",
+            r"NET/OFI (?P<what>.*(?:[Ee]rror|failed|Unable).*)",
+            r"efa_\d+: Failed to (?:process command|allocate)",
+        ),
+        cause="the plugin for EFA or another libfabric network failed: security group, limits, or a version that does not fit",
+        probe="fi_info -p efa; ulimit -l",
+        fix="open all traffic within the security group; ulimit -l unlimited; update aws-ofi-nccl",
+        link="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html",
+        examples=(
+            (
+                "node1:10:99 [3] ofi_process_cq:96 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 113. Error: Host unreachable",
+                "aws-ofi-nccl, documented",
+            ),
+            (
+                "infiniband efa_0: Failed to process command ALLOC_PD (opcode 14) comp_status 1 err -12",
+                "https://github.com/aws/aws-ofi-nccl/issues/22",
+            ),
+            (
+                "host:8716:9558 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. RC: "
+                "-22, ERROR: Invalid argument",
+                "https://github.com/aws/aws-ofi-nccl/issues/24",
+            ),
+        ),
+    ),
+    Entry(
+        id="p2p-hang",
+        title="GPUs at 100 %, NCCL says Init COMPLETE, nothing moves",
+        cause="GPUs cannot write into each other's memory over PCIe: ACS or the IOMMU is on, or the boards do not "
+        "support it",
+        probe="sudo lspci -vvv | grep ACSCtl: a `SrcValid+` is the sign",
+        fix="export NCCL_P2P_DISABLE=1 at once; for good: ACS off (setpci), iommu=pt on the kernel's command line",
+        link="https://github.com/NVIDIA/nccl/issues/2079",
+    ),
+    Entry(
+        id="nccl-topology",
+        title="NCCL WARN Could not find a path / Failed to find NET; NCCL_TOPO_FILE",
+        patterns=(
+            r"Could not find NET with id \d+",
+            r"Could not open XML topology file",
+        ),
+        cause="NCCL's picture of the machine is wrong: a topology file of another machine, or a virtual machine that hides PCI",
+        probe="env | grep NCCL_TOPO; nvidia-smi topo -m",
+        fix="unset NCCL_TOPO_FILE, or take the one that the cloud gives for this machine",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-topo-file",
+        examples=(
+            ("graph/xml.cc:321 NCCL WARN Could not open XML topology file /etc/topo.xml", "NCCL 2.21, source"),
+            ("node1:10:99 [3] NCCL WARN Could not find NET with id 0", "NCCL 2.21, source"),
+        ),
+    ),
+)

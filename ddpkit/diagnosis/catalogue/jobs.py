@@ -1,0 +1,149 @@
+"""SLURM jobs that are ended: time limits, memory, preemption, nodes that fail."""
+
+from __future__ import annotations
+
+from ddpkit.diagnosis.catalogue.entry import Entry
+
+ENTRIES = (
+    Entry(
+        id="slurm-time-limit",
+        title="CANCELLED AT ... DUE TO TIME LIMIT",
+        patterns=(
+            r"(?:STEP|JOB) (?P<job>\d+)\S* ON (?P<host>\S+) CANCELLED AT \S+ DUE TO TIME LIMIT",
+            r"DUE TO TIME LIMIT",
+        ),
+        cause="job {job} reached its time limit",
+        probe="sacct -j {job} -o state,elapsed,timelimit",
+        fix="sbatch --time=LONGER, or --signal=B:USR1@600 with a checkpoint in the handler and --requeue",
+        link="https://slurm.schedmd.com/sbatch.html#OPT_time",
+        examples=(
+            (
+                "slurmstepd: error: *** STEP 12.0 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO TIME LIMIT ***",
+                "Slurm 22.05, run",
+            ),
+        ),
+    ),
+    Entry(
+        id="slurm-preempted",
+        title="CANCELLED AT ... DUE TO PREEMPTION",
+        patterns=(
+            r"(?:STEP|JOB) (?P<job>\d+)\S* ON (?P<host>\S+) CANCELLED AT \S+ DUE TO PREEMPTION",
+            r"DUE TO PREEMPTION",
+        ),
+        cause="a job with a higher priority took the nodes",
+        probe="sacct -j {job} -o state,reason",
+        fix="sbatch --requeue with checkpoints, or another --qos or partition",
+        link="https://slurm.schedmd.com/preempt.html",
+        examples=(
+            (
+                "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO PREEMPTION ***",
+                "Slurm 22.05, source",
+            ),
+        ),
+    ),
+    Entry(
+        id="slurm-node-failure",
+        title="CANCELLED AT ... DUE TO NODE FAILURE; srun: error: Node failure on",
+        patterns=(
+            r"DUE TO NODE \S*\s?FAILURE",
+            r"srun: error: Node failure on (?P<host>\S+)",
+        ),
+        cause="a node of the job ({host}) failed or stopped answering",
+        probe="sinfo -R; scontrol show node {host}",
+        fix="submit again with --exclude={host}",
+        link="https://slurm.schedmd.com/troubleshoot.html",
+        examples=(
+            ("srun: error: Node failure on node3", "Slurm 22.05, source"),
+            (
+                "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO NODE FAILURE, SEE "
+                "SLURMCTLD LOG FOR DETAILS ***",
+                "Slurm 22.05, source",
+            ),
+        ),
+    ),
+    Entry(
+        id="slurm-requeued",
+        title="CANCELLED AT ... DUE TO JOB REQUEUE",
+        patterns=(r"DUE TO JOB REQUEUE",),
+        cause="the job was put back into the queue, and starts again by itself",
+        probe="sacct -j {job} --duplicates -o jobid,state,start,end",
+        fix="resume from the last checkpoint; sbatch --no-requeue, where that is not wanted",
+        link="https://slurm.schedmd.com/sbatch.html#OPT_requeue",
+        examples=(
+            (
+                "slurmstepd-node1: error: *** JOB 27 ON node1 CANCELLED AT 2026-11-21T23:11:23 DUE TO JOB REQUEUE ***",
+                "Slurm 22.05, run",
+            ),
+        ),
+    ),
+    Entry(
+        id="slurm-cancelled",
+        title="CANCELLED AT ..., Job allocation has been revoked, Force Terminated job",
+        kind="consequence",
+        patterns=(
+            r"(?:JOB|STEP) (?P<job>\d+)\S* ON (?P<host>\S+) CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*",
+            r"srun: Force Terminated (?:job|JobId|StepId)",
+            r"srun: Job allocation \d+ has been revoked",
+        ),
+        cause="somebody or something ended the job: scancel, or a task that failed before",
+        probe="sacct -j {job} -o jobid,state,exitcode,user",
+        fix="look for what failed before this line; if nothing did: ask who may cancel your jobs",
+        link="https://slurm.schedmd.com/scancel.html",
+        examples=(
+            ("srun: Job allocation 17 has been revoked", "Slurm 22.05, run"),
+            ("srun: Force Terminated JobId=17", "Slurm 22.05, run"),
+            ("srun: Force Terminated job 4711", "Slurm 22.05, source"),
+            (
+                "slurmstepd-node1: error: *** JOB 29 ON node1 CANCELLED AT 2026-11-21T23:11:33 ***",
+                "Slurm 22.05, run",
+            ),
+        ),
+    ),
+    Entry(
+        id="slurm-out-of-memory",
+        title="Detected 1 oom_kill event; srun: error: task: Out Of Memory",
+        patterns=(
+            r"Detected \d+ oom.kill event",
+            r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Out Of Memory",
+            r"tasks have been OOM Killed",
+            r"killed by the cgroup out-of-memory handler",
+            r"Exceeded (?:job|step) memory limit",
+        ),
+        cause="the job used more of the host's memory than it asked for, and was killed",
+        probe="sacct -j {job} -o jobid,maxrss,reqmem,state",
+        fix="sbatch --mem=MORE (--mem=0: all of the node), fewer DataLoader workers",
+        link="https://slurm.schedmd.com/sbatch.html#OPT_mem",
+        examples=(
+            (
+                "slurmstepd: error: Detected 1 oom_kill event in StepId=11300781.0. Some of the step tasks have been OOM Killed.",
+                "https://github.com/nextflow-io/nextflow/issues/5932",
+            ),
+            (
+                "slurmstepd: error: Detected 1 oom-kill event(s) in step 3495064.0 cgroup. Some of your processes may have been killed by the cgroup out-of-memory handler.",
+                "https://github.com/hafs-community/HAFS/issues/101",
+            ),
+            ("srun: error: Orion-01-01: task 4: Out Of Memory", "https://github.com/hafs-community/HAFS/issues/101"),
+            ("slurmstepd: error: Exceeded job memory limit", "Slurm 22.05, source"),
+        ),
+    ),
+    Entry(
+        id="slurm-kill-failed",
+        title="Kill task failed; the node is drained",
+        patterns=(
+            r"\bKill task failed\b",
+            r"JOB \S+ (?:STEPD )?TERMINATED ON (?P<host>\S+) AT .* DUE TO JOB NOT ENDING",
+        ),
+        cause="a process could not be ended, not even by KILL: it waits in a driver or a file system",
+        probe="on the node: ps -eo pid,stat,wchan:30,args | awk '$2 ~ /D/'",
+        fix="an administrator: reboot the node; a longer UnkillableStepTimeout in slurm.conf",
+        link="https://slurm.schedmd.com/slurm.conf.html#OPT_UnkillableStepTimeout",
+        examples=(
+            ("update_node: node node3 reason set to: Kill task failed", "Slurm, source"),
+            (
+                "slurmstepd: error: *** JOB 4711 STEPD TERMINATED ON node3 AT 2026-11-20T17:02:51 DUE TO JOB NOT "
+                "ENDING WITH SIGNALS ***",
+                "Slurm 22.05, source",
+            ),
+        ),
+    ),
+)

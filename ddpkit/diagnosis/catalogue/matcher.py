@@ -1,0 +1,103 @@
+"""Finds the entries whose text stands in a line; cheap for the lines in which none does.
+
+Of each pattern one word is taken that every text it matches must hold. A line is cut into words once, and only the
+patterns whose word is among them are tried: the time does not grow with the catalogue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ddpkit.diagnosis.catalogue.entry import Entry
+
+WORDS = re.compile(r"[a-z]{3,}")
+# What stands in every log is a bad word to choose lines by.
+_EVERYWHERE = frozenset(
+    "nccl warn info error errors failed failure cuda torch python rank ranks file line not the and for with was has "
+    "from this process processes version device gpu step loss job node memory model loading number runtimeerror "
+    "valueerror oserror warning size expected channel info".split()
+)
+_ORDER = {kind: place for place, kind in enumerate(("noise", "cause", "death", "generic", "hint", "consequence"))}
+
+
+def words_of(pattern: str) -> list[str]:
+    """The whole words that every text matched by `pattern` holds, in lower case: those outside of groups and classes."""
+    found: list[str] = []
+    word, whole, depth, index = "", True, 0, 0
+
+    def end(clean: bool) -> None:
+        nonlocal word, whole
+        if word and whole and clean and depth == 0 and len(word) >= 3:
+            found.append(word.lower())
+        word, whole = "", clean
+
+    while index < len(pattern):
+        char = pattern[index]
+        wide = 1
+        if char == "\\":
+            wide = 2
+            end(pattern[index + 1] not in "wS")
+        elif char == "(":
+            end(False)
+            depth += 1
+        elif char == ")":
+            end(False)
+            depth -= 1
+            whole = False
+        elif char == "[":
+            end(False)
+            wide = pattern.index("]", index + 2) - index + 1
+            whole = False
+        elif char in "?*{":
+            if word:  # the last letter need not be there
+                word, whole = "", False
+            if char == "{":
+                wide = pattern.index("}", index) - index + 1
+        elif char.isascii() and char.isalpha():
+            word += char
+        else:  # a blank, a digit, a point, the edge of a line
+            end(char != "+")
+        index += wide
+    end(True)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """An entry, and what its named groups found."""
+
+    entry: Entry
+    values: dict[str, str]
+
+
+class Matcher:
+    """All patterns of a catalogue, ready to be looked for."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self._by_word: dict[str, list[tuple[int, int, Entry, re.Pattern[str]]]] = {}
+        for place, entry in enumerate(entries):
+            for pattern in entry.patterns:
+                words = words_of(pattern)
+                rare = [word for word in words if word not in _EVERYWHERE]
+                word = max(rare or words, key=len, default="")
+                order = (_ORDER[entry.kind], place, entry, re.compile(pattern))
+                self._by_word.setdefault(word, []).append(order)
+        self.words = frozenset(self._by_word)
+
+    def may_match(self, line: str) -> bool:
+        return not self.words.isdisjoint(WORDS.findall(line.lower()))
+
+    def matches(self, line: str) -> Iterator[Match]:
+        """All entries that know the line, the best one first."""
+        tried = [each for word in {*WORDS.findall(line.lower())} for each in self._by_word.get(word, ())]
+        seen: set[str] = set()
+        for _, _, entry, pattern in sorted(tried, key=lambda each: each[:2]):
+            found = None if entry.id in seen else pattern.search(line)
+            if found:
+                seen.add(entry.id)
+                yield Match(entry=entry, values={k: v for k, v in found.groupdict().items() if v})
+
+    def best(self, line: str) -> Match | None:
+        return next(self.matches(line), None)

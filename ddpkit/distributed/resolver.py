@@ -1,0 +1,351 @@
+"""Who a process is among its peers, decided from its environment: the same mapping always gives the same answer.
+
+A rank that guesses wrong waits for ever for peers that do not exist, so this module refuses to guess: it takes the
+first source that is complete, says of every one before it why it was not used, and calls values that contradict each
+other an error that prints both. It is pure (no file, no network, no torch), so that every situation can be written down
+as a mapping and tested on a laptop. The little that SLURM's variables only point at is handed over as `Facts`.
+
+The order: explicit `DDPKIT_*` values, what ddpkit's launcher set, a complete torch set, a SLURM step, MPI, and else a
+single process. What counts as a contradiction is said at `torchset.py` and at `_placed_task`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ddpkit.distributed.env_values import (
+    Environ,
+    Num,
+    Task,
+    complete_local,
+    count_nodes,
+    is_number,
+    master_address,
+    master_port,
+    need,
+    number_in,
+    place_node,
+    show,
+    text_of,
+)
+from ddpkit.distributed.mpi_env import read_mpi
+from ddpkit.distributed.slurm_env import read_step
+from ddpkit.distributed.slurm_lookup import Facts
+from ddpkit.distributed.torch_env import complete_set, read_torch
+from ddpkit.errors import EnvError
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistEnv:
+    """Who this process is among its peers, and for every field which variable or rule said so."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    node_rank: int
+    num_nodes: int
+    master_addr: str
+    master_port: int
+    device_index: int | None
+    """Which visible accelerator is this rank's. None: the environment makes no device visible."""
+    source: str
+    """explicit, ddpkit, torchrun, torch, slurm, openmpi, mpich, mvapich, lsf, legacy or single."""
+    origin: Mapping[str, str] = field(hash=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejected:
+    """A source that was considered and not used."""
+
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolution:
+    """How the answer came about: exactly one of `env` and `error` is not None."""
+
+    env: DistEnv | None
+    error: EnvError | None
+    seen: Mapping[str, str]
+    rejected: tuple[Rejected, ...]
+
+
+_NOTHING_LOOKED_UP = Facts()
+
+
+def resolve(environ: Environ, argv: Sequence[str] = (), facts: Facts = _NOTHING_LOOKED_UP) -> DistEnv:
+    """Return who this process is. Raises EnvError.
+
+    argv: read only for the legacy `--local-rank=N`.
+    facts: what `gather_facts(environ)` saw. Without it, a SLURM step laid out by a host file needs MASTER_ADDR, and the
+        shell of `srun -n4 --pty bash` cannot be told from task 0 of 4.
+    """
+    resolution = explain(environ, argv, facts)
+    if resolution.env is None:
+        assert resolution.error is not None
+        raise resolution.error
+    return resolution.env
+
+
+def explain(environ: Environ, argv: Sequence[str] = (), facts: Facts = _NOTHING_LOOKED_UP) -> Resolution:
+    """Return the answer of `resolve` or its error as a value, with all that was seen and what was not used."""
+    rejected: list[Rejected] = []
+    seen = {name: environ[name] for name in sorted(environ) if _is_relevant(name)}
+    env: DistEnv | None = None
+    error: EnvError | None = None
+    try:
+        env = _finish(_decide(environ, argv, rejected, facts), environ)
+    except EnvError as caught:
+        # Without the traceback, which would keep the caller's frames alive in a value that may be stored.
+        error = caught.with_traceback(None)
+    return Resolution(env=env, error=error, seen=seen, rejected=tuple(rejected))
+
+
+# --- the sources, in their order ---
+
+
+def _decide(environ: Environ, argv: Sequence[str], rejected: list[Rejected], facts: Facts) -> Task:
+    """Return the task of the first source that is complete; note why the ones before it were not used."""
+    for source, read in (("explicit", _explicit), ("ddpkit", _ddpkit)):
+        task = read(environ)
+        if isinstance(task, Task):
+            return task
+        rejected.append(Rejected(source=source, reason=task))
+    compared: list[Task] = []
+
+    def placed() -> Task | None:
+        found = _placed_task(environ, [], facts)
+        compared.extend([found] if found else [])
+        return found
+
+    task = read_torch(environ, argv, placed)
+    if isinstance(task, Task):
+        reason = "a complete torch set comes first, and does not contradict it"
+        rejected.extend(Rejected(source=other.source, reason=reason) for other in compared)
+        return task
+    rejected.append(Rejected(source="torch", reason=task))
+    return _placed_task(environ, rejected, facts) or _single()
+
+
+def _explicit(environ: Environ) -> Task | str:
+    names = ("DDPKIT_RANK", "DDPKIT_WORLD_SIZE", "DDPKIT_LOCAL_RANK", "DDPKIT_LOCAL_WORLD_SIZE", "DDPKIT_NODE_RANK")
+    present = [name for name in names if text_of(environ, name)]
+    if not present:
+        return "DDPKIT_RANK and DDPKIT_WORLD_SIZE are not set"
+    missing = [name for name in names[:2] if name not in present]
+    if missing:
+        raise EnvError(
+            f"{show(environ, present)} is set, but {' and '.join(missing)} is not: explicit values need both",
+            f"export {missing[0]}=..., or: unset {' '.join(present)}",
+        )
+    rank, world = need(environ, "DDPKIT_RANK"), need(environ, "DDPKIT_WORLD_SIZE")
+    local_rank, local_world = complete_local(
+        rank, world, number_in(environ, "DDPKIT_LOCAL_RANK"), number_in(environ, "DDPKIT_LOCAL_WORLD_SIZE"), "DDPKIT_"
+    )
+    num_nodes = count_nodes(world, local_world, None)
+    node_rank = place_node(rank, local_rank, local_world, num_nodes, number_in(environ, "DDPKIT_NODE_RANK"))
+
+    def master() -> tuple[tuple[str, str], Num]:
+        addr = master_address(environ)
+        if addr is None and num_nodes.value > 1:
+            raise EnvError(
+                f"rank {rank.value} of {world.value}, on {num_nodes.value} nodes, does not know where rank 0 is",
+                "export DDPKIT_MASTER_ADDR=<the host of rank 0>, the same everywhere",
+            )
+        port = master_port(environ) or Num(29500, "torch's usual port")
+        return addr or ("127.0.0.1", "one node"), port
+
+    return Task(
+        source="explicit",
+        because="DDPKIT_RANK and DDPKIT_WORLD_SIZE",
+        rank=rank,
+        world_size=world,
+        local_rank=local_rank,
+        local_world_size=local_world,
+        node_rank=node_rank,
+        num_nodes=num_nodes,
+        master=master,
+    )
+
+
+def _ddpkit(environ: Environ) -> Task | str:
+    if not text_of(environ, "DDPKIT_RUN"):
+        return "DDPKIT_RUN is not set: ddpkit's launcher did not start this process"
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
+    missing = [name for name in names if not text_of(environ, name)]
+    if missing:
+        return f"DDPKIT_RUN is set, but {', '.join(missing)} is not"
+    # Not compared with a SLURM step: the launcher may have been started inside of one (`srun --pty bash`, then
+    # `ddpkit launch` on this machine), and every rank inherits the task number of that shell.
+    return complete_set(environ, "ddpkit", "DDPKIT_RUN", number_in(environ, "LOCAL_RANK"), None)
+
+
+def _placed_task(environ: Environ, rejected: list[Rejected], facts: Facts) -> Task | None:
+    """Return the task that SLURM or MPI says this process is, or None.
+
+    Both may be there. `srun --mpi=pmi2` sets PMI_RANK for the tasks of the step: the same numbers, and SLURM says more.
+    `mpirun` inside a job starts one daemon per node with `srun`, and its ranks inherit the *daemon's* task number:
+    other numbers, and MPI is right, being the inner one. An MPI world of one inside a larger step says nothing: it is
+    what an interactive shell under `--mpi=pmi2` leaves to the `srun` typed in it.
+    """
+    slurm, mpi = read_step(environ, facts), read_mpi(environ)
+    if isinstance(slurm, Task) and isinstance(mpi, Task) and mpi.world_size.value > 1:
+        ours, theirs = (mpi.rank.value, mpi.world_size.value), (slurm.rank.value, slurm.world_size.value)
+        if ours != theirs:
+            inner = f"{mpi.rank} and {mpi.world_size}"
+            slurm = f"the task of the step is an MPI launcher: {slurm.rank} and {slurm.world_size}, but {inner}"
+    if isinstance(slurm, Task):
+        return slurm
+    rejected.append(Rejected(source="slurm", reason=slurm))
+    if isinstance(mpi, Task):
+        return mpi
+    rejected.append(Rejected(source="mpi", reason=mpi))
+    return None
+
+
+def _single() -> Task:
+    rule = "no launcher: a single process"
+    zero, one = Num(0, rule), Num(1, rule)
+    return Task(
+        source="single",
+        because=rule,
+        rank=zero,
+        world_size=one,
+        local_rank=zero,
+        local_world_size=one,
+        node_rank=zero,
+        num_nodes=one,
+        master=lambda: (("127.0.0.1", rule), Num(29500, f"{rule}; not used")),
+    )
+
+
+# --- from a task to a DistEnv ---
+
+
+def _finish(task: Task, environ: Environ) -> DistEnv:
+    """Check the task's numbers against each other, add its master and its device."""
+    for small, large in (
+        (task.rank, task.world_size),
+        (task.local_rank, task.local_world_size),
+        (task.node_rank, task.num_nodes),
+    ):
+        if large.value < 1:
+            raise EnvError(f"{large} is too small: there is at least this one", f"correct {large.variable}")
+        if small.value >= large.value:
+            raise EnvError(
+                f"{small} does not fit {large}: ranks count from 0", f"correct {small.variable} or {large.variable}"
+            )
+    if task.local_world_size.value > task.world_size.value:
+        raise EnvError(
+            f"{task.local_world_size} on this node is more than {task.world_size} in all",
+            f"correct {task.local_world_size.variable} or {task.world_size.variable}",
+        )
+    (addr, addr_origin), port = task.master()
+    if not 1 <= port.value <= 65535:
+        raise EnvError(f"{port} is no port: 1 to 65535", f"export {port.origin}=29500")
+    _check_agent_store(task, addr, port.value, environ)
+    device, device_origin = _device_index(environ, task.local_rank)
+    numbers = {
+        "rank": task.rank,
+        "world_size": task.world_size,
+        "local_rank": task.local_rank,
+        "local_world_size": task.local_world_size,
+        "node_rank": task.node_rank,
+        "num_nodes": task.num_nodes,
+        "master_port": port,
+    }
+    origin = {name: number.origin for name, number in numbers.items()}
+    origin |= {"master_addr": addr_origin, "device_index": device_origin, "source": task.because}
+    return DistEnv(
+        rank=task.rank.value,
+        world_size=task.world_size.value,
+        local_rank=task.local_rank.value,
+        local_world_size=task.local_world_size.value,
+        node_rank=task.node_rank.value,
+        num_nodes=task.num_nodes.value,
+        master_addr=addr,
+        master_port=port.value,
+        device_index=device,
+        source=task.source,
+        origin=origin,
+    )
+
+
+def _check_agent_store(task: Task, addr: str, port: int, environ: Environ) -> None:
+    """Raise EnvError where torch would take the rendezvous to be torchrun's, so that rank 0 never listens."""
+    if task.world_size.value == 1 or text_of(environ, "TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return
+    by_torchrun = text_of(environ, "TORCHELASTIC_RUN_ID") and task.source in ("explicit", "ddpkit", "torchrun")
+    where = (text_of(environ, "MASTER_ADDR").strip("[]"), text_of(environ, "MASTER_PORT"))
+    if not by_torchrun or where != (addr, str(port)):
+        raise EnvError(
+            f"TORCHELASTIC_USE_AGENT_STORE=True is a leftover of torchrun, which did not start this process "
+            f"({task.source}): rank 0 would not listen on {addr}:{port}, and all would wait for it",
+            "unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RUN_ID",
+        )
+
+
+def _device_index(environ: Environ, local_rank: Num) -> tuple[int | None, str]:
+    """Return which of the visible devices is this rank's: its local rank, unless it sees one only, or none.
+
+    SLURM's `--gpus-per-task=1` shows each task one device, which has index 0 in every one of them. An unset variable
+    means no restriction, and not that there is no device.
+    """
+    counts = {name: _count_devices(environ[name]) for name in _VISIBLE if name in environ}
+    if counts:
+        # ROCm applies several of them one after the other: the shortest is what remains.
+        name = min(counts, key=lambda one: counts[one])
+        if counts[name] == 0:
+            return None, f"{name} (no device visible)"
+        if counts[name] == 1:
+            return 0, f"{name} (one device visible)"
+        # Several per task (`--gpus-per-task=2`, a mask): another task sees others, and the local rank may be too large.
+        bound, of = _count_devices(environ.get("SLURM_STEP_GPUS", "")), number_in(environ, "SLURM_GPUS_ON_NODE")
+        if of is not None and counts[name] == bound < of.value:
+            rule = f"{local_rank.origin} % {bound}, SLURM bound {bound} of {of.value} to this task"
+            return local_rank.value % bound, f"{name} ({rule})"
+    return local_rank.value, local_rank.origin
+
+
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+
+
+def _count_devices(text: str) -> int:
+    """Count as the CUDA runtime does: indices, GPU-... and MIG-... ids, up to the first entry that is none of them."""
+    count = 0
+    for entry in map(str.strip, text.split(",")):
+        if not (is_number(entry) or entry.startswith(("GPU-", "MIG-"))):
+            break
+        count += 1
+    return count
+
+
+_RELEVANT = frozenset(
+    """RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE LOCAL_SIZE NODE_RANK GROUP_RANK GROUP_WORLD_SIZE
+    MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RESTART_COUNT
+    SLURM_JOB_ID SLURM_JOBID SLURM_ARRAY_TASK_ID SLURM_RESTART_COUNT SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NUM_TASKS
+    SLURM_STEP_NUM_NODES SLURM_STEP_NODELIST SLURM_STEP_TASKS_PER_NODE SLURM_JOB_NODELIST SLURM_NTASKS SLURM_NPROCS
+    SLURM_PROCID SLURM_LOCALID SLURM_NODEID SLURM_GTIDS SLURM_HOSTFILE SLURM_DISTRIBUTION SLURM_PTY_PORT
+    SLURM_TASK_PID SLURMD_NODENAME SLURM_HET_SIZE SLURM_STEP_GPUS SLURM_GPUS_ON_NODE
+    PMI_RANK PMI_SIZE PMI_LOCAL_RANK PMI_LOCAL_SIZE MPI_LOCALRANKID MPI_LOCALNRANKS PMIX_NAMESPACE
+    OMPI_MCA_ess_base_jobid LSB_JOBID LSB_HOSTS LSB_MCPU_HOSTS PBS_JOBID
+    DDPKIT_RUN DDPKIT_RANK DDPKIT_WORLD_SIZE DDPKIT_LOCAL_RANK DDPKIT_LOCAL_WORLD_SIZE DDPKIT_NODE_RANK
+    DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT DDPKIT_DETECT_SLURM DDPKIT_INIT_TIMEOUT""".split()
+) | frozenset(_VISIBLE)
+_RELEVANT_PREFIXES = (
+    "OMPI_COMM_WORLD_",
+    "MV2_COMM_WORLD_",
+    "JSM_NAMESPACE_",
+    "SLURM_JOB_NODELIST_HET_GROUP_",
+    "SLURM_JOB_NODELIST_PACK_GROUP_",
+    "SLURM_JOB_ID_HET_GROUP_",
+    "SLURM_JOB_ID_PACK_GROUP_",
+)
+
+
+def _is_relevant(name: str) -> bool:
+    # By name, and not by a wide prefix: what is seen is printed, and DDPKIT_* or SLURM_* may hold somebody's secret.
+    return name in _RELEVANT or name.startswith(_RELEVANT_PREFIXES)

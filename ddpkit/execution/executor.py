@@ -1,0 +1,399 @@
+"""Carries out a plan: starts each step under a supervisor, relays lines, ends everything at the first failure.
+
+The same loop serves every way of reaching a node. A `Link` is one supervisor, wherever it runs: something that takes
+commands and yields events (see `ddpkit.node.supervisor`). Nothing here prints; lines go to a `Relay`.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ddpkit.console.progress import Standing
+from ddpkit.console.relay import Relay
+from ddpkit.console.writer import Screen
+from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, Again
+from ddpkit.launchers.plan import Plan, Step
+from ddpkit.launchers.shell import count
+from ddpkit.monitor.server import Asking
+from ddpkit.run.heartbeat import Vitals
+from ddpkit.run.timeline import Timeline
+from ddpkit.transports.protocol import ASK, LOOK, NODE, Event, Link, request
+
+# (index of the step, event or None), or (-1, number of a signal)
+Inbox = queue.SimpleQueue[tuple[int, Any]]
+
+# From these the launcher ends the run; a second one ends it at once.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# Python runs a signal's handler when it is back from a wait; one that came just before the wait would not end it.
+LOOK_UP = 0.5  # seconds
+# These are passed on to every rank: schedulers send them before they take a node away.
+PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
+
+
+@dataclass(kw_only=True)
+class Node:
+    """What the launcher knows of one step."""
+
+    step: Step
+    link: Link
+    ended: bool = False
+    said_end: bool = False
+    lost: bool = False
+    running: set[int] = field(default_factory=set)
+    well: set[int] = field(default_factory=set)  # ranks that ended with exit code 0
+
+    @property
+    def finished(self) -> bool:
+        return not self.step.elastic and self.well.issuperset(self.step.ranks)
+
+    @property
+    def agent(self) -> str:
+        plain = "container" if self.step.container and self.step.procs[0].rank is not None else ""
+        return "preload" if self.step.preload else plain or self.step.procs[0].name
+
+
+def write_files(plan: Plan) -> None:
+    """Write what the plan needs on disk, into the run's own folder. Raises OSError."""
+    for file in plan.files:
+        text = (NODE / f"{file.copy_of}.py").read_text() if file.copy_of else file.text
+        Path(file.path).parent.mkdir(exist_ok=True)
+        Path(file.path).write_text(text)
+
+
+@contextmanager
+def signals(inbox: Inbox, more: Sequence[signal.Signals] = ()) -> Iterator[None]:
+    """Turn signals into messages (`SimpleQueue.put` is safe in a handler)."""
+
+    def handle(number: int, _: FrameType | None) -> None:
+        inbox.put((-1, number))
+
+    before = {}
+    for number in (*STOPPING, *PASSED_ON, ASK, LOOK, *more):
+        # Under nohup HUP is ignored, and stays so.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            before[number] = signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Carrier:
+    """One plan while it is carried out."""
+
+    def __init__(self, plan: Plan, relay: Relay, connect: Callable[[Step], Link], inbox: Inbox, screen: Screen) -> None:
+        self.plan = plan
+        self.relay = relay
+        self.inbox = inbox
+        self.screen = screen
+        self.nodes = [Node(step=step, link=connect(step)) for step in plan.steps]
+        self.hosts: set[str] = set()  # that have started a rank
+        self.outcome = Outcome()
+        self.vitals = Vitals(relay.folder)
+        self.timeline = Timeline(relay.folder, plan.world_size)
+        self.started = time.time()
+        self.passed = 0  # nodes at the front that have ended
+        self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
+        self.asking = Asking(self)
+        restarts = len(plan.steps) > 1 and any(proc.restarts for step in plan.steps for proc in step.procs)
+        limit = LIMIT if plan.min_nodes is None else LIMIT_FEWER
+        self.again = Again([len(step.ranks) for step in plan.steps], limit) if restarts else None
+
+    def run(self) -> Outcome:
+        with signals(self.inbox, [signal.SIGTSTP] if self.screen.has_status else []):
+            try:
+                for index, node in enumerate(self.nodes):
+                    node.link.start(request(node.step, self.plan), partial(self.post, index))
+                self.loop()
+            finally:
+                for node in self.nodes:
+                    node.link.close()
+                self.vitals.write()
+                self.timeline.write()
+        self.outcome.seconds = time.time() - self.started
+        return self.outcome
+
+    def post(self, index: int, event: Event | None) -> None:
+        """Called by the links' own threads. A screen that is not read slows them down, and through them the ranks."""
+        if event is not None and event["e"] == "out":
+            self.screen.wait_for_room()
+        self.inbox.put((index, event))
+
+    def loop(self) -> None:
+        while self.left():
+            self.asking.turn()
+            self.timeline.turn()
+            self.end_if_hopeless()
+            try:
+                index, message = self.inbox.get_nowait()
+            except queue.Empty:
+                self.relay.flush()
+                left = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
+                try:
+                    index, message = self.inbox.get(timeout=min(LOOK_UP, max(0.0, left), self.relay.pause()))
+                except queue.Empty:
+                    if left <= 0:
+                        self.give_up()
+                        return
+                    continue
+            if index < 0:
+                self.on_signal(message)
+            elif message is None:
+                self.on_end(self.nodes[index])
+            else:
+                self.on_event(self.nodes[index], message)
+        self.relay.flush()
+
+    def standing(self) -> Standing:
+        """For the status lines, whose thread asks it."""
+        ranks = sum(len(node.running) for node in self.nodes)
+        return Standing(
+            state="ending" if self.deadline is not None else "running" if ranks or self.outcome.ends else "starting",
+            nodes=len(self.hosts if self.plan.steps[0].srun else self.nodes),
+            ranks=ranks,
+            world_size=self.plan.world_size,
+            started=self.started,
+        )
+
+    def left(self) -> bool:
+        """Whether a node has not ended. Asked for every message: it looks no further than the last one that it saw."""
+        while self.passed < len(self.nodes) and self.nodes[self.passed].ended:
+            self.passed += 1
+        return self.passed < len(self.nodes)
+
+    def on_event(self, node: Node, event: Event) -> None:
+        kind, step = event["e"], node.step
+        host = event.get("host", step.host)
+        self.timeline.heard(host, event)
+        if kind == "out":
+            data = event["data"].encode("utf-8", "surrogateescape")
+            rank = event["rank"]
+            self.asking.last_line = time.time()
+            # What torchrun says about ranks that we are ending is noise, and so is what its agents say of each other
+            # where all ranks have ended well: the one with the store leaves first. It stays in its log.
+            show = rank is not None or not (self.deadline is not None or all(each.finished for each in self.nodes))
+            self.relay.write(rank, host, node.agent, event["fd"], data, show=show)
+        elif kind == "beat":
+            self.vitals.heard(step.host, event["t"], event["ranks"])
+        elif kind == "start":
+            self.count(node, event)
+            node.running.add(event["rank"])
+            self.hosts.add(host)
+        elif kind == "exit":
+            self.count(node, event)
+            node.running.discard(event["rank"])
+            if event["code"] == 0:
+                node.well.add(event["rank"])
+            self.vitals.ended(host, event["rank"], event["code"], event["signal"])
+            self.outcome.ends[
+                f"signal {event['signal']}" if event["code"] is None else f"exit code {event['code']}"
+            ] += 1
+            self.on_late_news(node, event, host)
+        elif kind == "failed":
+            self.on_failure(node, event, host)
+        elif kind in ("dump", "top"):
+            self.asking.heard(node, event)
+        elif kind == "note":
+            self.note(event["text"])
+        elif kind == "refused":
+            self.fail(node, what="the supervisor", reason=event["message"], code=4)
+        elif kind == "lost":
+            if self.deadline is not None:
+                self.note(f"{step.host}: {event['reason']}")
+            self.on_lost(node, event["reason"])
+        elif kind == "left":
+            self.note(f"ended what outlived its rank on {step.host}: {', '.join(event['names'])}")
+        elif kind == "stuck":
+            self.note(f"cannot be ended on {step.host}, not even by KILL: {', '.join(event['names'])}")
+        elif kind == "end":
+            node.said_end = True
+
+    def count(self, node: Node, event: Event) -> None:
+        if self.again is not None:
+            self.again.heard(self.nodes.index(node), event, time.monotonic())
+
+    def end_if_hopeless(self) -> None:
+        """Ranks that failed, and that torchrun would wait for other nodes to start again, which have finished."""
+        if self.again is None or self.deadline is not None:
+            return
+        found = self.again.hopeless(time.monotonic())
+        if found is not None:
+            index, event = found
+            done = [node.step.host for node, each in zip(self.nodes, self.again.attempts, strict=True) if each.finished]
+            self.note(f"rank {event['rank']} cannot be started again: all ranks of {', '.join(done)} have ended well")
+            node = self.nodes[index]
+            self.on_failure(node, {**event, "what": "rank"}, event.get("host", node.step.host))
+
+    def on_lost(self, node: Node, reason: str) -> None:
+        """A node is gone. An elastic run goes on without it while enough are left."""
+        node.lost = True
+        if self.again is not None:
+            self.again.lost(self.nodes.index(node))
+        left = sum(not other.lost for other in self.nodes)
+        if self.plan.min_nodes is not None and left >= self.plan.min_nodes:
+            self.note(f"{node.step.host} is lost: {reason}; the run goes on with {count(left, 'node')}")
+            node.running.clear()
+            node.said_end = True
+            # They wait for the lost ones in a collective, perhaps for half an hour; torchrun starts them again.
+            self.tell({"c": "signal", "name": "SIGKILL"}, besides=node)
+        else:
+            self.fail(node, what="the supervisor", reason=reason)
+
+    def on_late_news(self, node: Node, event: Event, host: str) -> None:
+        """A node that was told to stop calls nothing a failure. What ended there before the known failure is the first.
+
+        What ended because of it, or of our TERM, has a later time: an event's is too late by its way here, never early.
+        """
+        known, when = self.outcome.failure, event.get("t")
+        if known is not None and known.raised and known.rank == event["rank"]:
+            # KILL is ours, because it did not end by itself; TERM is torchrun's, as soon as another rank is gone.
+            if event["signal"] not in (signal.SIGKILL, signal.SIGTERM):
+                self.outcome.failure = replace(known, code=event["code"], signal=event["signal"])
+            return
+        again = any(proc.restarts for proc in node.step.procs)  # then an end may be one of an earlier attempt
+        if known is not None and when is not None and when < known.at and event["code"] != 0 and not again:
+            self.on_failure(node, {**event, "what": "rank"}, host)
+
+    def on_failure(self, node: Node, event: Event, host: str) -> None:
+        where = host if event["rank"] is not None else node.step.host  # an agent's lines are those of its step
+        lines = self.relay.tail(event["rank"], where, node.agent)
+        self.fail(
+            node,
+            at=event.get("t"),
+            host=host,
+            rank=event["rank"],
+            what=event["what"],
+            code=event.get("code"),
+            signal=event.get("signal"),
+            reason=event.get("reason", ""),
+            raised=event.get("raised", ""),
+            oom=event.get("oom", ""),
+            last_lines=tuple(lines),
+            log=str(self.relay.folder / self.relay.log_name(event["rank"], where, node.agent)) if lines else "",
+        )
+
+    def fail(
+        self,
+        node: Node,
+        *,
+        what: str,
+        host: str = "",
+        rank: int | None = None,
+        at: float | None = None,
+        **details: Any,
+    ) -> None:
+        """The first failure decides; what fails after it, or after a stop, is a consequence."""
+        at = time.time() if at is None else at
+        known = self.outcome.failure
+        # News of what was first can come second, behind many lines of output.
+        earlier = known is not None and at < known.at
+        if not earlier and (known is not None or self.deadline is not None):
+            return
+        host = host or node.step.host
+        self.outcome.failure = Failure(
+            host=host,
+            rank=rank,
+            what=what,
+            seconds=at - self.started,
+            at=at,
+            **details,
+        )
+        if earlier:
+            return
+        others = sum(len(other.running - {rank}) for other in self.nodes)
+        if others:
+            who = f"rank {rank}" if rank is not None else what
+            did = f"raised {details['raised']}" if details.get("raised") else "failed"
+            self.note(f"{who} on {host} {did}; ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)")
+        self.stop(self.plan.grace)
+
+    def on_signal(self, number: int) -> None:
+        if number in PASSED_ON:
+            self.tell({"c": "signal", "name": signal.Signals(number).name})
+            return
+        if number == ASK:
+            self.asking.ask("asked")
+            return
+        if number == signal.SIGTSTP:
+            self.screen.suspend()
+            return
+        if number == LOOK:
+            self.asking.look()
+            return
+        name = signal.Signals(number).name
+        leaving = [node for node in self.nodes if node.link.outlives and not node.ended]
+        if leaving:
+            # The ranks are a scheduler's: the launcher only watches, and may go.
+            self.outcome.stopped_by = number
+            for node in leaving:
+                node.ended = True
+                self.note(node.link.outlives)
+            return
+        if self.outcome.stopped_by is None and self.outcome.failure is None:
+            self.outcome.stopped_by = number
+            again = "; once more ends them at once" if number == signal.SIGINT else ""
+            self.note(f"{name}: ending all ranks (at most {self.plan.grace:g} s){again}")
+            self.stop(0.0 if number == signal.SIGQUIT else self.plan.grace)
+        else:
+            self.stop(0.0)
+
+    def on_end(self, node: Node) -> None:
+        node.ended = True
+        if not node.said_end:
+            self.on_lost(node, "it was killed, and its ranks with it")
+        elif not node.step.elastic and not node.finished:
+            missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in node.well)
+            self.fail(node, what=node.agent, reason=f"it ended, but these ranks never ended well: {missing}")
+
+    def note(self, text: str) -> None:
+        self.relay.note(f"ddpkit: {text}")
+
+    def stop(self, grace: float) -> None:
+        deadline = time.monotonic() + grace + max(node.link.margin for node in self.nodes)
+        self.deadline = deadline if self.deadline is None else min(self.deadline, deadline)
+        self.screen.hurry()
+        self.tell({"c": "stop", "grace": grace})
+
+    def tell(self, command: Event, besides: Node | None = None) -> None:
+        for node in self.nodes:
+            if not node.ended and node is not besides:
+                node.link.send(command)
+
+    def give_up(self) -> None:
+        hosts = [node.step.host for node in self.nodes if not node.ended]
+        self.note(f"no answer from {', '.join(hosts)}: processes may be left there")
+
+
+def carry(
+    plan: Plan,
+    relay: Relay,
+    connect: Callable[[Step], Link],
+    inbox: Inbox,
+    screen: Screen,
+    hang_timeout: float = 0.0,
+    hang_action: str = "warn",
+) -> Outcome:
+    """Run a plan to its end, whatever that is. Blocks; owns the process's signal handlers meanwhile.
+
+    Shapes: one `Link` per step, from `connect`; `inbox` may get (-1, signal) from anywhere. Returns how the
+    run ended; raises nothing for a run that failed. `hang_timeout`: see `ddpkit.monitor.watchdog`; 0: nobody watches.
+    """
+    carrier = Carrier(plan, relay, connect, inbox, screen)
+    if hang_timeout:
+        carrier.asking.watch(hang_timeout, hang_action)
+    screen.begin(carrier.standing)
+    try:
+        return carrier.run()
+    finally:
+        screen.end()

@@ -1,0 +1,128 @@
+"""Asks a machine what a plan must know about it: processors, GPUs, misleading variables, a free port."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+
+from ddpkit.distributed.nodelist import expand_nodelist
+from ddpkit.errors import UsageError
+from ddpkit.launchers.plan import Allocation, Host, Request, World
+from ddpkit.node import probe
+
+# Of the site, and not of an allocation.
+_SITE = frozenset(("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"))
+
+
+def gpus(environ: Mapping[str, str], root: str = "/") -> int:
+    """How many GPUs a process with this environment sees on this machine (see `probe.gpus`)."""
+    try:
+        return probe.gpus(environ, root)
+    except ValueError as problem:
+        raise UsageError(str(problem), "unset DDPKIT_GPUS") from None
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on (see `probe.free_port`)."""
+    port = probe.free_port()
+    if port is None:
+        raise UsageError("no port from 20000 on is free on this machine", "ss -ltnp shows who listens")
+    return port
+
+
+def nproc(asked: int | None, environ: Mapping[str, str]) -> int:
+    """Ranks on this machine: as asked, or one per visible GPU, or one."""
+    visible = gpus(environ)
+    if asked is None:
+        return max(1, visible)
+    if visible and asked > visible:
+        raise UsageError(
+            f"-n {asked}: this machine has {visible} visible GPU{'s' if visible > 1 else ''}, one rank each",
+            f"use -n {visible}, or --env CUDA_VISIBLE_DEVICES= to run on the processors",
+        )
+    return asked
+
+
+def this_machine(asked: int | None, environ: Mapping[str, str]) -> World:
+    """A world of this machine alone. `environ` is what the ranks will see, `asked` the ranks, None: one per GPU."""
+    slots = nproc(asked, environ)
+    host = Host(
+        name=short_hostname(), slots=slots, cpus=probe.cpus(), chosen=tuple(environ), stale=tuple(probe.stale(environ))
+    )
+    return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port())
+
+
+def facts(environ: Mapping[str, str]) -> dict[str, int]:
+    """What this machine is, in the words of a node that was asked (`probe.look`)."""
+    return {"cpus": probe.cpus(), "gpus": gpus(environ)}
+
+
+def detection_is_off(environ: Mapping[str, str]) -> bool:
+    return environ.get("DDPKIT_DETECT_SLURM", "").lower() in ("0", "false", "no", "off")
+
+
+def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
+    """What is asked of SLURM, and the allocation that this process stands in, if it does."""
+    # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
+    left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in _SITE]
+    here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=(*probe.stale(environ), *left))
+    job_id = environ.get("SLURM_JOB_ID", "")
+    if not job_id or detection_is_off(environ):
+        return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
+    if environ.get("SLURM_HET_SIZE"):
+        raise UsageError(
+            f"allocation {job_id} is heterogeneous: ddpkit launch starts the same number of ranks on every node",
+            "start it with srun itself; ddpkit.distributed.torch.init() finds the ranks of a heterogeneous step",
+        )
+    hosts = tuple(expand_nodelist(environ.get("SLURM_JOB_NODELIST", "")))
+    if not hosts:
+        raise UsageError(f"SLURM_JOB_ID={job_id} is set, but SLURM_JOB_NODELIST is not", "unset SLURM_JOB_ID")
+    held = Allocation(
+        job_id=job_id,
+        hosts=hosts,
+        nproc_per_node=None if nproc_per_node else _tasks_per_node(environ, job_id, len(hosts)),
+        cpus_per_task=_number(environ, "SLURM_CPUS_PER_TASK"),
+    )
+    return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here, allocation=held)
+
+
+def scheduler(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
+    """What is asked of a scheduler whose allocations are not looked for."""
+    here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=tuple(probe.stale(environ)))
+    return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
+
+
+def left_alone(environ: Mapping[str, str]) -> str | None:
+    """What a run on this machine alone leaves alone: the other nodes of the SLURM job that it was typed in. Or None."""
+    job_id, nodes = environ.get("SLURM_JOB_ID", ""), expand_nodelist(environ.get("SLURM_JOB_NODELIST", ""))
+    if not job_id or detection_is_off(environ):
+        return None
+    if nodes == [environ.get("SLURMD_NODENAME", short_hostname())]:
+        return None
+    return f"this is SLURM job {job_id} on {environ.get('SLURM_JOB_NODELIST', '')}"
+
+
+def _tasks_per_node(environ: Mapping[str, str], job_id: str, nnodes: int) -> int | None:
+    """Ranks for each node of an allocation: one per GPU, or as many as tasks were asked for."""
+    for name in ("SLURM_GPUS_ON_NODE", "SLURM_NTASKS_PER_NODE"):
+        if _number(environ, name):
+            return _number(environ, name)
+    gpus_per_node = environ.get("SLURM_GPUS_PER_NODE", "").rpartition(":")[2]
+    if gpus_per_node.isdecimal():
+        return int(gpus_per_node)
+    tasks = _number(environ, "SLURM_NTASKS") or _number(environ, "SLURM_NPROCS")
+    if tasks and tasks % nnodes:
+        raise UsageError(
+            f"allocation {job_id} has {tasks} tasks on {nnodes} nodes, which is not the same number on each",
+            f"-n {tasks // nnodes} starts that many ranks on every node",
+        )
+    return tasks // nnodes if tasks else None
+
+
+def _number(environ: Mapping[str, str], name: str) -> int | None:
+    text = environ.get(name, "")
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def short_hostname() -> str:
+    return socket.gethostname().partition(".")[0] or "localhost"

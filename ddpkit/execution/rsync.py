@@ -1,0 +1,121 @@
+"""Copies the working folder to the nodes with rsync, before anything is asked or started there.
+
+What `.gitignore` leaves out is left out, and so are `.git` and the logs. Nothing is deleted on a node.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ddpkit.errors import UsageError, install
+from ddpkit.launchers.shell import join, quote
+from ddpkit.transports.hosts import ALONE, HostSpec
+from ddpkit.transports.problem import Problem
+from ddpkit.transports.protocol import Event, LocalLink, program_request
+
+AT_ONCE = 8  # more would share one network card and one disk
+_OLDEST = (3, 1)  # with --info=progress2
+_PERCENT = re.compile(r"\s(\d{1,3})%")
+# rsync's exit codes that say what is missing on the other side.
+_NO_RSYNC, _NO_SSH = 127, 255
+
+
+def commands(
+    specs: Sequence[HostSpec], workdir: str, log_dir: str, timeout: float, *, accept_new: bool
+) -> list[tuple[str, ...]]:
+    """One rsync for each node."""
+    source = Path(workdir)
+    if not source.is_dir():
+        raise UsageError(f"--sync: there is no folder {workdir} here", "--workdir DIR names what is copied")
+    logs = Path(log_dir).absolute()
+    exclude = [f"--exclude=/{logs.relative_to(source)}/"] if logs.is_relative_to(source) and logs != source else []
+    found = []
+    for spec in specs:
+        ssh = ["ssh", *ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]
+        ssh += ["-oStrictHostKeyChecking=accept-new"] if accept_new else []
+        ssh += ["-p", str(spec.port)] if spec.port else []
+        # rsync takes a path without a slash in front as one below the home folder.
+        target = (spec.workdir or workdir).removeprefix("~/").rstrip("/")
+        name = f"[{spec.name}]" if ":" in spec.name else spec.name
+        where = f"{spec.user}@{name}" if spec.user else name
+        found.append(
+            (
+                "rsync",
+                "--archive",
+                "--protect-args",
+                "--info=progress2",
+                "--filter=:- .gitignore",
+                "--exclude=/.git/",
+                *exclude,
+                f"--rsync-path=mkdir -p {quote(target)} && rsync",
+                f"--rsh={join(ssh)}",
+                f"{source}/",
+                f"{where}:{target}/",
+            )
+        )
+    return found
+
+
+def copy(
+    specs: Sequence[HostSpec], argvs: Sequence[tuple[str, ...]], progress: Callable[[str, int], None]
+) -> list[Problem]:
+    """Run them, some at a time. `progress` hears a node's name and how many percent are there."""
+    _check_ours()
+    results: dict[int, Problem | None] = {}
+    turn = threading.Semaphore(AT_ONCE)
+
+    def one(index: int) -> None:
+        with turn:
+            results[index] = _copy(specs[index], argvs[index], progress)
+
+    threads = [threading.Thread(target=one, args=(index,), daemon=True) for index in range(len(specs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return [problem for _, problem in sorted(results.items()) if problem is not None]
+
+
+def _check_ours() -> None:
+    """macOS brings an rsync of its own, which stands where version 2.6.9 stood. Raises UsageError."""
+    if shutil.which("rsync") is None:
+        raise UsageError("--sync: there is no rsync on this machine", install("rsync"))
+    said = subprocess.run(["rsync", "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"^rsync +version v?(\d+)\.(\d+)", said, re.MULTILINE)
+    if version is None or (int(version[1]), int(version[2])) < _OLDEST:
+        first = (said.strip().splitlines() or ["nothing"])[0]
+        what = f"--sync needs rsync {_OLDEST[0]}.{_OLDEST[1]} or later, and the one on this machine says: {first}"
+        raise UsageError(what, install("rsync"))
+
+
+def _copy(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], None]) -> Problem | None:
+    events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+    link = LocalLink()  # under a supervisor, so that it ends with us
+    link.start(program_request("rsync", list(argv), {}), events.put)
+    code, said = 0, []
+    while (event := events.get()) is not None:
+        if event["e"] == "out" and event["fd"] == 1:
+            found = _PERCENT.findall(event["data"])
+            if found:
+                progress(spec.label, int(found[-1]))
+        elif event["e"] == "out":
+            said.append(event["data"])
+        elif event["e"] == "failed":
+            code = event["code"] if event["code"] is not None else 128 + event["signal"]
+    link.close()
+    if code == 0:
+        progress(spec.label, 100)
+        return None
+    words = " ".join("".join(said).split())
+    if code == _NO_RSYNC or "rsync: command not found" in words or "rsync: not found" in words:
+        return Problem(host=spec.label, what="there is no rsync on it", fix=f"ssh {spec.target} apt-get install rsync")
+    # When ssh ends before a word has come, rsync gives either its exit code or its own 12, whichever it sees first.
+    no_way_in = code == _NO_SSH or "(0 bytes received so far)" in words
+    fix = f"ssh {spec.target} true" if no_way_in else f"ssh {spec.target} df -h"
+    return Problem(host=spec.label, what=f"rsync ended with code {code}: {words}", fix=fix, unreachable=True)

@@ -1,0 +1,382 @@
+"""Command lines that enter a container: the options of a backend in, shell text out.
+
+A backend that reaches nodes by itself starts one container on each node, and the supervisor inside it: standard input,
+the supervisor's lifeline, crosses the wall, and with it the environment, signals, exit codes and torchrun's news. Under
+SLURM srun starts each task, which enters a container by itself, or by pyxis, a plugin of srun.
+
+Sources of syntax: enroot 3.5 (doc/cmd, src/runtime.sh), pyxis 0.21 (args.c), `apptainer exec --help` 1.3, `docker run
+--help` 20.10 and 28, `podman run --help` 4.3. Pure: words in, words out.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, Protocol
+
+from ddpkit.errors import UsageError
+from ddpkit.launchers.plan import Container, Job
+from ddpkit.launchers.shell import Secret, Value, join, quote
+
+# Variables that may be set on a node and must reach a rank there. What `--env` names is added by name.
+_PASSED = (
+    r"((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|PYTHON(UNBUFFERED|FAULTHANDLER)|"
+    r"(CUDA|HIP|ROCR)_VISIBLE_DEVICES|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)"
+)
+_NAMES = f"env | sed -nE 's/^{_PASSED}=.*/\\1/p'"
+_NVIDIA = "[ ! -e /dev/nvidiactl ]"  # the driver's own device: there is a GPU here
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+# enroot writes each variable into a line of a file, and takes surrounding quotes away (common::envfmt).
+_CHANGED_BY_ENROOT = re.compile(r"\n|\A[\"'].*[\"']\s*\Z", re.DOTALL)
+
+
+def option(default: Any, doc: str) -> Any:
+    """A dataclass field that is also a `-o NAME=VALUE` of the backend, with its one line of documentation."""
+    return field(default=default, metadata={"doc": doc})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mount:
+    source: str
+    target: str
+    flags: str = ""  # separated by commas
+
+
+@dataclass(frozen=True, kw_only=True)
+class Want:
+    """What is wanted of a runtime, in words that are nobody's own."""
+
+    image: str
+    own: tuple[str, ...]  # folders that are mounted where they are
+    mounts: tuple[Mount, ...] = ()
+    workdir: str = ""  # where the command starts; empty: it goes there by itself
+    args: tuple[str, ...] = ()
+    gpus: Literal["auto", "all", "none"] = "auto"
+    name: str = ""
+    writable: bool = False
+    root: bool = False
+    env: Mapping[str, Value] = field(default_factory=dict)  # passed by name
+    marks: Mapping[str, str] = field(default_factory=dict)  # set in the container, by value: nothing secret
+
+
+class Runtime(Protocol):
+    """One program that runs containers."""
+
+    takes: frozenset[str]  # the options that not every runtime has
+    forbidden: str  # characters that a mounted path cannot have
+
+    def check(self, want: Want) -> None:
+        """Refuse what this runtime cannot do."""
+
+    def enter(self, want: Want) -> str:
+        """Shell text in which "$@" is a command: becomes that command, in the container."""
+
+    def srun(self, want: Want) -> str:
+        """Options for srun, as shell text."""
+
+
+class Enroot:
+    takes = frozenset({"container_name", "container_writable", "container_root"})
+    forbidden = ": \t\n"
+
+    def check(self, want: Want) -> None:
+        if "://" in want.image or want.image.endswith(".sif"):
+            raise UsageError(
+                f"-o container={want.image}: enroot starts a .sqsh file, or a container by its name",
+                f"enroot import {want.image}, then -o container=FILE.sqsh" if "://" in want.image else None,
+            )
+        if not _NAME.fullmatch(self._name(want)):
+            raise UsageError(
+                f"-o container={want.image}: {self._name(want)!r} cannot name a container", "-o container_name=NAME"
+            )
+        if want.workdir:  # the environment goes by enroot, and not over standard input
+            for name, value in want.env.items():
+                if not _crosses(value):
+                    raise UsageError(
+                        f"--env {name}: enroot would change its value, which has a line break or quotes around it",
+                        "put the value into a file, or use another runtime",
+                    )
+
+    def _name(self, want: Want) -> str:
+        return want.name or want.image.rpartition("/")[2].removesuffix(".sqsh")
+
+    def enter(self, want: Want) -> str:
+        name = self._name(want)
+        words = ["exec", "enroot", "start"]
+        words += ["--root"] * want.root + ["--rw"] * want.writable
+        words += [part for folder in want.own for part in ("--mount", f"{folder}:{folder}")]
+        for mount in want.mounts:
+            flags = f":rbind,x-create=auto,{mount.flags}" if mount.flags else ""
+            words += ["--mount", f"{mount.source}:{mount.target}{flags}"]
+        words += _by_name("--env", {key: value for key, value in want.env.items() if _crosses(value)})
+        words += [part for key, value in want.marks.items() for part in ("--env", f"{key}={value}")]
+        inner = ["sh", "-c", 'cd "$0" && exec "$@"', want.workdir] if want.workdir else []
+        return "\n".join(
+            [
+                *self._create(want, name),
+                f'set -- {join([name, *inner])} "$@"',
+                _pass_names(),
+                f'{join([*words, *want.args])} "$@"',
+            ]
+        )
+
+    def _create(self, want: Want, name: str) -> list[str]:
+        """Make the container once on a node. Another rank, or another run, that sees half of it waits for the rest."""
+        if not want.image.endswith(".sqsh"):
+            return []
+        create, remove = join(["enroot", "create", "--name", name, want.image]), join(["enroot", "remove", "-f", name])
+        return [
+            f"( flock 9 && {{ enroot list | grep -Fqx -e {quote(name)} || {create} || {{ {remove}; false; }}; }}",
+            f') 9>"/tmp/ddpkit-$(id -u)-"{quote(name)}.lock </dev/null >&2 || exit 1',
+        ]
+
+    def srun(self, want: Want) -> str:
+        return ""
+
+
+class Pyxis:
+    takes = frozenset({"container_name", "container_writable", "container_root"})
+    forbidden = ":, \t\n"
+
+    def check(self, want: Want) -> None:
+        if want.image.endswith(".sif"):
+            raise UsageError(f"-o container={want.image}: pyxis takes a .sqsh file or the name of an image")
+
+    def enter(self, want: Want) -> str:
+        return 'exec "$@"'
+
+    def srun(self, want: Want) -> str:
+        mounts = [f"{folder}:{folder}" for folder in want.own]
+        mounts += [_bind(mount).replace(",", "+") for mount in want.mounts]
+        words = [f"--container-image={want.image}", f"--container-mounts={','.join(mounts)}"]
+        words += [f"--container-workdir={want.workdir}"]
+        words += [f"--container-name={want.name}"] if want.name else []
+        words += ["--container-writable"] * want.writable + ["--container-remap-root"] * want.root
+        # An image's own value wins over every name that does not stand here.
+        listed = "".join(f",{name}" for name in want.env)
+        return f'{join([*words, *want.args])} "--container-env=$({_NAMES} | paste -sd , -)"{listed}'
+
+
+class Apptainer:
+    takes = frozenset({"container_writable", "container_root", "container_gpus"})
+    forbidden = ":,\n"
+
+    def check(self, want: Want) -> None:
+        pass
+
+    def enter(self, want: Want) -> str:
+        words = ["exec", "apptainer", "exec"]
+        words += ["--writable-tmpfs"] * want.writable + ["--fakeroot"] * want.root
+        words += [f"--bind={folder}:{folder}" for folder in want.own]
+        words += [f"--bind={_bind(mount)}" for mount in want.mounts]
+        words += [f"--pwd={want.workdir}"] if want.workdir else []
+        words += [f"--env={key}={value}" for key, value in want.marks.items()]
+        # All others pass, but for these apptainer has values of its own.
+        own = [f'export APPTAINERENV_{name}="${name}"' for name in ("PATH", "LD_LIBRARY_PATH") if name in want.env]
+        return "\n".join(
+            [
+                *own,
+                f'set -- {quote(want.image)} "$@"',
+                *_gpus(want, "--nv"),
+                f'{join([*words, *want.args])} "$@"',
+            ]
+        )
+
+    def srun(self, want: Want) -> str:
+        return ""
+
+
+class Oci:
+    """docker, and podman, which speaks docker's words."""
+
+    takes = frozenset({"container_gpus"})
+    forbidden = ',"\n'
+
+    def __init__(self, program: str, gpus: str) -> None:
+        self.program = program
+        self.gpus = gpus
+
+    def check(self, want: Want) -> None:
+        if want.image.endswith((".sif", ".sqsh")) or (is_file(want.image)):
+            raise UsageError(
+                f"-o container={want.image}: {self.program} takes the name of an image, not a file",
+                "-o container_runtime=enroot or apptainer",
+            )
+
+    def enter(self, want: Want) -> str:
+        words = ["exec", self.program, "run", "--rm", "--interactive", "--network=host", "--ipc=host"]
+        words += [f"--label=ddpkit={value}" for value in want.marks.values()]
+        # Unlike --volume, this refuses a folder that is not there.
+        words += [f"--mount=type=bind,source={folder},target={folder}" for folder in want.own]
+        words += [f"--volume={_bind(mount)}" for mount in want.mounts]
+        words += [f"--env={key}={value}" for key, value in want.marks.items()]
+        words += [f"--env={name}" for name in want.env]
+        return "\n".join(
+            [
+                f'set -- {quote(want.image.removeprefix("docker://"))} "$@"',
+                *_gpus(want, self.gpus),
+                _pass_names(),
+                f'{join([*words, *want.args])} "$@"',
+            ]
+        )
+
+    def srun(self, want: Want) -> str:
+        return ""
+
+
+_RUNTIMES: Mapping[str, Runtime] = {
+    "enroot": Enroot(),
+    "pyxis": Pyxis(),
+    "apptainer": Apptainer(),
+    "podman": Oci("podman", "--device nvidia.com/gpu=all"),
+    "docker": Oci("docker", "--gpus all"),
+}
+
+
+def is_file(image: str) -> bool:
+    """Whether an image is meant as a path on the node."""
+    return "://" not in image and (image.endswith((".sqsh", ".sif")) or image.startswith(("/", "./", "../")))
+
+
+def _crosses(value: Value) -> bool:
+    text = value.reveal() if isinstance(value, Secret) else value
+    return isinstance(text, str) and not _CHANGED_BY_ENROOT.search(text)
+
+
+def _by_name(flag: str, env: Mapping[str, Value]) -> list[str]:
+    return [part for name in env for part in (flag, name)]
+
+
+def _pass_names() -> str:
+    """Puts `--env NAME` in front of "$@" for every variable that is set here and must be set there."""
+    return f'for name in $({_NAMES}); do set -- --env "$name" "$@"; done'
+
+
+def _gpus(want: Want, flag: str) -> list[str]:
+    """Puts a runtime's flag for GPUs in front of "$@"."""
+    found = {"auto": f"{_NVIDIA} || ", "all": "", "none": None}[want.gpus]
+    return [] if found is None else [f'{found}set -- {flag} "$@"']
+
+
+def _bind(mount: Mount) -> str:
+    return f"{mount.source}:{mount.target}" + (f":{mount.flags}" if mount.flags else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contained:
+    """The options of a backend that can run its ranks in containers."""
+
+    container: str = option("", "run the ranks in this image: a .sqsh or .sif file, docker://NAME, or a name")
+    container_runtime: str = option("auto", "what runs containers; auto: what the image's form says, if it does")
+    container_mounts: str = option("", "more mounts: SRC:DST[:FLAG[+FLAG]],...; the working folder is mounted anyway")
+    container_workdir: str = option("", "the ranks' working folder, as it is called in the container")
+    container_args: str = option("", "more words for the runtime, as one would type them: --cap-add=SYS_NICE")
+    container_gpus: Literal["auto", "all", "none"] = option(
+        "auto", "give it the GPUs; auto: where the node has NVIDIA's (apptainer, podman, docker)"
+    )
+    container_name: str = option("", "the container's name; default: that of the .sqsh file (enroot, pyxis)")
+    container_writable: bool = option(False, "its files can be changed (enroot, pyxis, apptainer)")
+    container_root: bool = option(False, "be root in it, with no more rights than before (enroot, pyxis, apptainer)")
+
+    # By the image's form: only one of these can start it here.
+    by_form: ClassVar[Mapping[str, str]] = {}
+
+    def runtime(self, known: Sequence[str]) -> Runtime:
+        """The runtime that was asked for, or that the image's form leaves no doubt about."""
+        name = self.container_runtime
+        if name == "auto":
+            name = next((runtime for end, runtime in self.by_form.items() if self.container.endswith(end)), "")
+        if not name:
+            raise UsageError(
+                f"-o container={self.container} does not say what is to run it",
+                f"-o container_runtime={' or '.join(known)}",
+            )
+        return _RUNTIMES[name]
+
+    def want(
+        self, job: Job, own: Sequence[str], env: Mapping[str, Value], workdir: str = ""
+    ) -> tuple[Runtime, Want] | None:
+        """What a job needs of a container, checked; None: no container."""
+        if not self.container:
+            self._nothing_else()
+            return None
+        known = [word for word in _choices(type(self)) if word != "auto"]
+        runtime = self.runtime(known)
+        for name in ("container_gpus", "container_name", "container_writable", "container_root"):
+            if getattr(self, name) not in ("", "auto", False) and name not in runtime.takes:
+                able = [word for word in known if name in _RUNTIMES[word].takes]
+                raise UsageError(f"-o {name} works with {' and '.join(able)}", f"leave -o {name} out")
+        image = self.container
+        if is_file(image) and not image.startswith("/"):
+            image = f"{job.workdir}/{image.removeprefix('./')}"
+        folders = [job.workdir, *(path for path in own if not f"{path}/".startswith(f"{job.workdir}/"))]
+        want = Want(
+            image=image,
+            own=tuple(folders),
+            mounts=_mounts(self.container_mounts),
+            workdir=workdir,
+            args=tuple(_words(self.container_args)),
+            gpus=self.container_gpus,
+            name=self.container_name,
+            writable=self.container_writable,
+            root=self.container_root,
+            env=env,
+        )
+        for path in (*folders, *(path for mount in want.mounts for path in (mount.source, mount.target))):
+            found = [character for character in runtime.forbidden if character in path]
+            if found:
+                raise UsageError(
+                    f"{path} must be mounted in the container, and the runtime cannot mount a path with {found[0]!r}",
+                    "give that folder another name",
+                )
+        runtime.check(want)
+        return runtime, want
+
+    def _nothing_else(self) -> None:
+        for entry in fields(self):
+            if entry.name.startswith("container_") and getattr(self, entry.name) != entry.default:
+                raise UsageError(f"-o {entry.name} needs an image", "add -o container=IMAGE")
+
+    def node_container(self, job: Job) -> Container | None:
+        """How a node's supervisor gets into the container of this run; None: it stays outside."""
+        # The values come over standard input. These names make the printed script one that can be run by hand.
+        secret = {name: value for name, value in job.env.items() if isinstance(value, Secret)}
+        found = self.want(job, (), secret)
+        if found is None:
+            return None
+        runtime, want = found
+        text = runtime.enter(replace(want, marks={"DDPKIT_INSIDE": job.run_id}))
+        return Container(enter=("sh", "-c", text, "sh"), python=job.python)
+
+
+def _choices(backend: type[Any]) -> tuple[str, ...]:
+    return tuple(next(entry for entry in fields(backend) if entry.name == "container_runtime").metadata["choices"])
+
+
+def runtimes(*names: str) -> Any:
+    """The field `container_runtime` of a backend that knows these runtimes."""
+    doc = "what runs containers; auto: what the image's form says, if it does"
+    return field(default="auto", metadata={"doc": doc, "choices": ("auto", *names)})
+
+
+def _mounts(text: str) -> tuple[Mount, ...]:
+    found = []
+    for entry in filter(None, text.split(",")):
+        parts = entry.split(":")
+        if len(parts) not in (2, 3) or not all(parts):
+            raise UsageError(f"-o container_mounts={text}: {entry!r} is not SRC:DST or SRC:DST:FLAGS", "/data:/data:ro")
+        if not parts[1].startswith("/"):
+            raise UsageError(f"-o container_mounts={text}: {parts[1]!r} is no absolute path in the container")
+        found.append(
+            Mount(source=parts[0], target=parts[1], flags=parts[2].replace("+", ",") if len(parts) == 3 else "")
+        )
+    return tuple(found)
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"-o container_args={text}: {error}", "quote it as on a command line") from None

@@ -1,0 +1,46 @@
+"""Base of the backends that reach named nodes: SSH, pdsh and legacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from ddpkit.launchers.containers import option
+from ddpkit.launchers.plan import Job, Plan, World
+from ddpkit.launchers.starters import Starter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nodes(Starter):
+    """What all backends have in common that go to named nodes."""
+
+    starter: Literal["ranks", "torchrun", "legacy"] = option(
+        "torchrun", "how each node starts its ranks: one process per rank, torchrun, or torch.distributed.launch"
+    )
+    exclude: str = option("", "hosts to leave out: node3 node[5-6]")
+    master_addr: str = option("", "rank 0's address; default: one that all nodes reach the first host by")
+    master_port: int = option(0, "rank 0's port; default: one that is free on the first host")
+    connect_timeout: float = option(5.0, "seconds for a connection to a node")
+    heartbeat_timeout: float = option(
+        30.0, "seconds without a sign of life after which a node counts as gone, and a node thinks so of the launcher"
+    )
+
+    name: ClassVar[str]
+    reach: ClassVar[str]
+    needs: ClassVar[str]
+
+    @property
+    def accepts_new(self) -> bool:
+        """Whether keys of hosts that are not known yet are added."""
+        return False
+
+    def plan(self, job: Job, world: World) -> Plan:
+        return Plan(
+            run_id=job.run_id,
+            backend=self.name,
+            steps=tuple(self.step(job, world, node_rank) for node_rank in range(len(world.hosts))),
+            world_size=world.world_size,
+            grace=job.grace,
+            heartbeat_timeout=self.heartbeat_timeout,
+            min_nodes=world.min_nodes,
+        )

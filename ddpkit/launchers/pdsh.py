@@ -1,0 +1,20 @@
+"""Backend pdsh: nodes reached with the pdsh program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ddpkit.launchers.containers import option
+from ddpkit.launchers.nodes import Nodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pdsh(Nodes):
+    """Nodes reached through the pdsh program; one torchrun on each, or what `-o starter` says."""
+
+    pdsh_args: str = option("", "more options for pdsh, as one would type them")
+
+    name: ClassVar[str] = "pdsh"
+    reach: ClassVar[str] = "pdsh"
+    needs: ClassVar[str] = "pdsh and ssh here, a way in by ssh without a password; Python and torch on the nodes"

@@ -1,0 +1,333 @@
+"""A launch is a value: what will run, where, and with what environment, before anything runs.
+
+A backend turns a `Job` (what every process runs) and a `World` (how wide, and where) into a `Plan`. The dry run prints
+that plan, and `ddpkit.execution.executor` carries out the same value, so the dry run cannot lie.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import Any, Literal
+
+from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote, span
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What every process runs. Says nothing about machines."""
+
+    run_id: str
+    command: tuple[
+        str, ...
+    ]  # the script and its arguments: "train.py ...", "-m pkg.train ...", "-c CODE ...", or a program
+    kind: Literal["script", "module", "program"] = "script"
+    workdir: str
+    python: str
+    env: Mapping[str, Value] = field(default_factory=dict)
+    grace: float = 15.0  # seconds between TERM and KILL
+    folder: str = ""  # the run's own, for logs and what a backend must write; absolute. Empty: nothing can be written
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command line of one rank."""
+        return self.command if self.kind == "program" else (self.python, *self.command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """One machine of the world."""
+
+    name: str
+    slots: int  # ranks on it
+    cpus: int = 1  # that this job may use there
+    chosen: tuple[str, ...] = ()  # variables that the user has set there, which a default of ours must not replace
+    stale: tuple[str, ...] = ()  # variables set there that would mislead a rank, left over from another launcher
+    env: Mapping[str, Value] = field(default_factory=dict)  # what holds there alone; it wins over the job's
+    python: str = ""  # where it is not the job's
+    workdir: str = ""
+    address: str = ""  # by which the other nodes reach it
+    by_hand: tuple[str, ...] = ()  # how a person would run a command there; empty: this machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocation:
+    """The nodes that a scheduler has already given to us."""
+
+    job_id: str
+    hosts: tuple[str, ...]  # in the scheduler's order
+    nproc_per_node: int | None = None  # that the request meant, where it says
+    cpus_per_task: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """How wide the job is, and where. Node rank is the position in `hosts`; ranks are given out host by host."""
+
+    hosts: tuple[Host, ...]
+    master_addr: str
+    master_port: int
+    min_nodes: int | None = None  # the run goes on while so many are left (torchrun's elastic rendezvous)
+
+    @cached_property
+    def _before(self) -> tuple[int, ...]:
+        """How many ranks are on the hosts in front of each; the last one is behind them all."""
+        return tuple(accumulate((host.slots for host in self.hosts), initial=0))
+
+    @property
+    def world_size(self) -> int:
+        return self._before[-1]
+
+    def first_rank(self, node_rank: int) -> int:
+        return self._before[node_rank]
+
+    def ranks(self, node_rank: int) -> range:
+        """The global ranks on one node, in the order of their local ranks."""
+        first = self.first_rank(node_rank)
+        return range(first, first + self.hosts[node_rank].slots)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proc:
+    """One process that the supervisor starts: a rank, or an agent (torchrun) that starts ranks itself."""
+
+    name: str  # "rank", or the agent's: "torchrun"
+    argv: tuple[Word, ...]
+    env: Mapping[str, Value] = field(default_factory=dict)
+    rank: int | None = None  # None: an agent
+    restarts: int = 0  # how often an agent may start its ranks again before their failure is the run's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A world that a scheduler has still to find: how wide, and what we hold already."""
+
+    nnodes: int | None  # None: not asked for
+    nproc_per_node: int | None
+    here: Host  # where the launcher runs
+    allocation: Allocation | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """A file that must be there before anything starts."""
+
+    path: str
+    text: str = ""
+    copy_of: str = ""  # one of the programs in ddpkit/node, by its name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """How to follow what a scheduler runs for us. `{job}` stands for the job's id."""
+
+    submit: tuple[str, ...]
+    env: Mapping[str, Value]  # for the submitting program: what must not stand in a file, or must not reach the job
+    job_id: str  # a regular expression with one group, for the submitting program's output
+    unreachable: str  # a regular expression: what the submitting program says where its scheduler is down
+    ping: tuple[str, ...]  # says whether the scheduler is there
+    queue: tuple[str, ...]  # shows the user's own jobs
+    offers: tuple[str, ...]  # shows what may be asked for
+    state: tuple[str, ...]  # prints what the next ones read
+    state_pattern: str  # named groups: state, reason, start, nodes, restarts, code, signal
+    waiting: tuple[str, ...]  # states
+    running: tuple[str, ...]
+    ending: tuple[str, ...]
+    well: tuple[str, ...]
+    hopeless: str  # a regular expression of reasons for which a job waits for ever
+    gone: str  # a regular expression: what the state's program says of a job that it has forgotten
+    stop: tuple[str, ...]
+    signal: tuple[str, ...]  # passes {signal}, a name without SIG, on to the ranks and to nothing else
+    log: str
+    no_output: int  # the signal that stands for: the job's output could not be opened; -1: there is none
+    signals_from: int = 0  # the scheduler's exit codes from here on are signals; PBS: 256, and 271 is TERM; 0: none are
+    again: int | None = None  # an exit code with which the job starts itself again
+    follow: bool = True  # False: many jobs in one; only submitted
+    stopped: tuple[str, ...] = ("CANCELLED",)  # states
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """How a node's supervisor is started in a container, whose Python may be the only one."""
+
+    enter: tuple[str, ...]  # what stands behind these words runs in it, with the same standard input and output
+    python: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What runs on one machine: the same environment for all, then one process or more."""
+
+    host: str
+    node_rank: int
+    ranks: range
+    workdir: str
+    env: Mapping[str, Value]
+    procs: tuple[Proc, ...]
+    preload: tuple[str, ...] = ()  # modules that one interpreter imports before it forks these ranks
+    by_hand: tuple[str, ...] = ()  # how a person would get there, for the dry run
+    elastic: bool = False  # which node has which ranks is settled over there, and can change
+    # The one process ends in `srun --label`, whose tasks are these; `taps`: in another scheduler's way to start
+    # ranks, each under `rank_wrapper.py`, whose lines say whose they are.
+    srun: Literal["", "ranks", "torchrun", "taps"] = ""
+    container: Container | None = None  # the supervisor of this step runs in it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that a launch will do, in order."""
+
+    run_id: str
+    backend: str
+    steps: tuple[Step, ...]
+    world_size: int
+    grace: float
+    heartbeat_timeout: float = 0.0  # seconds; 0: the end of the launcher always shows, as on one machine
+    min_nodes: int | None = None  # a node that is lost ends the run only where fewer are left
+    files: tuple[File, ...] = ()
+    sync: tuple[tuple[str, ...], ...] = ()  # commands that have copied the working folder to the nodes
+    batch: Batch | None = None  # then the steps say what the job will run
+
+    def __str__(self) -> str:
+        return render_plan(self)
+
+
+_INSIDE = "end of what runs in the container"
+
+
+def command_line(proc: Proc) -> str:
+    """One process as a shell command, with its own environment in front."""
+    unset = [name for name, value in proc.env.items() if value is None]
+    env = [assign(name, value) for name, value in proc.env.items() if value is not None]
+    head = ["env", *(f"-u {name}" for name in unset)] if unset else []
+    return " ".join([*head, *env, join(proc.argv)])
+
+
+def exec_argv(proc: Proc) -> list[str]:
+    """The argv that starts a process without a shell, or with one where a `Raw` word needs it."""
+    if any(isinstance(word, Raw) for word in proc.argv):
+        return ["sh", "-c", "exec " + join(proc.argv)]
+    return [word for word in proc.argv if isinstance(word, str)]
+
+
+def render_step(step: Step) -> str:
+    """One step as a script that a person can read, and run by hand on that machine."""
+    if step.container:
+        return f"{join(step.container.enter)} sh -s <<'{_INSIDE}'\n{_lines(step)}\n{_INSIDE}"
+    return _lines(step)
+
+
+def _lines(step: Step) -> str:
+    if step.srun:
+        # The process is a shell already: its text stands here as it is.
+        text = step.procs[0].argv[-1]
+        assert isinstance(text, str)
+        return "\n".join([f"cd {quote(step.workdir)} || exit 1", *exports(step.env), text])
+    lines = [f"cd {quote(step.workdir)} || exit 1", *exports(step.env)]
+    if step.preload:
+        modules = ", ".join(step.preload)
+        lines.append(f"# ddpkit forks these from one interpreter that has imported {modules}; this script does not")
+    if len(step.procs) == 1:
+        lines.append(command_line(step.procs[0]))
+    else:
+        lines += [f'{command_line(proc)} & pids="$pids $!"' for proc in step.procs]
+        # ddpkit would end the others as well; a shell can at least say that one failed.
+        lines += ['for pid in $pids; do wait "$pid" || code=$?; done', 'exit "${code:-0}"']
+    return "\n".join(lines)
+
+
+def render_plan(plan: Plan) -> str:
+    """The dry run: what a cluster's administrator would want to read before it runs."""
+    if plan.batch is not None:
+        head, _, rest = plan.files[-1].text.partition("\n")
+        return f"{head}\n# ddpkit run {plan.run_id}: backend {plan.backend}, {join(plan.batch.submit)}\n{rest}"
+    width = count(plan.world_size, "rank")
+    width += "" if plan.steps[0].srun else f" on {count(len(plan.steps), 'node')}"
+    out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
+    out += [f"{join(argv)} || exit 1" for argv in plan.sync]
+    end = f"END-{plan.run_id}"  # no word of the job is a line like this
+    for number, step in enumerate(plan.steps, 1):
+        out.append(f"# step {number} of {len(plan.steps)}, on {step.host}: {span(step.ranks)}")
+        text = render_step(step)
+        if step.by_hand:
+            out += [f"{join(step.by_hand)} sh <<'{end}' &", text, end, 'steps="$steps $!"']
+        else:
+            out.append(text)
+    if plan.steps[0].by_hand:
+        # ddpkit would end the others, and leave nothing behind; a script can at least say that one failed.
+        out += ['for step in $steps; do wait "$step" || failed=$?; done', 'exit "${failed:-0}"']
+    return "\n".join(out) + "\n"
+
+
+def _plain(value: Value) -> Any:
+    return {"raw": value.text} if isinstance(value, Raw) else str(value) if isinstance(value, Secret) else value
+
+
+def plan_as_dict(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON types, secrets masked. `null` in an environment means that the name is unset."""
+    return {
+        "run_id": plan.run_id,
+        "backend": plan.backend,
+        "world_size": plan.world_size,
+        "grace": plan.grace,
+        "heartbeat_timeout": plan.heartbeat_timeout,
+        "min_nodes": plan.min_nodes,
+        "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
+        "sync": [list(argv) for argv in plan.sync],
+        "submit": list(plan.batch.submit) if plan.batch else None,
+        "steps": [
+            {
+                "host": step.host,
+                "node_rank": step.node_rank,
+                "ranks": list(step.ranks),
+                "workdir": step.workdir,
+                "preload": list(step.preload),
+                "container": list(step.container.enter) if step.container else None,
+                "env": {name: _plain(value) for name, value in step.env.items()},
+                "procs": [
+                    {
+                        "name": proc.name,
+                        "argv": [_plain(word) for word in proc.argv],
+                        "env": {name: _plain(value) for name, value in proc.env.items()},
+                        "rank": proc.rank,
+                        "restarts": proc.restarts,
+                    }
+                    for proc in step.procs
+                ],
+            }
+            for step in plan.steps
+        ],
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduled:
+    """A scheduler's job, with all that is needed to ask for it later: no backend is looked up again."""
+
+    state: tuple[str, ...]  # prints what `pattern` finds, once for each job of an array
+    pattern: str  # named groups: state, reason, nodes, code, signal
+    waiting: tuple[str, ...]  # states
+    running: tuple[str, ...]
+    well: tuple[str, ...]
+    stopped: tuple[str, ...]
+    gone: str  # what the scheduler says of a job that it has forgotten; a regular expression
+    stop: tuple[str, ...]
+    log: str  # its output file, with {job} for the job's id
+    many: bool  # an array: one such file for each of its jobs
+    torchrun: bool  # how the lines in it are labelled
+    labels: bool = True
+    signals_from: int = 0  # see `ddpkit.launchers.plan.Batch`
+
+
+FACTS = ("state", "reason", "start", "nodes", "restarts", "code", "signal")  # of a job
+
+
+def told(found: re.Match[str], signals_from: int) -> dict[str, str]:
+    """What a scheduler said of a job, "" for each of `FACTS` that it left out; a code that means a signal as one."""
+    facts = {**dict.fromkeys(FACTS, ""), **found.groupdict("")}
+    if signals_from and facts["code"] and int(facts["code"]) >= signals_from:
+        facts |= {"code": "0", "signal": str(int(facts["code"]) - signals_from)}
+    return facts

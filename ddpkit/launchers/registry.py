@@ -1,0 +1,148 @@
+"""The backends, by name. A backend is one frozen dataclass with one pure method, and its fields are its options.
+
+    @dataclass(frozen=True, kw_only=True)
+    class Mine:
+        \"\"\"One line: what it does.\"\"\"
+        name: ClassVar[str] = "mine"
+        reach: ClassVar[str] = "local"  # how nodes are reached: who is asked before the plan, and who carries it out:
+                                        # local, ssh, pdsh, slurm (also inside an allocation), or any other scheduler
+        needs: ClassVar[str] = "what must be installed, and where"
+        queue: str = option("", "one line of documentation")
+
+        def plan(self, job: Job, world: World) -> Plan: ...    # from a scheduler: a Request
+
+
+Others come from the entry-point group `ddpkit.launchers`. A backend's module is imported when its name is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, Literal, Protocol
+
+from ddpkit.errors import UsageError, nearest
+from ddpkit.launchers.plan import Job, Plan
+
+GROUP = "ddpkit.launchers"
+SCHEDULERS = ("slurm", "scheduler")  # reaches in which a scheduler finds the nodes
+_BUILT_IN = {
+    "local": "ddpkit.launchers.local:Local",
+    "ssh-torchrun-auto": "ddpkit.launchers.ssh:SshTorchrunAuto",
+    "pdsh": "ddpkit.launchers.pdsh:Pdsh",
+    "legacy": "ddpkit.launchers.legacy:Legacy",
+    "slurm-srun": "ddpkit.launchers.slurm:SlurmSrun",
+    "slurm-torchrun": "ddpkit.launchers.slurm:SlurmTorchrun",
+}
+_ALIASES = {"slurm": "slurm-srun", "ssh": "ssh-torchrun-auto"}
+
+
+class Launcher(Protocol):
+    """What every backend is."""
+
+    name: ClassVar[str]
+    reach: ClassVar[str]
+    needs: ClassVar[str]
+
+    def plan(self, job: Job, world: Any) -> Plan:
+        """Say what will run. Pure: the same job and world always give the same plan."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One `-o NAME=VALUE` of a backend."""
+
+    name: str
+    kind: Any  # str, int, float, bool or a Literal
+    default: Any
+    doc: str
+
+    @property
+    def values(self) -> str:
+        """What may be given, in words."""
+        if typing.get_origin(self.kind) is Literal:
+            return " | ".join(typing.get_args(self.kind))
+        return {bool: "true | false", int: "a whole number", float: "a number"}.get(self.kind, "text")
+
+
+def _plug_ins() -> dict[str, str]:
+    import importlib.metadata  # reads every installed package: only for names that are not built in
+
+    return {entry.name: entry.value for entry in importlib.metadata.entry_points(group=GROUP)}
+
+
+def names() -> list[str]:
+    """The names of all backends, built in and plugged in."""
+    return sorted({*_BUILT_IN, *_plug_ins()})
+
+
+def aliases() -> list[str]:
+    """Shorter names of some."""
+    return sorted(_ALIASES)
+
+
+def load(name: str) -> type[Any]:
+    """Import the class of a backend. A built-in name cannot be taken by a plug-in."""
+    name = _ALIASES.get(name, name)
+    target = _BUILT_IN.get(name) or _plug_ins().get(name)
+    if target is None:
+        raise UsageError(
+            f"there is no backend {name!r}", nearest(name, [*names(), *_ALIASES]) or "ddpkit backends lists them"
+        )
+    module, _, attribute = target.partition(":")
+    try:
+        found: type[Any] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"backend {name!r} cannot be loaded from {target}: {error}") from error
+    return found
+
+
+def options(backend: type[Any]) -> list[Option]:
+    """The options of a backend, from its fields."""
+    kinds = typing.get_type_hints(backend)
+    return [
+        Option(
+            name=entry.name,
+            kind=kinds[entry.name],
+            default=None if entry.default is MISSING else entry.default,
+            doc=entry.metadata.get("doc", ""),
+        )
+        for entry in fields(backend)
+    ]
+
+
+def build(backend: type[Any], given: Mapping[str, object]) -> Launcher:
+    """Make a backend with options, each checked against its field's type."""
+    known = {option.name: option for option in options(backend)}
+    values = {}
+    for word, value in given.items():
+        name = word.replace("-", "_")
+        if name not in known:
+            listed = f"ddpkit backends {backend.name} lists its options"
+            raise UsageError(f"backend {backend.name!r} has no option {name!r}", nearest(name, known) or listed)
+        values[name] = _parse(backend.name, known[name], value)
+    made: Launcher = backend(**values)
+    return made
+
+
+def _parse(backend: str, option: Option, value: object) -> Any:
+    """A value from the command line is text; one from a TOML file has its own type already."""
+    text = str(value)
+    if option.kind is bool:
+        if text.lower() in ("true", "yes", "on", "1"):
+            return True
+        if text.lower() in ("false", "no", "off", "0"):
+            return False
+    elif option.kind in (int, float):
+        try:
+            return option.kind(text)
+        except ValueError:
+            pass
+    elif typing.get_origin(option.kind) is Literal:
+        if text in typing.get_args(option.kind):
+            return text
+    else:
+        return text
+    raise UsageError(f"-o {option.name}={text}: backend {backend!r} takes {option.values} here", option.doc or None)

@@ -1,0 +1,176 @@
+"""Turns a plan into one script that does the same without ddpkit: bash for named nodes and this one, a job for SLURM.
+
+What ddpkit's own supervisor does is done by the watcher of `scripts/ssh/nodes.sh`: it ends everything on its node when
+its standard input closes. The script is the only one that holds those inputs open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ddpkit import templates
+from ddpkit.errors import UsageError
+from ddpkit.launchers.plan import Plan, Proc, Step
+from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
+
+_HERE = Path(__file__).parent
+_MARK = "cat <<'PYTHON'\n"
+_SSH = ("ssh", "-T", "-x", "-S", "none", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5")
+_QUOTED = "SC2016,SC2088"  # "this does not expand": that is what the quotes are for
+# bash is started by torchrun, which turns `$$` into `$`.
+_AROUND = ("bash", "--norc", "-c", 'rank "$$@"', "rank")
+
+
+def script(
+    plan: Plan, *, fixed_port: int = 0, timeout: float = 10.0, accept_new: bool = False, pdsh: str | None = None
+) -> str:
+    """The script as text. `fixed_port`: where the ranks must meet; 0: at one that is free when the script runs.
+
+    `pdsh`: more options for the pdsh that starts all nodes; None: no pdsh. Raises UsageError.
+    """
+    if plan.batch is not None:
+        return _job(plan)
+    if plan.min_nodes is not None:
+        raise UsageError("-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", "-N MAX")
+    plan = replace(plan, steps=tuple(_portable(step, plan) for step in plan.steps))
+    secrets = _secrets(plan)
+    nodes = len(plan.steps)
+    remote = bool(plan.steps[0].by_hand)
+    needs = ", pdsh, ssh" if pdsh is not None else ", ssh" if remote else ""
+    out = [
+        "#!/bin/bash",
+        f"# shellcheck disable={_QUOTED},SC2329 # words are as given; what nobody calls is called there",
+        f"# Made by `ddpkit emit`: {count(plan.world_size, 'rank')} on {count(nodes, 'node')}, backend {plan.backend}.",
+        f"# It needs nothing of ddpkit: bash{needs}; Linux, bash, python3 and PyTorch on "
+        + ("the nodes." if remote else "this machine."),
+        "# However it ends, Ctrl-C and kill -9 included, so does everything that it started. Exit code: that of the",
+        "# first rank that failed; 130, 143, 129 after Ctrl-C, TERM, HUP; 3 where the first node has no port for the",
+        "# ranks, or is not reached: then nothing was started.",
+        "",
+        "set -euo pipefail",
+        *(f': "${{{name}:?it is not written in this script: export it}}"' for name in secrets),
+        *(f"{join(argv)} || exit 1" for argv in plan.sync),
+        "",
+        "grace=" + f"{plan.grace:g} # seconds between TERM and KILL for what has to end",
+        f"port={fixed_port or 'free # chosen on the first node when the ranks start'}",
+        f"running={nodes}",
+        "",
+        "label() { # NODE: its name",
+        "    case $1 in",
+        *(f"    {number}) echo {quote(step.host)} ;;" for number, step in enumerate(plan.steps)),
+        "    esac",
+        "}",
+        "",
+        "into() { # NODE ARGUMENTS: its Python, with these",
+        "    case $1 in",
+        *(f"    {number}) {_into(step, timeout, accept_new)} ;;" for number, step in enumerate(plan.steps)),
+        "    esac",
+        "}",
+        "",
+        "secrets() {",
+        "    printf '%s\\0' ''" + "".join(f' "{name}=${name}"' for name in secrets),
+        "}",
+        *(line for number, step in enumerate(plan.steps) for line in ("", *_step(number, step))),
+        "",
+        *_launch(plan, pdsh),
+        "",
+        "# ---- On a node: a watcher stands above all that is ours. Its standard input is the lifeline. When that",
+        "# ends, it ends every process that descends from it, torchrun's too, which are in sessions of their own.",
+        "",
+        "watcher=$(",
+        "    cat <<'PYTHON'",
+        _watcher(),
+        "PYTHON",
+        ")",
+        "",
+        (_HERE / "script_nodes.sh").read_text(encoding="utf-8").partition("\n")[2].rstrip("\n"),
+    ]
+    return "\n".join(out) + "\n"
+
+
+def _job(plan: Plan) -> str:
+    head, _, rest = plan.files[-1].text.partition("\n")
+    lines = [
+        head,
+        "# Made by `ddpkit emit`. It needs SLURM, Python and PyTorch, and nothing of ddpkit: sbatch FILE.",
+        f"# shellcheck disable={_QUOTED},SC1091 # words stand as they were given; what -o setup reads is not here",
+    ]
+    # What is exported when it is submitted reaches the job.
+    return "\n".join(lines) + "\n" + rest.replace("its value is not shown", "export it before sbatch")
+
+
+def _watcher() -> str:
+    text = templates.find("scripts/ssh/nodes.sh").read_text(encoding="utf-8")
+    return text.partition(_MARK)[2].partition("\nPYTHON\n")[0]
+
+
+def _secrets(plan: Plan) -> list[str]:
+    envs = [env for step in plan.steps for env in (step.env, *(proc.env for proc in step.procs))]
+    return sorted({name for env in envs for name, value in env.items() if isinstance(value, Secret)})
+
+
+def _portable(step: Step, plan: Plan) -> Step:
+    """The step with what only the script can know left to it: the port, and no id of a run that ddpkit would know."""
+    env: dict[str, Value] = {name: value for name, value in step.env.items() if name != "DDPKIT_RUN"}
+    if "MASTER_PORT" in env:
+        env["MASTER_PORT"] = Raw("$port")
+    return replace(step, env=env, procs=tuple(replace(proc, argv=_words(proc)) for proc in step.procs))
+
+
+def _words(proc: Proc) -> tuple[Word, ...]:
+    """An agent's words: the port is the script's, and each rank is told of by a shell."""
+    words: list[Word] = list(proc.argv)
+    if proc.rank is not None or "--no_python" not in words:
+        return tuple(words)
+    place = words.index("--no_python")
+    for number, word in enumerate(words[:place]):
+        name, _, value = word.partition("=") if isinstance(word, str) else ("", "", "")
+        if name in ("--master_port", "--rdzv_endpoint"):
+            words[number] = Raw(f"{name}={value.rpartition(':')[0]}:$port" if ":" in value else f"{name}=$port")
+    if not proc.restarts:  # a rank that is started again has not failed
+        words[place + 1 : place + 1] = _AROUND
+    return tuple(words)
+
+
+def _into(step: Step, timeout: float, accept_new: bool) -> str:
+    python = "exec python3"
+    if step.container:
+        python = f"exec {join(step.container.enter)} {quote(step.container.python)}"
+    if not step.by_hand:
+        return f'bash -c {quote(python)}" $2"'
+    more = ["-o", f"ConnectTimeout={max(1, round(timeout))}"]
+    more += ["-o", "StrictHostKeyChecking=accept-new"] if accept_new else []
+    ssh = join([*_SSH, *more, *step.by_hand[1:]])
+    return f'{ssh} {quote(python)}" $2"'
+
+
+def _step(number: int, step: Step) -> list[str]:
+    ranks = f"ranks {step.ranks[0]}-{step.ranks[-1]}" if len(step.ranks) > 1 else f"rank {step.ranks[0]}"
+    lines = [f"cd {quote(step.workdir)} || exit 1", *exports(step.env)]
+    if len(step.procs) == 1 and step.procs[0].rank is None:
+        lines.append(f"exec {join(step.procs[0].argv)}")
+    else:
+        lines += ["local pids='' pid code=0"]
+        for proc in step.procs:
+            own = [assign(name, value) for name, value in proc.env.items() if value is not None]
+            lines.append(f'{" ".join([*own, "rank", join(proc.argv)])} & pids="$pids $!"')
+        lines += ['for pid in $pids; do wait "$pid" || code=$?; done', 'exit "$code"']
+    # A word may have lines of its own, and they stay as they are.
+    return [f"step_{number}() {{ # on {step.host}: {ranks}", *(f"    {line}" for line in lines), "}"]
+
+
+def _launch(plan: Plan, pdsh: str | None) -> list[str]:
+    if pdsh is None:
+        body = ['for ((number = 0; number < running; number++)); do one "$number" 9>&- & done']
+    else:
+        functions = ["label", "into", "secrets", "rank", "pack", "parcel", "visit", "one"]
+        functions += [f"step_{number}" for number in range(len(plan.steps))]
+        names = ",".join(f"node{number}" for number in range(len(plan.steps)))
+        command = f"pdsh -R exec -N -f {len(plan.steps)}{pdsh and f' {pdsh}'} -w {names}"
+        body = [
+            f"export -f {' '.join(functions)}",
+            "export watcher enter grace port lifeline said",
+            f"{command} bash --norc -c 'set -o pipefail; one \"$1\"' one %n 9>&- &",
+        ]
+    return ["launch() {", *(f"    {line}" for line in body), "}"]

@@ -1,0 +1,199 @@
+"""Reads what `srun --label` prints, and turns it into the events that a supervisor would send.
+
+Every line of a task comes as `3: text` (padded to equal width); what srun itself has to say comes without a label:
+
+    srun: error: node2: task 3: Exited with exit code 7
+    srun: error: node1: tasks 0-1: Terminated
+
+Our own lines in each task, such as its first, which names rank, host and step, are not passed on. Lines beyond 1,024
+bytes come in pieces (Slurm's message size), which are joined again. Pure: bytes in, events out. Source: Slurm 22.05,
+seen.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+Event = dict[str, Any]
+
+PIECE = 1024
+# Printed by each rank's own shell (or tap) to its standard error before the script runs.
+STARTED = re.compile(r"ddpkit: rank (\d+) on (\S+) pid (\d+) step (\S+)")
+# Printed by the tap of a rank under torchrun, whose label is the node's and not the rank's.
+RANK_LINE = re.compile(r"\[rank (\d+)\] (.*)", re.DOTALL)
+RANK_ENDED = re.compile(r"ddpkit: rank (\d+) ended: code (\S+) signal (\S+)")
+# Printed by a rank that an exception ends, and later once more if it does not end (`ddpkit/node/rank_events_file.py`).
+# A script may have left a line without an end in front of it.
+RAISED = re.compile(r"(.*)ddpkit: rank (\d+) raised (\S+?)(?: at ([\d.]+)|, and its process goes on)", re.DOTALL)
+# Printed by a job's script that SLURM starts again, before anything else.
+ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
+
+_LABEL = re.compile(r" *(\d+): (.*)", re.DOTALL)
+_ENDED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): (.*)")
+_CODE = re.compile(r"Exited with exit code (\d+)")
+_SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_signals()}
+
+
+class SrunReader:
+    """The state between two reads: unfinished lines, and which rank is where."""
+
+    def __init__(self, ranks: int, *, torchrun: bool, labels: bool = True) -> None:
+        self.ranks = ranks
+        self.torchrun = torchrun  # a label is then a node's number, and each rank's tap says whose a line is
+        self.labels = labels  # False: no srun, and the taps alone speak
+        self.hosts: dict[int, str] = {}
+        self.pids: dict[int, int] = {}  # on that host
+        self.step = ""  # 123.0, as `scancel` takes it
+        self.failed = False
+        self.raised: dict[int, tuple[float, str]] = {}  # rank: when, which exception; of those that said so
+        self.goes_on = False  # what failed first has not ended, and srun ends nobody because of it
+        self._since: float | None = None  # when the known failure was, if an exception was it
+        self.attempt = 0  # how often the job was started again before what is read now
+        self._held: dict[int, bytes] = {}
+        self._long: dict[tuple[int, str], str] = {}
+
+    def feed(self, number: int, data: bytes) -> Iterator[Event]:
+        """Take bytes of srun's standard output (1) or error (2); yield events."""
+        *lines, self._held[number] = (self._held.get(number, b"") + data).split(b"\n")
+        for line in lines:
+            yield from self._line(number, line.decode("utf-8", "surrogateescape"))
+
+    def flush(self) -> Iterator[Event]:
+        """The end of the output: a last line without an end is a line as well."""
+        for number in (1, 2):
+            if self._held.get(number):
+                yield from self.feed(number, b"\n")
+
+    def finished(self) -> Iterator[Event]:
+        """srun ended with exit code 0: so did every rank."""
+        for rank in range(self.ranks):
+            yield {"e": "exit", "rank": rank, "code": 0, "signal": None, "t": time.time()}
+
+    def _line(self, number: int, line: str) -> Iterator[Event]:
+        ended = _ENDED.match(line)
+        if ended:
+            yield _out(None, number, line)
+            yield from self._task_ended(*ended.groups())
+            return
+        attempt = ATTEMPT.fullmatch(line)
+        if attempt:
+            self.attempt = int(attempt[1])
+            self.forget_failure()
+            self.hosts.clear()
+            self.pids.clear()
+            return
+        labelled = _LABEL.fullmatch(line) if self.labels else None
+        if self.labels and (labelled is None or int(labelled[1]) >= self.ranks):
+            yield _out(None, number, line)
+            return
+        task = labelled[1] if labelled else ""
+        text = self._joined(number, task, labelled[2]) if labelled else line
+        if text is None:
+            return
+        started = STARTED.match(text)
+        over = RANK_ENDED.match(text)
+        inner = RANK_LINE.fullmatch(text) if self.torchrun else None
+        if started:
+            rank, host, pid, self.step = int(started[1]), started[2], int(started[3]), started[4]
+            self.hosts[rank], self.pids[rank] = host, pid
+            yield {"e": "start", "rank": rank, "host": host, "pid": pid, "t": time.time()}
+        elif over:
+            code, killer = (None if word == "None" else int(word) for word in over.groups()[1:])
+            yield from self._rank_ended(int(over[1]), code, killer)
+        elif inner:
+            yield from self._said(int(inner[1]), number, inner[2])
+        elif self.torchrun:
+            yield _out(None, number, text)
+        else:
+            yield from self._said(int(task), number, text)
+
+    def _joined(self, number: int, task: str, text: str) -> str | None:
+        """A whole line, or None while pieces of it are still to come. A piece is full, and its line goes on."""
+        whole = self._long.pop((number, task), "") + text
+        if len(text.encode("utf-8", "surrogateescape")) < PIECE:
+            return whole
+        self._long[number, task] = whole
+        return None
+
+    def _said(self, rank: int, number: int, text: str) -> Iterator[Event]:
+        """A line of a rank, or one of ours in its name."""
+        raised = RAISED.fullmatch(text) if "ddpkit: rank " in text else None
+        if raised is None or int(raised[2]) != rank:
+            yield self._of_rank(rank, number, text)
+            return
+        if raised[1]:
+            yield self._of_rank(rank, number, raised[1])
+        if raised[4]:
+            # Never later than it is heard: the node's clock may be ahead, and what follows from it comes after it.
+            self.raised.setdefault(rank, (min(float(raised[4]), time.time()), raised[3]))
+            if self._since is not None and self.raised[rank][0] < self._since:
+                yield from self._first_raised()  # it was first, and heard second
+        elif not self.failed and rank in self.raised:
+            self.goes_on = True
+            yield from self._first_raised()
+
+    def _first_raised(self) -> Iterator[Event]:
+        rank = min(self.raised, key=self.raised.__getitem__)
+        self.failed, (self._since, name) = True, self.raised[rank]
+        how = {"code": 1, "signal": None, "raised": name, "t": self._since}
+        yield {"e": "failed", "rank": rank, "host": self.hosts.get(rank, "?"), "what": "rank", **how}
+
+    def forget_failure(self) -> None:
+        """What failed belongs to an attempt before."""
+        self.failed = self.goes_on = False
+        self.raised.clear()
+        self._since = None
+
+    def _of_rank(self, rank: int, number: int, text: str) -> Event:
+        return {**_out(rank, number, text), **({"host": self.hosts[rank]} if rank in self.hosts else {})}
+
+    def _task_ended(self, host: str, tasks: str, how: str) -> Iterator[Event]:
+        code = _CODE.match(how)
+        killer = None if code else _SIGNALS.get(how.partition(" (core dumped)")[0])
+        if code is None and killer is None:
+            return
+        if self.torchrun:  # the task is an agent; if none of its ranks failed, it failed by itself
+            yield from self._fail(None, host, "torchrun", int(code[1]) if code else None, killer)
+            return
+        for rank in _numbers(tasks):
+            self.hosts.setdefault(rank, host)
+            yield from self._rank_ended(rank, int(code[1]) if code else None, killer)
+
+    def _rank_ended(self, rank: int, code: int | None, killer: int | None) -> Iterator[Event]:
+        host = self.hosts.get(rank, "?")
+        yield {"e": "exit", "rank": rank, "host": host, "code": code, "signal": killer, "t": time.time()}
+        if code == 0 or self.failed:
+            return
+        if rank not in self.raised:
+            yield from self._fail(rank, host, "rank", code, killer)
+        elif rank == min(self.raised, key=self.raised.__getitem__):
+            self._since = self.raised[rank][0]
+            yield from self._fail(rank, host, "rank", code, killer, t=self._since)
+        else:
+            yield from self._first_raised()  # whose process takes longer to end
+
+    def _fail(
+        self, rank: int | None, host: str, what: str, code: int | None, killer: int | None, **more: float
+    ) -> Iterator[Event]:
+        """Only the first failure is one: after it srun ends the other tasks, whose ends have later times."""
+        if not self.failed:
+            self.failed = True
+            how = {"code": code, "signal": killer, "t": time.time(), **more}
+            yield {"e": "failed", "rank": rank, "host": host, "what": what, **how}
+
+
+def _out(rank: int | None, number: int, text: str) -> Event:
+    return {"e": "out", "rank": rank, "fd": number, "data": text + "\n"}
+
+
+def _numbers(text: str) -> list[int]:
+    """`0,2-3` as [0, 2, 3]."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found

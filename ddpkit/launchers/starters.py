@@ -1,0 +1,207 @@
+"""How one node starts its ranks: a process per rank, torchrun, or the legacy `torch.distributed.launch`.
+
+Pure: a job and a world in, a step out. Every backend that reaches nodes by itself (local, ssh, pdsh) uses these three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from ddpkit.errors import UsageError
+from ddpkit.launchers.containers import Contained, runtimes
+from ddpkit.launchers.containers import option as option  # for backends
+from ddpkit.launchers.plan import Job, Proc, Step, World
+from ddpkit.launchers.shell import Value
+
+# torchrun gets this in place of the script. Under ddpkit's supervisor DDPKIT_TAP names a program that connects the
+# rank's output, process id and exit status with the supervisor, because torchrun tells nobody but its own log. Without
+# DDPKIT_TAP (the line pasted by hand) the script simply runs. Not a shell, which would drop variables with odd names.
+_TAP = 'tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'
+
+
+ELASTIC_RESTARTS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starter(Contained):
+    """The options that say how a node starts its ranks, and whether it does so in a container."""
+
+    starter: Literal["ranks", "torchrun", "legacy"] = option(
+        "ranks", "how the node starts its ranks: one process per rank, torchrun, or torch.distributed.launch"
+    )
+    preload: str = option(
+        "",
+        "`true` (torch) or a list of modules: one interpreter imports them once, then forks the ranks (starter ranks)",
+    )
+    max_restarts: int = option(0, "how often torchrun starts failed ranks again (starter torchrun)")
+    use_env: bool = option(
+        True, "false: pass --local-rank=N to the script, as torch.distributed.launch once did (starter legacy)"
+    )
+    local_rank_flag: Literal["--local-rank", "--local_rank"] = option(
+        "--local-rank", "how to spell that argument; PyTorch 1.x spelled it --local_rank"
+    )
+    container_runtime: Literal["auto", "enroot", "apptainer", "podman", "docker"] = runtimes(
+        "enroot", "apptainer", "podman", "docker"
+    )
+
+    by_form: ClassVar[Mapping[str, str]] = {".sqsh": "enroot", ".sif": "apptainer"}
+
+    def check(self, *, elastic: bool = False) -> None:
+        """Refuse options that the chosen starter does not have."""
+        if self.preload and self.starter != "ranks":
+            raise UsageError(
+                f"-o preload works with starter ranks, not with {self.starter}", "leave out -o preload or -o starter"
+            )
+        if elastic and self.starter != "torchrun":
+            raise UsageError(
+                f"-N MIN:MAX works with starter torchrun, not with {self.starter}", "add -o starter=torchrun"
+            )
+        if self.max_restarts and self.starter != "torchrun":
+            raise UsageError(
+                f"-o max_restarts works with starter torchrun, not with {self.starter}", "add -o starter=torchrun"
+            )
+        if self.max_restarts < 0:
+            raise UsageError(f"-o max_restarts={self.max_restarts}: a count of restarts is 0 or more")
+        if not self.use_env and self.starter != "legacy":
+            raise UsageError(
+                f"-o use_env=false works with starter legacy, not with {self.starter}", "add -o starter=legacy"
+            )
+
+    def step(self, job: Job, world: World, node_rank: int) -> Step:
+        """What one node of the world runs."""
+        self.check(elastic=world.min_nodes is not None)
+        host = world.hosts[node_rank]
+        job = replace(job, python=host.python or job.python, workdir=host.workdir or job.workdir)
+        env = _node_env(job, world, node_rank, elastic=_elastic(self, world))
+        preload: tuple[str, ...] = ()
+        if self.starter == "ranks":
+            env |= _rank_env(job, world, node_rank)
+            procs = tuple(
+                Proc(name="rank", argv=job.argv, env={"RANK": str(rank), "LOCAL_RANK": str(local_rank)}, rank=rank)
+                for local_rank, rank in enumerate(world.ranks(node_rank))
+            )
+            preload = _modules(self.preload)
+            if preload and job.kind == "program":
+                raise UsageError(
+                    f"-o preload needs a Python script, and {job.command[0]} is started as a program",
+                    "leave out -o preload, or name a .py file or -m MODULE",
+                )
+        else:
+            argv = _torchrun(job, world, node_rank, self)
+            procs = (Proc(name=self.starter, argv=argv, restarts=_restarts(self, world)),)
+        return Step(
+            host=host.name,
+            node_rank=node_rank,
+            ranks=world.ranks(node_rank),
+            workdir=self.container_workdir or job.workdir,
+            env={**dict.fromkeys(host.stale), **env, **job.env, **host.env},
+            procs=procs,
+            preload=preload,
+            by_hand=host.by_hand,
+            elastic=_elastic(self, world),
+            container=self.node_container(job),
+        )
+
+
+def _modules(text: str) -> tuple[str, ...]:
+    if text.lower() in ("", "false", "no", "off", "0"):
+        return ()
+    if text.lower() in ("true", "yes", "on", "1"):
+        return ("torch",)
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise UsageError(
+                f"-o preload={text}: {name!r} is not the name of a Python module", "-o preload=torch,numpy"
+            )
+    return names
+
+
+def _node_env(job: Job, world: World, node_rank: int, *, elastic: bool) -> dict[str, Value]:
+    """What holds for every starter. Libraries read NODE_RANK, which torchrun does not set."""
+    host = world.hosts[node_rank]
+    wished: dict[str, Value] = {
+        # torchrun forces 1 where nothing is set, which leaves most cores of most nodes idle.
+        "OMP_NUM_THREADS": str(max(1, host.cpus // max(1, host.slots))),
+        # A line is shown when it is printed, and a crash in C code shows where Python was.
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",
+    }
+    if elastic:
+        # Else ranks that were started again meet the addresses of those before them in the agents' store, and wait for
+        # a dead port (torch 2.13: a node that restarts alone counts its attempts, which name the keys, by itself).
+        wished["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    return {
+        "DDPKIT_RUN": job.run_id,
+        "NODE_RANK": str(node_rank),
+        **{name: value for name, value in wished.items() if name not in host.chosen},
+    }
+
+
+def _rank_env(job: Job, world: World, node_rank: int) -> dict[str, Value]:
+    """What torchrun would set for every rank of this node alike (GROUP_* are its words for the node)."""
+    return {
+        "MASTER_ADDR": world.master_addr,
+        "MASTER_PORT": str(world.master_port),
+        "WORLD_SIZE": str(world.world_size),
+        "LOCAL_WORLD_SIZE": str(world.hosts[node_rank].slots),
+        "GROUP_RANK": str(node_rank),
+        "GROUP_WORLD_SIZE": str(len(world.hosts)),
+        # Where this is set (`torch.distributed.is_torchelastic_launched`), Lightning 2.6 believes RANK and WORLD_SIZE.
+        # Else it computes them from its `devices` and `num_nodes`: with wrong ones some ranks train without the others.
+        "TORCHELASTIC_RUN_ID": job.run_id,
+    }
+
+
+def _elastic(options: Starter, world: World) -> bool:
+    """Whether torchrun's nodes must find each other again: a static rendezvous restarts ranks on one node only."""
+    return world.min_nodes is not None or (options.max_restarts > 0 and len(world.hosts) > 1)
+
+
+def _restarts(options: Starter, world: World) -> int:
+    """A node that is lost costs the others a restart: without any, no run could go on."""
+    return options.max_restarts or (ELASTIC_RESTARTS if world.min_nodes is not None else 0)
+
+
+def _torchrun(job: Job, world: World, node_rank: int, options: Starter) -> tuple[str, ...]:
+    """The command line of torchrun, or of the legacy launcher, which in PyTorch 2 is torchrun under an older name."""
+    legacy = options.starter == "legacy"
+    host = world.hosts[node_rank]
+    slots: dict[str, str] = {"nnodes": str(len(world.hosts)), "nproc_per_node": str(host.slots)}
+    if _elastic(options, world):
+        most = len(world.hosts)
+        address = f"[{world.master_addr}]" if ":" in world.master_addr else world.master_addr
+        slots |= {
+            "nnodes": f"{world.min_nodes or most}:{most}",
+            "rdzv_backend": "c10d",
+            "rdzv_endpoint": f"{address}:{world.master_port}",
+            "rdzv_id": job.run_id,
+            # Told, because torchrun guesses it from names, and takes a wrong one for itself.
+            "rdzv_conf": f"is_host={int(node_rank == 0)}",
+        }
+        if host.address:
+            slots["local_addr"] = host.address
+    else:
+        slots |= {
+            "node_rank": str(node_rank),
+            "master_addr": world.master_addr,
+            "master_port": str(world.master_port),
+        }
+    # The spelling with underscores is the one that every PyTorch since 1.0 reads.
+    flags = [f"--{name}={value}" for name, value in slots.items()]
+    if legacy:
+        flags.append("--use_env")
+    elif _restarts(options, world):
+        flags.append(f"--max_restarts={_restarts(options, world)}")
+    text = _TAP
+    if not options.use_env:
+        # Right behind the script, where the legacy launcher puts it. sys.argv[0] is Python's own.
+        place = {"program": 1, "script": 2, "module": 3}[job.kind] + 1
+        text = f'sys.argv.insert({place}, "{options.local_rank_flag}=" + os.environ["LOCAL_RANK"]); {_TAP}'
+    command = (job.python, "-S", "-I", "-c", f"import os, sys; {text}", *job.argv)
+    module = "torch.distributed.launch" if legacy else "torch.distributed.run"
+    # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
+    words = tuple(word.replace("$", "$$") for word in command)
+    return (job.python, "-m", module, *flags, "--no_python", *words)

@@ -1,0 +1,261 @@
+"""What hangs, and whose fault it is: from what the ranks answered (`ddpkit.node.stack_dump`) to findings. Pure.
+
+Torch's Flight Recorder numbers the collectives of each process group, on every rank alike. The rank that has not begun
+the one in which the others wait is the late one; ranks whose collective with the same number is another one do not run
+the same program. Where there is no such record (PyTorch before 2.9 without NCCL, a rendezvous, send and recv), stacks
+tell the same, less surely: who is outside of torch.distributed while others are inside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ddpkit.monitor.rank_state import InGroup, Rank, labels, spans, where
+
+SHOWN = 8  # ranks that a finding names one by one
+_CALLS = ("T", "t", "D")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that is odd. `kind`: stopped, late, mismatch, silent, stuck, stacks, ras, none."""
+
+    kind: str
+    ranks: tuple[int, ...]  # the guilty ones
+    words: str
+
+
+# ---- judging
+
+
+def judge(ranks: Sequence[Rank], silent: Mapping[str, Sequence[int]], workdir: str = "") -> list[Finding]:
+    """What hangs, the cause before its consequences. `silent`: hosts that did not answer, and their ranks."""
+    found = []
+    known = {rank.rank: rank for rank in ranks}
+    for host, theirs in silent.items():
+        found.append(Finding(kind="silent", ranks=tuple(theirs), words=f"{host} did not answer ({spans(theirs)})"))
+    named: set[int] = set()
+    waits = [
+        finding
+        for key, label, members in _all_groups(ranks)
+        for finding in _judge_group(key, label, members, known, named, workdir)
+    ]
+    found += waits
+    for rank in ranks:
+        if rank.state in _CALLS and rank.rank not in named:
+            found.append(Finding(kind="stopped", ranks=(rank.rank,), words=f"{rank.who} {_held(rank, workdir)}"))
+            named.add(rank.rank)
+    if not waits:
+        found += _judge_stacks(ranks, named, workdir)
+    found.sort(key=lambda finding: _ORDER.index(finding.kind))
+    return found or [Finding(kind="none", ranks=(), words=_nothing(ranks, workdir))]
+
+
+_ORDER = ("stopped", "mismatch", "late", "silent", "stacks", "ras", "stuck", "none")
+
+
+def _all_groups(ranks: Sequence[Rank]) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Each process group: its key, what people call it, and its global ranks.
+
+    Two may share a name (a mesh): they are told apart by their ranks.
+    """
+    found: dict[tuple[str, tuple[int, ...]], None] = {}
+    for rank in ranks:
+        for key in rank.groups:
+            members = rank.members.get(key.partition(":")[0])
+            found[key, members or tuple(each.rank for each in ranks if key in each.groups)] = None
+    count = Counter(key for key, _ in found)
+    names = labels(key for key, _ in found)
+    return [
+        (key, names[key] if count[key] == 1 else f"{names[key]} ({spans(members)})", members) for key, members in found
+    ]
+
+
+def _in_group(rank: Rank, key: str) -> InGroup | None:
+    """How far a rank is in a group, also where its record holds no collective of it (any more)."""
+    name = key.partition(":")[0]
+    if key in rank.groups or not rank.recorded:
+        return rank.groups.get(key)
+    begun = max(0, rank.counted.get(name, 0))
+    return InGroup(begun=begun, done=begun, ops={}, sizes={}, pending=None)
+
+
+def _judge_group(
+    key: str, label: str, members: tuple[int, ...], known: Mapping[int, Rank], named: set[int], workdir: str
+) -> list[Finding]:
+    found_in = {number: _in_group(known[number], key) for number in members if number in known}
+    inside = {number: group for number, group in found_in.items() if group is not None}
+    waiting = {number: group.pending for number, group in inside.items() if group.pending is not None}
+    if not waiting:
+        return []
+    different = _first_difference(inside)
+    if different is not None:
+        named |= set(inside)
+        return [_mismatch(key, label, *different, known=known, workdir=workdir)]
+    first = min(waiting.values(), key=lambda each: each.seq)
+    at_it = [number for number, each in waiting.items() if each.seq == first.seq]
+    since = max(waiting[number].since for number in at_it)
+    what = f"{first.op} #{first.seq} of group {label}"
+    wait = f"{spans(at_it)} wait{'s' if len(at_it) == 1 else ''} in it for {since:.0f} s"
+    late = [known[number] for number, group in inside.items() if group.begun < first.seq]
+    late += [known[number] for number in members if number in known and number not in inside]
+    absent = [number for number in members if number not in known]
+    found = []
+    for rank in late[:SHOWN]:
+        named.add(rank.rank)
+        if rank.state in _CALLS:
+            words = f"{rank.who} {_held(rank, workdir)}; {what} waits for it ({wait})"
+            found.append(Finding(kind="stopped", ranks=(rank.rank,), words=words))
+        elif rank.recorded or (rank.stack and not rank.communicates):
+            words = f"{rank.who} has not joined {what} ({wait}): {_place(rank, workdir)}"
+            found.append(Finding(kind="late", ranks=(rank.rank,), words=words))
+        else:
+            words = f"{rank.who} does not say how far it is ({rank.why or 'no record'}), and {wait}: {what}"
+            found.append(Finding(kind="silent", ranks=(rank.rank,), words=words))
+    if len(late) > SHOWN:
+        rest = [rank.rank for rank in late[SHOWN:]]
+        named |= set(rest)
+        found.append(Finding(kind="late", ranks=tuple(rest), words=f"nor have {spans(rest)} joined {what}"))
+    if absent:
+        words = f"{what} waits for {spans(absent)}, of which nothing is known ({wait})"
+        found.append(Finding(kind="silent", ranks=tuple(absent), words=words))
+    held = [known[number] for number in inside if known[number].state in _CALLS and number not in named]
+    for rank in held:
+        named.add(rank.rank)
+        words = f"{rank.who} {_held(rank, workdir)}; it had begun {what} ({wait})"
+        found.append(Finding(kind="stopped", ranks=(rank.rank,), words=words))
+    if not found:
+        words = (
+            f"all ranks have joined {what} ({spans(at_it)} in it for {since:.0f} s), and it has not ended: "
+            "it works, or the network between them does not"
+        )
+        found.append(Finding(kind="stuck", ranks=(), words=words))
+    return found
+
+
+def _first_difference(inside: Mapping[int, InGroup]) -> tuple[int, dict[int, str]] | None:
+    """The first collective that is not the same on all ranks: its number, and what each rank has there.
+
+    What has ended on all of them, whatever it was, is not what they wait for.
+    """
+    ended = min(group.done for group in inside.values())
+    numbers = sorted({seq for group in inside.values() for seq in group.ops if seq > ended})
+    for seq in numbers:
+        ops = {number: group.ops[seq] for number, group in inside.items() if seq in group.ops}
+        if len(set(ops.values())) > 1:
+            return seq, ops
+        if set(ops.values()) == {"all_reduce"}:  # the same size on every rank, or it hangs or adds up nonsense
+            sizes = {number: f"all_reduce of {inside[number].sizes[seq]}" for number in ops}
+            if len(set(sizes.values())) > 1:
+                return seq, sizes
+    return None
+
+
+def _mismatch(
+    key: str, label: str, seq: int, ops: Mapping[int, str], *, known: Mapping[int, Rank], workdir: str
+) -> Finding:
+    """Ranks that call different collectives. The fewer are the suspects; with as many on each side, all are."""
+    count = Counter(ops.values()).most_common()
+    tie = len(count) > 1 and count[0][1] == count[1][1]
+    common = count[0][0]
+    odd = [number for number, op in ops.items() if tie or op != common]
+    words = []
+    for op, _ in reversed(count):
+        theirs = [number for number, each in ops.items() if each == op]
+        one = known[theirs[0]]
+        who = one.who if len(theirs) == 1 else spans(theirs)
+        pending = one.groups[key].pending
+        place = where(one, workdir)
+        if pending is not None and pending.seq == seq:
+            place = f"at {place}"
+        elif pending is not None:
+            place = f"before {pending.op} #{pending.seq} at {place}"
+        else:
+            place = f"and went on to {place}"
+        words.append(f"{who} call{'s' if len(theirs) == 1 else ''} {op} #{seq} {place}")
+    return Finding(
+        kind="mismatch",
+        ranks=tuple(odd),
+        words=f"ranks call different collectives in group {label}: {'; '.join(words)}",
+    )
+
+
+def _judge_stacks(ranks: Sequence[Rank], named: set[int], workdir: str) -> list[Finding]:
+    """Without a record: who is inside of torch.distributed, and who is not."""
+    seen = [rank for rank in ranks if rank.stack and rank.state not in _CALLS and rank.rank not in named]
+    inside = [rank for rank in seen if rank.communicates]
+    outside = [rank for rank in seen if not rank.communicates]
+    if not inside:
+        return []
+    calls = sorted({rank.call or "torch.distributed" for rank in inside})
+    wait = f"{spans(rank.rank for rank in inside)} wait{'s' if len(inside) == 1 else ''} in {' and '.join(calls)}"
+    found = []
+    for rank in outside[:SHOWN]:
+        words = f"{rank.who} is in no collective while {wait}: {_place(rank, workdir)}"
+        found.append(Finding(kind="stacks", ranks=(rank.rank,), words=words))
+    spots = Counter((rank.user_frame, rank.call) for rank in inside)
+    if not outside and len(spots) > 1:
+        ways = []
+        for (_, call), number in reversed(spots.most_common()):
+            theirs = [rank for rank in inside if (rank.user_frame, rank.call) == (_, call)]
+            who = theirs[0].who if number == 1 else spans(rank.rank for rank in theirs)
+            ways.append(f"{who} in {call or 'torch.distributed'} at {where(theirs[0], workdir)}")
+        least = min(spots.values())
+        odd = [rank.rank for rank in inside if spots[rank.user_frame, rank.call] == least]
+        words = f"ranks wait in different places: {'; '.join(ways)}"
+        found.append(Finding(kind="stacks", ranks=tuple(odd), words=words))
+    if not outside and len(spots) == 1 and len(inside) + len(named) < len(ranks):
+        silent = [rank for rank in ranks if not rank.stack and rank.rank not in named]
+        for rank in silent[:SHOWN]:
+            words = f"{wait}, and {rank.who} does not say where it is: {rank.why or 'no stack'}"
+            found.append(Finding(kind="silent", ranks=(rank.rank,), words=words))
+    if not found and not named and not outside:
+        words = f"{wait}, all in the same place: {where(inside[0], workdir)}"
+        found.append(Finding(kind="stuck", ranks=(), words=words))
+    return found
+
+
+def _nothing(ranks: Sequence[Rank], workdir: str) -> str:
+    seen = [rank for rank in ranks if rank.stack]
+    if not seen:
+        why = next((rank.why for rank in ranks if rank.why), "no rank lives")
+        return f"no rank says where it is: {why}"
+    return f"no rank waits for another one; {seen[0].who}: {_place(seen[0], workdir)}"
+
+
+# ---- words
+
+
+def _place(rank: Rank, workdir: str) -> str:
+    if not rank.stack:
+        kernel = f", in the kernel: {rank.wchan}" if rank.wchan not in ("", "0") else ""
+        return f"where it is, it does not say ({rank.why or 'no stack'}; state {rank.state or 'unknown'}{kernel})"
+    call = f", in torch's {rank.call}" if rank.call else ""
+    return f"it is in {where(rank, workdir)}{call}"
+
+
+def _held(rank: Rank, workdir: str) -> str:
+    was = f", in {where(rank, workdir)}" if rank.stack else ""
+    if rank.state == "T":
+        return f"is stopped (SIGSTOP){was}; kill -CONT {rank.pid} on {rank.host} lets it go on"
+    if rank.state == "t":
+        return f"is held by a debugger{was}; grep TracerPid /proc/{rank.pid}/status on {rank.host} names it"
+    kernel = f" ({rank.wchan})" if rank.wchan not in ("", "0") else ""
+    return f"waits for a disk, a network file system or a driver (state D){kernel}{was}"
+
+
+# ---- NCCL RAS
+
+
+def ras(text: str) -> list[Finding]:
+    """What NCCL RAS calls errors and warnings; its words, as they are (format of NCCL 2.24 to 2.30)."""
+    said = re.split(r"^(?:Errors|Warnings)$", text, flags=re.MULTILINE)
+    problems = "\n".join(said[1:])
+    lines = [line.rstrip() for line in problems.splitlines() if line.strip() and not set(line.strip()) <= {"*", "="}]
+    numbers = tuple(sorted({int(number) for number in re.findall(r"\b[Rr]ank:? (\d+)\b", problems)}))
+    if not lines:
+        return []
+    return [Finding(kind="ras", ranks=numbers, words=f"NCCL RAS: {' / '.join(line.strip() for line in lines[:12])}")]

@@ -1,0 +1,255 @@
+"""What a run's nodes, GPUs and ranks do at this moment, from samples of its nodes; and what stands out. Pure.
+
+A sample is what `ddpkit.node.resource_sample` says of a node. Two of the same node give rates. `compose` returns what
+`ddpkit top --json` prints:
+
+{"run_id", "t", "ending",
+ "hosts": [{"host", "t", "cpus", "cpu", "load", "memory": {"total", "used"}, "shm": {"total", "used"},
+            "gpus": [{"index", "uuid", "name", "utilization", "memory", "temperature", "power",
+                      "processes": [{"pid", "rank", "ours", "user", "name", "memory"}]}] or null, "gpus_why"}],
+ "ranks": [{"rank", "host", "pid", "state", "cpu", "rss", "pss", "tasks", "quiet", "gpus"}],
+ "silent": {host: [rank, ...]}, "findings": [{"kind", "ranks", "words"}]}
+
+Memory is bytes, temperature degrees Celsius, power {"draw", "limit"} watts, `utilization` per cent as the driver says
+it. `cpu` of a host is the share of all its processors, of a rank the processors that it and all below it use. `quiet`
+is seconds since its last line. Unknown is null, never 0. The kinds of findings are silent, gpus, stopped, stuck, idle,
+others, gpu-idle, memory and shm.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+IDLE = 0.02  # processors: below it a rank does nothing
+WORKS = 0.1  # processors: above it one works
+GPU_IDLE, GPU_WORKS = 5.0, 50.0  # per cent
+FULL = 0.95  # of memory
+MIB = 1 << 20
+
+Sample = Mapping[str, Any]
+
+
+def compose(
+    run_id: str,
+    found: Mapping[str, Any],
+    before: Sequence[Sample] = (),
+) -> dict[str, Any]:
+    """A sample of all nodes, {"t", "ending", "hosts", "silent"}, as numbers; `before`: the hosts of an earlier one."""
+    earlier = {sample["host"]: sample for sample in before}
+    hosts, ranks = [], []
+    for sample in found["hosts"]:
+        looks = _looks(sample, earlier.get(sample["host"]))
+        gpus, why = _gpus(sample)
+        hosts.append(
+            {
+                "host": sample["host"],
+                "t": sample["t"],
+                "cpus": sample["cpus"],
+                "cpu": _share(looks),
+                "load": sample["load"],
+                "memory": sample["memory"],
+                "shm": sample["shm"],
+                "gpus": gpus,
+                "gpus_why": why,
+            }
+        )
+        for number, rank in sample["ranks"].items():
+            ranks.append(
+                {
+                    "rank": int(number),
+                    "host": sample["host"],
+                    "pid": rank["pid"],
+                    "state": rank["state"],
+                    "cpu": _processors(looks, number),
+                    "rss": rank["rss"],
+                    "pss": rank["pss"],
+                    "tasks": rank["tasks"],
+                    "quiet": None if rank["quiet"] is None else max(0.0, rank["quiet"]),
+                    "gpus": [gpu["index"] for gpu in gpus or () if any(_of(each, number) for each in gpu["processes"])],
+                }
+            )
+    ranks.sort(key=lambda rank: rank["rank"])
+    first = {rank["host"]: rank["rank"] for rank in reversed(ranks)}
+    hosts.sort(key=lambda host: (first.get(host["host"], len(ranks)), host["host"]))
+    summary = {
+        "run_id": run_id,
+        "t": found["t"],
+        "ending": bool(found.get("ending")),
+        "hosts": hosts,
+        "ranks": ranks,
+        "silent": {host: list(theirs) for host, theirs in found["silent"].items()},
+    }
+    return {**summary, "findings": findings(summary)}
+
+
+def _of(process: Mapping[str, Any], rank: str) -> bool:
+    return process["rank"] is not None and process["rank"] == int(rank)
+
+
+# ---- rates
+
+
+def _looks(sample: Sample, before: Sample | None) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    """The two looks between which rates are taken. A rank that was started again has no past."""
+    looks = sample["looks"]
+    if len(looks) > 1:
+        return looks[0], looks[-1]
+    if before is None or not before["looks"]:
+        return None
+    old = before["looks"][-1]
+    same = {
+        rank: seconds
+        for rank, seconds in old["ranks"].items()
+        if rank in sample["ranks"] and before["ranks"].get(rank, {}).get("pid") == sample["ranks"][rank]["pid"]
+    }
+    return {**old, "ranks": same}, looks[-1]
+
+
+def _share(looks: tuple[Mapping[str, Any], Mapping[str, Any]] | None) -> float | None:
+    """Of all processors."""
+    if looks is None:
+        return None
+    span = float(looks[1]["all"]) - float(looks[0]["all"])
+    busy = float(looks[1]["busy"]) - float(looks[0]["busy"])
+    return round(min(1.0, max(0.0, busy / span)), 3) if span > 0 else None
+
+
+def _processors(looks: tuple[Mapping[str, Any], Mapping[str, Any]] | None, rank: str) -> float | None:
+    if looks is None or rank not in looks[0]["ranks"] or rank not in looks[1]["ranks"]:
+        return None
+    span = float(looks[1]["m"]) - float(looks[0]["m"])
+    # What a child that ended had used is its parent's only when that waited for it: a sum can fall.
+    used = float(looks[1]["ranks"][rank]) - float(looks[0]["ranks"][rank])
+    return round(max(0.0, used / span), 3) if span > 0 else None
+
+
+# ---- GPUs
+
+
+def number(word: str) -> float | None:
+    """What nvidia-smi prints as a number; None for [N/A], [Not Supported], [Unknown Error], ERR! and their like."""
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def _bytes(word: str) -> int | None:
+    found = number(word)
+    return None if found is None else int(found * MIB)
+
+
+def _gpus(sample: Sample) -> tuple[list[dict[str, Any]] | None, str]:
+    """The GPUs of a node, and why they are not known: None is unknown, or no nvidia-smi; an empty list is none."""
+    rows = sample["gpus"]
+    if isinstance(rows, str):
+        none = "No devices were found" in rows
+        return ([], "") if none else (None, rows)
+    if rows is None:
+        return None, ""
+    apps = sample["apps"]
+    found = []
+    for index, uuid, bus, name, utilization, used, total, temperature, draw, limit in rows:
+        found.append(
+            {
+                "index": int(index) if index.isdigit() else index,
+                "uuid": uuid,
+                "name": name,
+                "utilization": number(utilization),
+                "memory": {"total": _bytes(total), "used": _bytes(used)},
+                "temperature": number(temperature),
+                "power": {"draw": number(draw), "limit": number(limit)},
+                "processes": [
+                    {
+                        "pid": app["pid"],
+                        "rank": None if app["rank"] is None else int(app["rank"]),
+                        "ours": app["ours"],
+                        "user": app["user"],
+                        "name": app["name"],
+                        "memory": _bytes(app["memory"]),
+                    }
+                    # A part of a GPU (MIG) has a uuid of its own, and the bus of the whole.
+                    for app in (apps if isinstance(apps, list) else ())
+                    if uuid == app["uuid"] or (app["bus"] == bus and app["uuid"].startswith("MIG-"))
+                ],
+            }
+        )
+    return found, f"who uses them is not known: {apps}" if isinstance(apps, str) else ""
+
+
+# ---- what stands out
+
+
+def findings(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One sentence for each thing that is odd, what keeps a rank from working first."""
+    found: list[dict[str, Any]] = []
+
+    def say(kind: str, ranks: Sequence[int], words: str) -> None:
+        found.append({"kind": kind, "ranks": list(ranks), "words": words})
+
+    for host, ranks in summary["silent"].items():
+        who = f" (ranks {', '.join(map(str, ranks))})" if ranks else ""
+        say("silent", ranks, f"{host} did not answer in time{who}")
+    ranks = summary["ranks"]
+    for rank in ranks:
+        name = f"rank {rank['rank']} on {rank['host']}"
+        if rank["state"] in ("T", "t"):
+            how = "is stopped (SIGSTOP)" if rank["state"] == "T" else "is held by a debugger"
+            say("stopped", [rank["rank"]], f"{name} {how}: process {rank['pid']}")
+        elif rank["state"] == "D" and rank["cpu"] is not None and rank["cpu"] < IDLE:
+            say("stuck", [rank["rank"]], f"{name} waits for a disk, a network file system or a driver (state D)")
+    _idle(ranks, say)
+    for host in summary["hosts"]:
+        _of_host(host, say)
+    _idle_gpus(summary["hosts"], say)
+    return found
+
+
+def _idle(ranks: Sequence[Mapping[str, Any]], say: Any) -> None:
+    """A rank that uses no processor while most others do. NCCL and gloo wait with a busy or a sleeping thread."""
+    known = [rank for rank in ranks if rank["cpu"] is not None and rank["state"] not in ("T", "t", "D")]
+    busy = [rank["cpu"] for rank in known if rank["cpu"] >= WORKS]
+    if len(busy) * 2 < len(known):
+        return
+    for rank in known:
+        if rank["cpu"] < IDLE and busy:
+            others = f"{100 * statistics.median(busy):.0f} %"
+            words = f"rank {rank['rank']} on {rank['host']} uses no processor, the others {others} each (median)"
+            say("idle", [rank["rank"]], words)
+
+
+def _of_host(host: Mapping[str, Any], say: Any) -> None:
+    for what, kind in (("memory", "memory"), ("shm", "shm")):
+        size = host[what]
+        if size and size["total"] and size["used"] / size["total"] > FULL:
+            name = "/dev/shm" if what == "shm" else "memory"
+            say(kind, [], f"{name} of {host['host']} is {100 * size['used'] / size['total']:.0f} % full")
+    if host["gpus_why"]:
+        say("gpus", [], f"GPUs of {host['host']}: {host['gpus_why']}")
+    for gpu in host["gpus"] or ():
+        ours = sorted({each["rank"] for each in gpu["processes"] if each["rank"] is not None})
+        for each in gpu["processes"]:
+            if each["ours"] is False and ours:
+                size = "" if each["memory"] is None else f", {each['memory'] / MIB:.0f} MiB"
+                who = f"process {each['pid']} of {each['user'] or 'somebody'} ({each['name'] or '?'}{size})"
+                names = f"rank{'s' if len(ours) > 1 else ''} {', '.join(map(str, ours))}"
+                say("others", ours, f"GPU {gpu['index']} of {host['host']}, {names}: {who} is on it as well")
+
+
+def _idle_gpus(hosts: Sequence[Mapping[str, Any]], say: Any) -> None:
+    used = [
+        (host["host"], gpu, [each["rank"] for each in gpu["processes"] if each["rank"] is not None])
+        for host in hosts
+        for gpu in host["gpus"] or ()
+    ]
+    used = [each for each in used if each[2] and each[1]["utilization"] is not None]
+    busy = [gpu for _, gpu, _ in used if gpu["utilization"] >= GPU_WORKS]
+    if len(busy) * 2 < len(used):
+        return
+    for host, gpu, ranks in used:
+        if busy and gpu["utilization"] < GPU_IDLE:
+            who = ", ".join(map(str, ranks))
+            idle = f"is idle ({gpu['utilization']:.0f} %), {len(busy)} others work"
+            say("gpu-idle", ranks, f"GPU {gpu['index']} of {host} (rank {who}) {idle}")

@@ -1,0 +1,52 @@
+"""`--hang-timeout`: when a run that watches itself looks at its ranks, and when it calls what it sees a hang. Pure.
+
+What counts as progress is a collective that any rank begins or ends, by torch's Flight Recorder: a rank may print for
+hours and hang, and a long evaluation prints nothing and does not. A run hangs when there was none for so long while a
+rank waits in one (or is stopped). Without such a record (PyTorch before 2.9 without NCCL, or before the first process
+group) it is a line that any rank prints, or a stack that has changed. The next look is due when a hang could be one at
+the earliest: a run that trains is looked at once in every such time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ddpkit.monitor.hang import Finding
+from ddpkit.monitor.rank_state import Rank
+
+Action = Literal["warn", "end"]
+CODE = 124  # what a run that was ended for a hang exits with: coreutils' timeout says the same
+_WAITING = ("stopped", "late", "mismatch", "silent", "stacks", "stuck")
+
+
+class Watch:
+    """The memory between two looks. All times are of one clock."""
+
+    def __init__(self, seconds: float, action: Action, now: float) -> None:
+        self.seconds = seconds
+        self.action = action
+        self.progress = now
+        self.due = now + seconds
+        self.warned = False
+        self._stacks: object = None
+
+    def judged(self, now: float, ranks: Sequence[Rank], findings: Sequence[Finding], last_line: float) -> bool:
+        """Take one look. True: the run hangs, and it was not said before."""
+        idle = [rank.idle for rank in ranks if rank.idle is not None]
+        if idle:
+            at = now - min(idle)
+        else:
+            stacks = [rank.stack for rank in ranks]
+            at = max(last_line, self.progress if stacks == self._stacks else now)
+            self._stacks = stacks
+        if at > self.progress + 0.5:  # an age is measured on the rank's clock, and trembles
+            self.warned = False
+        self.progress = max(self.progress, at)
+        waits = any(finding.kind in _WAITING for finding in findings)
+        hangs = waits and now - self.progress >= self.seconds
+        self.due = max(self.progress + self.seconds, now + max(1.0, self.seconds / 4))
+        if hangs and not self.warned:
+            self.warned = True
+            return True
+        return False

@@ -1,0 +1,164 @@
+"""Import torch once, then fork the ranks, each of which goes on as an interpreter that was started alone.
+
+The supervisor writes this file as `sitecustomize.py` into a private folder, puts that folder first on PYTHONPATH, and
+starts the ranks' own command once. Python runs this during start-up: after the command line was read, before the script
+is. A rank is forked right here and then simply returns, so that its `sys.argv`, `__main__`, `-m`, tracebacks, `atexit`
+and exit status are Python's own, made by Python itself. The first interpreter never returns: it waits for the ranks,
+reports how they ended, and exits.
+
+Standard library only, Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+
+def _tidy(hook: str) -> None:
+    """Leave no trace of this file: neither in the rank nor in what the rank starts."""
+    sys.path[:] = [entry for entry in sys.path if entry != hook]
+    left = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", hook)]
+    if left:
+        os.environ["PYTHONPATH"] = os.pathsep.join(left)
+    else:
+        os.environ.pop("PYTHONPATH", None)
+    del os.environ["DDPKIT_PRELOAD"]
+
+
+def _real_sitecustomize() -> None:
+    """The site may have a sitecustomize of its own, which this file stands in front of."""
+    ours = sys.modules.pop("sitecustomize")
+    try:
+        __import__("sitecustomize")
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            _complain(error)
+    except Exception as error:
+        _complain(error)
+    sys.modules.setdefault("sitecustomize", ours)
+
+
+def _complain(error: Exception) -> None:
+    """As Python itself does about a sitecustomize that fails, before it goes on."""
+    text = "Error in sitecustomize; set PYTHONVERBOSE for traceback:\n%s: %s\n" % (type(error).__name__, error)
+    sys.stderr.write(text)
+
+
+def _import(modules: list[str]) -> str | None:
+    """Import the modules. Returns why a fork is not safe now, or None."""
+    for name in modules:
+        try:
+            __import__(name)
+        except Exception as error:
+            # If the script needs it, it meets the same error, with a traceback that names its line.
+            print("ddpkit: -o preload cannot import %s: %s" % (name, error), file=sys.stderr, flush=True)
+    if threading.active_count() > 1:
+        return "importing %s starts threads" % ", ".join(modules)
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return "importing %s initialises CUDA" % ", ".join(modules)
+    return None
+
+
+def _become(rank: dict[str, Any], folder: str) -> None:
+    """What the supervisor does for a rank that it starts itself: a session, the output pipes, the environment."""
+    os.setsid()
+    import ctypes
+    import signal
+
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
+    for name, fd in (("out", 1), ("err", 2)):
+        pipe = os.open("%s/%s.%s" % (folder, name, rank["env"]["LOCAL_RANK"]), os.O_WRONLY)
+        os.dup2(pipe, fd)
+        os.close(pipe)
+    for name, value in rank["env"].items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    # `random` reseeds itself after a fork. NumPy and torch do not: every rank would draw the same numbers.
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.seed()  # the processor's; a CUDA generator starts from the same seed in every process
+
+
+def _answers(folder: str, *, again: bool) -> None:
+    """What `rank_hook.py` does for a rank that is started alone; one that is started again finds it by itself."""
+    if again:
+        os.environ["DDPKIT_HOOK"] = folder
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+        return
+    known: dict[str, Any] = {"__name__": "ddpkit_hook"}
+    with open(folder + "/sitecustomize.py") as file:
+        exec(compile(file.read(), file.name, "exec"), known)
+    known["register"](folder)
+
+
+def _wait(running: dict[int, dict[str, Any]], folder: str) -> None:
+    events = os.open(folder + "/events", os.O_WRONLY)
+    for pid, rank in running.items():
+        _tell(events, "start", rank, pid)
+    while running:
+        pid, status = os.wait()
+        if pid in running:
+            rank = running.pop(pid)
+            killed = os.WIFSIGNALED(status)
+            code, number = (None, os.WTERMSIG(status)) if killed else (os.WEXITSTATUS(status), None)
+            _tell(events, "exit", rank, code, number)
+    os._exit(0)
+
+
+def _tell(events: int, kind: str, rank: dict[str, Any], *words: object) -> None:
+    line = [kind, rank["env"]["LOCAL_RANK"], rank["rank"], *words, time.time()]
+    os.write(events, (" ".join(map(str, line)) + "\n").encode())
+
+
+def _main() -> None:
+    with open(os.environ["DDPKIT_PRELOAD"]) as file:
+        spec = json.load(file)
+    _tidy(spec["hook"])
+    _real_sitecustomize()
+    unsafe = _import(spec["modules"])
+    if unsafe:
+        print("ddpkit: -o preload has no effect:", unsafe, file=sys.stderr, flush=True)
+    # What was imported lives as long as the process: no rank's garbage collector, least of all its last one at exit,
+    # needs to walk through it and thereby copy the shared pages.
+    gc.freeze()
+    running = {}
+    for rank in spec["ranks"]:
+        pid = os.fork()
+        if pid == 0:
+            _become(rank, spec["folder"])
+            if spec["answer"]:
+                _answers(spec["answer"], again=bool(unsafe))
+            if unsafe:
+                os.execv(sys.executable, _own_argv())
+            return
+        running[pid] = rank
+    _wait(running, spec["folder"])
+
+
+def _own_argv() -> list[str] | list[bytes]:
+    if hasattr(sys, "orig_argv"):  # since Python 3.10
+        return sys.orig_argv
+    with open("/proc/self/cmdline", "rb") as file:
+        return file.read().split(b"\0")[:-1]
+
+
+if "DDPKIT_PRELOAD" in os.environ:
+    try:
+        _main()
+    except BaseException as _error:
+        # Whatever happens, the script must not run here, as a rank that is none.
+        sys.stderr.write("ddpkit: cannot preload: %s: %s\n" % (type(_error).__name__, _error))
+        sys.stderr.flush()
+        os._exit(1)

@@ -1,0 +1,186 @@
+"""Tells the supervisor how far a rank's start is, and how long its steps take: its own work, and the whole step.
+
+`rank_hook.py` runs this when a rank begins to import torch; its cost is lost in that import. It uses torch's public
+hooks:
+
+* after every `step` of any `torch.optim` optimizer: the end of a step, of any script;
+* on the first parameter of what DistributedDataParallel wraps: its gradient is among the last that backward computes.
+  From the end of the step before to that moment a rank does its own work (data, forward, backward). What follows is
+  the exchange of gradients, in which every rank waits for the slowest: only a rank's own work shows which one that is.
+  The clock is the host's: on a GPU it is the time to queue the work, and not that of the GPU itself.
+
+What is told goes to the supervisor, or under SLURM to `rank_events_file.py`: sums over a quarter of a second at first,
+later over 1 and 5 seconds; a step costs 2 to 5 microseconds more. A step that is compiled as a whole (`torch.compile`
+around `optimizer.step`) is left alone, and not counted.
+
+    mark RANK NAME TIME               NAME: python, import, imported, meet, group, step (the first one)
+    raised RANK TIME TYPE                               an exception ends the script: torch's teardown takes seconds
+    steps RANK COUNT WHOLE MOST KNOWN OWN MOST_OWN      counts, and seconds; KNOWN: of how many steps OWN is the sum
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+DDP = "torch.nn.parallel.distributed"
+# Seconds of one record, by the seconds since the first step.
+PACE = ((5.0, 0.25), (60.0, 1.0), (float("inf"), 5.0))
+
+
+def start(tell: Callable[..., None], mark: Callable[[str], None], rank: str, wanted: dict[str, Any]) -> None:
+    """Begin: torch is about to be imported, or was before this process was forked."""
+    if "torch" not in sys.modules:
+        mark("import")
+    _when_raised(lambda kind: tell("raised", rank, time.time(), kind))
+    steps = Steps(tell, mark, rank)
+    wanted["torch.distributed.rendezvous"] = (None, lambda module: _meeting(module, mark))
+    wanted["torch.optim.optimizer"] = (None, steps.hook)
+    wanted["torch.nn.modules.module"] = (None, steps.watch)
+
+
+def _when_raised(say: Callable[[str], None]) -> None:
+    """Tell of an exception that nobody caught, as soon as Python begins to end because of it.
+
+    Not through `sys.excepthook`, which a script may call, replace or look at. `sys.last_value` is set by Python itself,
+    but also when C code prints an exception and goes on: there the traceback does not begin where the script does.
+    """
+
+    def ending() -> None:
+        raised, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
+        if raised is not None and trace is not None and not isinstance(raised, KeyboardInterrupt):
+            frame = trace.tb_frame
+            if frame.f_back is None and frame.f_code.co_name in ("<module>", "_run_module_as_main"):
+                say(type(raised).__name__)
+
+    import threading  # torch needs it anyway
+
+    try:
+        # Called before other threads are waited for, some of which may never end. Python 3.9 and later; not documented.
+        threading._register_atexit(ending)  # type: ignore[attr-defined]
+    except (AttributeError, RuntimeError):
+        import atexit
+
+        atexit.register(ending)
+
+
+def _meeting(module: Any, mark: Callable[[str], None]) -> None:
+    """Its `rendezvous` only gives an iterator: no frame of ours stands in the stack of a rank that waits."""
+    before = module.rendezvous
+
+    def rendezvous(*args: Any, **options: Any) -> Any:
+        mark("meet")
+        return before(*args, **options)
+
+    rendezvous.__doc__, rendezvous.__module__ = before.__doc__, before.__module__
+    rendezvous.__wrapped__ = before  # type: ignore[attr-defined]
+    # Where torch was imported before, as with `-o preload`, others have it by its name already.
+    for name in ("torch.distributed.distributed_c10d", "torch.distributed"):
+        known: Any = sys.modules.get(name)
+        if getattr(known, "rendezvous", None) is before:
+            known.rendezvous = rendezvous
+    module.rendezvous = rendezvous
+
+
+def _not_compiled(function: Any) -> None:
+    """Let dynamo run our frame as it is. To compile it would be a graph break, and a warning on the screen."""
+    try:
+        frames: Any = sys.modules["torch._C"]._dynamo.eval_frame
+        if hasattr(frames, "skip_code"):  # older torch
+            frames.skip_code(function.__code__)
+        else:
+            action = frames._FrameAction
+            frames.set_code_exec_strategy(function.__code__, frames._FrameExecStrategy(action.SKIP, action.DEFAULT))
+    except (AttributeError, KeyError, TypeError):
+        pass  # another torch
+
+
+class Steps:
+    """The steps of one rank since the last record."""
+
+    def __init__(self, tell: Callable[..., None], mark: Callable[[str], None], rank: str) -> None:
+        self.tell, self.mark, self.rank = tell, mark, rank
+        self.first = self.last = self.ready = self.due = 0.0
+        self.clear()
+
+    def clear(self) -> None:
+        self.count = self.known = 0
+        self.whole = self.most = self.own = self.most_own = 0.0
+
+    def hook(self, module: Any) -> None:
+        """Be called after every step of every optimizer."""
+        torch = sys.modules["torch"]
+        clock = time.perf_counter
+
+        def compiling() -> bool:  # torch is not whole yet, and older ones have no such function
+            nonlocal compiling
+            compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None) or (lambda: False)
+            return bool(compiling())
+
+        def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if compiling():
+                return
+            now = clock()
+            if not self.last:
+                self.begin(now)
+                return
+            took = now - self.last
+            self.count += 1
+            self.whole += took
+            if took > self.most:
+                self.most = took
+            own = self.ready - self.last
+            if own > 0:
+                self.known += 1
+                self.own += own
+                if own > self.most_own:
+                    self.most_own = own
+            self.last = now
+            if now >= self.due:
+                self.report(now)
+
+        _not_compiled(after_step)
+        module.register_optimizer_step_post_hook(after_step)
+
+    def begin(self, now: float) -> None:
+        import atexit
+
+        atexit.register(self.end)
+        self.mark("step")
+        self.first = self.last = now
+        self.due = now + PACE[0][1]
+
+    def report(self, now: float) -> None:
+        sums = ["%.6f" % each for each in (self.whole, self.most, self.own, self.most_own)]
+        self.tell("steps", self.rank, self.count, *sums[:2], self.known, *sums[2:])
+        self.clear()
+        self.due = now + next(pace for until, pace in PACE if now - self.first < until)
+
+    def end(self) -> None:
+        if self.count:
+            self.report(time.perf_counter())
+
+    def watch(self, module: Any) -> None:
+        """Be called when a module gets a part: DistributedDataParallel calls the wrapped one `module`."""
+
+        def registered(whole: Any, name: str, part: Any) -> None:
+            if name == "module" and part is not None and isinstance(whole, _class()):
+                first = next((each for each in part.parameters() if each.requires_grad), None)
+                if first is not None:
+                    first.register_hook(self.arrived)
+
+        _not_compiled(registered)
+        _not_compiled(Steps.arrived)
+        module.register_module_module_registration_hook(registered)
+
+    def arrived(self, gradient: Any) -> None:
+        self.ready = time.perf_counter()
+
+
+def _class() -> Any:
+    return getattr(sys.modules.get(DDP), "DistributedDataParallel", ())

@@ -1,0 +1,135 @@
+"""The thread of a rank that answers: stacks, torch's Flight Recorder, process groups.
+
+`rank_hook.py` starts it. It waits for a signal that is sent to it alone, and writes lines of JSON into the rank's file
+in memory. A thread and not a handler, because Python runs handlers in the main thread only, and that one is blocked in
+C++ when it is asked. Where the interpreter lock never comes free it cannot answer: then the handler of faulthandler
+does, with the stacks.
+
+    {"ddpkit": "threads", "value": [{"name", "main", "frames": [[file, line, function], ...]}], "error"}
+    {"ddpkit": "fr", "value": {"entries", "total", "status"} or null, "error"}
+    {"ddpkit": "groups", "value": {name: {"ranks", "backend"}}, "error"}
+    {"ddpkit": "end", "value": null, "error": null}
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import _thread
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+THREAD = "ddpkit-dump"  # as /proc/PID/task/TID/comm shows it: at most 15 characters
+ENTRIES = 300  # of the Flight Recorder that an answer holds, the last ones
+FRAMES = 100  # of one thread
+
+
+def start(fd: int, number: int) -> None:
+    """Start the thread, once: torch may have a default process group more than once."""
+    held = "/proc/self/fd/%d" % fd
+    name = os.readlink(held)
+    try:
+        tasks = os.listdir("/proc/self/task")
+    except OSError:
+        tasks = []
+    if THREAD not in [_name(task) for task in tasks]:
+        _thread.start_new_thread(_run, (fd, number, os.getpid(), _thread.get_ident(), name))
+
+
+def _name(task: str) -> str:
+    try:
+        with open("/proc/self/task/%s/comm" % task) as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _run(fd: int, number: int, pid: int, main: int, name: str) -> None:
+    try:
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, [number])
+        # The name says to which thread the signal may be sent: from here on it does no harm.
+        with open("/proc/self/task/%d/comm" % _thread.get_native_id(), "w") as file:
+            file.write(THREAD)
+        while True:
+            _signal.sigwait([number])
+            # A script may have closed the file, and opened another under its number.
+            if os.getpid() != pid or os.readlink("/proc/self/fd/%d" % fd) != name:
+                return
+            for kind, look in (("threads", lambda: _threads(main)), ("fr", _flight_recorder), ("groups", _groups)):
+                _say(fd, kind, look)
+            _say(fd, "end", lambda: None)
+    except BaseException:
+        pass  # the script must not see it; the handler of faulthandler is still there
+
+
+def _say(fd: int, kind: str, look: Callable[[], Any]) -> None:
+    import json
+
+    try:
+        value, error = look(), None
+    except Exception as problem:
+        value, error = None, "%s: %s" % (type(problem).__name__, problem)
+    text = "\n" + json.dumps({"ddpkit": kind, "value": value, "error": error}, default=str) + "\n"
+    data = memoryview(text.encode("utf-8", "replace"))
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _threads(main: int) -> list[dict[str, Any]]:
+    """Every thread of Python: its name, and its frames, the innermost first."""
+    # A look into the module, and not `enumerate()`: that one waits for a lock which a blocked thread may hold.
+    active = getattr(sys.modules.get("threading"), "_active", {})
+    names = {ident: thread.name for ident, thread in list(active.items())}
+    found = []
+    for ident, frame in sys._current_frames().items():
+        # Nor the thread of `rank_events_file.py`, which is ours as well.
+        if ident != _thread.get_ident() and not frame.f_code.co_filename.endswith("/hook/rank_events_file.py"):
+            frames: list[list[Any]] = []
+            here: Any = frame
+            while here is not None and len(frames) < FRAMES:
+                code = here.f_code
+                frames.append([code.co_filename, here.f_lineno, code.co_name])
+                here = here.f_back
+            found.append({"name": names.get(ident, "?"), "main": ident == main, "frames": frames})
+    return found
+
+
+def _flight_recorder() -> dict[str, Any] | None:
+    """What torch recorded of this rank's collectives; None before PyTorch has such a record.
+
+    There are two: one of NCCL (2.2 and later), and one of every other backend.
+    """
+    import pickle
+
+    c10d = sys.modules.get("torch._C._distributed_c10d")
+    entries: list[Any] = []
+    status: dict[str, Any] = {}
+    dumps = [getattr(c10d, name, None) for name in ("_dump_nccl_trace", "_dump_fr_trace")]
+    for dump in dumps:
+        if dump is not None:
+            try:
+                # Without the stacks of each entry: to name their lines, torch (2.13) imports sympy and half of itself,
+                # which takes a second, and for ever if the main thread hangs in an import.
+                found = pickle.loads(dump(True, False, False))
+            except TypeError:
+                found = pickle.loads(dump())  # 2.2
+            entries += found.get("entries") or []
+            status.update(found.get("pg_status") or {})
+    if not any(dumps):
+        return None
+    entries.sort(key=lambda entry: entry.get("time_created_ns") or 0)
+    return {"entries": entries[-ENTRIES:], "total": len(entries), "status": status}
+
+
+def _groups() -> dict[str, dict[str, Any]]:
+    """The process groups of this rank by name: their global ranks, in order, and the backend."""
+    world = sys.modules["torch.distributed.distributed_c10d"]._world
+    found = {}
+    for group, ranks in list(world.pg_group_ranks.items()):
+        backend = world.pg_map.get(group, ("?", None))[0]
+        found[str(world.pg_names.get(group, "?"))] = {"ranks": sorted(ranks, key=ranks.get), "backend": str(backend)}
+    return found

@@ -1,0 +1,168 @@
+"""Stands between torchrun and one rank, so that the supervisor sees the rank itself.
+
+torchrun starts this in place of the rank. The rank's output goes straight into the supervisor's pipes, its process id
+and exit status are reported there, and this process then ends as the rank ended, so that torchrun sees what it would
+have seen. torchrun itself says who failed only in text, at its end.
+
+Usage: rank_wrapper.py COMMAND [ARG...], where DDPKIT_TAP is this file's path, and the named pipes `out.N`, `err.N` (N:
+local
+       rank) and `events` lie in its folder; without DDPKIT_TAP, where no supervisor is near (a SLURM step), output and
+       news are lines that begin with the rank, on the standard output and error that are there
+       (`ddpkit/launchers/slurm_output.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+# torchrun signals the whole process group: the rank gets these by itself, and this process stays to tell the end.
+FROM_ABOVE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+# SLURM gives these either to every process, or to torchrun alone, which then gives them to us (`torchrun_agent.py`).
+FROM_AGENT = (signal.SIGUSR1, signal.SIGUSR2)
+
+
+def main(argv: list[str]) -> None:
+    local_rank, rank = os.environ["LOCAL_RANK"], os.environ["RANK"]
+    path = os.environ.pop("DDPKIT_TAP", None)
+    lines = path is None
+    hook = os.environ.pop("DDPKIT_HOOK", "")
+    if lines and os.environ.get("DDPKIT_DUMP") != "0" and os.path.exists(os.path.dirname(__file__) + "/hook"):
+        hook = os.path.dirname(__file__) + "/hook"
+    if hook and os.path.basename(argv[0]).startswith("python"):  # see `rank_hook.py`
+        os.environ["DDPKIT_HOOK"] = hook
+        os.environ["PYTHONPATH"] = os.pathsep.join([hook, *filter(None, [os.environ.get("PYTHONPATH")])])
+    folder = os.path.dirname(path or "")
+    if folder and os.environ.get("PET_LOG_DIR") == folder:
+        del os.environ["PET_LOG_DIR"]  # the supervisor's word to torchrun
+    events, pipes = 2, []
+    if lines:
+        pipes = [os.pipe(), os.pipe()]
+    else:
+        for name, fd in (("out", 1), ("err", 2)):
+            pipe = os.open(f"{folder}/{name}.{local_rank}", os.O_WRONLY)
+            os.dup2(pipe, fd)
+            os.close(pipe)
+        events = os.open(f"{folder}/events", os.O_WRONLY)
+    # What comes before the rank has its own handling of signals waits until then, and is not lost.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_ABOVE)
+    end_with_parent()
+    pid = os.fork()
+    if pid == 0:
+        end_with_parent()
+        for (_, write), fd in zip(pipes, (1, 2)):
+            os.dup2(write, fd)
+        start(argv, mask)
+    for number in FROM_ABOVE:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, {*mask, *FROM_AGENT} if lines else mask)
+    if lines:
+        host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+        step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
+        os.write(events, f"ddpkit: rank {rank} on {host} pid {pid} step {step}\n".encode())
+        status = relay(pid, rank, pipes)
+    else:
+        os.write(events, f"start {local_rank} {rank} {pid} {time.time()}\n".encode())
+        status = os.waitpid(pid, 0)[1]
+    killer = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    code = None if killer else os.WEXITSTATUS(status)
+    if lines:
+        os.write(events, f"ddpkit: rank {rank} ended: code {code} signal {killer}\n".encode())
+    else:
+        os.write(events, f"exit {local_rank} {rank} {code} {killer} {time.time()}\n".encode())
+    if killer is None:
+        os._exit(os.WEXITSTATUS(status))
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the rank's own core file is the one to keep
+    if killer != signal.SIGKILL:
+        signal.signal(killer, signal.SIG_DFL)
+    os.kill(os.getpid(), killer)
+
+
+def end_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def start(argv: list[str], mask: set[int]) -> None:
+    """Become the rank, with signals as if torchrun had started it itself."""
+    for number in (*FROM_ABOVE, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
+        os._exit(127 if error.errno == errno.ENOENT else 126)
+
+
+def relay(pid: int, rank: str, pipes: list[tuple[int, int]]) -> int:
+    """Pass the rank's output on, each line with the rank in front, until the rank has ended. Returns its status."""
+    import select
+
+    label = f"[rank {rank}] ".encode()
+    held = {}
+    for (read, write), fd in zip(pipes, (1, 2)):
+        os.close(write)
+        held[read] = (fd, b"")
+    poll = select.poll()
+    for read in held:
+        poll.register(read, select.POLLIN)
+    status = None
+    direct: dict[int, float] = {}
+    while held:
+        # What the rank's own children still hold open is not waited for.
+        ready = poll.poll(100 if status is None else 0)
+        if not ready and status is not None:
+            break
+        for read, _ in ready:
+            fd, before = held[read]
+            data = os.read(read, 1 << 16)
+            if not data:
+                poll.unregister(read)
+                del held[read]
+            # One write a line: srun keeps lines of one task whole, and mixes those of several.
+            *whole, rest = (before + data).split(b"\n")
+            for line in whole:
+                os.write(fd, label + line + b"\n")
+            if data:
+                held[read] = (fd, rest)
+            elif rest:
+                os.write(fd, label + rest + b"\n")
+        if status is None:
+            pass_on(pid, direct)
+            done, found = os.waitpid(pid, os.WNOHANG)
+            status = found if done else None
+    for fd, rest in held.values():
+        if rest:
+            os.write(fd, label + rest + b"\n")
+    return os.waitpid(pid, 0)[1] if status is None else status
+
+
+def pass_on(pid: int, direct: dict[int, float]) -> None:
+    """Give the rank what torchrun gave us, unless it came to all of us. `direct` keeps when that was."""
+    if sys.platform != "linux":
+        return  # no node of SLURM
+    while True:
+        try:
+            found = signal.sigtimedwait(FROM_AGENT, 0)
+        except InterruptedError:
+            continue
+        if found is None:
+            return
+        number, now = found.si_signo, time.monotonic()
+        if found.si_pid != os.getppid():
+            direct[number] = now
+        elif now - direct.get(number, -9.0) > 1.0:
+            os.kill(pid, number)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

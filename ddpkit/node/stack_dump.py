@@ -1,0 +1,397 @@
+"""Looks at the ranks of one node: what the kernel says, their stacks, their Flight Recorder, NCCL RAS.
+
+The supervisor runs this in a process of its own when it is asked to; under SLURM srun starts it on each node. Whatever
+one rank does not answer is left out and said, and costs the others nothing. In the order of what it tells and costs:
+
+1. /proc: state, where in the kernel; also of a process that is stopped, or is no Python.
+2. The thread of `rank_responder.py`, if the rank has one. It disturbs nobody.
+3. The signal for faulthandler, if the rank waits for it (its file in memory is there, and /proc says that the signal is
+   caught): C code, which answers also where the interpreter lock is held. It interrupts the main thread for a moment.
+4. py-spy, where it is installed and the kernel lets it look: for a stopped process, or one without our handler.
+
+Standard library only, Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LIMIT = 6.0  # seconds for everything
+PATIENCE = 1.0  # seconds for the thread to begin; then faulthandler is asked
+RAS_ADDR = "localhost:28028"  # NCCL 2.24 and later, unless NCCL_RAS_ADDR says otherwise
+RAS_LIMIT = 5.0
+STILL = 0.06  # seconds without a new byte after which faulthandler has said everything
+LOOK_AGAIN = 0.02
+THREAD = b"ddpkit-dump"
+MEMORY = re.compile(r"/memfd:ddpkit-(\d+)-(\d+) ")
+FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
+HEAD = re.compile(r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*)\])? \(most recent call first\):")
+
+
+def collect(ranks: dict[str, int], limit: float = LIMIT) -> dict[str, Any]:
+    """Everything about these ranks (rank: process id) of this machine, in `limit` seconds."""
+    until = time.monotonic() + limit
+    found: dict[str, Any] = {}
+    asked = []
+    for rank, pid in ranks.items():
+        one = _Asked(pid)
+        found[rank] = one.facts
+        thread = threading.Thread(target=one.ask, args=(until,), daemon=True)
+        thread.start()
+        asked.append(thread)
+    ras = _ras(ranks, until)
+    for thread in asked:
+        thread.join(max(0.0, until + 0.5 - time.monotonic()))
+    return {
+        "host": here(),
+        "t": time.time(),
+        "ranks": found,
+        "ras": ras,
+    }
+
+
+def here() -> str:
+    """This host, as SLURM calls it where it is SLURM that asks."""
+    return os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+
+
+class _Asked:
+    """One rank, while it is asked."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.facts: dict[str, Any] = {"pid": pid, "state": "", "threads": None, "how": "", "why": "", "fr": None}
+
+    def ask(self, until: float) -> None:
+        facts = self.facts
+        if sys.platform != "linux":
+            facts["why"] = "only on Linux can it be looked into (here: sudo py-spy dump --pid %d)" % self.pid
+            return
+        try:
+            facts.update(kernel(self.pid))
+            if not facts["state"] or facts["state"] in "ZX":
+                facts["why"] = "it has ended"
+                return
+            held = _memory([self.pid, *below(self.pid)])
+            if facts["state"] in "Tt":
+                facts["why"] = "it is stopped" if facts["state"] == "T" else "a debugger holds it"
+            elif held is None:
+                facts["why"] = "it is no Python that began with ddpkit's hook (DDPKIT_DUMP=0, -I, -E, another program)"
+            else:
+                self.listen(*held, until=until)
+            if facts["threads"] is None:
+                self.spy(until)
+        except Exception as problem:
+            facts["why"] = "%s: %s" % (type(problem).__name__, problem)
+
+    def listen(self, pid: int, path: str, number: int, *, until: float) -> None:
+        """Ask the process itself. What it says comes in its file in memory."""
+        self.facts["pid"] = pid
+        with open(path, "r+b", buffering=0) as file:
+            if not _locked(file, until):
+                self.facts["why"] = "somebody else asks it at this moment"
+                return
+            file.truncate(0)
+            thread = answering(pid)
+            began = time.monotonic()
+            asked_c = thread is None or not send(pid, thread, number)
+            if asked_c and not self.ask_c(pid, path, number):
+                return
+            data, size_since, done = b"", began, False
+            while time.monotonic() < until:
+                time.sleep(LOOK_AGAIN)
+                now = time.monotonic()
+                new = _content(file)
+                if len(new) != len(data):
+                    data, size_since = new, now
+                done = b'{"ddpkit": "end"' in data and data.endswith(b"\n")
+                still = data and now - size_since > STILL
+                if done or (thread is None and still and asked_c):
+                    break
+                if not asked_c and now - began > PATIENCE and not data:
+                    asked_c = True
+                    if not self.ask_c(pid, path, number):
+                        break
+                if thread is None and now - began > 2 * PATIENCE:
+                    break
+            self.read(data.decode("utf-8", "replace"))
+            if not data and not self.facts["why"]:
+                self.facts["why"] = "it did not answer"
+
+    def ask_c(self, pid: int, path: str, number: int) -> bool:
+        """Send the signal to the main thread. Never where it is not waited for: it would end the process."""
+        if not caught(pid, number) or not os.path.exists(path):
+            self.facts["why"] = "it no longer waits for the signal that asks it"
+            return False
+        return send(pid, pid, number)
+
+    def read(self, text: str) -> None:
+        rest = []
+        for line in text.split("\n"):
+            if line.startswith('{"ddpkit": '):
+                try:
+                    said = json.loads(line)
+                except ValueError:
+                    continue
+                self.facts[said["ddpkit"]] = said["value"]
+                if said["error"]:
+                    self.facts["why"] = "%s: %s" % (said["ddpkit"], said["error"])
+            else:
+                rest.append(line)
+        self.facts.pop("end", None)
+        if self.facts["threads"] is not None:
+            self.facts["how"] = "thread"
+        else:
+            self.facts["threads"] = stacks("\n".join(rest)) or None
+            self.facts["how"] = "faulthandler" if self.facts["threads"] else ""
+
+    def spy(self, until: float) -> None:
+        program = py_spy(self.pid)
+        if program is None:
+            if self.facts["state"] in "Tt":
+                self.facts["why"] += "; py-spy, if it were installed, could still see its stack"
+            return
+        argv = [program, "dump", "--nonblocking", "--json", "--pid", str(self.pid)]
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                timeout=max(0.1, until - time.monotonic()),
+                check=False,
+            )
+            self.facts["threads"] = spied(json.loads(done.stdout), self.pid)
+            self.facts["how"] = "py-spy"
+        except ValueError:
+            words = " ".join(done.stderr.decode("utf-8", "replace").split())[:300]
+            self.facts["why"] += "; py-spy: " + (words or "exit code %d" % done.returncode)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self.facts["why"] += "; py-spy: %s" % error
+
+
+# ---- the kernel
+
+
+def kernel(pid: int) -> dict[str, Any]:
+    """What /proc says of a process: letter, where in the kernel its main thread waits, processor seconds, name."""
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            before, _, after = file.read().rpartition(b")")
+    except OSError:
+        return {"state": ""}
+    words = after.split()
+    facts = {
+        "state": words[0].decode(),
+        "name": before.partition(b"(")[2].decode("utf-8", "replace"),
+        "cpu": (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK"),
+        "wchan": _text("/proc/%d/wchan" % pid),
+    }
+    threads = []
+    try:
+        threads = [_text("/proc/%d/task/%s/stat" % (pid, task)) for task in os.listdir("/proc/%d/task" % pid)]
+    except OSError:
+        pass
+    # One thread that runs means that the process is busy, whatever the main thread waits for.
+    facts["running"] = sum(text.rpartition(")")[2].split()[:1] == ["R"] for text in threads)
+    return facts
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def below(pid: int) -> list[int]:
+    """The processes that a process started, and so on, the nearest first."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            words = _text("/proc/%s/stat" % name).rpartition(")")[2].split()
+            if len(words) > 1:
+                children.setdefault(int(words[1]), []).append(int(name))
+    found: list[int] = []
+    row = children.get(pid, [])
+    while row:
+        found += row
+        row = [young for each in row for young in children.get(each, [])]
+    return found
+
+
+def _memory(pids: list[int]) -> tuple[int, str, int] | None:
+    """The first of these processes that has a file of `rank_hook.py` in its own name: (process, path, signal)."""
+    for pid in pids:
+        folder = "/proc/%d/fd" % pid
+        try:
+            numbers = sorted(map(int, os.listdir(folder)), reverse=True)
+        except OSError:
+            continue
+        for fd in numbers:
+            try:
+                found = MEMORY.match(os.readlink("%s/%d" % (folder, fd)))
+            except OSError:
+                continue
+            # In a process namespace of its own it has another number there; then it is the only one that says so.
+            if found and (int(found[1]) == pid or int(found[1]) in _inner(pid)):
+                return pid, "%s/%d" % (folder, fd), int(found[2])
+    return None
+
+
+def _inner(pid: int) -> list[int]:
+    """The numbers of a process in the process namespaces that it is in."""
+    words = re.search(r"^NSpid:\s*(.*)$", _text("/proc/%d/status" % pid), re.MULTILINE)
+    return [int(word) for word in words[1].split()] if words else []
+
+
+def answering(pid: int) -> int | None:
+    """The thread of `rank_responder.py`."""
+    try:
+        tasks = os.listdir("/proc/%d/task" % pid)
+    except OSError:
+        return None
+    for task in tasks:
+        if _text("/proc/%d/task/%s/comm" % (pid, task)).encode() == THREAD:
+            return int(task)
+    return None
+
+
+def caught(pid: int, number: int) -> bool:
+    words = re.search(r"^SigCgt:\s*([0-9a-f]+)$", _text("/proc/%d/status" % pid), re.MULTILINE)
+    return bool(words) and bool(int(words[1], 16) >> (number - 1) & 1)  # type: ignore[index]
+
+
+def send(pid: int, task: int, number: int) -> bool:
+    """A signal to one thread, and to nothing that got its number meanwhile in another process."""
+    numbers = {"x86_64": 234, "aarch64": 131, "ppc64le": 250, "riscv64": 131, "s390x": 241}
+    call = numbers.get(os.uname().machine)
+    if call is None:
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.syscall(call, pid, task, number) == 0)  # tgkill
+
+
+def _locked(file: Any, until: float) -> bool:
+    """One asks at a time: the file is one."""
+    import fcntl
+
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > until - 2 * PATIENCE:
+                return False
+            time.sleep(LOOK_AGAIN)
+        else:
+            return True
+
+
+def _content(file: Any) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    return os.pread(file.fileno(), size, 0) if size else b""
+
+
+# ---- stacks
+
+
+def stacks(text: str) -> list[dict[str, Any]]:
+    """What faulthandler writes, as `rank_responder.py` gives it. The current thread is the one that got the signal."""
+    found: list[dict[str, Any]] = []
+    for line in text.splitlines():
+        head, frame = HEAD.fullmatch(line), FRAME.fullmatch(line)
+        if head:
+            found.append({"name": head[3] or head[2], "main": head[1] == "Current thread", "frames": []})
+        elif frame and found:
+            found[-1]["frames"].append([frame[1], int(frame[2]) if frame[2].isdigit() else 0, frame[3]])
+    if found and not any(thread["main"] for thread in found):
+        found[-1]["main"] = True  # the interpreter lock was held elsewhere; it lists the oldest thread last
+    return [thread for thread in found if thread["frames"]]
+
+
+def spied(found: list[dict[str, Any]], pid: int) -> list[dict[str, Any]]:
+    """What `py-spy dump --json` prints, as `rank_responder.py` gives it."""
+    return [
+        {
+            "name": thread.get("thread_name") or "?",
+            "main": thread.get("thread_name") == "MainThread" or thread.get("os_thread_id") == pid,
+            "frames": [[frame["filename"], frame["line"], frame["name"]] for frame in thread["frames"]],
+        }
+        for thread in found
+    ]
+
+
+def py_spy(pid: int) -> str | None:
+    """Beside the rank's own Python, or on this process's PATH."""
+    first = _text("/proc/%d/cmdline" % pid).split("\0")[0]
+    return shutil.which("py-spy", path=os.path.dirname(first)) if "/" in first else shutil.which("py-spy")
+
+
+# ---- NCCL RAS
+
+
+def _ras(ranks: dict[str, int], until: float) -> dict[str, Any] | None:
+    """What NCCL's own watch of all its ranks says; None where nothing listens."""
+    address = RAS_ADDR
+    for pid in ranks.values():
+        try:
+            with open("/proc/%d/environ" % pid, "rb") as file:
+                for entry in file.read().split(b"\0"):
+                    if entry.startswith(b"NCCL_RAS_ADDR="):
+                        address = entry.partition(b"=")[2].decode()
+        except (OSError, UnicodeDecodeError):
+            continue
+    return ask_ras(address, min(until, time.monotonic() + RAS_LIMIT))
+
+
+def ask_ras(address: str, until: float) -> dict[str, Any] | None:
+    """Ask NCCL RAS at HOST:PORT for its verbose status."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]") or "localhost", int(port)), 1.0) as connection:
+            connection.sendall(b"VERBOSE STATUS\n")
+            said = b""
+            while time.monotonic() < until:
+                connection.settimeout(max(0.1, until - time.monotonic()))
+                try:
+                    data = connection.recv(1 << 16)
+                except OSError:
+                    break
+                if not data:
+                    break
+                said += data
+    except (OSError, ValueError):
+        return None
+    return {"address": address, "text": said.decode("utf-8", "replace")}
+
+
+def main(words: str) -> None:
+    """Print what was collected of {"ranks", "limit"} as one line."""
+    asked = json.loads(words)
+    os.write(1, json.dumps(collect(asked["ranks"], asked["limit"])).encode() + b"\n")
+
+
+def main_of_step(words: str) -> None:
+    """The same as a task of a step, for {"ranks": {host: ...}}: srun cuts lines after 1,024 bytes (Slurm 22.05)."""
+    import zlib
+    from base64 import b64encode
+
+    asked = json.loads(words)
+    found = collect(asked["ranks"].get(here(), {}), asked["limit"])
+    text = b64encode(zlib.compress(json.dumps(found).encode())).decode()
+    for start in range(0, len(text), 900):
+        os.write(1, (text[start : start + 900] + "\n").encode())

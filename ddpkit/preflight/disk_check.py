@@ -1,0 +1,59 @@
+"""Whether this machine, where `ddpkit` itself runs, can keep what a run writes: its logs and its record."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import tempfile
+from pathlib import Path
+
+from ddpkit.node import inventory
+from ddpkit.preflight.check import Check, Status
+from ddpkit.preflight.node import size
+from ddpkit.preflight.node_checks import DISK_FAIL, DISK_WARN, INODES_FAIL, INODES_WARN
+
+NEEDS = 1 << 16  # bytes: the head of a log
+_CAUSES = {
+    errno.ENOSPC: "that file system is full",
+    errno.EDQUOT: "this account's quota there is used up",
+    errno.EROFS: "it is mounted read-only; a disk with errors becomes that by itself",
+    errno.EACCES: "this account may not write there",
+    errno.EPERM: "this account may not write there",
+}
+
+
+def look(log_dir: str) -> Check:
+    """The folder of logs, which a launch makes where it is not there yet."""
+    folder = Path(log_dir).absolute()
+    place = next(each for each in (folder, *folder.parents) if each.exists())
+    room = inventory.space(str(place))
+    try:
+        with tempfile.NamedTemporaryFile(dir=place, prefix="ddpkit-") as file:
+            file.write(b"\0" * NEEDS)
+            file.flush()
+    except OSError as error:
+        said, cause = str(error.strerror).lower(), _CAUSES.get(error.errno or 0, "it is no folder that can be used")
+        if error.errno == errno.ENOSPC and room and room["inodes"] and not room["inodes_free"]:
+            said, cause = "no inodes left", "all inodes of that file system are used: very many small files"
+        return _bad("fail", f"cannot write logs to {folder}: {said}", cause)
+    if room and room["total"]:
+        few = bool(room["inodes"]) and room["inodes_free"] < INODES_WARN
+        if room["free"] < DISK_WARN:
+            text = f"the file system of the logs, {folder}, has {size(room['free'])} free"
+            return _bad("fail" if room["free"] < DISK_FAIL else "warn", text, "logs have no room")
+        if few:
+            text = f"the file system of the logs, {folder}, has {room['inodes_free']} inodes left"
+            return _bad("fail" if room["inodes_free"] < INODES_FAIL else "warn", text, "logs have no room")
+    return Check(id="disk", status="pass", host=socket.gethostname(), evidence=f"logs can be written to {folder}")
+
+
+def _bad(status: Status, evidence: str, cause: str) -> Check:
+    return Check(
+        id="disk",
+        status=status,
+        host=socket.gethostname(),
+        evidence=evidence,
+        cause=cause,
+        fix="--log-dir FOLDER with room, or log_dir in ddpkit.toml",
+        doc="disk-full",
+    )

@@ -1,0 +1,260 @@
+"""Runs a rank program of ours through a backend, as a script of the user's would run, and hears what its ranks say.
+
+The program travels as text (`python -c`), so that nothing of ours has to be on the nodes. A rank speaks in single lines
+of standard output that begin with `EVENT`; all else that it prints goes to its log, and to the verdict if it dies.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import threading
+import time
+import zlib
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from ddpkit.config import Setting, Settings
+from ddpkit.console.relay import Relay
+from ddpkit.console.writer import Screen
+from ddpkit.diagnosis.outcome import Outcome
+from ddpkit.errors import UsageError
+from ddpkit.execution import executor
+from ddpkit.execution.pool import Fleet
+from ddpkit.launchers import registry
+from ddpkit.launchers.plan import Plan, Step
+from ddpkit.run import record
+from ddpkit.transports import batch
+from ddpkit.transports.protocol import NODE, Link
+
+EVENT = b"\x1eddpkit "
+MARGIN = 5.0  # seconds beyond that; a node that is gone does not answer later either
+GRACE = 1.0  # seconds for ranks of ours to end: they have said what they know
+AGENTS = 200  # lines
+RUNS = " runs on "  # what a scheduler's link says when a job has started
+DISTRIBUTED = NODE.parent / "distributed"
+# Runs what was packed as `__main__`; each of `helpers` becomes a module that it may import.
+_UNPACK = """\
+import base64, json, sys, types, zlib
+sources = json.loads(zlib.decompress(base64.b64decode(sys.argv.pop(2))))
+del sys.argv[1]
+for name, text in sources.items():
+    if name != "__main__":
+        sys.modules[name] = module = types.ModuleType(name)
+        exec(compile(text, name + ".py", "exec"), module.__dict__)
+sys.argv[0] = "{name}"
+exec(compile(sources["__main__"], "{name}.py", "exec"))
+"""
+
+Event = dict[str, Any]
+
+
+def command(program: str, name: str, *, helpers: Sequence[str] = (), args: Sequence[str] = ()) -> tuple[str, ...]:
+    """The words behind the interpreter that run one of our rank programs, `ddpkit/distributed/PROGRAM.py`.
+
+    `name` is the run's, for people; `helpers` are programs of `ddpkit/node` that it may import by name.
+    """
+    sources = {each: (NODE / f"{each}.py").read_text() for each in helpers}
+    sources["__main__"] = (DISTRIBUTED / f"{program}.py").read_text()
+    packed = b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode()
+    return ("-c", _UNPACK.format(name=f"ddpkit-{program}"), name, packed, *args)
+
+
+def settings_for(settings: Settings, words: Sequence[str], env: Mapping[str, str]) -> Settings:
+    """These settings, with a program of ours in place of the script."""
+    found = Settings()
+    found.plain = {**settings.plain, "script": Setting(list(words), "ddpkit")}
+    found.options, found.groups, found.host = dict(settings.options), settings.groups, settings.host
+    found.env = {**settings.env, **{name: Setting(value, "ddpkit") for name, value in env.items()}}
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """What came of it."""
+
+    outcome: Outcome
+    events: list[Event] = field(default_factory=list)  # each with "from": the rank that said it
+    folder: str = ""
+    agents: tuple[str, ...] = ()  # what those printed that start the ranks: torchrun, srun; the last lines
+    silent: float = 0.0  # it was ended because nobody said anything for so many seconds; 0: it was not
+
+    def of(self, kind: str) -> list[Event]:
+        return [event for event in self.events if event["e"] == kind]
+
+
+class _Listener(Relay):
+    """Takes the events out of the lines. Shows nothing; keeps the logs."""
+
+    def __init__(
+        self, folder: Path, null: IO[bytes], note: Callable[[str], None], heard: Callable[[Event], None]
+    ) -> None:
+        super().__init__(folder, null, null, colour=False)
+        self._said, self._heard = note, heard
+        self.agents: deque[str] = deque(maxlen=AGENTS)
+
+    def write(self, rank: int | None, host: str, agent: str, number: int, data: bytes, *, show: bool = True) -> None:
+        rest = []
+        for line in data.splitlines(keepends=True):
+            if line.startswith(EVENT):
+                try:
+                    self._heard({**json.loads(line[len(EVENT) :]), "from": rank})
+                    continue
+                except ValueError:
+                    pass  # it was cut off in the middle of a word
+            rest.append(line)
+        if rank is None:
+            self.agents.extend(line.decode("utf-8", "replace").rstrip() for line in rest)
+        if rest:
+            super().write(rank, host, agent, number, b"".join(rest), show=False)
+
+    def note(self, text: str) -> None:
+        super().note(text)
+        self._said(text)
+
+
+class Silence:
+    """Ends ranks of which nothing is heard any more: what starts them hangs, and has no bound of its own."""
+
+    def __init__(self, inbox: executor.Inbox, seconds: float) -> None:
+        self.broken = False
+        self._inbox, self._seconds = inbox, seconds
+        self._last: float | None = None  # None: a scheduler has not started them yet
+        self._over = threading.Event()
+        if seconds:
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def heard(self, waits: float = 0.0) -> None:
+        """Somebody spoke, and may have said for how many seconds it will wait for others, and be silent."""
+        until = time.monotonic() + max(0.0, waits + MARGIN - self._seconds)
+        self._last = until if self._last is None else max(self._last, until)
+
+    def stop(self) -> None:
+        self._over.set()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.5):
+            if self._last is not None and time.monotonic() - self._last > self._seconds:
+                self.broken = True
+                self._inbox.put((-1, signal.SIGTERM))
+                return
+
+
+def run(
+    plan: Plan,
+    fleet: Fleet | None,
+    log_dir: str,
+    heard: Callable[[Event], None] = lambda _: None,
+    note: Callable[[str], None] = lambda _: None,
+    silence: float = 0.0,
+) -> Heard:
+    """Carry out a plan whose ranks are a program of ours. Returns all that they said, and how they ended.
+
+    `heard` is called for every event as it comes, `note` for what a launch would print. `silence`: seconds without an
+    event after which they are ended (0: never); time in a scheduler's queue does not count. Raises UsageError where the
+    logs cannot be written, LaunchError where a scheduler refuses, SystemExit with 128+n where signal n ended it: then
+    nothing is left, a submitted job neither.
+    """
+    plan = replace(plan, grace=min(plan.grace, GRACE))
+    folder = record.make_folder(Path(log_dir), plan.run_id)
+    try:
+        executor.write_files(plan)
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}", "--log-dir DIR") from None
+    inbox: executor.Inbox = queue.SimpleQueue()
+    with executor.signals(inbox):  # one that comes while a job is submitted ends that job
+        job_id = batch.submit(plan.batch) if plan.batch else None
+        if job_id:
+            note(f"job {job_id} is submitted")
+        watch = Silence(inbox, silence)
+        try:
+            heard_all = _carried(plan, fleet, folder, job_id, inbox, heard, note, watch)
+        finally:
+            watch.stop()
+    if watch.broken:
+        return replace(heard_all, silent=silence)
+    stopped_by = heard_all.outcome.stopped_by
+    if stopped_by is not None:
+        raise SystemExit(128 + stopped_by)
+    return heard_all
+
+
+def _carried(
+    plan: Plan,
+    fleet: Fleet | None,
+    folder: Path,
+    job_id: str | None,
+    inbox: executor.Inbox,
+    heard: Callable[[Event], None],
+    note: Callable[[str], None],
+    watch: Silence,
+) -> Heard:
+    events: list[Event] = []
+
+    def take(event: Event) -> None:
+        watch.heard(event.get("waits", 0.0))
+        events.append(event)
+        heard(event)
+
+    def told(text: str) -> None:
+        if RUNS in text:
+            watch.heard()
+        note(text)
+
+    def connect(step: Step) -> Link:
+        link = fleet.link(step) if fleet else batch.connect(plan, step, job_id)
+        link.outlives = ""  # nobody needs such a job without the command that hears it
+        link.margin = min(link.margin, MARGIN)
+        return link
+
+    if plan.batch is None:
+        watch.heard()
+    with open(os.devnull, "wb") as null:
+        relay = _Listener(folder, null, told, take)
+        try:
+            outcome = executor.carry(plan, relay, connect, inbox, Screen(null, null, lambda: None))
+        finally:
+            relay.close()
+    return Heard(outcome=outcome, events=events, folder=str(folder), agents=tuple(relay.agents))
+
+
+Depth = Literal["quick", "usual", "full"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How deep to look, and whom to tell meanwhile."""
+
+    depth: Depth = "usual"
+    ranks: bool = True  # False: what needs no torch, and no rank
+    timeout: float = 5.0  # seconds for each step of the ranks
+    progress: Callable[[str], None] = lambda _: None
+    note: Callable[[str], None] = lambda _: None
+
+    def args(self, *, nodes: bool = False) -> list[str]:
+        mib = {"quick": 1, "usual": 16, "full": 64}[self.depth]
+        words = ["--timeout", f"{self.timeout:g}", "--mib", str(mib)]
+        words += ["--speed"] if self.depth == "full" else []
+        return [*words, *(["--nodes", "quick" if self.depth == "quick" else "usual"] if nodes else [])]
+
+
+def planned(settings: Settings, how: How) -> Settings:
+    """The settings of the launch whose ranks are our own. A scheduler's ranks tell of their nodes as well."""
+    kind = registry.load(settings["backend"])
+    scheduled = kind.reach in registry.SCHEDULERS
+    helpers = ("probe", "inventory") if scheduled else ()
+    words = command("check", "test", helpers=helpers, args=how.args(nodes=scheduled))
+    chosen = settings_for(settings, words, {"DDPKIT_EVENTS": "1"})
+    if scheduled:
+        usual = {"time": "5", "job_name": "ddpkit-test"}
+        known = {option.name for option in registry.options(kind)}
+        more = {name: text for name, text in usual.items() if name in known and name not in chosen.options}
+        if more:
+            chosen.apply({"options": more}, "ddpkit")
+    return chosen

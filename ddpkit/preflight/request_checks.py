@@ -1,0 +1,130 @@
+"""What is wrong with a request before anybody is asked: a launcher in a launcher, ranks set by hand. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+
+from ddpkit.preflight.check import Check
+
+_LAUNCHERS = (
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "colossalai",
+    "composer",
+    "horovodrun",
+    "mpirun",
+    "mpiexec",
+    "srun",
+)
+_MODULES = (
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate.commands.launch",
+    "deepspeed.launcher.runner",
+)
+_RANKS_OWN = frozenset("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK".split())
+
+
+def lint(
+    backend: str, reach: str, script: Sequence[str], env: Mapping[str, str], environ: Mapping[str, str], nnodes: int
+) -> list[Check]:
+    """Findings about the request. `env`: what the user sets for ranks; `environ`: this shell's."""
+    found = [*_launcher(script, nnodes), *_set(env, nnodes), *(_slurm(environ) if reach == "slurm" else ())]
+    return found or [Check(id="request", status="pass", evidence=f"backend {backend}")]
+
+
+def _wrong(evidence: str, cause: str, fix: str, doc: str, status: str = "fail") -> Check:
+    return Check(
+        id="request", status="fail" if status == "fail" else "warn", evidence=evidence, cause=cause, fix=fix, doc=doc
+    )
+
+
+def _launcher(script: Sequence[str], nnodes: int) -> Iterator[Check]:
+    """torchrun as the script of a launch: every rank of ours would start ranks of its own."""
+    words = list(script)
+    name = PurePath(words[0]).name if words else ""
+    if name.startswith("python") and len(words) > 2:
+        words = words[1:]
+        name = PurePath(words[0]).name
+    inner = name if name in _LAUNCHERS else words[1] if words[:1] == ["-m"] and words[1:2][0] in _MODULES else ""
+    if not inner:
+        return
+    flags = {
+        flag.partition("=")[0].lstrip("-").replace("-", "_"): flag.partition("=")[2]
+        for flag in words
+        if flag[:1] == "-"
+    }
+    several = nnodes > 1 or flags.get("nnodes", "1") not in ("", "1")
+    if "standalone" in flags and several:
+        yield _wrong(
+            "--standalone, and more than one node",
+            "it replaces rendezvous, address and id by its own on every node: each waits for the others alone",
+            "leave --standalone out, or let ddpkit start the ranks: -- SCRIPT ARGS",
+            "standalone-many-nodes",
+        )
+    if several and "node_rank" not in flags and flags.get("rdzv_backend", "static") == "static":
+        yield _wrong(
+            "torchrun on several nodes without --node_rank",
+            "it is 0 on every node, and all wait for the others for 15 minutes",
+            "let ddpkit start the ranks: -- SCRIPT ARGS",
+            "node-rank-missing",
+        )
+    yield _wrong(
+        f"the script is {inner}, a launcher itself",
+        "each of our ranks would start ranks of its own, at the same address",
+        "name the script alone: ddpkit launch -n N -- SCRIPT ARGS; -o starter=torchrun uses torchrun",
+        "store-barrier-timeout",
+    )
+
+
+def _set(env: Mapping[str, str], nnodes: int) -> Iterator[Check]:
+    """Variables that the user sets for all ranks alike."""
+    for name in env:
+        if name in _RANKS_OWN:
+            yield _wrong(
+                f"--env {name}={env[name]} is the same for every rank",
+                "every rank must get its own",
+                f"leave --env {name} out",
+                "rank-not-set",
+            )
+    address = env.get("MASTER_ADDR", "")
+    if re.search(r"[\[\],]", address.strip("[]") if address.count(":") > 1 else address):
+        yield _wrong(
+            f"MASTER_ADDR={address} is a list of nodes",
+            "SLURM's own list is compressed, and no name",
+            "leave it out; by hand: scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1",
+            "nodelist-unexpanded",
+        )
+    if nnodes > 1 and address in ("localhost", "127.0.0.1", "::1"):
+        yield _wrong(
+            f"MASTER_ADDR={address}, and there are {nnodes} nodes",
+            "every node would wait for itself",
+            "leave --env MASTER_ADDR out: ddpkit finds an address that all reach",
+            "master-unreachable",
+        )
+
+
+def _slurm(environ: Mapping[str, str]) -> Iterator[Check]:
+    """What this allocation's variables say of each other."""
+    tasks, nodes = environ.get("SLURM_NTASKS", ""), environ.get("SLURM_JOB_NUM_NODES", "")
+    each = environ.get("SLURM_NTASKS_PER_NODE", "")
+    if tasks.isdecimal() and nodes.isdecimal() and each.isdecimal() and int(tasks) < int(nodes) * int(each):
+        yield _wrong(
+            f"SLURM_NTASKS={tasks}, and SLURM_NTASKS_PER_NODE={each} on {nodes} nodes",
+            "the job script and the command line contradict each other; a plain srun starts fewer ranks than meant",
+            f"salloc --nodes={nodes} --ntasks-per-node={each}, without --ntasks",
+            "tasks-contradict",
+            "warn",
+        )
+    gpus = environ.get("SLURM_GPUS_ON_NODE") or environ.get("SLURM_GPUS_PER_NODE", "").rpartition(":")[2]
+    if tasks == "1" and gpus.isdecimal() and int(gpus) > 1:
+        yield _wrong(
+            f"the allocation has 1 task and {gpus} GPUs",
+            "a plain srun starts one rank, which uses one GPU",
+            f"ddpkit launch -b slurm -n {gpus} starts one for each",
+            "srun-not-used",
+            "warn",
+        )

@@ -1,0 +1,252 @@
+"""All stages of `ddpkit test` in order, over the backend of the run; what can go on after a failure does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ddpkit.config import Settings
+from ddpkit.errors import LaunchError, UsageError
+from ddpkit.execution import compatibility, prepare
+from ddpkit.execution.compatibility import Wish
+from ddpkit.launchers import registry
+from ddpkit.launchers.plan import Plan
+from ddpkit.launchers.shell import count
+from ddpkit.node import inventory, probe
+from ddpkit.preflight import (
+    disk_check,
+    node_checks,
+    rank_checks,
+    request_checks,
+    slurm_checks,
+)
+from ddpkit.preflight import (
+    node_survey as nodes,
+)
+from ddpkit.preflight import (
+    rank_program as ranks,
+)
+from ddpkit.preflight.check import Check, ordered
+from ddpkit.preflight.node import Node
+from ddpkit.preflight.rank_program import How, planned
+from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.srun import tell
+
+SILENCE = 40.0  # seconds, and those of a step, until ranks of which nothing is heard are ended: to import torch is slow
+TIME_LEFT = 300  # seconds: no run is worth starting in less
+# A rank that died is found; with less it would die again.
+DEATHS = ("killed", "bus-error", "segfault", "aborted", "illegal-instruction", "terminated", "peer-died")
+
+
+@dataclass(kw_only=True)
+class Result:
+    """What was found, by the hosts' order."""
+
+    checks: list[Check] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    folder: str = ""  # the logs of our ranks
+
+
+def examine(settings: Settings, environ: Mapping[str, str], how: How) -> Result:
+    """Look at everything. Raises UsageError where the request cannot be understood."""
+    began = time.monotonic()
+    result = Result()
+    kind = registry.load(settings["backend"])
+    width = settings["nnodes"] if isinstance(settings["nnodes"], int) else max(1, len(settings["hosts"]))
+    env = {name: setting.value for name, setting in settings.env.items()}
+    result.checks += request_checks.lint(settings["backend"], kind.reach, settings["script"], env, environ, width)
+    if kind.reach in registry.SCHEDULERS and not how.ranks:
+        raise UsageError(f"backend {kind.name} asks its nodes through ranks", "leave --no-ranks out")
+    if how.ranks:
+        room = disk_check.look(settings["log_dir"])
+        result.checks.append(room)
+        how = replace(how, ranks=room.status != "fail")  # they would have nowhere to write
+    if kind.reach in ("ssh", "pdsh"):
+        _nodes(settings, environ, how, result)
+    elif kind.reach == "local":
+        _here(settings, environ, how, result)
+    elif how.ranks:
+        _scheduled(settings, environ, how, result)
+    # A second look at the mesh says some things again.
+    result.checks = ordered(dict.fromkeys(result.checks), result.hosts)
+    result.seconds = time.monotonic() - began
+    return result
+
+
+# ---- named nodes
+
+
+def _nodes(settings: Settings, environ: Mapping[str, str], how: How, result: Result) -> None:
+    with prepare.approach(planned(settings, how), environ, how.note) as near:
+        wish = replace(near.wish, **_script(settings))
+        met = nodes.examine(near.fleet, wish, smi=how.depth != "quick", progress=how.progress)
+        result.checks += met.checks
+        result.hosts = met.hosts
+        if met.world is None:
+            result.checks.append(Check(id="ranks", status="skip", evidence="needs nodes that reach each other"))
+            return
+        if not how.ranks:
+            result.checks.append(_no_ranks(result))
+            return
+        if met.left_out:
+            how.progress(f"goes on without {', '.join(met.left_out)}")
+        plan = near.backend.plan(near.job, met.world)
+        _ranks(plan, near.fleet, settings, how, result)
+    if not met.left_out:
+        _causes(settings, environ, how, result)
+
+
+def _no_ranks(result: Result) -> Check:
+    bad = {check.id for check in result.checks if check.status == "fail"} & {"torch", "disk"}
+    why = f"needs what failed before: {', '.join(sorted(bad))}" if bad else "not asked for: --no-ranks"
+    return Check(id="ranks", status="skip", evidence=why)
+
+
+def _causes(settings: Settings, environ: Mapping[str, str], how: How, result: Result) -> None:
+    """Once more, with less, where ranks that all live cannot add. Two that do not get on, gloo has named by then."""
+    failed = [check for check in result.checks if check.status == "fail" and check.id in ("gloo", "nccl")]
+    if any(check.doc in DEATHS or "get on with" in check.evidence for check in failed):
+        return
+    if failed:
+        from ddpkit.preflight import bisect
+
+        result.checks += bisect.causes(settings, environ, how, failed[0].id, result.hosts)
+
+
+def _script(settings: Settings) -> dict[str, Any]:
+    """The user's own script, which every node must have; none where it is only the default and not there."""
+    import hashlib
+    from pathlib import Path
+
+    first = settings["script"][0]
+    path = Path(settings["workdir"], first)
+    named = settings.source("script") != "default"
+    if not first.endswith(".py") or (not named and not path.is_file()):
+        return {"script": None, "digest": ""}
+    return {"script": first, "digest": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""}
+
+
+def _ranks(plan: Plan, fleet: Any, settings: Settings, how: How, result: Result) -> ranks.Heard:
+    how.progress(f"starting {count(plan.world_size, 'rank')}")
+    counting = _Counting(plan.world_size, how.progress)
+    heard = ranks.run(plan, fleet, settings["log_dir"], counting.heard, how.note, SILENCE + how.timeout)
+    result.folder = heard.folder
+    result.checks += rank_checks.of_ranks(heard, plan, speed=how.depth == "full")
+    return heard
+
+
+class _Counting:
+    """Says how far the ranks are."""
+
+    def __init__(self, world: int, progress: Callable[[str], None]) -> None:
+        self._world, self._progress = world, progress
+        self._seen: dict[str, int] = {}
+
+    def heard(self, event: dict[str, Any]) -> None:
+        kind = {"rank": "started", "here": "met", "did": f"done with {event.get('stage')}"}.get(event["e"])
+        if kind:
+            self._seen[kind] = self._seen.get(kind, 0) + 1
+            self._progress(f"{self._seen[kind]} of {count(self._world, 'rank')} {kind}")
+
+
+# ---- this machine
+
+
+def _here(settings: Settings, environ: Mapping[str, str], how: How, result: Result) -> None:
+    ready = prepare.here(planned(settings, how), environ)
+    host = ready.plan.steps[0].host
+    result.hosts = [host]
+    how.progress("looking at this machine")
+    job = ready.job
+    env = {name: str(value) for name, value in job.env.items() if value is not None}
+    look = probe.look(job.workdir, None, job.python, dict(env), None, True)
+    probe.close()
+    places = {"tmp": look["tmp"], "shm": "/dev/shm", "workdir": look["workdir"]}
+    place = (look["torch"] or {}).get("place")
+    more = inventory.gather(places, [], place, smi=how.depth != "quick")
+    slots = ready.plan.world_size
+    node = Node(label=host, target="", slots=slots, look=look, facts=more, env=dict(job.env))
+    spec = HostSpec(name=host)
+    wish = Wish(
+        job=job,
+        nproc_per_node=slots,
+        script=None,
+        digest="",
+        torch=True,
+        starter="torchrun",
+        master_addr="",
+        master_port=0,
+    )
+    problems = compatibility.alone(wish, [spec], [look])
+    for problem in problems:
+        fix = problem.fix.removeprefix(f"ssh {spec.target} ")
+        result.checks.append(nodes.from_problem(replace(problem, fix=fix)))
+    bad = {problem.check for problem in problems}
+    version = (look["torch"] or {}).get("version")
+    for check, text in (("workdir", look["workdir"]), ("python", look["python"]), ("torch", f"torch {version}")):
+        if check not in bad:
+            result.checks.append(Check(id=check, status="pass", host=host, evidence=text))
+    result.checks += node_checks.judge([node])
+    if "torch" in bad or not how.ranks:
+        result.checks.append(_no_ranks(result))
+        return
+    _ranks(ready.plan, None, settings, how, result)
+    _causes(settings, environ, how, result)
+
+
+# ---- SLURM
+
+
+def _scheduled(settings: Settings, environ: Mapping[str, str], how: How, result: Result) -> None:
+    """One step of an allocation, or a short job: its ranks tell of their nodes as well."""
+    ready = prepare.here(planned(settings, how), environ)
+    result.checks += _time_left(ready.plan, environ)
+    try:
+        heard = _ranks(ready.plan, None, settings, how, result)
+    except LaunchError as error:  # what it refuses is what we came to find out
+        result.checks.append(rank_checks.refused(error.message, error.hint or "scontrol ping"))
+        result.checks.append(Check(id="ranks", status="skip", evidence="needs what failed before: scheduler"))
+        return
+    where = rank_checks.places(ready.plan, heard)
+    result.hosts = list(dict.fromkeys(where[rank] for rank in sorted(where)))
+    started = {event["host"] for event in heard.of("rank")}
+    result.checks += [
+        Check(id="transport", status="pass", host=host, evidence="a task ran") if host in started else
+        Check(id="transport", status="unknown", host=host, evidence="no rank spoke")
+        for host in result.hosts
+    ]  # fmt: skip
+    found = slurm_checks.of_nodes(heard, ready.plan)
+    if any(check.id == "torch" and check.status == "fail" for check in found):  # its ranks say the same
+        result.checks = [check for check in result.checks if not (check.rank and check.doc == "versions-differ")]
+    result.checks += found
+    if not any(check.id == "scheduler" for check in result.checks):
+        said = "took the job" if ready.plan.batch else "took the step"
+        result.checks.append(Check(id="scheduler", status="pass", evidence=said))
+    _causes(settings, environ, how, result)
+
+
+def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
+    """An allocation that ends soon ends the run as well."""
+    job = environ.get("SLURM_JOB_ID")
+    if plan.batch or not job:
+        return
+    done = tell(["squeue", "--noheader", f"--jobs={job}", "--format=%L"])
+    left = rank_checks.seconds_left(done.stdout.strip())
+    if left is not None and left < TIME_LEFT:
+        yield Check(
+            id="scheduler",
+            status="warn",
+            evidence=f"allocation {job} ends in {left} s",
+            cause="its time limit ends every step in it",
+            fix="salloc --time=HH:MM:SS asks for more",
+            doc="slurm-time-limit",
+        )
+
+
+def dry_run(settings: Settings, environ: Mapping[str, str], how: How) -> Plan:
+    """The ranks that would be started."""
+    with prepare.prepare(planned(settings, how), environ, how.note) as ready:
+        return ready.plan

@@ -1,1 +1,0 @@
-../../../../scripts/slurm/env.sh

@@ -1,1 +1,0 @@
-../../../../scripts/slurm/run_script.sh

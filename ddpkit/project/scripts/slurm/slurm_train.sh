@@ -1,1 +1,0 @@
-../../../../scripts/slurm/slurm_train.sh

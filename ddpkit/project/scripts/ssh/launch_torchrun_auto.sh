@@ -1,1 +1,0 @@
-../../../../scripts/ssh/launch_torchrun_auto.sh

@@ -1,1 +1,0 @@
-../../../../scripts/ssh/nodes.sh

@@ -1,0 +1,67 @@
+"""Who failed first in a job that nobody followed: read from the job's own output, when somebody asks how it ended."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from ddpkit.diagnosis.outcome import Failure
+from ddpkit.diagnosis.verdict import diagnose, verdict
+from ddpkit.launchers.slurm_output import Event, SrunReader
+from ddpkit.run.record import Run
+
+HEAD = 1 << 20  # bytes at the beginning: each rank says there where it is
+TAIL = 16 << 20  # bytes at the end, which say how it went; what stands between may be gigabytes
+CHUNK = 1 << 20
+LINES = 200  # of each rank, to look for the cause in
+
+
+def first_failure(run: Run) -> tuple[Failure, str] | None:
+    """What failed first, and a sentence about it; None where the job's output does not say it, or is not seen here."""
+    assert run.job is not None
+    log = Path(run.job.log.replace("{job}", run.job_id or ""))
+    reader = SrunReader(run.world_size, torchrun=run.job.torchrun, labels=run.job.labels)
+    said: dict[int | None, deque[str]] = defaultdict(lambda: deque(maxlen=LINES))
+    first: tuple[int, Event] | None = None  # and the attempt: what failed before the job was started again is history
+    try:
+        for event in _events(log, reader):
+            if event["e"] == "out":
+                said[event["rank"]].append(event["data"].rstrip("\n"))
+            elif event["e"] == "failed":
+                first = (reader.attempt, event)
+    except OSError:
+        return None
+    if first is None or first[0] != reader.attempt:
+        return None
+    found = first[1]
+    failure = Failure(
+        host=found["host"],
+        rank=found["rank"],
+        what=found["what"],
+        code=found["code"],
+        signal=found["signal"],
+        raised=found.get("raised", ""),
+        last_lines=tuple(said[found["rank"]]),
+    )
+    return failure, verdict(failure, diagnose(failure, log))
+
+
+def _events(log: Path, reader: SrunReader) -> Iterator[Event]:
+    with log.open("rb") as file:
+        for data in _ends(file):
+            yield from reader.feed(1, data)
+    yield from reader.flush()
+
+
+def _ends(file: IO[bytes]) -> Iterator[bytes]:
+    """The beginning and the end, in whole lines."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    if size > HEAD + TAIL:
+        yield file.read(HEAD) + file.readline()
+        file.seek(size - TAIL)
+        file.readline()
+    while data := file.read(CHUNK):
+        yield data

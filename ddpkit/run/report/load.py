@@ -1,0 +1,70 @@
+"""Reads everything that a run's folder holds for a report. What is missing, or cannot be understood, is None."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from ddpkit.run import metrics, timeline
+from ddpkit.run.record import Run
+
+TAIL = 1 << 16  # bytes of the log that are looked at
+LINES = 25  # of them that are shown
+_OURS = "[ddpkit] "  # before the launcher's lines in all.log
+TEST = "test.json"  # where the output of `ddpkit test --json` is taken from
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """What was found."""
+
+    launch: Mapping[str, Any] | None = None  # see `ddpkit.run.timeline`
+    timeline: Mapping[str, Any] | None = None
+    test: Mapping[str, Any] | None = None  # see `ddpkit.preflight.check.report`
+    metrics: Path | None = None
+    records: list[dict[str, Any]] = field(default_factory=list)  # of the metrics file
+    tail: tuple[str, ...] = ()  # the last lines of all ranks
+    failed: tuple[str, ...] = ()  # those of the rank that failed first, as the launcher showed them
+    hint: str = ""  # what the launcher said to do about it
+
+
+def read(run: Run, *, metrics_file: Path | None = None) -> Files:
+    """Look into the folder, and for the metrics of a run that lives, or that kept none, into its working folder."""
+    folder = Path(run.folder)
+    kept = folder / metrics.NAME
+    found = metrics_file or (kept if kept.is_file() else None)
+    found = found or metrics.find(run.workdir, run.command, run.started, run.ended)
+    lines = _last(folder / "all.log")
+    failed, hint = _closing(lines)
+    return Files(
+        launch=timeline.kept(folder / timeline.LAUNCH),
+        timeline=timeline.read(folder),
+        test=timeline.kept(folder / TEST),
+        metrics=found,
+        records=metrics.read(found) if found else [],
+        tail=tuple(lines[-LINES - 1 :][:LINES]),
+        failed=failed,
+        hint=hint,
+    )
+
+
+def _closing(lines: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """What the launcher said at the end of a failed run: a rank's own lines begin with its number, never with this."""
+    said = [line.removeprefix(_OURS) if line.startswith(_OURS) else "" for line in lines]
+    begin = next((n for n in reversed(range(len(said))) if said[n].startswith("ddpkit: last lines of ")), len(said))
+    shown = tuple(takewhile(lambda line: line.startswith("    "), said[begin + 1 :]))
+    hints = [line.removeprefix("hint: ") for line in said[-2:] if line.startswith("hint: ")]
+    return tuple(line[4:] for line in shown), hints[0] if hints else ""
+
+
+def _last(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - TAIL))
+            data = file.read()
+    except OSError:
+        return []
+    return data.decode("utf-8", "surrogateescape").split("\n") if data else []

@@ -1,0 +1,244 @@
+"""A report as one HTML page that needs nothing else: no network, no script, and nothing foreign in it is markup.
+
+Its own Content-Security-Policy forbids scripts and requests, should an escape ever be forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ddpkit.run.report import startup, steps, svg
+from ddpkit.run.report.css import CSS
+from ddpkit.run.report.escape import moment, seconds, spans, text
+from ddpkit.run.report.summary import Place, Report
+
+ROWS = 64  # ranks in a picture; of more, those that differ most are shown
+Column = tuple[str, str, Callable[[Place], str]]  # title, class, what stands there
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def page(report: Report) -> str:
+    """The whole page."""
+    parts = [_head(report), _places(report), _start(report), _curves(report), _steps(report), _preflight(report)]
+    parts += [_plan(report), _tail(report)]
+    made, home = text(moment(report.made)), text(report.launcher_host)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{text(report.run_id)}: {text(report.state)}</title>
+<style>{CSS}</style>
+</head>
+<body><main>
+{"".join(parts)}
+<footer>Made by ddpkit report, {made}. Times of other hosts are in the time of {home}.</footer>
+</main></body>
+</html>
+"""
+
+
+def _section(title: str, body: str, name: str, kind: str = "") -> str:
+    return f'<section id="{name}" class="{kind}"><h2>{text(title)}</h2>{body}</section>\n'
+
+
+def _head(report: Report) -> str:
+    end = report.ended
+    took = seconds((report.ended or report.made) - report.started)
+    still = report.state in ("running", "queued")
+    facts = [
+        ("command", f"<code>{text(report.command)}</code>"),
+        ("in", f"<code>{text(report.workdir)}</code>"),
+        ("started", f"{text(moment(report.started))} on {text(report.launcher_host)}"),
+        ("took", took if end else f"{took} so far; it is still running" if still else "not known"),
+        ("backend", text(report.backend) + (f", job {text(report.job_id)}" if report.job_id else "")),
+        ("ranks", str(report.world_size)),
+        ("logs", f"<code>{text(report.folder)}</code>"),
+    ]
+    hint = f'<p class="hint">What to do: {text(report.hint)}</p>' if report.hint else ""
+    failed = f"<pre>{text(chr(10).join(report.failed))}</pre>" if any(map(str.strip, report.failed)) else ""
+    code = f" (exit code {report.exit_code})" if report.exit_code else ""
+    rows = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts)
+    return (
+        f'<section id="verdict" class="head {text(report.state)}"><div class="title"><h1>{text(report.run_id)}</h1>'
+        f'<span class="badge">{text(report.state)}{code}</span></div>'
+        f'<p class="verdict">{text(report.verdict)}</p>{hint}{failed}<dl>{rows}</dl></section>\n'
+    )
+
+
+def _places(report: Report) -> str:
+    columns: list[Column] = [
+        ("host", "", lambda each: text(each.host)),
+        ("ranks", "", lambda each: text(spans(each.ranks)) or "not known"),
+        ("GPUs", "n", lambda each: _known(each.gpus)),
+        ("processors", "n", lambda each: _known(each.cpus)),
+        ("Python", "", lambda each: text(each.python)),
+        ("torch", "", lambda each: text(each.torch)),
+        ("addresses", "", lambda each: text(each.address)),
+    ]
+    used = [column for column in columns if any(column[2](each) for each in report.places)]
+    head = "".join(f'<th class="{kind}">{name}</th>' for name, kind, _ in used)
+    rows = "".join(_place(each, used) for each in report.places)
+    table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    return _section("What ran where", table, "places")
+
+
+def _place(place: Place, columns: Sequence[Column]) -> str:
+    cells = "".join(f'<td class="{kind}">{show(place)}</td>' for _, kind, show in columns)
+    return f"<tr>{cells}</tr>"
+
+
+def _known(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _who(rank: int, host: str) -> str:
+    return f'<th class="who" title="rank {rank} on {text(host)}">{rank} <span class="soft">{text(host)}</span></th>'
+
+
+def _start(report: Report) -> str:
+    found = report.start
+    body = f"<p>{text(found.words)}</p>"
+    if found.phases:
+        total = max(each.end for row in found.rows for each in row.segments)
+        rows, left_out = _chosen(found.rows, [row.segments[-1].end if row.segments else 0.0 for row in found.rows])
+        names = {each.phase for each in found.phases}
+        key = "".join(
+            f'<li><i style="background:var(--p-{name})"></i>{text(startup.PHASES[name])}</li>'
+            for name in startup.PHASES
+            if name in names
+        )
+        strips = "".join(
+            f'<tr data-rank="{row.rank}">{_who(row.rank, row.host)}<td>{svg.bar(row.segments, total)}</td>'
+            f'<td class="n">{_ended(row)}</td></tr>'
+            for row in rows
+        )
+        ticks = "".join(f"<span>{seconds(total * n / 4) if n else '0'}</span>" for n in range(5))
+        body += (
+            f'<ul class="key">{key}</ul><table class="strips start"><thead><tr><th class="who">rank</th><th></th>'
+            f'<th class="n">first step</th></tr></thead><tbody>{strips}<tr class="axis"><td></td>'
+            f'<td><div class="ticks">{ticks}</div></td><td></td></tr></tbody></table>{left_out}{_phases(found)}'
+        )
+        again = [f"rank {row.rank}: {row.attempts}" for row in found.rows if row.attempts > 1]
+        if again:
+            said = f"Started more than once, the last start is shown: {', '.join(again)}."
+            body += f'<p class="soft small">{text(said)}</p>'
+    return _section("Start-up: where the seconds went", body, "start")
+
+
+def _ended(row: startup.Row) -> str:
+    last = row.segments[-1] if row.segments else None
+    return seconds(last.end) if last and last.phase == "step" else "none seen"
+
+
+def _phases(found: startup.Start) -> str:
+    rows = "".join(
+        f'<tr><th>{text(each.words)}</th><td class="n">{seconds(each.seconds)}</td>'
+        f'<td class="n">{seconds(each.longest)}</td><td>rank {each.rank} on {text(each.host)}</td></tr>'
+        if each.phase != "prepared"
+        else f'<tr><th>{text(each.words)}</th><td class="n">{seconds(each.seconds)}</td><td></td><td></td></tr>'
+        for each in found.phases
+    )
+    entered = "".join(f"<li>{text(host)} {seconds(max(0.0, when))}</li>" for host, when in found.entered.items())
+    nodes = f'<p class="soft small">Nodes entered after:</p><ul class="key">{entered}</ul>' if entered else ""
+    head = '<tr><th>phase</th><th class="n">median</th><th class="n">longest</th><th>there</th></tr>'
+    return f'<div class="wide"><table class="phases"><thead>{head}</thead><tbody>{rows}</tbody></table></div>{nodes}'
+
+
+def _curves(report: Report) -> str:
+    if not report.charts:
+        said = f"{report.metrics} holds no numbers" if report.metrics else "no metrics file was found"
+        body = (
+            f'<p class="soft">Not recorded: {text(said)}. A script that writes lines like '
+            '<code>{"step": 10, "loss": 0.42}</code> into metrics.jsonl has its curves here.</p>'
+        )
+        return _section("Loss and accuracy", body, "curves")
+    pictures = "".join(svg.chart(each) for each in report.charts)
+    note = f'<p class="soft small">From <code>{text(report.metrics)}</code>, over optimizer steps.</p>'
+    return _section("Loss and accuracy", f'<div class="charts">{pictures}</div>{note}', "curves")
+
+
+def _steps(report: Report) -> str:
+    found = report.steps
+    body = f'<p class="straggler">{text(found.words)}</p>'
+    if found.rows:
+        known = [row for row in found.rows if row.own_seconds is not None]
+        if known:
+            body += "<h3>Own work of each rank: data, forward, backward, up to its last gradient</h3>"
+            body += _heat(found, "own")
+        body += "<h3>Whole steps, with the waiting for the others</h3>" + _heat(found, "whole")
+        body += (
+            f'<p class="soft small">{found.steps:,} steps, from the second one on, from left to right; a cell is the '
+            "mean of some of them. The clock is the host's: work that a GPU has only been given counts until it was "
+            "given.</p>"
+        )
+    return _section("Step time of each rank", body, "steps", "long")
+
+
+def _heat(found: steps.Steps, which: str) -> str:
+    own = which == "own"
+    medians = [(row.own_seconds if own else row.whole_seconds) or 0.0 for row in found.rows]
+    rows, left_out = _chosen(found.rows, medians)
+    values = [value for row in found.rows for value in (row.own if own else row.whole) if value is not None]
+    low, high = svg.bounds(values)
+    slow = found.slowest.rank if own and found.slowest and found.slowest.stands_out else None
+    lines = "".join(
+        f'<tr data-rank="{row.rank}" class="{"slowest" if row.rank == slow else ""}">{_who(row.rank, row.host)}'
+        f"<td>{svg.heat(row.own if own else row.whole, low, high, f'rank {row.rank} on {row.host}')}</td>"
+        f'<td class="n">{_median(row.own_seconds if own else row.whole_seconds)}</td></tr>'
+        for row in rows
+    )
+    head = '<tr><th class="who">rank</th><th></th><th class="n">median</th></tr>'
+    return (
+        f'<table class="strips heat {which}"><thead>{head}'
+        f"</thead><tbody>{lines}</tbody></table>{svg.ramp(low, high)}{left_out}"
+    )
+
+
+def _median(value: float | None) -> str:
+    return "not known" if value is None else seconds(value)
+
+
+def _chosen(rows: Sequence[Any], slowness: Sequence[float]) -> tuple[Sequence[Any], str]:
+    """As many rows as can be read: of more the slowest, in the order of their ranks."""
+    if len(rows) <= ROWS:
+        return rows, ""
+    slowest = sorted(range(len(rows)), key=lambda index: slowness[index], reverse=True)[:ROWS]
+    left_out = f'<p class="soft small">The {ROWS} slowest of {len(rows)} ranks; the tables count all of them.</p>'
+    return [rows[index] for index in sorted(slowest)], left_out
+
+
+def _preflight(report: Report) -> str:
+    found = report.preflight
+    rows = "".join(
+        f'<tr><td class="{text(each.status)}">{text(each.status)}</td><td>{text(each.where)}</td>'
+        f"<td>{text(each.what)}{_fix(each.fix)}</td></tr>"
+        for each in found.findings
+    )
+    table = f'<div class="wide"><table><tbody>{rows}</tbody></table></div>' if rows else ""
+    return _section("Preflight", f"<p>{text(found.words)}</p>{table}", "preflight")
+
+
+def _fix(command: str) -> str:
+    return f"<br><code>{text(command)}</code>" if command else ""
+
+
+def _plan(report: Report) -> str:
+    if not report.plan:
+        return _section("Plan", '<p class="soft">Not recorded.</p>', "plan")
+    words = "What was carried out, as ddpkit launch --dry-run prints it"
+    body = f"<details><summary>{words}</summary><pre>{text(report.plan)}</pre></details>"
+    return _section("Plan", body, "plan", "long")
+
+
+def _tail(report: Report) -> str:
+    lines = "\n".join(report.tail)
+    body = (
+        f'<div class="end"><pre>{text(lines)}</pre></div>'
+        if lines.strip()
+        else '<p class="soft">Nothing was printed.</p>'
+    )
+    return _section("Last lines", body, "tail", "long")

@@ -1,0 +1,216 @@
+"""What a report says about a run, as data: the page shows it, and `ddpkit report --json` prints it. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ddpkit.launchers.shell import join
+from ddpkit.run.report import startup as start
+from ddpkit.run.report import steps
+from ddpkit.run.report.load import Files
+from ddpkit.run.status import Now
+
+POINTS = 1000  # of one curve; of more, every so many are shown
+OTHERS = 6  # charts beside loss and accuracy
+_NO_CURVES = ("step", "epoch", "seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """One host. What it said of itself is empty where it was not asked."""
+
+    host: str
+    ranks: tuple[int, ...]
+    gpus: int | None = None
+    cpus: int | None = None
+    python: str = ""
+    torch: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    name: str
+    points: tuple[tuple[float, float], ...]  # step, value
+    thinned: bool  # not every record is a point
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    title: str
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One row of the preflight."""
+
+    status: str
+    where: str
+    what: str
+    fix: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preflight:
+    words: str
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Times are seconds since the epoch, or, in `start`, since the launcher began."""
+
+    run_id: str
+    state: str
+    verdict: str
+    hint: str
+    exit_code: int | None
+    backend: str
+    command: str
+    workdir: str
+    folder: str
+    launcher_host: str
+    job_id: str | None
+    world_size: int
+    started: float
+    ended: float | None
+    made: float
+    places: tuple[Place, ...]
+    start: start.Start
+    steps: steps.Steps
+    metrics: str  # the file; empty where none is known
+    charts: tuple[Chart, ...]
+    preflight: Preflight
+    plan: str
+    failed: tuple[str, ...]  # the last lines of the rank that failed first
+    tail: tuple[str, ...]
+
+
+def report(now: Now, files: Files, made: float) -> Report:
+    """All that is known of a run, and for the rest why it is not."""
+    run = now.run
+    why_not = _why_not(now, files)
+    return Report(
+        run_id=run.run_id,
+        state=now.state,
+        verdict=now.words,
+        hint=files.hint or now.hint,
+        exit_code=run.exit_code,
+        backend=run.backend,
+        command=join(run.command),
+        workdir=run.workdir,
+        folder=run.folder,
+        launcher_host=run.launcher_host,
+        job_id=run.job_id,
+        world_size=run.world_size,
+        started=run.started,
+        ended=run.ended,
+        made=made,
+        places=tuple(_places(now, files)),
+        start=start.of(files.launch, files.timeline, why_not),
+        steps=steps.of(files.timeline, why_not),
+        metrics=str(files.metrics or ""),
+        charts=tuple(charts(files.records)),
+        preflight=_preflight(now, files),
+        plan=str((files.launch or {}).get("plan", "")),
+        failed=files.failed,
+        tail=files.tail,
+    )
+
+
+def _why_not(now: Now, files: Files) -> str:
+    if now.run.job is not None and not now.run.job.labels:
+        return "Not recorded: the scheduler starts these ranks, and nothing of ddpkit's stands beside them."
+    if files.timeline is None and files.launch is None:
+        return "Not recorded: this run was started by an older ddpkit, which kept no such record."
+    if now.living:
+        return "Nothing yet: the ranks tell it every few seconds, once they take steps of a torch.optim optimizer."
+    return (
+        "Not recorded: no rank told of it. Python ranks that use torch.optim do, where DDPKIT_DUMP is not 0; "
+        "a run shorter than a few steps has nothing to tell."
+    )
+
+
+def _places(now: Now, files: Files) -> list[Place]:
+    """The hosts in the order of the run, with the ranks that the plan, or the ranks themselves, put there."""
+    run = now.run
+    ranks: dict[str, set[int]] = {host: set(run.ranks.get(host, ())) for host in run.hosts}
+    for number, known in (files.timeline or {}).get("ranks", {}).items():
+        if not any(int(number) in each for each in ranks.values()):
+            ranks.setdefault(str(known.get("host", "")), set()).add(int(number))
+    # A job's nodes are known when it runs: till then the record names the scheduler alone.
+    found = sorted(
+        [pair for pair in ranks.items() if pair[1]] or ranks.items(), key=lambda pair: min(pair[1], default=0)
+    )
+    return [_place(host, sorted(each), (files.launch or {}).get("nodes", {}).get(host, {})) for host, each in found]
+
+
+def _place(host: str, ranks: Sequence[int], said: Mapping[str, Any]) -> Place:
+    addresses = [address for _, address in said.get("addresses") or ()]
+    return Place(
+        host=host,
+        ranks=tuple(ranks),
+        gpus=said.get("gpus"),
+        cpus=said.get("cpus"),
+        python=str(said.get("python") or ""),
+        torch=str((said.get("torch") or {}).get("version") or ""),
+        address=", ".join(addresses[:2]),
+    )
+
+
+def charts(records: Sequence[Mapping[str, Any]]) -> list[Chart]:
+    """Loss and accuracy first, each of the other numbers in a chart of its own."""
+    names = list(dict.fromkeys(name for record in records for name in record if name not in _NO_CURVES))
+    curves = {name: curve for name in names if (curve := _curve(name, records)) is not None}
+    loss = [name for name in curves if "loss" in name.lower()]
+    accuracy = [name for name in curves if "acc" in name.lower() and name not in loss]
+    groups = [("loss", loss), ("accuracy", accuracy)]
+    groups += [(name, [name]) for name in curves if name not in (*loss, *accuracy)][:OTHERS]
+    return [Chart(title=title, curves=tuple(curves[name] for name in group)) for title, group in groups if group]
+
+
+def _curve(name: str, records: Sequence[Mapping[str, Any]]) -> Curve | None:
+    points = [(float(record["step"]), value) for record in records if (value := _number(record.get(name))) is not None]
+    every = -(-len(points) // POINTS)
+    shown = points[::every] if every > 1 else points
+    if every > 1 and shown[-1] != points[-1]:
+        shown.append(points[-1])
+    return Curve(name=name, points=tuple(shown), thinned=every > 1) if points else None
+
+
+def _number(value: Any) -> float | None:
+    """A number that can be drawn; a loss that became nan is a gap."""
+    ok = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if ok else None
+
+
+def _preflight(now: Now, files: Files) -> Preflight:
+    launch, test = files.launch, files.test
+    notes = [Finding(status="note", where="", what=str(note), fix="") for note in (launch or {}).get("notes", ())]
+    found = [_finding(check) for check in (test or {}).get("checks", ()) if isinstance(check, dict)]
+    bad = [each for each in found if each.status in ("fail", "warn")]
+    entered = (launch or {}).get("entered") or {}
+    if entered:
+        words = f"{len(entered)} node{'s' * (len(entered) != 1)} entered and asked before anything was started"
+        words += ": they can run this job together." if not notes else "; what they had to say:"
+    elif launch is None:
+        words = "Not recorded."
+    elif now.run.job is not None or not now.run.ranks:
+        words = "None before the start: the scheduler chooses the nodes."
+    else:
+        words = "This machine alone: no node had to be asked."
+    if test is not None:
+        state = f"{len(bad)} of {len(found)} checks found something" if bad else f"all {len(found)} checks passed"
+        words += f" ddpkit test: {state}."
+    return Preflight(words=words, findings=(*notes, *(bad or ())))
+
+
+def _finding(check: Mapping[str, Any]) -> Finding:
+    rank = check.get("rank")
+    where = " ".join(filter(None, [f"rank {rank}" if rank is not None else "", str(check.get("host") or "")]))
+    what = "; ".join(str(check[name]) for name in ("title", "evidence", "cause") if check.get(name))
+    return Finding(status=str(check.get("status", "")), where=where, what=what, fix=str(check.get("fix") or ""))

@@ -1,0 +1,223 @@
+"""Keeps, in a run's folder, when what happened at its start, and how long its ranks' steps took.
+
+`launch.json` is written once, before the ranks start: {"format", "began", "prepared", "entered": {host: t}, "notes",
+"nodes": {host: facts}, "plan"}; the plan is what `--dry-run` prints. `timeline.json` is written while the run lives:
+
+    {"format", "carried", "ranks": {rank: {"host", "attempts", "marks": {name: t}, "bins": [bin, ...]}}}
+
+Times are seconds since the epoch in the launcher's time: what a node says was put into it on its way here. Marks are
+`start` (its process is there), those of `ddpkit/node/rank_events.py`, `line` (its first line) and `end`. A bin holds
+the sums of some steps: [count, seconds, longest step, how many have own work known, seconds of own work, the longest of
+it].
+
+Ranks that SLURM started tell it in files of their own (`ddpkit/node/rank_events_file.py`), also where nobody follows
+them; `read` puts them together with the rest. A job's ranks then have a mark `queued` in front: their job's script
+began.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+FORMAT = 1
+LAUNCH, TIMELINE = "launch.json", "timeline.json"
+MARKS, JOB = "marks", "job"  # the folder of the ranks' own files, and the file of their job's script among them
+EVERY = 2.0  # seconds between two writes
+BINS = 20_000  # of all ranks together; one rank has at least LEAST, and at most MOST of them
+LEAST, MOST = 32, 256
+# Of what a node says of itself before a run. The rest is of no use later, or nobody's business.
+FACTS = ("host", "python", "torch", "cpus", "gpus", "addresses", "workdir")
+
+
+class Timeline:
+    """What was heard so far."""
+
+    def __init__(self, folder: Path, ranks: int) -> None:
+        self._path = folder / TIMELINE
+        self._carried = time.time()
+        self._ranks: dict[str, dict[str, Any]] = {}
+        self._most = max(LEAST, min(MOST, BINS // max(1, ranks)))
+        self._written = 0.0
+        self._news = False
+        self._lines: set[int] = set()  # ranks that have printed
+
+    def heard(self, host: str, event: dict[str, Any]) -> None:
+        """An event of a supervisor."""
+        kind = event["e"]
+        if kind == "out":
+            if event["rank"] is not None and event["rank"] not in self._lines:
+                self._lines.add(event["rank"])
+                self._mark(host, event["rank"], "line", time.time())
+        elif kind == "start":
+            known = self._rank(host, event["rank"])
+            known["attempts"] += 1
+            known["host"] = host
+            known["marks"] = {}  # of a rank that is started again the last start counts
+            self._lines.discard(event["rank"])
+            self._mark(host, event["rank"], "start", event.get("t"))
+        elif kind == "mark":
+            self._mark(host, event["rank"], str(event["name"]), event["t"])
+        elif kind == "exit":
+            self._mark(host, event["rank"], "end", event.get("t"), again=True)
+        elif kind == "steps":
+            for rank, found in event["ranks"].items():
+                known = self._rank(host, rank)
+                known["bins"] = merged(known["bins"] + found, self._most)
+            self._news = True
+        self.turn()
+
+    def turn(self) -> None:
+        """Write what is new, now and then, also while nothing more is heard."""
+        if self._news and time.monotonic() - self._written >= EVERY:
+            self.write()
+
+    def _rank(self, host: str, rank: int | str) -> dict[str, Any]:
+        return self._ranks.setdefault(str(rank), {"host": host, "attempts": 0, "marks": {}, "bins": []})
+
+    def _mark(self, host: str, rank: int, name: str, when: float | None, *, again: bool = False) -> None:
+        marks = self._rank(host, rank)["marks"]
+        if again or name not in marks:
+            marks[name] = time.time() if when is None else when
+            self._news = True
+
+    def write(self) -> None:
+        """Replace the file at once. A full disk must not end a run: then the last state stays."""
+        self._written, self._news = time.monotonic(), False
+        _replace(self._path, {"format": FORMAT, "carried": self._carried, "ranks": self._ranks})
+
+
+def merged(bins: list[list[float]], most: int) -> list[list[float]]:
+    """The same steps in at most so many bins: neighbours are put together, two and two."""
+    while len(bins) > most:
+        pairs = [bins[at : at + 2] for at in range(0, len(bins), 2)]
+        bins = [_together(pair) for pair in pairs]
+    return bins
+
+
+def _together(bins: Sequence[Sequence[float]]) -> list[float]:
+    count, whole, most, known, own, most_own = zip(*bins, strict=True)
+    return [sum(count), sum(whole), max(most), sum(known), sum(own), max(most_own)]
+
+
+# ---- what ranks wrote themselves
+
+
+def read(folder: Path) -> dict[str, Any] | None:
+    """What is kept of a run, also by its ranks; None where nothing can be read."""
+    found = kept(folder / TIMELINE)
+    paths = [path for path in _listed(folder / MARKS) if path.name.isdecimal()]
+    if not paths:
+        return found
+    ranks: dict[str, Any] = dict((found or {}).get("ranks", {}))
+    began = _last(folder / MARKS / JOB)
+    most = max(LEAST, min(MOST, BINS // len(paths)))
+    for path in paths:
+        told = _told(path, most)
+        known = {"host": "", "attempts": 0, "marks": {}, "bins": [], **ranks.get(path.name, {})}
+        if not told["attempts"] or told["attempts"] < known["attempts"]:
+            told["marks"] = {}  # of an attempt before
+        elif began is not None:
+            told["marks"]["queued"] = began
+        marks = {**known["marks"], **told["marks"]}  # of one clock, as far as that goes
+        attempts = max(known["attempts"], told["attempts"])
+        bins = told["bins"] or known["bins"]
+        ranks[path.name] = {"host": known["host"] or told["host"], "attempts": attempts, "marks": marks, "bins": bins}
+    first = min((min(rank["marks"].values(), default=0.0) for rank in ranks.values()), default=0.0)
+    return {"format": FORMAT, "carried": first, **(found or {}), "ranks": ranks}
+
+
+def kept(path: Path) -> dict[str, Any] | None:
+    """The object in a file of a run's folder; None where none can be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _last(path: Path) -> float | None:
+    """The time in the last line of a file."""
+    try:
+        return float(path.read_text().split()[-1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _told(path: Path, most: int) -> dict[str, Any]:
+    """One rank's file. It is the rank's user's: what is not understood is left out."""
+    told: dict[str, Any] = {"host": "", "attempts": 0, "marks": {}, "bins": []}
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return told
+    for line in lines:
+        kind, _, *rest = [*line.split(), "", ""]
+        try:
+            if kind == "start":
+                told["attempts"] += 1
+                told["host"], told["marks"] = rest[0], {"start": float(rest[1])}
+            elif kind == "mark":
+                told["marks"].setdefault(rest[0], float(rest[1]))
+            elif kind == "steps":
+                count, whole, most_whole, known, own, most_own = (float(word) for word in rest[:6])
+                if count > 0 and 0 < whole < math.inf:
+                    told["bins"].append([count, whole, most_whole, known, own, most_own])
+        except (ValueError, IndexError):
+            continue
+    told["bins"] = merged(told["bins"], most)
+    return told
+
+
+# ---- before the start
+
+
+def write_launch(
+    folder: Path,
+    *,
+    began: float,
+    prepared: float,
+    entered: dict[str, float],
+    notes: Sequence[str],
+    nodes: Mapping[str, Mapping[str, Any]],
+    plan: str,
+) -> None:
+    """Keep what was known before the start. What cannot be written is not missed by the run."""
+    found = {"began": began, "prepared": prepared, "entered": entered, "notes": list(notes)}
+    said = {host: {name: facts[name] for name in FACTS if name in facts} for host, facts in nodes.items()}
+    _replace(folder / LAUNCH, {"format": FORMAT, **found, "nodes": said, "plan": plan})
+
+
+def _replace(path: Path, value: Any) -> None:
+    beside = path.with_suffix(f".{os.getpid()}")
+    try:
+        beside.write_text(json.dumps(value))
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+
+
+def process_began() -> float:
+    """When this process was started, in seconds since the epoch; the present where the kernel does not say it."""
+    now = time.time()
+    if sys.platform != "linux":
+        return now
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return now
+    return now - age if 0 <= age < 3600 else now

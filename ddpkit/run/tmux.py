@@ -1,0 +1,251 @@
+"""Puts a launcher into a tmux session of its own, so that the terminal may close, and shows it again later.
+
+Each run has its own tmux server, on a socket of its own, with no configuration file. The user's server may be years
+old: its environment, limits and control group are those of another login, its configuration may do anything, and what
+ends it would end the run. It also makes no difference then whether this shell stands in tmux itself.
+
+The environment goes to the launcher through a named pipe: it stands in no file, in no argv, and not in what the tmux
+server shows. The session ends with the run; what the run said is in its logs.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from ddpkit.errors import LaunchError, UsageError, install, no_folder
+from ddpkit.run.record import Run, Session, load, process_state
+
+VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
+PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds
+SILENCE = 8.0  # seconds after which a person is told that it is waited for, and again
+HISTORY = 50000  # lines that one can scroll back to
+
+# The first program of the session: it becomes the launcher that was typed, with the environment that was there.
+_BECOME = """
+import json, os, signal, sys
+signal.alarm(60)  # nobody hands anything over: whoever started this is gone
+with open(sys.argv[1], "rb") as pipe:
+    given = json.loads(pipe.read())
+signal.alarm(0)
+given = {key: [word.encode("latin-1") for word in words] for key, words in given.items()}
+env = dict(zip(given["names"], given["values"]))
+for name in (b"TMUX", b"TMUX_PANE", b"TERM"):
+    env.pop(name, None)
+    if name in os.environb:
+        env[name] = os.environb[name]
+os.chdir(given["folder"][0])
+os.execve(given["argv"][0], given["argv"], env)
+"""
+
+
+def start(environ: Mapping[str, str], note: Callable[[str], None]) -> Run:
+    """Start the command line of this process again, in a session. Returns the record once the run has one.
+
+    Raises UsageError where there is no tmux. A launcher that ended before it had a record: `EarlyError`.
+    """
+    if shutil.which("tmux") is None:
+        raise UsageError("--detach needs tmux, and it is not installed", install("tmux"))
+    # A hang-up is another matter: then nobody waits any more, and the run goes on.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="ddpkit-"))  # 0700
+    except OSError as error:
+        raise no_folder(error) from None
+    try:
+        with _unless_started(name := f"ddpkit-{os.urandom(4).hex()}") as tmux:
+            pid = _new_session(tmux, name, folder / "given")
+            _hand_over(folder / "given", pid, {**environ, VARIABLE: str(folder)})
+            return _wait_for_record(tmux, name, pid, folder, note)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class EarlyError(Exception):
+    """The launcher ended before its run began; this is what it said, and its exit code."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.text = text
+        self.code = code
+
+
+@contextmanager
+def _unless_started(name: str) -> Iterator[list[str]]:
+    """A server of its own, which ends with every session in it if anything goes wrong, Ctrl-C included."""
+    tmux = ["tmux", "-L", name, "-f", "/dev/null"]
+    try:
+        yield tmux
+    except BaseException:
+        shown = subprocess.run([*tmux, "display-message", "-p", "#{socket_path}"], capture_output=True, check=False)
+        subprocess.run([*tmux, "kill-server"], capture_output=True, timeout=PATIENCE, check=False)
+        if shown.stdout.strip():
+            Path(os.fsdecode(shown.stdout.strip())).unlink(missing_ok=True)
+        raise
+
+
+def _tmux(argv: list[str]) -> str:
+    # What tmux itself needs, and nothing more: its server keeps it, and shows it.
+    kept = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMUX_TMPDIR", "SHELL")
+    env = {name: os.environ[name] for name in kept if name in os.environ}
+    try:
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        raise LaunchError(f"tmux did not answer in {PATIENCE:g} s", "tmux -V") from None
+    if done.returncode != 0:
+        words = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+        raise LaunchError(f"tmux cannot start a session: {words}", "tmux new-session says more")
+    return done.stdout
+
+
+def _new_session(tmux: list[str], name: str, pipe: Path) -> int:
+    """Make the session; its program waits for what it is to become. Returns its process id."""
+    os.mkfifo(pipe, 0o600)
+    settings = {
+        "history-limit": str(HISTORY),
+        "status-left": " #S ",
+        "status-left-length": "80",
+        "status-right": "C-b d leaves; Ctrl-C ends the run ",
+        "status-right-length": "80",
+        "set-titles": "off",
+    }
+    argv = [*tmux, "start-server", ";"]
+    for key, value in settings.items():
+        argv += ["set-option", "-g", key, value, ";"]
+    # What is printed before there is a record is shown by the parent, after the program's end.
+    argv += ["set-option", "-g", "-w", "remain-on-exit", "on", ";"]
+    argv += ["set-option", "-g", "-w", "window-status-current-format", "", ";"]
+    argv += ["new-session", "-d", "-s", name, "-x", "200", "-y", "50", "-P", "-F", "#{pane_pid}"]
+    return int(_tmux([*argv, sys.executable, "-S", "-I", "-c", _BECOME.rstrip(), str(pipe)]))
+
+
+def _hand_over(pipe: Path, pid: int, env: Mapping[str, str]) -> None:
+    """Give the waiting program its command line, environment and folder, byte for byte."""
+
+    def plain(words: list[str]) -> list[str]:
+        return [os.fsencode(word).decode("latin-1") for word in words]
+
+    argv = [sys.executable, *sys.orig_argv[1:]]
+    given = {"argv": argv, "names": list(env), "values": list(env.values()), "folder": [str(Path.cwd())]}
+    data = json.dumps({key: plain(words) for key, words in given.items()}).encode()
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            handle = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            break
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # no reader yet
+                raise
+        if time.monotonic() > until or not _lives(pid):
+            raise LaunchError("the session did not start the launcher", f"{sys.executable} -V")
+        time.sleep(0.01)
+    os.set_blocking(handle, True)
+    with open(handle, "wb") as file:
+        file.write(data)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return process_state(pid) not in ("Z", "X")
+
+
+def _wait_for_record(tmux: list[str], name: str, pid: int, folder: Path, note: Callable[[str], None]) -> Run:
+    """As long as checks before the start take; a person may press Ctrl-C, which ends the session."""
+    began = told = time.monotonic()
+    while True:
+        if time.monotonic() > told + SILENCE:
+            told = time.monotonic()
+            note(f"waiting for the launcher: it asks and prepares since {told - began:.0f} s; Ctrl-C ends it")
+        lives = _lives(pid)
+        try:
+            record = load(Path(os.fsdecode((folder / "answer").read_bytes())))
+        except OSError:
+            record = None
+        if record is not None:
+            return record
+        if not lives:
+            raise _early_end(tmux, name, pid)
+        time.sleep(0.02)
+
+
+def _early_end(tmux: list[str], name: str, pid: int) -> EarlyError:
+    # tmux has still to read the last of it. Sometimes it does not notice that its child ended (3.3a, seen).
+    code = _code(pid)
+    until = time.monotonic() + 2.0
+    while True:
+        shown = _tmux([*tmux, "display-message", "-p", "-t", f"={name}:", "#{pane_dead} #{pane_dead_status}"]).split()
+        if len(shown) > 1:
+            code = int(shown[1])
+        if shown[:1] == ["1"] or time.monotonic() > until:
+            break
+        time.sleep(0.02)
+    # -J: lines that are longer than the window is wide are one line again.
+    text = _tmux([*tmux, "capture-pane", "-p", "-J", "-S", "-", "-t", f"={name}:"])
+    lines = [line.rstrip() for line in text.splitlines() if not line.startswith("Pane is dead")]
+    return EarlyError("\n".join(lines).strip("\n"), code or _code(pid) or 1)
+
+
+def _code(pid: int) -> int | None:
+    """The exit code of a process that ended and that nobody collected: the last field of /proc/PID/stat."""
+    try:
+        return os.waitstatus_to_exitcode(int(Path(f"/proc/{pid}/stat").read_text().split()[-1]))
+    except (OSError, ValueError):
+        return None
+
+
+def session(environ: Mapping[str, str], run_id: str) -> Session | None:
+    """Called by the launcher in the session: what the session of this run is going to be."""
+    socket = environ.get("TMUX", "").rpartition(",")[0].rpartition(",")[0]  # SOCKET,PID,NUMBER
+    return Session(socket=socket, name=f"ddpkit-{run_id}") if socket else None
+
+
+def keep(held: Session, environ: Mapping[str, str]) -> None:
+    """Give the session the run's name, and let it end with the run.
+
+    Not before there is a record: until then the parent shows what is said in it.
+    """
+    rename = ["rename-session", "-t", environ["TMUX_PANE"], held.name, ";"]
+    _tmux(["tmux", "-S", held.socket, *rename, "set-option", "-g", "-w", "remain-on-exit", "off"])
+    atexit.register(Path(held.socket).unlink, missing_ok=True)  # a tmux server leaves it behind
+
+
+def answer(folder: str, run_folder: str) -> None:
+    """Tell the parent, which waits in `folder`, where the record is. It may be gone; the run goes on without it."""
+    path = Path(folder) / "answer"
+    try:
+        path.with_suffix(".new").write_bytes(os.fsencode(run_folder))
+        path.with_suffix(".new").replace(path)
+    except OSError:
+        pass
+
+
+def shown(held: Session) -> bool:
+    """Whether the session can be attached to."""
+    argv = ["tmux", "-S", held.socket, "has-session", "-t", f"={held.name}"]
+    return shutil.which("tmux") is not None and subprocess.run(argv, capture_output=True, check=False).returncode == 0
+
+
+def attach(held: Session) -> int:
+    """Show the session in this terminal until it ends or is left."""
+    # Inside the user's own tmux as well: tmux refuses that unless it does not know.
+    env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
+    argv = ["tmux", "-u", "-S", held.socket, "attach-session", "-t", f"={held.name}"]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # in the view it is a key
+    try:
+        return subprocess.run(argv, env=env, check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,334 @@
+"""Jobs that a scheduler runs: submitted, followed through its output, ended.
+
+The link speaks the events of a supervisor, so that verdict, logs and record are made by the same code for all backends.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from ddpkit.errors import LaunchError
+from ddpkit.launchers.plan import FACTS, Batch, Plan, Scheduled, Step, told
+from ddpkit.launchers.shell import join
+from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.transports.container import ContainerLink
+from ddpkit.transports.protocol import Event, Link, LocalLink, revealed
+from ddpkit.transports.srun import COMMAND_LIMIT, Post, SrunLink, answer, ask, tell, text_of
+
+SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
+OWN_END = 5.0  # seconds beyond the grace: a rank that an exception ended is then ended on its node, and the job fails
+LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
+
+
+def connect(plan: Plan, step: Step, job_id: str | None) -> Link:
+    """The link for a step: a supervisor on this machine, perhaps in a container or around srun, or a job."""
+    if plan.batch is not None:
+        assert job_id is not None
+        return JobLink(plan.batch, job_id, step)
+    if step.container:
+        return ContainerLink(step.container)
+    return SrunLink(step) if step.srun else LocalLink()
+
+
+def submit(batch: Batch) -> str:
+    """Give the job to the scheduler. Returns its id. Raises LaunchError with the scheduler's own words."""
+    folder = Path(batch.log).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)  # without it the job would fail, and without a word
+    except OSError as error:
+        raise LaunchError(
+            f"cannot make the folder {folder} for the job's output: {error.strerror}",
+            "--log-dir DIR, or -o output=FILE",
+        ) from None
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise LaunchError(f"the job cannot write its output to {folder}", "--log-dir DIR, or -o output=FILE")
+    changes = revealed(dict(batch.env))
+    env = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
+    try:
+        done = ask(list(batch.submit), env)
+    except FileNotFoundError:
+        raise LaunchError(
+            f"there is no {batch.submit[0]} on this machine",
+            "log in where jobs are submitted; ddpkit launch -b local runs on this machine",
+        ) from None
+    except subprocess.TimeoutExpired as error:
+        said = " ".join(text_of(error.stderr).split())
+        raise LaunchError(
+            f"{batch.submit[0]} did not answer in {COMMAND_LIMIT:g} s, and was ended{': ' + said if said else ''}",
+            f"{' '.join(batch.ping)}; when it answers again, look whether it took the job all the same: "
+            + " ".join(batch.queue),
+        ) from None
+    found = re.search(batch.job_id, done.stdout, re.MULTILINE)
+    if done.returncode != 0 or found is None:
+        words = " ".join((done.stderr or done.stdout).split())
+        hint = batch.ping if re.search(batch.unreachable, words) else batch.submit
+        raise LaunchError(f"{batch.submit[0]} refused the job: {words}", join(hint))
+    return found[1]
+
+
+def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
+    """What the record of a run needs to know of its job, so that any later shell can ask for it."""
+
+    def words(argv: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(word.replace("{job}", job_id) for word in argv)
+
+    return Scheduled(
+        state=words(batch.state),
+        pattern=batch.state_pattern,
+        waiting=batch.waiting,
+        running=(*batch.running, *batch.ending),
+        well=batch.well,
+        stopped=batch.stopped,
+        gone=batch.gone,
+        stop=words(batch.stop),
+        log=batch.log,
+        many=not batch.follow,
+        torchrun=step.srun != "ranks",
+        labels=step.srun != "taps",
+        signals_from=batch.signals_from,
+    )
+
+
+class JobLink:
+    """A submitted job: its place in the queue, its output, its end. It goes on without us."""
+
+    margin = 90.0  # sites give a cancelled job half a minute (KillWait), and its nodes some time to say so
+
+    def __init__(self, batch: Batch, job_id: str, step: Step) -> None:
+        self._batch = batch
+        self._job_id = job_id
+        self._log = batch.log.replace("{job}", job_id)
+        self._by_srun = step.srun != "taps"
+        self._reader = SrunReader(len(step.ranks), torchrun=step.srun != "ranks", labels=self._by_srun)
+        self._closed = threading.Event()
+        self._post: Post = lambda _: None
+        self._offset = 0
+        self._restarts = 0  # as the scheduler counts them; the reader counts what it has read
+        # A failure, and the attempt in which it was read. It is the job's only if the job is not started again.
+        self._held: tuple[int, Event] | None = None
+        self._ending: float | None = None  # when the job was first seen to be ending
+        self._silent: float | None = None  # when the scheduler stopped answering
+        self._runs = False
+        self._look_at = 0.0
+        self._said = ""
+        self.outlives = (
+            f"job {job_id} goes on without this command; its output: tail -f {self._log}; "
+            f"to stop it: {' '.join(self._argv(batch.stop))}"
+        )
+
+    def _argv(self, argv: tuple[str, ...], **words: str) -> list[str]:
+        for name, value in {"job": self._job_id, **words}.items():
+            argv = tuple(word.replace(f"{{{name}}}", value) for word in argv)
+        return list(argv)
+
+    def start(self, request: str, post: Post) -> None:
+        self._post = post
+        threading.Thread(target=self._follow, args=(post,), daemon=True).start()
+
+    def send(self, command: Event) -> None:
+        """Pass a signal on. A stop comes after a failure only: the job ends by itself, or the grace over, by us.
+
+        Where what failed has not ended, srun ends nobody: then the ranks get their TERM from us.
+        """
+        if command["c"] == "signal":
+            # In a thread: a scheduler that does not answer must not keep the launcher from a Ctrl-C.
+            threading.Thread(target=self._signal, args=(command["name"],), daemon=True).start()
+        elif command["c"] == "dump" and not self._by_srun:
+            self._post({"e": "dump", "id": command["id"], "answers": []})
+            self._post({"e": "note", "text": f"cannot ask the ranks of job {self._job_id}: no way to them"})
+        elif command["c"] == "dump":
+            asked = (self._job_id, self._reader, command, self._post)
+            threading.Thread(target=answer, args=asked, daemon=True).start()
+        elif command["c"] == "stop":
+            grace = float(command["grace"])
+            if self._reader.goes_on and grace > 0:
+                threading.Thread(target=self._signal, args=("SIGTERM",), daemon=True).start()
+                grace += OWN_END
+            timer = threading.Timer(grace, self._cancel)
+            timer.daemon = True
+            timer.start()
+
+    def _signal(self, name: str) -> None:
+        missed = f"{name} did not reach the ranks of job {self._job_id}"
+        if not self._runs:
+            self._post({"e": "note", "text": f"{missed}: they do not run"})
+            return
+        done = tell(self._argv(self._batch.signal, signal=name.removeprefix("SIG")))
+        if done.returncode != 0 and not self._closed.is_set():
+            words = " ".join(done.stderr.split())
+            self._post({"e": "note", "text": f"{missed}: {words}"})
+
+    def _cancel(self) -> None:
+        if not self._closed.is_set():
+            tell(self._argv(self._batch.stop))
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _follow(self, post: Post) -> None:
+        for event in self._events():
+            if self._closed.is_set():
+                return
+            post(event)
+        post(None)
+
+    def _events(self) -> Iterator[Event]:
+        """What happens to the job, from the queue to its end."""
+        batch, pause, ask_at = self._batch, 0.2, 0.0
+        while not self._closed.is_set():
+            held = self._held
+            yield from self._read()
+            if self._held is not held:
+                ask_at = 0.0  # whether it is the job's end, the scheduler knows
+            if time.monotonic() >= ask_at:
+                facts = self._facts()
+                # Controllers are shared: a job that waits is asked about less and less often.
+                pause = min(pause * 1.5, 10.0) if facts["state"] in batch.waiting else min(pause * 1.5, 2.0)
+                yield from self._restarted(int(facts["restarts"] or 0))
+                self._runs = facts["state"] in (*batch.running, "")
+                if facts["state"] in batch.waiting:
+                    if re.search(batch.hopeless, facts["reason"]):
+                        tell(self._argv(batch.stop))
+                        reason = f"would wait for ever ({facts['reason']}), and was cancelled"
+                        yield self._failed(f"{reason}; {' '.join(batch.offers)} shows what there is", code=4)
+                        yield {"e": "end"}
+                        return
+                    start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"
+                    # SLURM has not looked at it yet: then its reason is `None`.
+                    why = "" if facts["reason"] in ("None", "") else f": {facts['reason']}"
+                    yield from self._say(f"waits in the queue{why}{start}")
+                elif facts["state"] in batch.running:
+                    if f"runs on {facts['nodes']}" != self._said:
+                        pause = 0.2
+                    yield from self._say(f"runs on {facts['nodes']}")
+                    if self._held is not None and self._held[1]["code"] != batch.again:
+                        yield self._held[1]
+                        self._held = None
+                elif facts["state"] in batch.ending:
+                    yield from self._lingers(facts["nodes"])
+                elif facts["state"]:
+                    yield from self._ended(facts)
+                    return
+                ask_at = time.monotonic() + (0.2 if self._held or self._reader.failed else pause)
+            self._closed.wait(0.1)
+
+    def _say(self, text: str) -> Iterator[Event]:
+        """Say what the job does, once. It did not end after all."""
+        self._ending = None
+        if text != self._said:
+            self._said = text
+            yield {"e": "note", "text": f"job {self._job_id} {text}"}
+
+    def _failed(self, reason: str, **how: int) -> Event:
+        return {"e": "failed", "rank": None, "what": f"job {self._job_id}", "reason": reason, **how}
+
+    def _facts(self) -> dict[str, str]:
+        """What the scheduler knows of the job; a state of "" where it does not answer."""
+        done = tell(self._argv(self._batch.state))
+        found = re.search(self._batch.state_pattern, done.stdout)
+        if found:
+            self._silent = None
+            return told(found, self._batch.signals_from)
+        nothing = dict.fromkeys(FACTS, "")
+        if re.search(self._batch.gone, done.stderr):
+            return {**nothing, "state": "gone"}
+        now = time.monotonic()
+        if self._silent is None:
+            self._silent = now
+        elif 0 < self._silent < now - SILENCE:
+            self._silent = 0.0  # said
+            words = " ".join(done.stderr.split())
+            text = f"{self._batch.state[0]} does not answer ({words}); job {self._job_id} is still followed"
+            self._post({"e": "note", "text": text})
+        return nothing
+
+    def _restarted(self, restarts: int) -> Iterator[Event]:
+        """What failed before the job was started again is history, also where it is read only now."""
+        if restarts > self._restarts:
+            self._restarts, self._said = restarts, ""
+            yield {"e": "note", "text": f"job {self._job_id} is started again"}
+        if self._held is not None and self._held[0] < max(restarts, self._reader.attempt):
+            if self._held[0] == self._reader.attempt:
+                self._reader.forget_failure()
+            self._held = None
+
+    def _lingers(self, nodes: str) -> Iterator[Event]:
+        """The job is ending, which takes a moment, or for ever where a node hangs."""
+        now = time.monotonic()
+        if self._ending is None:
+            self._ending = now
+        elif now > self._ending + LINGERING and self._said != "ending":
+            self._said = "ending"
+            yield {"e": "note", "text": f"job {self._job_id} is still ending on {nodes}"}
+            if self._held is not None:
+                yield self._held[1]
+                self._held = None
+
+    def _ended(self, facts: dict[str, str]) -> Iterator[Event]:
+        # The last lines may come after the state: the file is on another host.
+        until = time.monotonic() + 1.0
+        while time.monotonic() < until:
+            yield from self._read()
+            time.sleep(0.05)
+        yield from self._reader.flush()
+        yield from self._restarted(self._restarts)
+        state, code, killer = facts["state"], int(facts["code"] or 0), int(facts["signal"] or 0)
+        # A scheduler may have one state for every end, and only its exit code tells which.
+        well = state in self._batch.well and not code and not killer
+        if not self._offset and well:
+            text = (
+                f"nothing of the job's output {self._log} is seen here; -o output=FILE puts it where all hosts see it"
+            )
+            yield {"e": "note", "text": text}
+        reason = {
+            "CANCELLED": "was cancelled",
+            "TIMEOUT": "ran into its time limit; -o time=... asks for more",
+            "DEADLINE": "ran into its deadline",
+            "NODE_FAIL": f"lost a node of {facts['nodes']}: sinfo -R says why",
+            "PREEMPTED": "was preempted",
+            "OUT_OF_MEMORY": "ran out of memory; -o mem=... asks for more",
+            "gone": f"is forgotten by its scheduler, and nobody knows how it ended; its output: {self._log}",
+        }.get(state, "")
+        if killer == self._batch.no_output:
+            reason = f"could not write its output {self._log} on {facts['nodes'].partition(',')[0]}"
+            yield self._failed(f"{reason}; -o output=FILE names one that all nodes can write to", code=4)
+        elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.well):
+            yield self._held[1]  # which rank it was says more
+        elif well:
+            yield from self._reader.finished()
+        elif not self._reader.failed or self._held is not None:
+            # Of a job that is ended SLURM keeps the code of whatever came first: its script's, or that of the TERM.
+            if killer or state in ("CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED"):
+                yield self._failed(reason, signal=15 if state == "TIMEOUT" else killer or 15)
+            else:
+                yield self._failed(reason, code=code or 1)
+        yield {"e": "end"}
+
+    def _read(self) -> Iterator[Event]:
+        """What is new in the job's output file."""
+        try:
+            with open(self._log, "rb") as file:
+                file.seek(self._offset)
+                data = file.read(1 << 20)
+        except OSError:
+            # A folder that was listed anew shows the file earlier: NFS clients remember what was not there.
+            if time.monotonic() > self._look_at:
+                self._look_at = time.monotonic() + 1.0
+                with suppress(OSError):
+                    list(Path(self._log).parent.iterdir())
+            return
+        self._offset += len(data)
+        for event in self._reader.feed(1, data):
+            if event["e"] == "failed":
+                self._held = (self._reader.attempt, event)
+            else:
+                # What ranks say themselves is newer than what the scheduler last said.
+                self._runs = self._runs or event["e"] == "start"
+                yield event

@@ -1,0 +1,317 @@
+"""The way into a node: a supervisor that was started there over some wire, asked questions, then given its step.
+
+A wire carries bytes to the supervisor's standard input and from its standard output, and says when it ends: an SSH
+channel (`ddpkit/transports/ssh.py`), or pdsh (`ddpkit/transports/pdsh.py`). Everything above the bytes is here, once
+for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from ddpkit.launchers.plan import Container
+from ddpkit.launchers.shell import join, quote
+from ddpkit.transports.protocol import BOOT, Event, Pieces, lesson, program
+
+NOISE = 20  # lines of a shell's start-up files that an error can show
+BEAT = 5.0  # seconds between two signs of life
+LONG_READ = 2.0  # seconds that a wire's `read` takes only where this machine stood still
+
+
+def aside(close: Callable[[], None]) -> None:
+    """Close something without a wait for it. Where no thread can be had, the end of this process closes it."""
+    with suppress(RuntimeError):
+        threading.Thread(target=close, daemon=True).start()
+
+
+class Wire(Protocol):
+    """A stream of bytes to and from one supervisor."""
+
+    def write(self, data: bytes) -> None:
+        """Send all of it. Raises OSError where the wire is gone."""
+
+    def read(self) -> bytes:
+        """Wait a second at most for more. Empty: nothing came. Raises EOFError at the end."""
+
+    def why(self) -> str:
+        """What the end of the wire says about its cause, in words; empty where it ended well."""
+
+    def refusal(self, said: Sequence[str]) -> RefusedError | None:
+        """What kept the supervisor from starting, where the wire or what was said in its place tells it."""
+
+    def close(self) -> None:
+        """Cut it. The supervisor sees the end of its standard input."""
+
+
+class RefusedError(Exception):
+    """A node could not be entered. `fix` is the command that helps; empty: to start its Python by hand."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.fix = fix
+
+
+class NoAnswerError(Exception):
+    """A node did not answer, or not with what was asked for. The text says why."""
+
+
+def command(python: str, container: Container | None = None) -> str:
+    """The command line for a node: a Python, there or in a container there, that reads its program from its input."""
+    if container is not None:
+        return f"exec {join([*container.enter, container.python])} -S -I -c '{BOOT}'"
+    return f"exec {at_home(python)} -S -I -c '{BOOT}'"
+
+
+def at_home(path: str) -> str:
+    """A path as a word for a node's shell: a home folder is the node's to know."""
+    return '"$HOME"/' + quote(path[2:]) if path.startswith("~/") else quote(path)
+
+
+def not_started(code: int, said: Sequence[str], host: str) -> RefusedError | None:
+    """Why a node's shell ended with this code in place of starting our Python."""
+    words = said_words(said)
+    fix = f"--python PATH, or python = PATH under [host.{host}] in ddpkit.toml"
+    if code in (126, 127):
+        return RefusedError(f"its Python cannot be started{words}", fix)
+    old = too_old(said)
+    if code > 0 and old:
+        return RefusedError(f"its {old}, and ddpkit needs 3.8 or later there", fix)
+    if code == 0:
+        fix = "an exit in ~/.bashrc is for people only: case $- in *i*) ;; *) return ;; esac; or use another key"
+        what = "its shell ended before it ran our command: an exit in a start-up file, or a forced command"
+        return RefusedError(f"{what}{words}", fix)
+    if code > 0:
+        return RefusedError(f"its shell, or Python, ended with exit code {code} before our program ran{words}", "")
+    return None
+
+
+def too_old(said: Sequence[str]) -> str:
+    """What a Python says of itself that is too old for our program (`BOOT`), or for our flags; empty: it is not."""
+    own = [line for line in said if re.fullmatch(r"Python \S+ is older than 3\.8", line)]
+    if own:
+        return own[-1]
+    return "Python is older than 3.4" if any(line.startswith("Unknown option: -I") for line in said) else ""
+
+
+def said_words(said: Sequence[str]) -> str:
+    """What a shell said before, or in place of, the supervisor: banners, errors, start-up files."""
+    return f"; it said: {' / '.join(said)}" if said else ""
+
+
+class _ItEnded(Exception):  # noqa: N818
+    """The supervisor said its last word: nothing of the run is alive there. The wire may take longer to say so."""
+
+
+class Door:
+    """One supervisor on another machine. First it answers questions, then it is the `Link` of a step."""
+
+    outlives = ""
+    margin = 10.0
+
+    def __init__(self, name: str, wire: Wire, silence: float) -> None:
+        self.name = name
+        self.silence = silence
+        self._wire = wire
+        self._answers: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._post: Callable[[Event | None], None] | None = None
+        self._noise: deque[str] = deque(maxlen=NOISE)
+        self._compiled = True  # it runs our Python's bytecode
+        self._asked = 0
+        self._pieces = Pieces()
+        self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
+        self._ended = ""  # why
+        self._lock = threading.Lock()  # between the end of the wire and the beginning of a step
+        self._writing = threading.Lock()  # a wire may send a long message in several pieces
+        self._closed = False
+
+    @property
+    def ahead(self) -> float:
+        """At most so many seconds is our clock ahead of the node's: the quickest of its events, its way included."""
+        return self._ahead
+
+    # ---- before the step
+
+    def open(self, until: float) -> None:
+        """Send the supervisor's program and wait for its first word. Raises RefusedError, NoAnswerError."""
+        threading.Thread(target=self._read, daemon=True).start()
+        self._write(program())
+        try:
+            self._next("hello", until)
+        except NoAnswerError:
+            refused = self._wire.refusal(self._noise)
+            if refused is None:
+                raise
+            raise refused from None
+
+    def learn(self, name: str) -> None:
+        """Let it know the functions of a program in `ddpkit/node`."""
+        self._write(lesson(name, compiled=self._compiled) + b"\n")
+
+    def ask(self, function: str, args: Mapping[str, Any]) -> None:
+        """Put a question; `answer` waits for what it gives, so that many nodes can be asked at once."""
+        self._asked += 1
+        self._send({"ask": function, "args": dict(args), "id": self._asked})
+
+    def answer(self, until: float) -> Any:
+        """What the node says. `until` is a time.monotonic(). Raises NoAnswerError."""
+        event = self._next("answer", until)
+        if event["error"] is not None:
+            raise NoAnswerError(event["error"])
+        return event["value"]
+
+    def _next(self, kind: str, until: float) -> Event:
+        while True:
+            try:
+                event = self._answers.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                late = "logged in, but its Python did not start our program" if kind == "hello" else "it did not answer"
+                raise NoAnswerError(f"{late} in time{said_words(self._noise)}") from None
+            if event is None:
+                early = "our program ran" if kind == "hello" else "it answered"
+                raise NoAnswerError(f"the connection ended before {early}{self._why()}{said_words(self._noise)}")
+            if event["e"] == kind:
+                return event
+            if event["e"] == "source":
+                self._compiled = False
+                self._write(program(compiled=False))
+
+    def _why(self) -> str:
+        return f" ({self._ended})" if self._ended else ""
+
+    # ---- the link of a step
+
+    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        with self._lock:
+            self._post = post
+            gone = bool(self._ended)
+        if gone:
+            self._lost(self._ended)
+        self._write(request.encode() + b"\n")
+
+    def send(self, command: Event) -> None:
+        self._send(command)
+
+    def close(self) -> None:
+        self._closed = True
+        self._wire.close()
+
+    def beat(self) -> None:
+        """A sign of life, so that the supervisor need not think that it was cut off."""
+        if not self._ended and self._writing.acquire(blocking=False):  # what is being written is a sign of life as well
+            try:
+                self._wire.write(b'{"c":"beat"}\n')
+            except Exception:  # whatever it is: the other nodes must hear of us
+                pass
+            finally:
+                self._writing.release()
+
+    def _send(self, message: Event) -> None:
+        self._write(json.dumps(message).encode() + b"\n")
+
+    def _write(self, data: bytes) -> None:
+        with self._writing:
+            try:
+                self._wire.write(data)
+            except OSError:
+                pass  # it is gone; its end says so
+
+    # ---- what comes back
+
+    def _read(self) -> None:
+        held, quiet = b"", 0.0
+        try:
+            while True:
+                before = time.monotonic()
+                data = self._wire.read()
+                took = time.monotonic() - before
+                if data:
+                    quiet = 0.0
+                    *lines, held = (held + data).split(b"\n")
+                    self._take(lines)  # may last: a screen that nobody reads holds it up
+                    continue
+                # A launcher that was stopped, or sleeps with its laptop, heard nothing because it did not listen.
+                quiet = quiet + took if self._post is not None and took < LONG_READ else 0.0
+                if self.silence and quiet > self.silence:
+                    why = f"nothing was heard of it for {self.silence:g} s: the host or the network is down"
+                    self._end(f"{why}; what ran there ends itself")
+                    self._wire.close()  # nobody reads it any more
+                    return
+        except _ItEnded:
+            self._end("")
+        except EOFError:
+            self._end(self._wire.why())
+        except Exception as problem:  # a thread that dies in silence would be waited for
+            self._end(f"what came of it could not be read ({type(problem).__name__}: {problem})")
+
+    def _take(self, lines: Iterable[bytes]) -> None:
+        for line in lines:
+            if not line.startswith(b'{"e":'):
+                # A shell's start-up file, a banner: not ours, and worth reading only if ours never comes.
+                text = line.decode("utf-8", "replace").strip()
+                if text:
+                    self._noise.append(text)
+                continue
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue  # it was cut off in the middle of a word
+            if "t" in event:
+                # In our time, so that what happened first is known although clocks differ and some lines come late.
+                self._ahead = min(self._ahead, time.time() - event["t"])
+                event["t"] += self._ahead
+                for shown in event["ranks"].values() if event["e"] == "beat" else ():
+                    shown["out"] = shown["out"] and shown["out"] + self._ahead
+            whole = self._pieces.take(event)
+            if whole is None:
+                continue
+            if self._post is None:
+                self._answers.put(whole)
+            else:
+                self._post(whole)
+            if whole["e"] == "end":
+                raise _ItEnded
+
+    def _end(self, why: str) -> None:
+        with self._lock:
+            self._ended = why or "exit code 0"
+            post = self._post
+        if post is None:
+            self._answers.put(None)
+        else:
+            self._lost(why)
+
+    def _lost(self, why: str) -> None:
+        assert self._post is not None
+        if why and not self._closed:
+            self._post({"e": "lost", "reason": why})
+        self._post(None)
+
+
+class Heart:
+    """Beats for every door, from one thread, until it is stopped."""
+
+    def __init__(self, silence: float) -> None:
+        self._doors: list[Door] = []
+        self._every = min(BEAT, silence / 4) if silence else BEAT
+        self._stopped = threading.Event()
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def add(self, door: Door) -> None:
+        self._doors.append(door)
+
+    def _beat(self) -> None:
+        while not self._stopped.wait(self._every):
+            for door in tuple(self._doors):
+                door.beat()
+
+    def stop(self) -> None:
+        self._stopped.set()

@@ -1,0 +1,43 @@
+"""A link to a supervisor that runs in a container on this machine, next to the ranks that it starts.
+
+The container has nothing of ours: the supervisor is sent over its standard input, which stays its lifeline. Whoever is
+killed, launcher or the runtime's client, that input ends, and the supervisor ends everything in the container: the
+runtimes close it when the last client is gone (`--interactive`; docker: StdinOnce).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+
+from ddpkit.launchers.plan import Container
+from ddpkit.transports.protocol import BOOT, Event, LocalLink, program
+
+
+class ContainerLink(LocalLink):
+    """A container of this machine. Its runtime writes to the launcher's own standard error: why it cannot start it."""
+
+    margin = 20.0  # a runtime takes its time to end a container
+
+    def __init__(self, container: Container) -> None:
+        super().__init__()
+        self.argv = [*container.enter, container.python, "-S", "-I", "-c", BOOT]
+
+    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        self.open(post)
+        # An image's Python is seldom ours: its text, and no waiting for what it says of our bytecode.
+        self._write(program(compiled=False))
+        self.request(request)
+
+    def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
+        for line in lines:
+            if line.startswith(b'{"e":"hello"'):
+                lines = chain([line], lines)
+                break
+            # An image may greet its user before it starts what it was asked to.
+            post({"e": "out", "rank": None, "fd": 1, "data": line.decode("utf-8", "surrogateescape")})
+        else:
+            message = "the container did not start, or has no such Python; its runtime's own words stand above"
+            post({"e": "refused", "message": message})
+            post({"e": "end"})
+        super()._read(lines, post)

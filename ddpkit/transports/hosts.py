@@ -1,0 +1,200 @@
+"""Reads the names of nodes: words of the command line, `@group` of ddpkit.toml, and host files of MPI and DeepSpeed.
+
+    node1    node[1-4,7]    user@node1    node1:2222    user@[fe80::1]:2222    2001:db8::7    @gpus
+
+Pure: text in, `HostSpec`s out, in the order in which they were written.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ddpkit.distributed.nodelist import expand_nodelist
+from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, UsageError, nearest
+
+# Also an alias of ~/.ssh/config, and letters of any language. What begins with a dash would be an option of ssh.
+_NAME = re.compile(r"\w[\w.-]*")
+# For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out.
+ALONE = ("-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes")
+_FORMS = "a host is node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostSpec:
+    """One node as the user named it, with what holds there alone."""
+
+    name: str  # to connect to; an alias of ~/.ssh/config, a name, or an address
+    user: str = ""
+    port: int | None = None
+    slots: int | None = None  # ranks; None: as asked for all
+    python: str = ""
+    workdir: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The name in messages and logs, where the port tells two hosts apart."""
+        return f"{self.name}:{self.port}" if self.port else self.name
+
+    @property
+    def by_hand(self) -> tuple[str, ...]:
+        """The ssh that a person would type."""
+        user = f"{self.user}@" if self.user else ""
+        return ("ssh", *(("-p", str(self.port)) if self.port else ()), f"{user}{self.name}")
+
+    @property
+    def target(self) -> str:
+        """The same, behind the word `ssh`."""
+        return " ".join(self.by_hand[1:])
+
+
+def parse(
+    words: Iterable[str], groups: Mapping[str, list[str]], own: Mapping[str, Mapping[str, Any]], exclude: str = ""
+) -> list[HostSpec]:
+    """Expand the words of a command line. `own` holds what ddpkit.toml says of single hosts. Raises UsageError."""
+    specs: list[HostSpec] = []
+    for word in words:
+        specs += _word(word, groups, ())
+    return _finish(specs, own, exclude, groups)
+
+
+def parse_file(
+    path: str,
+    text: str,
+    own: Mapping[str, Mapping[str, Any]],
+    exclude: str = "",
+    groups: Mapping[str, list[str]] | None = None,
+) -> list[HostSpec]:
+    """Read a host file: `node1 slots=4` (OpenMPI, DeepSpeed) or `node1:4` (MPICH); a name on two lines has both.
+
+    A port is written `node1 port=2222 slots=4`: behind a colon MPICH has the number of slots.
+    """
+    found: dict[tuple[str, str, int | None], HostSpec] = {}
+    for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):  # editors of Windows put that in front
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        where = f"{path}, line {number}: {line.strip()}"
+        for spec in _line(words, where):
+            key = (spec.name, spec.user, spec.port)
+            before = found.get(key)
+            found[key] = spec if before is None else replace(spec, slots=(before.slots or 1) + (spec.slots or 1))
+    if not found:
+        raise UsageError(f"{path} names no host", "one host a line: node1 slots=4")
+    return _finish(list(found.values()), own, exclude, groups or {})
+
+
+def _line(words: list[str], where: str) -> list[HostSpec]:
+    options = {}
+    for word in words[1:]:
+        name, equals, value = word.partition("=")
+        if name in ("max_slots", "max-slots"):
+            continue  # how far OpenMPI may oversubscribe, which we never do
+        if name not in ("slots", "port") or not equals or not value.isdecimal():
+            raise UsageError(f"{where}: {word} is not understood", "node1 slots=4 port=2222")
+        options[name] = int(value)
+    host, colon, count = words[0].rpartition(":")
+    if colon and count.isdecimal() and ":" not in host:
+        options.setdefault("slots", int(count))
+        words = [host]
+    for name, most in (("slots", MOST_RANKS), ("port", MOST_PORT)):
+        if options.get(name, 0) > most:
+            raise UsageError(f"{where}: {name}={options[name]}: at most {most} can be asked for")
+    if options.get("slots") == 0:
+        return []  # OpenMPI's way to leave a host out
+    return [
+        replace(spec, slots=options.get("slots"), port=options.get("port", spec.port))
+        for spec in _word(words[0], {}, ())
+    ]
+
+
+def _word(word: str, groups: Mapping[str, list[str]], seen: tuple[str, ...]) -> list[HostSpec]:
+    if word.startswith("@"):
+        name = word[1:]
+        if name not in groups:
+            known = f"groups: {', '.join(groups)}" if groups else "[groups] in ddpkit.toml defines them"
+            raise UsageError(f"there is no group {word}", nearest(name, groups) or known)
+        if name in seen:
+            raise UsageError(f"group {word} holds itself: {' -> '.join((*seen, name))}")
+        return [spec for each in groups[name] for spec in _word(each, groups, (*seen, name))]
+    user, _, rest = word.rpartition("@")
+    wrong = UsageError(f"{word!r} is not the name of a host", _FORMS)
+    if rest.count(":") > 1 and not rest.startswith("["):
+        names, port = [rest], ""  # an IPv6 address: its colons leave no place for a port
+    elif rest.startswith("["):
+        address, bracket, port = rest[1:].partition("]")
+        if not bracket or port[:1] not in ("", ":") or ":" not in address:
+            raise wrong
+        names, port = [address], port[1:]
+    else:
+        # The port's colon stands behind the last bracket: node[1-4]:2222.
+        cut = rest.rfind(":", rest.rfind("]") + 1)
+        pattern, port = (rest, "") if cut < 0 else (rest[:cut], rest[cut + 1 :])
+        if cut >= 0 and not port:
+            raise wrong
+        try:
+            names = expand_nodelist(pattern)
+        except EnvError as error:
+            raise UsageError(f"{word}: {error.message}", _FORMS) from None
+    if port and not (port.isdecimal() and 0 < int(port) <= MOST_PORT):
+        raise UsageError(f"{word}: {port!r} is not a port", _FORMS)
+    if not names or not all(map(_is_host, names)):
+        raise wrong
+    return [HostSpec(name=name, user=user, port=int(port) if port else None) for name in names]
+
+
+def check_master(address: str, port: int) -> None:
+    """Raise UsageError for what cannot be rank 0's address and port; empty and 0 where they are to be chosen."""
+    if not 0 <= port <= MOST_PORT:
+        raise UsageError(f"-o master_port={port} is not a port", "leave it out: a free one is chosen")
+    if address and not _is_host(address):
+        hint = "-o master_addr=ADDRESS, and -o master_port=PORT where it must be a certain one"
+        raise UsageError(f"-o master_addr={address} is neither a name nor an address", hint)
+
+
+def _is_host(name: str) -> bool:
+    """Whether this can be the name or the address of one host."""
+    if ":" not in name:
+        return _NAME.fullmatch(name) is not None
+    try:
+        ipaddress.IPv6Address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _finish(
+    specs: list[HostSpec], own: Mapping[str, Mapping[str, Any]], exclude: str, groups: Mapping[str, list[str]]
+) -> list[HostSpec]:
+    """Add what holds for single hosts, leave out what was excluded, refuse a host that stands there twice."""
+    left_out = {spec.name for word in exclude.split() for spec in _word(word, groups, ())}
+    unknown = left_out - {spec.name for spec in specs}
+    if unknown:
+        raise UsageError(
+            f"-o exclude={exclude}: {sorted(unknown)[0]} is not among the hosts",
+            nearest(sorted(unknown)[0], [spec.name for spec in specs]),
+        )
+    kept = [_with_own(spec, own.get(spec.name, {})) for spec in specs if spec.name not in left_out]
+    if specs and not kept:
+        raise UsageError(f"-o exclude={exclude} leaves no host")
+    for label, times in Counter(spec.label for spec in kept).items():
+        if times > 1:
+            raise UsageError(f"host {label} is named twice", "slots say how many ranks it gets: a host file, or -n")
+    return kept
+
+
+def _with_own(spec: HostSpec, own: Mapping[str, Any]) -> HostSpec:
+    return replace(
+        spec,
+        user=spec.user or own.get("user", ""),
+        port=spec.port or own.get("port"),
+        slots=spec.slots or own.get("slots"),
+        python=own.get("python", ""),
+        workdir=own.get("workdir", ""),
+        env=own.get("env", {}),
+    )

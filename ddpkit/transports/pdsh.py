@@ -1,0 +1,328 @@
+"""Gets into nodes through the pdsh program: one pdsh for all of them, and each node's supervisor at the end of its ssh.
+
+pdsh itself passes no input on, so that nothing could be told to a node, and secrets would have to stand on its command
+line. It starts `ssh` by its name, though: in a private folder in front of PATH lies one of ours, which starts the real
+ssh with a named pipe as its input. What the nodes print comes back through pdsh, with the host in front of every line.
+
+pdsh 2.34 ended by TERM or KILL leaves its ssh and every remote process behind. Here it runs under a supervisor on this
+machine, which takes the folder away as well; and the pipes end with us.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import select
+import shlex
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install, no_folder
+from ddpkit.launchers.shell import join, quote
+from ddpkit.transports.channel import RefusedError, aside, not_started, said_words
+from ddpkit.transports.hosts import ALONE, HostSpec
+from ddpkit.transports.protocol import Event, LocalLink, program_request
+
+# A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_OURS = re.compile(r"host\d+")  # what the others are called meanwhile
+_ENDED = re.compile(r"ssh exited with exit code (\d+)")
+_ENDED_WELL = b"ddpkit: ssh ended"  # of which pdsh itself says nothing
+# sshd drops connections over MaxStartups before a word is said: ssh has read nothing yet, and may try again.
+_DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
+SSH_ITSELF = 255  # the exit code by which ssh says that it failed, and not what it ran
+TRIES = 8
+ROOM = 4 << 20  # bytes of one node that wait for the launcher before nothing more is read from pdsh
+WRITE_LIMIT = 5.0  # seconds that a node's ssh may take nothing from its pipe
+# What OpenSSH says, and what helps.
+_CAUSES: tuple[tuple[str, str, str], ...] = (
+    (r"pdsh@\S+: (pthread_create|pipecmd: fork)", f"pdsh here could not start its ssh: {LIMIT_REACHED}", LIMIT_FIX),
+    ("is marked as revoked", "its host key was revoked", "ask who runs the host"),
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "if you know why: ssh-keygen -R {host}"),
+    ("Host key verification failed", "its host key is not known", "ssh to it once and compare: ssh {target}"),
+    ("Could not resolve hostname", "its name does not resolve here", "getent hosts {host}"),
+    ("Connection refused", "nobody answers at its ssh port (connection refused)", "on {host}: systemctl status ssh"),
+    ("No route to host", "nobody answers at its ssh port (no route to host)", "ping {host}"),
+    ("Network is unreachable", "there is no way to its address (network is unreachable)", "getent ahosts {host}"),
+    ("timed out", "no answer from it in time: off, or a firewall", "ping {host}"),
+    ("Permission denied", "sshd there takes none of the keys", "ssh-copy-id {target}"),
+    (_DROPPED, "sshd there closed every connection before a word was said", "sshd -T | grep -i maxstartups"),
+)
+
+# What a user's configuration may say of people's sessions, and ours is none. OpenSSH has these since 8.7.
+_OURS_ALONE = ("-oStdinNull=no", "-oForkAfterAuthentication=no", "-oSessionType=default")
+
+# Options of pdsh that say what is said here, and what to say in their place.
+_SAID: tuple[tuple[str, str], ...] = (
+    ("aAFgiwX", "hosts are named behind `-b pdsh`, in a host file, or in a group"),
+    ("x", "-o exclude=HOST"),
+    ("f", "all nodes are entered at once: each is held until the run ends"),
+    ("l", "user@host, or User in ~/.ssh/config"),
+    ("t", "-o connect_timeout=SECONDS"),
+    ("u", "timeout SECONDS ddpkit launch ...: TERM, the grace, KILL, as for any program"),
+    ("R", "-b pdsh goes by ssh alone"),
+    ("hLNqQV", "leave it out: the run needs what pdsh prints by itself"),
+)
+
+_SHIM = """\
+#!/bin/sh
+# pdsh calls this in place of ssh: [-oConnectTimeout=10] HOST USER COMMAND. The user is ssh's to know.
+PATH={path}  # for the ssh in a ProxyCommand, which is no node's
+while [ "${{1#-}}" != "$1" ]; do shift; done
+host=$1
+shift 2
+case $host in
+{cases}
+esac
+for try in {tries}; do
+    # shellcheck disable=SC2086
+    ssh "$@" < "{folder}/$host.in" 2> "{folder}/$host.err"
+    code=$?
+    [ "$code" = 0 ] && printf '\n{ended}\n'
+    cat "{folder}/$host.err" >&2
+    [ "$code" = 255 ] && [ ! -e "{folder}/$host.up" ] && grep -qE '{dropped}' "{folder}/$host.err" || exit "$code"
+    sleep "0.$((($$ + try) % 9 + 1))"
+done
+exit "$code"
+"""
+
+
+def _more(args: str) -> list[str]:
+    """The user's own words for pdsh. Raises UsageError for those that would take the nodes, or the way in, from us."""
+    try:
+        words = shlex.split(args)
+    except ValueError as error:
+        raise UsageError(f"-o pdsh_args={args}: {error}", "quote it as on a command line") from None
+    for word in words:
+        for letters, hint in _SAID:
+            if len(word) > 1 and word[0] == "-" and word[1] in letters:
+                raise UsageError(f"-o pdsh_args: {word} is not for pdsh alone to know", hint)
+    return words
+
+
+def _against_config(ssh: str) -> tuple[str, ...]:
+    """The options of `_OURS_ALONE`, where this ssh knows them: an older one cannot be told so by a configuration."""
+    known = subprocess.run([ssh, *_OURS_ALONE, "-V"], capture_output=True, check=False).returncode == 0
+    return _OURS_ALONE if known else ()
+
+
+class Pdsh:
+    """The nodes of a launch, by way of pdsh."""
+
+    def __init__(self, *, timeout: float, args: str) -> None:
+        self.timeout = timeout
+        self.asks = False  # ssh runs in batch mode
+        self._args = _more(args)
+        self._calls: list[_Call] = []
+
+    def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
+        """Start pdsh for all of them: once for each command, and nearly always that is once."""
+        ssh = shutil.which("ssh")
+        if shutil.which("pdsh") is None or ssh is None:
+            raise UsageError("there is no pdsh on this machine", f"{install('pdsh')}, or -b ssh, which needs neither")
+        options = (*_against_config(ssh), f"-oConnectTimeout={max(1, round(self.timeout))}")
+        commands: dict[str, list[HostSpec]] = {}
+        for spec, command in calls:
+            commands.setdefault(command, []).append(spec)
+        for command, specs in commands.items():
+            self._calls.append(_Call(specs))
+            self._calls[-1].begin(command, ssh, options, self._args)
+
+    def enter(self, spec: HostSpec, command: str, until: float) -> PdshWire:
+        return next(wire for call in self._calls for wire in call.wires.values() if wire.spec == spec)
+
+    def close(self) -> None:
+        for call in self._calls:
+            call.close()
+
+
+class _Call:
+    """One pdsh, which runs one command on some nodes."""
+
+    def __init__(self, specs: Sequence[HostSpec]) -> None:
+        try:
+            folder = tempfile.gettempdir()
+        except OSError as error:
+            raise no_folder(error) from None
+        # It goes in front of PATH, which has colons between its entries.
+        self._folder = f"{'/tmp' if ':' in folder else folder}/ddpkit-pdsh-{secrets.token_hex(8)}"
+        self._link = LocalLink(self._folder)
+        self.wires: dict[str, PdshWire] = {}
+        for index, spec in enumerate(specs):
+            plain = _PLAIN.fullmatch(spec.name) and not _OURS.fullmatch(spec.name) and spec.port is None
+            name = spec.name if plain else f"host{index}"
+            self.wires[name] = PdshWire(f"{self._folder}/{name}", spec)
+
+    def begin(self, command: str, ssh: str, options: Sequence[str], args: Sequence[str]) -> None:
+        # First the supervisor, which takes the folder away, then the folder: there is no moment to be killed in.
+        self._link.open(self._post)
+        try:
+            os.mkdir(self._folder, 0o700)  # noqa: PTH102
+        except OSError as error:
+            raise no_folder(error) from None
+        cases: list[str] = []
+        for name, wire in self.wires.items():
+            wire.open()
+            spec = wire.spec
+            words = ["-a", "-x", "-T", *ALONE, *options]
+            words += ["-l", spec.user] if spec.user else []
+            words += ["-p", str(spec.port)] if spec.port else []
+            cases.append(f'{name}) set -- {join([*words, "--", spec.name])} "$@" ;;')
+        path = os.environ.get("PATH", os.defpath)
+        text = _SHIM.format(
+            path=quote(path),
+            cases="\n".join(cases),
+            tries=" ".join(str(n) for n in range(TRIES)),
+            folder=self._folder,
+            dropped=_DROPPED,
+            ended=_ENDED_WELL.decode(),
+        )
+        shim = Path(self._folder, "ssh")
+        shim.write_text(text.replace("    ssh ", f"    {quote(ssh)} "))
+        shim.chmod(0o700)
+        # Its limit for a command is one for people's: it would end every run so many seconds after the start.
+        env = {"PATH": f"{self._folder}:{path}", "PDSH_SSH_ARGS": "%h %u", "PDSH_COMMAND_TIMEOUT": "0"}
+        # The fan-out is the number of nodes: with less, the last would wait for the end of the first.
+        argv = ["pdsh", "-R", "ssh", "-f", str(len(self.wires)), *args, "-w", ",".join(self.wires)]
+        self._link.request(program_request("pdsh", [*argv, command.replace("%", "%%")], env))
+
+    def _post(self, event: Event | None) -> None:
+        """What pdsh prints: lines with a host in front."""
+        if event is None:
+            for wire in self.wires.values():
+                wire.end("pdsh ended")
+        elif event["e"] == "out":
+            for line in event["data"].encode("utf-8", "surrogateescape").splitlines(keepends=True):
+                self._line(event["fd"], line)
+
+    def _line(self, number: int, line: bytes) -> None:
+        name, _, text = line.partition(b": ")
+        if number == 2 and name.startswith(b"pdsh@"):
+            # "pdsh@login: node1: ssh exited with exit code 255"
+            name, _, text = text.partition(b": ")
+        wire = self.wires.get(name.decode("utf-8", "replace"))
+        ended = _ENDED.match(text.decode("utf-8", "replace")) if number == 2 else None
+        if wire is None:
+            for each in self.wires.values():
+                each.feed(line)  # of pdsh itself: it speaks of all
+        elif ended:
+            wire.end(f"ssh exited with code {ended[1]}", int(ended[1]))
+        elif number == 1 and text.rstrip() == _ENDED_WELL:
+            wire.end("", 0)
+        else:
+            if not wire.feed(text):
+                # Held up here, pdsh and then the ranks wait for whoever reads our screen. The others behind this node
+                # cannot be heard meanwhile, and that says nothing of them.
+                for each in self.wires.values():
+                    each.hold(True)
+                wire.wait_for_room()
+                for each in self.wires.values():
+                    each.hold(False)
+
+    def close(self) -> None:
+        for wire in self.wires.values():
+            wire.close()
+        aside(self._link.close)
+
+
+class PdshWire:
+    """One node behind pdsh: a named pipe to it, labelled lines from it."""
+
+    def __init__(self, path: str, spec: HostSpec) -> None:
+        self.spec = spec
+        self._path = path
+        self._pipe = -1
+        self._writing = threading.Lock()
+        self._changed = threading.Condition()
+        self._lines: deque[bytes] = deque()
+        self._size = 0
+        self._held = False  # what comes behind what is held up cannot be heard
+        self._ended = False
+        self._closed = False
+        self._why = ""
+        self._code: int | None = None
+
+    def open(self) -> None:
+        os.mkfifo(f"{self._path}.in", 0o600)
+        # For both, so that opening does not wait for ssh, and that our end is the last one: ssh reads the end with us.
+        self._pipe = os.open(f"{self._path}.in", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def write(self, data: bytes) -> None:
+        until = time.monotonic() + WRITE_LIMIT
+        with self._writing:
+            while data:
+                # A pipe that we hold open for both never says that nobody reads it any more.
+                if self._ended or self._closed or time.monotonic() > until:
+                    raise OSError("ssh takes nothing")
+                try:
+                    data = data[os.write(self._pipe, data) :]
+                except BlockingIOError:
+                    select.select([], [self._pipe], [], 0.1)
+
+    def read(self) -> bytes:
+        with self._changed:
+            while not self._lines:
+                if self._ended:
+                    raise EOFError
+                heard = self._changed.wait(1.0)
+                if not heard and not self._held:
+                    return b""
+            data = b"".join(self._lines)
+            self._lines.clear()
+            self._size = 0
+            self._changed.notify_all()
+        if b'{"e":"hello"' in data:
+            Path(f"{self._path}.up").touch()
+        return data
+
+    def feed(self, line: bytes) -> bool:
+        """Take a line for the node's reader. False: there is enough for it to read."""
+        with self._changed:
+            self._lines.append(line)
+            self._size += len(line)
+            self._changed.notify_all()
+            return self._size < ROOM
+
+    def hold(self, held: bool) -> None:
+        with self._changed:
+            self._held = held
+
+    def wait_for_room(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._size < ROOM or self._closed)
+
+    def end(self, why: str, code: int | None = None) -> None:
+        with self._changed:
+            if not self._ended:
+                self._why, self._code = why, code
+            self._ended = True
+            self._changed.notify_all()
+
+    def why(self) -> str:
+        return "the connection was lost" if self._code == SSH_ITSELF else self._why
+
+    def refusal(self, said: Sequence[str]) -> RefusedError | None:
+        words = {"host": self.spec.name, "target": self.spec.target}
+        for pattern, what, fix in _CAUSES:
+            if re.search(pattern, "\n".join(said)):
+                own = re.search(r"ssh-keygen -f .* -R .*", "\n".join(said))  # it knows which file has the key
+                return RefusedError(what, f"if you know why: {own[0]}" if own else fix.format(**words))
+        if self._code == SSH_ITSELF:
+            return RefusedError(f"ssh did not get in{said_words(said)}", f"{join(self.spec.by_hand)} true")
+        return not_started(self._code, said, self.spec.name) if self._code is not None else None
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        with self._writing:
+            if self._pipe >= 0:
+                os.close(self._pipe)
+                self._pipe = -1

@@ -1,0 +1,30 @@
+"""Problem: the reason why one host cannot take part, and the error that lists them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ddpkit.errors import LaunchError, PreflightError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Why one host cannot take part."""
+
+    host: str
+    what: str
+    fix: str
+    unreachable: bool = False  # the node could not be entered at all
+    check: str = "transport"  # which check found it: a key of `checks.TITLES`
+
+
+def refusal(problems: Sequence[Problem], hosts: int) -> LaunchError | PreflightError:
+    """One error that names them all."""
+    bad = list(dict.fromkeys(problem.host for problem in problems))
+    nodes = "1 node" if hosts == 1 else f"{hosts} nodes"
+    lines = [f"{len(bad)} of {nodes} cannot take part, and nothing was started:"]
+    for problem in problems:
+        lines += [f"  {problem.host}: {problem.what}", f"    fix: {problem.fix}"]
+    kind = LaunchError if any(problem.unreachable for problem in problems) else PreflightError
+    return kind("\n".join(lines))

@@ -1,0 +1,248 @@
+"""What the launcher and a supervisor say to each other: the request, and the link that carries it and what comes back.
+
+A `Link` is one supervisor, wherever it runs: something that takes commands and yields events (see
+`ddpkit.node.supervisor`).
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import signal
+import subprocess
+import sys
+import threading
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib.machinery import SourceFileLoader
+from importlib.util import MAGIC_NUMBER
+from pathlib import Path
+from types import CodeType
+from typing import IO, Any, Protocol
+
+from ddpkit.launchers.plan import Plan, Step, exec_argv
+from ddpkit.launchers.shell import Raw, Secret, Value
+
+Event = dict[str, Any]
+# Asks a launcher where its ranks are (`ddpkit dump`). By default it is ignored: it ends no older launcher.
+ASK = signal.SIGURG
+# Asks it for a sample of its nodes (`ddpkit top`), if a shell wants one: a terminal sends it when its size changes.
+LOOK = signal.SIGWINCH
+NODE = Path(__file__).parents[1] / "node"
+PARTS = ("scratch_dir", "oom", "rpc", "process_tree")  # that the supervisor imports
+# Imported, and not run as a file: Python keeps the compiled form of what is imported.
+_START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main(*sys.argv[2:])"
+
+
+# The command line holds only this: what follows comes over the wire, where `ps` does not show it. No quotes of the kind
+# that a shell needs, and nothing that csh, fish or a POSIX shell would expand. The alarm ends it where the program
+# never comes: a network that is cut at this moment gives no end of file for hours. The supervisor turns it off. An old
+# Python, which could not even read the program, says what it is: `door.too_old` knows these words.
+BOOT = 'import signal,sys;signal.alarm(60);sys.version_info<(3,8) and sys.exit("Python "+sys.version.split()[0]+" is '
+BOOT += 'older than 3.8");exec(open(0,"rb",0,closefd=False).readline())'
+# The first line over the wire reads what follows it: the supervisor and its parts, as modules. `os.read` takes what is
+# there and not a byte more. Compiled ones are for a Python that has our bytecode; any other asks for their text, and is
+# sent a second such line. `_frozen_importlib_external` is in every CPython; `importlib.util` is slow to import.
+_READ = """
+import os,sys,zlib,marshal
+if sys.platform!="linux": sys.exit("a node has to run Linux, and this one runs "+sys.platform)
+d=b""
+while len(d)<{size}:
+ c=os.read(0,{size}-len(d))
+ if not c: os._exit(0)
+ d+=c
+if {magic!r} not in (b"",getattr(sys.modules.get("_frozen_importlib_external"),"MAGIC_NUMBER",0)):
+ os.write(1,b'{{"e":"source"}}\\n')
+ exec(open(0,"rb",0,closefd=False).readline())
+else:
+ for n,c in marshal.loads(zlib.decompress(d)):
+  m=sys.modules[n]=type(sys)(n)
+  exec(compile(c,n+".py","exec") if type(c) is str else c,m.__dict__)
+ m.main()
+"""
+_MARSHAL = 4  # the format's version that every Python since 3.4 reads
+
+
+@cache
+def program(*, compiled: bool = True) -> bytes:
+    """What is sent at first: the supervisor with its parts, and in front of them the line that reads them.
+
+    A Python that cannot run our bytecode answers `{"e": "source"}` to compiled ones, and waits for the others.
+    """
+    parts = [(name, _code(name) if compiled else _source(name)) for name in (*PARTS, "supervisor")]
+    packed = zlib.compress(marshal.dumps(parts, _MARSHAL), 6)
+    text = _READ.format(size=len(packed), magic=MAGIC_NUMBER if compiled else b"")
+    return f"exec({text!r})\n".encode() + packed
+
+
+@cache
+def lesson(name: str, *, compiled: bool) -> bytes:
+    """The message by which a supervisor learns the functions of a program in `ddpkit/node`."""
+    if not compiled:
+        return json.dumps({"learn": _source(name)}).encode()
+    packed = zlib.compress(marshal.dumps(_code(name), _MARSHAL), 6)
+    return json.dumps({"code": b64encode(packed).decode()}).encode()
+
+
+def _source(name: str) -> str:
+    return (NODE / f"{name}.py").read_text()
+
+
+def _code(name: str) -> CodeType:
+    """The program as our Python compiles it, and keeps it in its cache."""
+    code = SourceFileLoader(name, str(NODE / f"{name}.py")).get_code(name)
+    assert code is not None
+    return code
+
+
+class Pieces:
+    """Puts together the output that a supervisor sends in pieces."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int | None, int], str] = {}
+
+    def take(self, event: Event) -> Event | None:
+        """The event, whole; None while more of it is to come."""
+        if event["e"] != "out":
+            return event
+        key = (event["rank"], event["fd"])
+        if event.get("more"):
+            self._held[key] = self._held.get(key, "") + event["data"]
+            return None
+        held = self._held.pop(key, "")
+        return {**event, "data": held + event["data"]} if held else event
+
+
+class Link(Protocol):
+    """One supervisor, or what speaks like one."""
+
+    outlives: str  # what to say when the launcher leaves, where the ranks go on without it; else empty
+    margin: float  # seconds beyond the grace: for leftovers, and for the answer's way back
+
+    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        """Start it, send the request, and post its events from then on; None is its end."""
+
+    def send(self, command: Event) -> None:
+        """Send a command; to a supervisor that is gone it does nothing."""
+
+    def close(self) -> None:
+        """Cut the lifeline, and wait for it a moment."""
+
+
+class LocalLink:
+    """A supervisor on this machine, in a session of its own, so that Ctrl-C reaches the launcher alone."""
+
+    outlives = ""
+    margin = 10.0
+    argv: Sequence[str] = (sys.executable, "-S", "-I", "-c", _START, str(NODE))
+
+    def __init__(self, folder: str = "") -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder = [folder] if folder else []  # one of ours that it takes away at its end
+
+    def start(self, request: str, post: Callable[[Event | None], None]) -> None:
+        self.open(post)
+        self.request(request)
+
+    def open(self, post: Callable[[Event | None], None]) -> None:
+        """Start the supervisor: from now on nothing is left behind, whenever this process ends."""
+        self._process = subprocess.Popen(
+            [*self.argv, *self._folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._hear, args=(self._process.stdout, post), daemon=True).start()
+
+    def request(self, text: str) -> None:
+        self._write(text.encode() + b"\n")
+
+    def _hear(self, output: IO[bytes], post: Callable[[Event | None], None]) -> None:
+        with output:
+            self._read(output, post)
+
+    def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
+        pieces = Pieces()
+        try:
+            for line in lines:
+                if not line.endswith(b"\n"):
+                    break  # it was killed in the middle of a word
+                event = pieces.take(json.loads(line))
+                if event is not None:
+                    post(event)
+        finally:
+            post(None)
+
+    def _write(self, data: bytes) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it is gone; its end says so
+
+    def send(self, command: Event) -> None:
+        self._write(json.dumps(command).encode() + b"\n")
+
+    def close(self) -> None:
+        if self._process is None:
+            return
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            pass  # with its lifeline cut it ends everything in its own time, also without us
+
+
+def program_request(name: str, argv: list[str], env: dict[str, str]) -> str:
+    """The request for one program of ours on this machine that is to end whenever we end: pdsh."""
+    proc = {"name": name, "argv": argv, "env": env, "rank": None, "restarts": 0}
+    empty: dict[str, Any] = {"env": {}, "ranks": [], "preload": [], "inside": "", "sources": {}}
+    return json.dumps({"run": "", "workdir": "/", "procs": [proc], "grace": 0.0, "silence": 0.0, **empty})
+
+
+def revealed(env: dict[str, Value]) -> dict[str, str | None]:
+    """The environment as it is, secrets included, for a program's environment or its standard input."""
+    plain: dict[str, str | None] = {}
+    for name, value in env.items():
+        if isinstance(value, Raw):
+            raise TypeError(f"{name}: a supervisor has no shell to expand {value.text} with")
+        plain[name] = value.reveal() if isinstance(value, Secret) else value
+    return plain
+
+
+def request(step: Step, plan: Plan) -> str:
+    """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
+    agent = any(proc.rank is None for proc in step.procs) and not step.srun
+    needed = {"fork_server"} if step.preload else {"rank_wrapper"} if agent else set()
+    needed |= set() if step.srun else {"rank_hook", "rank_responder", "rank_events"}
+    return json.dumps(
+        {
+            "run": plan.run_id,
+            "workdir": step.workdir,
+            "env": revealed(dict(step.env)),
+            "ranks": list(step.ranks),
+            "procs": [
+                {
+                    "name": proc.name,
+                    "argv": exec_argv(proc),
+                    "env": revealed(dict(proc.env)),
+                    "rank": proc.rank,
+                    "restarts": proc.restarts,
+                }
+                for proc in step.procs
+            ],
+            "preload": list(step.preload),
+            "inside": plan.run_id if step.container else "",
+            "sources": {name: _source(name) for name in needed},
+            "grace": plan.grace,
+            "silence": plan.heartbeat_timeout,
+        }
+    )

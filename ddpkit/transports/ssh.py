@@ -1,0 +1,370 @@
+"""Gets into nodes by SSH: the only module that uses fabric, and only when it is used itself.
+
+Fabric finds the way (`~/.ssh/config`, the agent, keys, ProxyJump); from there on the channel is ours. What the user's
+files say is read by `ddpkit/transports/ssh_config.py`; above all, unknown and changed host keys are refused (fabric
+accepts them).
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import random
+import shlex
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ddpkit.errors import NO_THREAD
+from ddpkit.transports._paramiko import fabric, paramiko
+from ddpkit.transports.channel import RefusedError, aside, not_started
+from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.ssh_config import KnownHosts, is_encrypted, read_config
+from ddpkit.transports.tcp import NobodyError, dial
+
+# Without a handler of ours Python would print paramiko's tracebacks to standard error.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+TRIES = 8  # connections that a busy sshd (MaxStartups) may drop before it counts as refusing
+BANNER = 0.8  # of the time for a connection: for the first word of an sshd
+ASK = 3  # how often a person is asked for a passphrase
+PAUSE = (0.05, 0.4)  # seconds between two of them, at random and growing, so that not all come back at once
+_KEY_KINDS = {"rsa-sha2-512": "ssh-rsa", "rsa-sha2-256": "ssh-rsa"}  # signatures, and the key they are made with
+
+
+# ---- connections
+
+
+class _OnceMore(Exception):  # noqa: N818
+    """A person gave a passphrase: what failed without it may work now."""
+
+
+class _Policy(paramiko.MissingHostKeyPolicy):
+    """No key is known to paramiko itself: every one comes here, and is compared with what is known."""
+
+    def __init__(self, known: KnownHosts, config: dict[str, Any], name: str) -> None:
+        self._known, self._config, self._name = known, config, name
+
+    def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
+        self._known.check(self._config, self._name, key)
+
+
+class Ssh:
+    """Opens connections, each with everything that the user's configuration says. Used by many threads at once."""
+
+    def __init__(
+        self, *, accept_new: bool, timeout: float, note: Callable[[str], None], config: paramiko.SSHConfig | None = None
+    ) -> None:
+        self._config = config or read_config()
+        self._note = note
+        self._known = KnownHosts(accept_new=accept_new, note=note)
+        self.timeout = timeout
+        self._passphrase: str | None = None
+        self._asked = 0
+        self._asking = threading.Lock()
+        self.asks = False
+        # One connection to each jump host, for all the nodes behind it: sshd there would drop a crowd.
+        self._jumps: dict[tuple[object, ...], tuple[fabric.Connection, threading.Lock]] = {}
+        self._no_jump: dict[int, RefusedError] = {}  # by the connection's id
+        self._jumps_lock = threading.Lock()
+
+    def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
+        """Each node has a connection of its own."""
+
+    def enter(self, spec: HostSpec, command: str, until: float) -> SshWire:
+        """Log in, run a command, return its channel. `until` is a time.monotonic(). Raises RefusedError."""
+        pause, dropped = PAUSE[0], 0
+        for number in range(TRIES):
+            connection = self._connection(spec)
+            try:
+                self._open_jumps(connection)
+                self._open(connection)
+                assert connection.transport is not None
+                channel = connection.transport.open_session(timeout=self.timeout)
+                channel.set_combine_stderr(True)
+                channel.exec_command(command)
+                if dropped:
+                    times = "once" if dropped == 1 else f"{dropped} times"
+                    self._note(f"{spec.label}: sshd dropped us {times} (MaxStartups?), then let us in")
+                return SshWire(connection, channel)
+            except _OnceMore:
+                connection.close()
+            except Exception as error:
+                connection.close()
+                if str(error) == NO_THREAD:
+                    raise  # the node has no part in it
+                locked = _locked_key(connection) if _may_be_locked(error) else ""
+                if locked:
+                    self._ask_passphrase(connection, locked)
+                    continue
+                if number == TRIES - 1 or not _dropped(error) or time.monotonic() + pause > until:
+                    raise _explained(error, connection, number + 1, self.timeout) from None
+                dropped += 1
+                time.sleep(random.uniform(pause / 2, pause))  # jitter: nobody to await
+                pause = min(pause * 2, 10 * PAUSE[1])
+        raise RefusedError("its key needs a passphrase that was not given", "ssh-add")  # of many keys
+
+    def _open(self, connection: fabric.Connection) -> None:
+        if not connection.gateway and not connection.is_connected:
+            sock = dial(connection.host, int(connection.port), self.timeout)
+            connection.connect_kwargs = {**connection.connect_kwargs, "sock": sock}
+        connection.open()
+
+    def _connection(self, spec: HostSpec) -> fabric.Connection:
+        connection = fabric.Connection(
+            spec.name,
+            user=spec.user or None,
+            port=spec.port,
+            # One for each connection: fabric writes into it, and so would one thread into another's.
+            config=fabric.Config(ssh_config=self._config, lazy=True),
+            connect_timeout=max(1, round(self.timeout)),
+            gateway=False,  # `_way` says it
+        )
+        self._prepare(connection)
+        connection.gateway = self._jump(self._way(connection, ()))
+        return connection
+
+    def _way(self, connection: fabric.Connection, seen: tuple[str, ...]) -> Any:
+        """A jump host, a ProxyCommand or None, as OpenSSH reads them; fabric goes through `a,b` from b to a.
+
+        `seen`: the hosts that are reached through this one.
+        """
+        config, host = connection.ssh_config, connection.host
+        jumps = config.get("proxyjump", "none")
+        if jumps.lower() == "none":
+            return config.get("proxycommand")
+        if host in seen:
+            circle = " through ".join((*seen, host))
+            raise RefusedError(f"ProxyJump goes in a circle: {circle}", f"ssh -G {host} | grep -i proxyjump")
+        hop = None
+        for word in jumps.split(","):
+            near = word.strip().removeprefix("ssh://").rstrip("/")
+            before, hop = hop, fabric.Connection(near, config=connection.config.clone(), gateway=False)
+            if (hop.host, hop.port) == (host, connection.port):
+                return None  # it is its own jump host, by a pattern such as `Host *`
+            # Only the first is reached as its own configuration says.
+            hop.gateway = before or self._way(hop, (*seen, host))
+        return hop
+
+    def _jump(self, hop: Any) -> Any:
+        """The one connection for this jump host and the way to it."""
+        if isinstance(hop, str):  # a ProxyCommand, which is a shell's to read
+            return f"/bin/sh -c {shlex.quote('exec ' + hop)}"
+        if hop is None:
+            return None
+        hop.gateway = self._jump(hop.gateway)
+        key = (hop.host, hop.user, hop.port, id(hop.gateway))
+        with self._jumps_lock:
+            if key not in self._jumps:
+                self._prepare(hop)
+                self._jumps[key] = (hop, threading.Lock())
+            return self._jumps[key][0]
+
+    def _open_jumps(self, connection: fabric.Connection) -> None:
+        hop = connection.gateway
+        if not isinstance(hop, fabric.Connection):
+            return
+        self._open_jumps(hop)
+        lock = next(lock for known, lock in self._jumps.values() if known is hop)
+        with lock:
+            if id(hop) in self._no_jump:
+                raise self._no_jump[id(hop)]  # one wait for it is enough
+            try:
+                self._open(hop)
+            except Exception as error:
+                if _dropped(error) or str(error) == NO_THREAD:
+                    raise
+                if _may_be_locked(error) and (locked := _locked_key(hop)):
+                    hop.close()
+                    self._ask_passphrase(hop, locked)
+                    self._prepare(hop)
+                    raise _OnceMore from None
+                why = _explained(error, hop, 1, self.timeout)
+                self._no_jump[id(hop)] = RefusedError(f"its jump host {hop.host}: {why.what}", why.fix)
+                raise self._no_jump[id(hop)] from None
+
+    def close(self) -> None:
+        for hop, _ in self._jumps.values():
+            if hop.transport is not None:
+                aside(hop.transport.close)
+
+    def _prepare(self, connection: fabric.Connection) -> None:
+        config = dict(connection.ssh_config)
+        name = self._known.name(config, connection.host, int(connection.port))
+        connection.client.set_missing_host_key_policy(_Policy(self._known, config, name))
+        kwargs = dict(connection.connect_kwargs)
+        # Sooner than the connection's own limit, of which paramiko says only "No existing session".
+        kwargs.update(banner_timeout=BANNER * self.timeout, auth_timeout=self.timeout, channel_timeout=self.timeout)
+        if self._passphrase is not None:
+            kwargs["passphrase"] = self._passphrase
+        if config.get("identitiesonly", "no").lower() == "yes" and kwargs.get("key_filename"):
+            kwargs["look_for_keys"] = False
+        kinds = self._known.keys(config, name)
+        if kwargs.get("key_filename"):
+            # Like OpenSSH: a configuration may name keys that are not on this machine.
+            kwargs["key_filename"] = [file for file in _files(kwargs) if Path(file).expanduser().exists()]
+        if kinds:
+            # The server picks the first kind that we offer: it must be one by which we know it.
+            offered: tuple[str, ...] = paramiko.Transport._preferred_keys  # type: ignore[attr-defined]
+            unknown = [kind for kind in offered if _KEY_KINDS.get(kind, kind) not in kinds]
+            if len(unknown) < len(offered):
+                kwargs["disabled_algorithms"] = {"keys": unknown}
+        connection.connect_kwargs = kwargs
+
+    def _ask_passphrase(self, connection: fabric.Connection, file: str) -> None:
+        """Ask once for all connections; again where it was wrong."""
+        used = connection.connect_kwargs.get("passphrase")
+        with self._asking:
+            if self._passphrase != used:
+                return  # somebody else has asked meanwhile
+            if not sys.stdin.isatty() or self._asked == ASK:
+                what = f"a passphrase is {'needed' if used is None else 'wrong'} for {file}"
+                raise RefusedError(what, f"ssh-add {shlex.quote(file)}")
+            self._asked += 1
+            self.asks = True
+            try:
+                self._passphrase = getpass.getpass(f"passphrase of {file}: ")
+            finally:
+                self.asks = False
+
+
+def _may_be_locked(error: Exception) -> bool:
+    """Whether this is what paramiko says of a key without its passphrase, or of a way in where it left that key out."""
+    if isinstance(error, paramiko.AuthenticationException):
+        return True
+    return isinstance(error, paramiko.SSHException) and any(
+        words in str(error) for words in ("Invalid key", "checkints", "encrypted", "passphrase", "decode")
+    )
+
+
+def _files(kwargs: dict[str, Any]) -> list[str]:
+    """The files of keys that a connection is to use."""
+    given = kwargs.get("key_filename") or []
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _locked_key(connection: fabric.Connection) -> str:
+    """A key that this connection could have used with the right passphrase; empty where there is none."""
+    files = _files(connection.connect_kwargs)
+    if connection.connect_kwargs.get("look_for_keys", True):
+        files += [f"~/.ssh/id_{kind}" for kind in ("rsa", "ecdsa", "ed25519")]
+    passphrase = connection.connect_kwargs.get("passphrase")
+    for file in files:
+        path = Path(file).expanduser()
+        try:
+            if is_encrypted(path.read_text()):
+                paramiko.PKey.from_path(path, passphrase.encode() if passphrase else None)
+        except (OSError, UnicodeDecodeError):
+            continue  # no such key
+        except Exception:  # paramiko and cryptography have many words for a wrong passphrase
+            return str(path)
+    return ""
+
+
+def _dropped(error: Exception) -> bool:
+    """Whether sshd closed the door before a word was said, as it does when too many knock at once."""
+    if isinstance(error, EOFError | ConnectionResetError | BrokenPipeError):
+        return True
+    return (
+        isinstance(error, paramiko.SSHException)
+        and not _silent(error)
+        and any(words in str(error) for words in ("protocol banner", "Connection reset", "No existing session", "EOF"))
+    )
+
+
+def _silent(error: Exception) -> bool:
+    """Whether the other side took the connection, and never said that it is an sshd."""
+    return "protocol banner" in str(error) and isinstance(error.__context__, TimeoutError)
+
+
+def _explained(error: Exception, connection: fabric.Connection, tries: int, timeout: float) -> RefusedError:
+    """What went wrong, and the command that helps."""
+    if isinstance(error, RefusedError):
+        return error
+    host, port, user = connection.host, connection.port, connection.user
+    at = f"{host} port {port}"
+    if isinstance(error, socket.gaierror):
+        return RefusedError(f"its name {host} does not resolve here", f"getent hosts {host}")
+    if isinstance(error, paramiko.AuthenticationException):
+        return RefusedError(f"sshd at {at} takes none of the keys for user {user}", f"ssh-copy-id {user}@{host}")
+    if isinstance(error, NobodyError):
+        fix = f"on {host}: systemctl status ssh" if "connection refused" in error.causes else f"ping {host}"
+        return RefusedError(f"nobody answers at {at} ({', '.join(error.causes)})", fix)
+    if _silent(error):
+        what = f"something takes connections at {at}, and says nothing for {BANNER * timeout:g} s: a hung sshd, or none"
+        return RefusedError(what, f"on {host}: systemctl status ssh")
+    if "no acceptable host key" in str(error):
+        return RefusedError(
+            f"sshd at {at} has no host key of the kind by which it is known: another machine, or somebody in between",
+            f"if you know why: ssh-keygen -R {host}, then ssh to it once",
+        )
+    if _dropped(error):
+        return RefusedError(
+            f"sshd at {at} closed {tries} connections before a word was said",
+            f"on {host}: more than MaxStartups at once? sshd -T | grep -i maxstartups",
+        )
+    if isinstance(error, TimeoutError) or "timed out" in str(error).lower() or "timeout" in str(error).lower():
+        return RefusedError(f"no answer from {at} in {timeout:g} s: off, or a firewall", f"ping {host}")
+    if isinstance(error, paramiko.ChannelException):
+        return RefusedError(f"sshd at {at} refused a session ({error})", "sshd -T | grep -i maxsessions")
+    if isinstance(error, OSError):
+        return RefusedError(f"cannot connect to {at}: {str(error.strerror or error).lower()}", f"ping {host}")
+    return RefusedError(f"cannot log in at {at}: {error or type(error).__name__}", f"ssh -v {user}@{host} true")
+
+
+class SshWire:
+    """One channel of one connection."""
+
+    def __init__(self, connection: fabric.Connection, channel: paramiko.Channel) -> None:
+        self._connection = connection
+        self._channel = channel
+        channel.settimeout(1.0)
+
+    def write(self, data: bytes) -> None:
+        try:
+            self._channel.sendall(data)
+        except (paramiko.SSHException, EOFError) as error:
+            raise OSError(str(error)) from None
+
+    def read(self) -> bytes:
+        try:
+            data = self._channel.recv(1 << 16)
+        except TimeoutError:
+            return b""
+        except OSError as error:
+            raise EOFError(str(error)) from None
+        if not data:
+            raise EOFError
+        return data
+
+    def code(self) -> int:
+        """The command's exit code, once its output has ended; -1: the connection ended without one."""
+        # The exit status comes just before or just behind the end of output.
+        until = time.monotonic() + 1.0
+        while not self._channel.exit_status_ready() and time.monotonic() < until:
+            if not (self._connection.transport and self._connection.transport.is_active()):
+                break
+            time.sleep(0.01)  # paramiko gives no event that ends when the transport ends
+        return self._channel.recv_exit_status() if self._channel.exit_status_ready() else -1
+
+    def why(self) -> str:
+        status = self.code()
+        if status == 0:
+            return ""
+        return "the connection was lost" if status < 0 else f"its supervisor ended with exit code {status}"
+
+    def refusal(self, said: Sequence[str]) -> RefusedError | None:
+        if not self._channel.exit_status_ready():
+            return None
+        return not_started(self._channel.recv_exit_status(), said, str(self._connection.original_host))
+
+    def close(self) -> None:
+        # Not `Connection.close`: it waits for the thread of a connection that may be cut.
+        self._channel.close()
+        transport = self._connection.transport
+        if transport is not None:
+            aside(transport.close)

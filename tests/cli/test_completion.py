@@ -1,0 +1,192 @@
+"""What a shell offers: commands, options, backends and their options, profiles, hosts, runs; asked of real shells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ddpkit.cli import complete, main
+from ddpkit.launchers import registry
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+TOML = """
+[profiles.big]
+backend = "ssh"
+[profiles.bare]
+[groups]
+gpus = ["node[1-2]", "admin@big:2222"]
+[host.big]
+slots = 8
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "ddpkit.toml").write_text(TOML)
+    (tmp_path / "train.py").write_text("")
+    return tmp_path
+
+
+# the words up to the cursor -> what must be offered, all of it; "..." for: among others
+OFFERED = {
+    "la": ["launch"],
+    "launch --prof": ["--profile"],
+    "launch -b ss": ["ssh", "ssh-torchrun-auto"],
+    "launch --backend=pd": ["--backend=pdsh"],
+    "launch --backend pd": ["pdsh"],
+    "backends leg": ["legacy"],
+    "launch -o star": ["starter="],
+    "launch -o starter=": ["starter=legacy", "starter=ranks", "starter=torchrun"],
+    "launch -o starter=t": ["starter=torchrun"],
+    "launch -b slurm -o part": ["partition="],
+    "launch -b slurm -o sta": [],
+    "launch -o nothing=": [],
+    "launch --profile b": ["bare", "big"],
+    "test --profile=bi": ["--profile=big"],
+    "launch --hang-action ": ["end", "warn"],
+    "launch -b ssh @": ["@gpus"],
+    "launch -b ssh ": ["@gpus", "admin@big:2222", "big", "node1", "node2"],
+    "launch --profile big node1 nod": ["node1", "node2"],
+    "emit -b pdsh node": ["node1", "node2"],
+    "bench -b ssh @g": ["@gpus"],
+    "launch ": [],
+    "launch -b slurm no": [],
+    "launch -b nobody ": [],
+    "launch --detach --on no": ["node1", "node2"],
+    "launch --workdir ": [],
+    "launch -- tr": [],
+    "launch -b ssh node1 -- --ba": [],
+    "completion z": ["zsh"],
+    "nothing --": [],
+}
+
+
+@pytest.mark.parametrize("line", OFFERED)
+def test_offered(line: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    assert complete.offered(line.split(" "), main.completion.commands) == OFFERED[line]
+
+
+def test_every_command_and_every_option(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    known = main.completion.commands()
+    assert set(complete.offered([""], main.completion.commands)) == {*known, "--help", "--version"}
+    assert {"launch", "init", "emit", "stop", "test"} <= known.keys()
+    assert {"-n", "--nnodes", "--dry-run"} <= set(complete.offered(["launch", "-"], main.completion.commands))
+    for backend in registry.names():
+        wanted = {f"{each.name}=" for each in registry.options(registry.load(backend))}
+        assert set(complete.offered(["launch", "-b", backend, "-o", ""], main.completion.commands)) == wanted
+
+
+def test_a_file_with_mistakes_offers_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    (project / "ddpkit.toml").write_text("profiles = 3\n")
+    assert complete.offered(["launch", "--profile", ""], main.completion.commands) == []
+
+
+def test_runs(project: Path, ddpkit: DDPKIT) -> None:
+    assert ddpkit("launch", "--", "true").returncode == 0
+    (run,) = [path.name for path in (project / "logs").iterdir()]
+    for command in ("stop", "status", "logs", "dump", "attach"):
+        done = ddpkit(command, run[:6], env={complete.VARIABLE: "1"})
+        assert (done.returncode, done.stdout) == (0, f"{run}\n"), command
+
+
+def test_values_cost_no_typer(project: Path) -> None:
+    code = (
+        "import sys; from ddpkit.cli import complete; print(complete.offered(sys.argv[1:], dict)); print(*sys.modules)"
+    )
+    argv = [sys.executable, "-c", code, "launch", "-b", "ssh", "-o", "mas"]
+    done = subprocess.run(argv, cwd=project, capture_output=True, text=True, check=True)
+    offered, modules = done.stdout.splitlines()
+    assert offered == "['master_addr=', 'master_port=']"
+    assert not {"typer", "torch", "rich", "fabric", "paramiko", "numpy"} & set(modules.split())
+
+
+def said(argv: list[str], project: Path) -> str:
+    """What a shell prints that knows this ddpkit and nothing of the user's."""
+    done = subprocess.run(
+        argv, cwd=project, env=environ(project), capture_output=True, text=True, timeout=120, check=True
+    )
+    return done.stdout
+
+
+def environ(project: Path) -> dict[str, str]:
+    """Shells that know this ddpkit and nothing of the user's."""
+    programs = project / "bin"
+    programs.mkdir()
+    (programs / "ddpkit").write_text(f'#!/bin/sh\nexec {sys.executable} -m ddpkit "$@"\n')
+    (programs / "ddpkit").chmod(0o755)
+    root = str(Path(__file__).parents[2])
+    return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": root, "HOME": str(project)}
+
+
+# Runs the function as bash does for TAB: the line and the words as bash would split them.
+BASH = """
+source <(ddpkit completion bash)
+ask() {
+    COMP_LINE=$1 COMP_POINT=${#1} COMPREPLY=()
+    compopt() { echo compopt "$@"; }
+    _ddpkit
+    printf '<%s>' "${COMPREPLY[@]}"
+    echo
+}
+"""
+IN_BASH = {
+    "ddpkit lau": "<launch>",
+    "ddpkit launch -b ss": "<ssh><ssh-torchrun-auto>",
+    "ddpkit launch -o starter=t": "<torchrun>",
+    "ddpkit launch -o star": "compopt -o nospace\n<starter=>",
+    "ddpkit launch --backend=pd": "<pdsh>",
+    "ddpkit launch -b ssh @g": "<gpus>",
+    "ddpkit launch -b ssh node1 ": "<@gpus><admin@big:2222><big><node1><node2>",
+    "ddpkit launch -- tr": "<>",
+}
+
+
+@pytest.mark.parametrize("line", IN_BASH)
+def test_in_bash(line: str, project: Path) -> None:
+    assert said(["bash", "--norc", "-c", f"{BASH}\nask {line!r}"], project) == f"{IN_BASH[line]}\n"
+
+
+def test_bash_completes_a_typed_line(project: Path) -> None:
+    """TAB in an interactive bash: the line is completed, then run."""
+    typed = "source <(ddpkit completion bash)\nddpkit launch --dry-run --b\tss\t-torc\t node1 --explain\t\nexit\n"
+    env = {**environ(project), "TERM": "dumb", "PS1": "> ", "INPUTRC": "/dev/null"}
+    bash = ["script", "-qec", "bash --norc --noprofile -i", "/dev/null"]
+    done = subprocess.run(
+        bash, cwd=project, env=env, input=typed, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "ssh-torchrun-auto" in done.stdout
+    assert "backend" in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="there is no zsh here")
+def test_in_zsh(project: Path) -> None:
+    """compadd stands aside, and says what it was given."""
+    text = """
+    autoload -U compinit && compinit -u -D
+    eval "$(ddpkit completion zsh)"
+    compadd() { while [ "$1" != -- ]; do shift; done; shift; print -r -- "$@" }
+    words=(ddpkit launch -b ss) CURRENT=4; _ddpkit
+    words=(ddpkit launch -o star) CURRENT=4; _ddpkit
+    """
+    assert said(["zsh", "-f", "-c", text], project).split() == ["ssh", "ssh-torchrun-auto", "starter="]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="there is no fish here")
+def test_in_fish(project: Path) -> None:
+    text = "ddpkit completion fish | source; complete -C 'ddpkit launch -b ss'; complete -C 'ddpkit launch tra'"
+    assert said(["fish", "--no-config", "-c", text], project).split() == ["ssh", "ssh-torchrun-auto", "train.py"]
+
+
+def test_an_unknown_shell(ddpkit: DDPKIT) -> None:
+    done = ddpkit("completion", "bsh")
+    assert done.returncode == 2
+    assert "did you mean 'bash'?" in done.stderr

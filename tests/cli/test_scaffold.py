@@ -1,0 +1,173 @@
+"""`ddpkit init` writes everything or nothing, overwrites nothing, and what it writes is understood and runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ddpkit import config
+from ddpkit.cli import scaffold
+from ddpkit.errors import UsageError
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+ROOT = Path(__file__).parents[2]
+TOML = (ROOT / "ddpkit" / "templates" / "ddpkit.toml").read_text()
+SETTINGS = [line for line in TOML.splitlines() if re.match(r"#[^ ]", line)]
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_written_file_sets_nothing(tmp_path: Path, ddpkit: DDPKIT) -> None:
+    done = ddpkit("init")
+    assert (done.returncode, done.stdout) == (0, "ddpkit.toml: written\n"), done.stderr
+    found = config.settings(tmp_path, {}, None, {})
+    assert [value for _, value, _ in found.rows()] == [config.DEFAULTS[name] for name, *_ in found.rows()]
+
+
+def test_all_of_it_is_understood(tmp_path: Path) -> None:
+    text = re.sub(r"(?m)^#(?=[^ ])", "", TOML)
+    (tmp_path / "ddpkit.toml").write_text(text)
+    table, _ = config.read(tmp_path)
+    assert config.DEFAULTS.keys() | {"profile", "profiles", "groups", "host"} == table.keys(), "each setting has a line"
+    for name in (None, *table["profiles"]):
+        assert config.settings(tmp_path, {}, name, {}).rows()
+
+
+@pytest.mark.parametrize("number", range(len(SETTINGS)))
+def test_each_line_alone_is_understood(number: int, tmp_path: Path) -> None:
+    before = [line for line in SETTINGS[: number + 1] if line.startswith("#[")][-1:]
+    if SETTINGS[number] == '#profile = "two"':
+        before = ["#[profiles.two]"]  # the one that it names
+        lines = [SETTINGS[number], *before]
+    else:
+        lines = [*before, SETTINGS[number]] if before != [SETTINGS[number]] else before
+    (tmp_path / "ddpkit.toml").write_text("".join(f"{line[1:]}\n" for line in lines))
+    config.settings(tmp_path, {}, None, {})
+
+
+def test_the_examples_of_options_are_options(tmp_path: Path) -> None:
+    from ddpkit.launchers import registry
+
+    (tmp_path / "ddpkit.toml").write_text(re.sub(r"(?m)^#(?=[^ ])", "", TOML))
+    table, _ = config.read(tmp_path)
+    registry.build(registry.load("local"), table["options"])
+    for profile in table["profiles"].values():
+        registry.build(registry.load(profile.get("backend", "local")), profile.get("options", {}))
+
+
+def test_everything(tmp_path: Path, ddpkit: DDPKIT) -> None:
+    done = ddpkit("init", "new/project", "--train", "--scripts", "--json")
+    assert done.returncode == 0, done.stderr
+    written = {entry["path"]: entry["state"] for entry in json.loads(done.stdout)}
+    found = tree(tmp_path)
+    assert written == dict.fromkeys(found, "new")
+    for path, text in found.items():
+        own = path.removeprefix("new/project/")
+        source = ROOT / ("ddpkit/templates/ddpkit.toml" if own == "ddpkit.toml" else own)
+        assert text == source.read_bytes()
+        assert os.access(tmp_path / path, os.X_OK) == text.startswith(b"#!")
+    names = {path.removeprefix("new/project/") for path in found}
+    of_the_repository = [*ROOT.glob("scripts/s*/*"), *ROOT.glob("config/*")]
+    assert {str(path.relative_to(ROOT)) for path in of_the_repository} < names, (
+        "a file is missing in pyproject.toml, force-include"
+    )
+    assert names >= {"ddpkit.toml", "train.py", "test_distributed.py"}
+    again = ddpkit("init", "new/project", "--train", "--scripts")
+    assert again.returncode == 0
+    # What the reference script needs is said: the words are those of the extra `train`.
+    (said,) = re.findall("pip install (.*)", again.stderr)
+    extra = re.search(r"^train = \[(.*)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert extra is not None
+    assert said.split() == re.findall(r'"([a-z-]+)', extra[1])
+    assert done.stderr == ""
+    assert again.stdout.count("is there already, the same") == len(found)
+
+
+@pytest.mark.parametrize("taken", ["train.py", "scripts", "config/default.yaml", "scripts/ssh/nodes.sh"])
+def test_nothing_is_overwritten_and_nothing_half_written(taken: str, tmp_path: Path, ddpkit: DDPKIT) -> None:
+    (tmp_path / taken).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / taken).write_text("mine")
+    before = tree(tmp_path)
+    shown = ddpkit("init", "--train", "--scripts", "--dry-run")
+    done = ddpkit("init", "--train", "--scripts")
+    for each in (shown, done):
+        assert each.returncode == 2
+        assert f"{taken}: it is there already" in each.stderr or f"{taken} is no folder" in each.stderr
+    assert tree(tmp_path) == before
+    assert "ddpkit.toml: would be written" in shown.stdout
+
+
+def test_a_file_of_ones_own_stays(tmp_path: Path, ddpkit: DDPKIT) -> None:
+    (tmp_path / "ddpkit.toml").write_text('backend = "ssh"\n')
+    refused = ddpkit("init", "--train")
+    assert refused.returncode == 2
+    assert "--no-toml" in refused.stderr
+    done = ddpkit("init", "--train", "--no-toml")
+    assert done.returncode == 0, done.stderr
+    assert sorted(tree(tmp_path)) == ["config/default.yaml", "ddpkit.toml", "train.py"]
+    assert (tmp_path / "ddpkit.toml").read_text() == 'backend = "ssh"\n'
+
+
+def test_a_table_in_pyproject_is_not_hidden(tmp_path: Path, ddpkit: DDPKIT) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.ddpkit]\nbackend = 'ssh'\n")
+    done = ddpkit("init")
+    assert done.returncode == 2
+    assert "[tool.ddpkit]" in done.stderr
+    assert not (tmp_path / "ddpkit.toml").exists()
+
+
+def test_what_was_written_before_an_error_is_taken_away(tmp_path: Path) -> None:
+    found = scaffold.files(tmp_path, toml=True, train=True, scripts=True)
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "ssh").write_text("came after the look")
+    with pytest.raises(UsageError, match="nothing was written"):
+        scaffold.write(tmp_path, found)
+    assert sorted(tree(tmp_path)) == ["scripts/ssh"]
+
+
+def test_a_wheel_has_them_all(tmp_path: Path) -> None:
+    """Built for real, installed alone, and used from there."""
+    pytest.importorskip("hatchling")
+    wheels = tmp_path / "wheels"
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)],
+        cwd=ROOT, check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    [wheel] = wheels.glob("*.whl")
+    site = tmp_path / "site"
+    subprocess.run(
+        [sys.executable, "-m", "zipfile", "-e", str(wheel), str(site)], check=True, capture_output=True, timeout=120
+    )
+    project = tmp_path / "project"
+    project.mkdir()
+    code = "import ddpkit, sys; from ddpkit.__main__ import main; print(ddpkit.__file__, file=sys.stderr); main()"
+
+    def ddpkit(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code, *words],
+            env={**os.environ, "PYTHONPATH": str(site)},
+            cwd=project,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    done = ddpkit("init", "--train", "--scripts")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(str(site))
+    here = {each.path: each.text for each in scaffold.files(tmp_path, toml=True, train=True, scripts=True)}
+    assert tree(project) == here
+    emitted = ddpkit("emit", "-n", "2", "--", "train.py")
+    assert emitted.returncode == 0, emitted.stderr
+    assert "PR_SET_CHILD_SUBREAPER" in emitted.stdout, "what a script needs of scripts/ssh/nodes.sh"
+    assert "first failure ends the run" in emitted.stdout, "what all scripts have in common"

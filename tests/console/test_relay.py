@@ -1,0 +1,168 @@
+"""Lines arrive whole, once, with the right rank in front, and the logs hold what the rank wrote, byte for byte."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ddpkit.console.relay import Relay
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+SCRIPT = Callable[..., str]
+
+
+@pytest.fixture
+def relay(tmp_path: Path) -> Iterator[Relay]:
+    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO(), colour=False)
+    yield relay
+    relay.close()
+
+
+def shown(relay: Relay) -> bytes:
+    assert isinstance(relay.out, io.BytesIO)
+    return relay.out.getvalue()
+
+
+def test_each_line_has_its_rank_and_host(relay: Relay) -> None:
+    relay.write(3, "node2", "torchrun", 1, b"one\n\ntwo\n")
+    assert shown(relay) == b"[3 node2] one\n[3 node2] \n[3 node2] two\n"
+
+
+def test_the_agent_has_its_name(relay: Relay) -> None:
+    relay.write(None, "node2", "torchrun", 1, b"one\n")
+    assert shown(relay) == b"[torchrun node2] one\n"
+
+
+def test_standard_error_stays_apart(relay: Relay) -> None:
+    relay.write(0, "a", "", 2, b"oops\n")
+    assert shown(relay) == b""
+    assert isinstance(relay.err, io.BytesIO)
+    assert relay.err.getvalue() == b"[0 a] oops\n"
+
+
+def test_colour_is_only_for_the_label(tmp_path: Path) -> None:
+    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO(), colour=True)
+    relay.write(0, "a", "", 1, b"x\n")
+    assert shown(relay) == b"\x1b[36m[0 a] \x1b[0mx\n"
+    relay.close()
+    assert (tmp_path / "all.log").read_bytes() == b"[0 a] x\n"
+
+
+def test_a_progress_bar_is_shown_rarely_and_kept_whole(relay: Relay) -> None:
+    states = b"".join(b"\r%d%%" % number for number in range(100))
+    for start in range(0, len(states), 7):
+        relay.write(0, "a", "", 1, states[start : start + 7] + b"\r")
+    relay.write(0, "a", "", 1, b"\r100%\n")
+    relay.close()
+    lines = shown(relay).splitlines()
+    assert lines[-1] == b"[0 a] 100%"
+    assert len(lines) == 2
+    assert (relay.folder / "all.log").read_bytes() == b"[0 a] 100%\n"
+
+
+def test_windows_line_ends(relay: Relay) -> None:
+    relay.write(0, "a", "", 1, b"one\r\ntwo\r\n")
+    assert shown(relay) == b"[0 a] one\n[0 a] two\n"
+
+
+def test_a_full_disk_does_not_end_the_run(relay: Relay) -> None:
+    (relay.folder / "rank_0.log").symlink_to("/dev/full")
+    for _ in range(3):
+        relay.write(0, "a", "", 1, b"x" * 10000 + b"\n")
+        relay.flush()
+    relay.close()
+    assert shown(relay).count(b"[0 a] x") == 3
+    assert isinstance(relay.err, io.BytesIO)
+    assert relay.err.getvalue().count(b"No space left on device; the run goes on") == 1
+
+
+BYTES = r"""
+import os, sys
+os.write(1, b"caf\xe9 \xff\x00 raw\n")
+os.write(2, b"\xf0\x9f\x98\x80 four bytes\n")
+os.write(1, b"no end")
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-o", "preload=json"]], ids=str)
+def test_logs_hold_the_bytes(options: list[str], ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script(BYTES)
+    done = ddpkit("launch", "-n", "1", *options, "--", "job.py")
+    assert done.returncode == 0
+    (log,) = tmp_path.glob("logs/*/rank_0.log")
+    assert sorted(log.read_bytes().split(b"\n")) == sorted(
+        [b"caf\xe9 \xff\x00 raw", b"\xf0\x9f\x98\x80 four bytes", b"no end"]
+    )
+    assert "] no end\n" in done.stdout
+
+
+MANY = """
+import os, sys
+rank = os.environ["RANK"]
+for number in range(20000):
+    sys.stdout.write(f"{rank}:{number}:" + "x" * (number % 97) + "\\n")
+sys.stdout.write("y" * 3_000_000 + "\\n")
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["-o", "preload=json"]], ids=str)
+def test_no_line_is_lost_or_torn(options: list[str], ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script(MANY)
+    done = ddpkit("launch", "-n", "3", *options, "--env", "PYTHONUNBUFFERED=", "--", "job.py")
+    assert done.returncode == 0, done.stderr
+    got: dict[str, list[str]] = {"0": [], "1": [], "2": []}
+    long = 0
+    for line in done.stdout.splitlines():
+        label, _, text = line.partition("] ")
+        rank = label[1:].split()[0]
+        if text.startswith("y"):
+            long += text.count("y")
+        else:
+            got[rank].append(text)
+    for rank, lines in got.items():
+        assert lines == [f"{rank}:{number}:" + "x" * (number % 97) for number in range(20000)]
+    assert long == 9_000_000
+    for rank in got:
+        (log,) = tmp_path.glob(f"logs/*/rank_{rank}.log")
+        assert log.read_text().count("\n") >= 20001
+
+
+CLOSED = """
+import os, sys
+os.close(1)
+os.close(2)
+"""
+
+
+def test_a_rank_may_close_its_output(ddpkit: DDPKIT, script: SCRIPT) -> None:
+    script(CLOSED)
+    assert ddpkit("launch", "-n", "2", "--", "job.py").returncode == 0
+
+
+FEW_FILES = """
+import io, resource, sys
+from pathlib import Path
+from ddpkit.console.relay import Relay
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+relay = Relay(Path(sys.argv[1]), io.BytesIO(), io.BytesIO(), colour=False)
+for number in range(3):
+    for rank in range(200):
+        relay.write(rank, "node1", "torchrun", 1, b"line %d of rank %d\\n" % (number, rank))
+    relay.flush()
+relay.close()
+assert relay.problem is None, relay.problem
+"""
+
+
+def test_more_logs_than_files_may_be_open(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FEW_FILES, str(tmp_path)], check=True, cwd=Path(__file__).parents[2])
+    for rank in range(200):
+        text = "".join(f"line {number} of rank {rank}\n" for number in range(3))
+        assert (tmp_path / f"rank_{rank}.log").read_text() == text
+    assert (tmp_path / "all.log").read_text().count("\n") == 600

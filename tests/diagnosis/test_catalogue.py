@@ -1,0 +1,210 @@
+"""The catalogue is whole: every pattern is findable, every example leads to its entry, the document is in step."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from ddpkit.diagnosis.analyze import explain
+from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, Entry
+from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
+from ddpkit.diagnosis.catalogue.document import MARK, document
+from ddpkit.diagnosis.catalogue.entry import filled
+from ddpkit.diagnosis.catalogue.matcher import WORDS, Matcher, words_of
+
+ROOT = Path(__file__).parents[2]
+MATCHER = Matcher(ENTRIES)
+EXAMPLES = [(entry, text) for entry in ENTRIES for text, _ in entry.examples]
+
+
+def test_ids_are_unique_and_stable_in_form() -> None:
+    assert len(BY_ID) == len(ENTRIES) > 150
+    assert all(re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) for name in BY_ID)
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_an_entry_is_whole(entry: Entry) -> None:
+    for text in (entry.title, entry.cause, entry.probe, entry.fix):
+        assert text.strip() == text != ""
+        assert "\n" not in text
+    assert entry.link.startswith("https://")
+    assert not entry.cause.endswith(".")
+    # Only what a pattern can capture, or what is known of the speaker, is filled in.
+    groups = {name for pattern in entry.patterns for name in re.compile(pattern).groupindex}
+    used = set(re.findall(r"\{([a-z]+)\}", entry.cause + entry.probe + entry.fix))
+    assert used <= groups | {"host", "rank", "job", "path", "reason"}
+    assert bool(entry.patterns) == bool(entry.examples) or entry.kind in ("hint", "death")
+
+
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.patterns], ids=lambda entry: entry.id)
+def test_patterns_can_be_found_by_a_word(entry: Entry) -> None:
+    for pattern in entry.patterns:
+        assert words_of(pattern), f"no whole word outside of groups: {pattern}"
+        depth = 0
+        for index, char in enumerate(pattern):
+            escaped = index > 0 and pattern[index - 1] == "\\"
+            depth += (char == "(" and not escaped) - (char == ")" and not escaped)
+            assert char != "|" or depth or escaped, f"two patterns in one: {pattern}"
+
+
+@pytest.mark.parametrize(("entry", "text"), EXAMPLES, ids=lambda value: value.id if isinstance(value, Entry) else "")
+def test_an_example_leads_to_its_entry(entry: Entry, text: str) -> None:
+    best = MATCHER.best(text)
+    assert best is not None
+    assert best.entry.id == entry.id
+    # And a whole log that holds only this line is explained by it.
+    first = explain([("log", f"starting\n[rank3]: {text}\nbye\n")]).first
+    assert (None if first is None else first.id) == (None if entry.kind == "noise" else entry.id)
+    if first is not None:
+        for said in (first.cause, first.fix, first.probe):
+            assert not re.search(r"\{[a-z]+\}", said)
+
+
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.patterns], ids=lambda entry: entry.id)
+def test_every_pattern_matches_a_text_that_was_printed(entry: Entry) -> None:
+    offenders = [each for each in entry.patterns if not any(re.search(each, text) for text, _ in entry.examples)]
+    assert not offenders
+
+
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.examples], ids=lambda entry: entry.id)
+def test_an_example_says_how_it_is_known(entry: Entry) -> None:
+    for _, where in entry.examples:
+        assert where.startswith("https://") or re.fullmatch(r".+, (?:run|source|documented|https://\S+)", where), where
+
+
+# What healthy runs print, and warnings behind which nothing is wrong: none of it is a cause.
+HARMLESS = """\
+epoch 3 step 1200 loss 0.1234 lr 0.001 121.3 samples/s
+Epoch 12/100:  37%|███▋      | 37/100 [00:12<00:20,  3.01it/s, loss=0.412]
+100%|██████████| 10/10 [00:00<00:00, 512.31it/s]
+{'loss': 3.5534, 'grad_norm': 1.4142135381698608, 'learning_rate': 2.0454545454545457e-06, 'epoch': 0.01}
+Train Epoch: 1 [0/60000 (0%)]\tLoss: 2.305400
+[2022-10-12 12:41:33] [INFO]: Iteration 32700, Cost 17.76s, triplet_loss=0.1912
+INFO:root:Epoch 1/100 | Validation ap 0.9322 | Validation auc 0.9334 | Train time 25.95 s
+INFO:torch.nn.parallel.distributed:Reducer buckets have been rebuilt in this iteration.
+validation: error rate 0.031, top-1 error 4.2%, failed samples 0
+MeanSquaredError: 0.25
+errors: 0, warnings: 0
+no errors found
+node1:10:99 [3] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+node1:10:99 [3] NCCL INFO Bootstrap : Using eth0:10.36.29.253<0>
+node1:10:99 [3] NCCL INFO NET/Plugin: Failed to find ncclCollNetPlugin_v8 symbol.
+node1:10:99 [3] NCCL INFO TUNER/Plugin: Failed to find ncclTunerPlugin_v3 symbol.
+node1:10:99 [3] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation
+node1:10:99 [3] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB ibs3:10.252.0.211<0>
+node1:10:99 [3] NCCL INFO NCCL_IB_DISABLE set by environment to 0.
+node1:10:99 [3] NCCL INFO Using network IB
+node1:10:99 [3] NCCL INFO cudaDriverVersion 12040
+node1:10:99 [3] NCCL INFO Connected all rings
+node1:10:99 [3] NCCL INFO Trees [0] -1/-1/-1->1->0 [1] -1/-1/-1->1->0
+node1:10:99 [3] NCCL INFO P2P Chunksize set to 131072
+node1:10:99 [3] NCCL INFO comm 0x5555b6a32e10 rank 1 nranks 2 cudaDev 1 busId 9e000 - Init COMPLETE
+node1:10:99 [3] NCCL INFO comm 0x12fd4c240 rank 3 nranks 4 cudaDev 3 busId 70 - Destroy COMPLETE
+NCCL version 2.21.5+cuda12.4
+WARNING:torch.distributed.run:
+*****************************************
+Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being
+W1120 17:02:51.123000 4711 torch/distributed/run.py:793] *****************************************
+[I socket.cpp:839] [c10d] The client socket has connected to [node1]:12345 on [node2]:46370.
+[I debug.cpp:49] [c10d] The debug level is set to INFO.
+[W socket.cpp:401] [c10d] The hostname of the client socket cannot be retrieved. err=-3
+FutureWarning: The module torch.distributed.launch is deprecated and will be removed in future. Use torchrun.
+FutureWarning: `torch.cuda.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cuda', args...)`
+UserWarning: Detected call of `lr_scheduler.step()` before `optimizer.step()`.
+UserWarning: This DataLoader will create 8 worker processes in total. Our suggested max number of worker in current
+UserWarning: 'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be
+UserWarning: Grad strides do not match bucket view strides. This may indicate grad was not created according to the
+UserWarning: torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly.
+UserWarning: Plan failed with a cudnnException: CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR
+DeprecationWarning: numpy.core is deprecated and has been renamed to numpy._core.
+huggingface/tokenizers: The current process just got forked, after parallelism has already been used. Disabling
+Some weights of BertForSequenceClassification were not initialized from the model checkpoint
+Downloading shards: 100%|██████████| 2/2 [00:30<00:00, 15.2s/it]
+Loading checkpoint shards: 100%|██████████| 2/2 [00:03<00:00,  1.6s/it]
+wandb: Tracking run with wandb version 0.31.0
+wandb: Run data is saved locally in wandb/run-20250101_000000-abcdefgh
+wandb: Syncing run ethereal-plasma-37
+[2023-07-17 15:39:48,259] [INFO] [comm.py:625:init_distributed] Initializing TorchBackend in DeepSpeed with backend
+[2023-07-17 15:39:48,259] [INFO] [real_accelerator.py:110:get_accelerator] Setting ds_accelerator to cuda (auto
+[2023-07-17 15:40:02,101] [INFO] [launch.py:347:main] Process 4711 exits successfully.
+[2023-07-17 15:41:00,000] [INFO] [loss_scaler.py:183:update_scale] [deepspeed] OVERFLOW! Rank 0 Skipping step.
+The following values were not passed to `accelerate launch` and had defaults used instead:
+GPU available: True (cuda), used: True
+TPU available: False, using: 0 TPU cores
+Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2
+distributed_backend=nccl
+`Trainer.fit` stopped: `max_epochs=3` reached.
+saving checkpoint at iteration       5 to /data/checkpoints in torch_dist format
+successfully saved checkpoint from iteration       5 to /data/checkpoints [ t 1/1, p 1/1 ]
+resuming from checkpoint /data/checkpoints/last.pt
+srun: job 17 queued and waiting for resources
+srun: job 17 has been allocated resources
+salloc: Granted job allocation 26
+salloc: Relinquishing job allocation 26
+salloc: Job allocation 26 has been revoked.
+Submitted batch job 27
+Warning: Permanently added 'node1' (ED25519) to the list of known hosts.
+bash: no job control in this shell
+Connection to node1 closed.
+debug1: Server host key: ssh-ed25519 SHA256:S0kuD6aNCjKV7TrZrCMiMHaJ3SjGEbSQ4zqqvkrnN3g
+tar: Removing leading `/' from member names
+retrying failed request 0 times, timeout=30 s
+[rank0]:[W1120 17:02:51.123456789 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed
+"""
+
+
+@pytest.mark.parametrize("line", HARMLESS.splitlines())
+def test_what_healthy_runs_print_is_no_cause(line: str) -> None:
+    for text in (line, f"[rank3]: {line}", f"3: {line}"):
+        first = explain([("log", f"starting\n{text}\nbye\n")]).first
+        assert first is None or first.kind == "hint", first.id
+
+
+def test_all_that_healthy_runs_print_is_no_cause() -> None:
+    assert len(HARMLESS.splitlines()) > 60
+    first = explain([("log", HARMLESS)]).first
+    assert first is None or first.kind == "hint", first.id
+
+
+def test_words_of_a_pattern() -> None:
+    assert words_of(r"(?P<program>[\w.-]+): command not found") == ["command", "not", "found"]
+    assert words_of(r"Call to (?:wrap_)?ibv_(?:reg|create)\w* failed") == ["call", "failed"]
+    assert words_of(r"workers? died") == ["died"]
+    assert words_of(r"\bEADDRINUSE\b") == ["eaddrinuse"]
+    assert words_of(r"(?:one|two)") == []
+
+
+def test_what_a_line_holds_decides_which_patterns_are_tried() -> None:
+    """The algorithm, not the time: lines of a healthy run are let go after a look at their words."""
+    healthy = [
+        "epoch 3 step 1200 loss 0.1234 lr 0.001 121.3 samples/s",
+        "node1:10:99 [3] NCCL INFO Channel 00/0 : 0 -> 1",
+    ]
+    assert not any(MATCHER.may_match(line) for line in healthy)
+    assert all(MATCHER.may_match(text) for _, text in EXAMPLES)
+    assert all(word == word.lower() and WORDS.fullmatch(word) for word in MATCHER.words)
+
+
+def test_filled() -> None:
+    assert filled("nc -vz {host} {port}", {"host": "node1"}) == "nc -vz node1 PORT"
+
+
+def test_signals_have_entries() -> None:
+    assert all(name in BY_ID for name in SIGNALS.values())
+    assert set(LOOK) <= set(SIGNALS)
+
+
+def test_the_document_is_in_step() -> None:
+    path = ROOT / "TROUBLESHOOTING.md"
+    text = path.read_text()
+    head, mark, _ = text.partition(MARK)
+    assert mark, "the mark is gone"
+    wanted = head + document()
+    if os.environ.get("DDPKIT_WRITE_GOLDEN"):
+        path.write_text(wanted)
+        return
+    assert text == wanted, "make golden brings it up to date"
+    assert all(f"(`{name}`)" in text for name in BY_ID)

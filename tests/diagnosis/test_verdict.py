@@ -1,0 +1,86 @@
+"""The last word on a failed run: who failed first, and why, from what the ranks printed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from ddpkit.errors import AGAIN
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+
+# rank: what it does. A rank without words waits to be ended.
+PROGRAM = """
+import os, signal, sys, time
+rank = os.environ["RANK"]
+{ranks}
+time.sleep(120)
+"""
+PEER = "raise RuntimeError('[gloo/pair.cc:534] Connection closed by peer [10.0.0.2]:4711')"
+
+
+def failed(ddpkit: DDPKIT, script: Callable[[str], str], **ranks: str) -> tuple[str, str]:
+    """The verdict and the hint of a run whose ranks do this."""
+    lines = "\n".join(f"if rank == {name[1:]!r}:\n    {text}" for name, text in ranks.items())
+    done = ddpkit("launch", "-n", str(len(ranks)), "--grace", "1", "--json", "--", script(PROGRAM.format(ranks=lines)))
+    assert done.returncode != 0
+    hints = [line for line in done.stderr.splitlines() if line.startswith("hint: ")]
+    verdict = json.loads(done.stdout)["verdict"]
+    assert f"ddpkit: {verdict}" in done.stderr
+    return verdict, hints[-1] if hints else ""
+
+
+def test_the_scripts_own_exception(ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
+    verdict, hint = failed(ddpkit, script, r0="pass", r1="raise ValueError('bad batch 7')")
+    assert "rank 1 on " in verdict
+    assert "exit code 1: ValueError: bad batch 7 at " in verdict
+    assert verdict.endswith("in <module>")
+    assert hint.endswith("job.py, line 7")
+
+
+def test_a_known_cause_and_its_fix(ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
+    oom = "raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB')"
+    verdict, hint = failed(ddpkit, script, r0="pass", r1=oom)
+    assert "exit code 1: the GPU's memory is full" in verdict
+    assert hint.startswith("hint: a smaller batch")
+
+
+def test_the_cause_is_another_ranks(ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
+    """Rank 1 prints why and hangs on; rank 0 only sees it gone and is the first to end."""
+    first = "print('RuntimeError: CUDA error: device-side assert triggered', flush=True); open('said', 'w').close()"
+    wait = "while not os.path.exists('said'): time.sleep(0.01)"
+    verdict, hint = failed(ddpkit, script, r0=f"{wait}\n    time.sleep(0.5)\n    {PEER}", r1=first)
+    assert verdict.startswith("rank 0 on ")
+    assert ": rank 1 on " in verdict
+    assert "an index is out of range on the GPU" in verdict
+    assert "labels" in hint
+
+
+def test_killed_by_a_signal(ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
+    """What was caught and printed before is not why the kernel killed it."""
+    caught = "import traceback\n    try: 1 / 0\n    except ZeroDivisionError: traceback.print_exc()\n    "
+    verdict, hint = failed(ddpkit, script, r0=caught + "os.kill(os.getpid(), signal.SIGKILL)")
+    assert "killed by signal 9 (SIGKILL): usually the kernel's out-of-memory killer" in verdict
+    assert "dmesg" in hint
+
+
+@pytest.mark.parametrize(
+    ("end", "words"), [("sys.exit(7)", "exit code 7"), (f"sys.exit({AGAIN})", "asks to be started")]
+)
+def test_what_is_not_known_is_not_guessed(end: str, words: str, ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
+    verdict, hint = failed(ddpkit, script, r0=f"print('frobnicator: error 17'); {end}")
+    assert verdict.endswith(words) or words in verdict
+    assert hint.startswith("hint: less ")
+
+
+def test_the_catalogue_costs_a_good_run_nothing(ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
+    """It is loaded when a run has failed, and not before."""
+    code = (
+        "import sys, ddpkit.cli.main, ddpkit.diagnosis.verdict; "
+        "sys.exit(any('catalogue' in name for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -1,0 +1,279 @@
+"""What the nodes said, and what follows from it: each cause with its host and its fix, or the world."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ddpkit.errors import LaunchError, PreflightError
+from ddpkit.execution import compatibility
+from ddpkit.execution.compatibility import Wish
+from ddpkit.launchers.plan import Job
+from ddpkit.transports import problem
+from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.problem import Problem
+
+JOB = Job(run_id="r", command=("train.py",), kind="script", workdir="/w", python="/py", env={}, grace=15.0)
+WISH = Wish(
+    job=JOB,
+    nproc_per_node=2,
+    script="train.py",
+    digest="d1",
+    torch=True,
+    starter="torchrun",
+    master_addr="",
+    master_port=0,
+)
+
+
+def facts(number: int, **changes: Any) -> dict[str, Any]:
+    """A node with nothing wrong: 10.0.0.NUMBER."""
+    found = {
+        "host": f"n{number}",
+        "machine": f"m{number}",
+        "workdir": "/w",
+        "no_workdir": "",
+        "script": "d1",
+        "executable": "/py",
+        "python": "3.11.7",
+        "torch": {"place": "/t", "version": "2.5.1"},
+        "cpus": 8,
+        "gpus": 2,
+        "no_gpus": "",
+        "set": [],
+        "stale": [],
+        "addresses": [["eth0", f"10.0.0.{number}"]],
+        "own_name": [f"10.0.0.{number}"],
+        "tmp": "/tmp",
+        "no_tmp": "",
+        "secret": f"s{number}",
+        "port": 24000 if number == 1 else None,
+        "no_port": "",
+        "high_port": 40000 + number,
+    }
+    return {**found, **changes}
+
+
+def specs(count: int) -> list[HostSpec]:
+    return [HostSpec(name=f"n{number}") for number in range(1, count + 1)]
+
+
+def alone(*each: dict[str, Any], wish: Wish = WISH) -> list[tuple[str, str, str]]:
+    return [(p.host, p.what, p.fix) for p in compatibility.alone(wish, specs(len(each)), each)]
+
+
+def together(*each: dict[str, Any], cut: Sequence[tuple[str, int, str]] = (), wish: Wish = WISH) -> Any:
+    """The world, problems and notes where every address answers but these: (who asks, port, address)."""
+    hosts = specs(len(each))
+    asked = compatibility.questions(wish, hosts, each)
+    answers = [
+        [["", "no answer in 3 s"] if (spec.name, port, name) in cut else [name, ""] for name, port, _ in targets]
+        for spec, targets in zip(hosts, asked, strict=True)
+    ]
+    return compatibility.together(wish, hosts, each, answers)
+
+
+# ---- alone
+
+
+def test_nothing_is_wrong_with_nodes_that_are_alike() -> None:
+    assert alone(facts(1), facts(2), facts(3)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "what", "fix"),
+    [
+        ({"no_workdir": "No such file or directory"}, "cannot use the folder /w: no such file", "rsync -a /w/ n2:/w/"),
+        ({"no_workdir": "Permission denied"}, "cannot use the folder /w: permission denied", "[host.n2]"),
+        ({"script": ""}, "there is no train.py in /w", "rsync -a /w/train.py n2:/w/train.py"),
+        ({"script": "d2"}, "its train.py is another than here", "rsync -a /w/train.py n2:/w/train.py"),
+        ({"no_tmp": "No space left on device"}, "cannot write to its folder /tmp: no space", "ssh n2 df /tmp"),
+        ({"no_tmp": "Permission denied"}, "cannot write to its folder /tmp: permission denied", "ssh n2 ls -ld /tmp"),
+        ({"python": "3.9.2"}, "/py is Python 3.9.2, on the others 3.11.7", "[host.n2]"),
+        ({"torch": {"version": "2.4.0+cu121"}}, "has torch 2.4.0+cu121, the others 2.5.1", "pip install torch==2.5.1"),
+        ({"torch": {"version": None}}, "/py finds no torch", "ssh n2 /py -m pip install torch==2.5.1"),
+        ({"torch": {"version": None, "problem": "it hung"}}, "/py finds no torch: it hung", "torch==2.5.1"),
+        ({"gpus": 1}, "2 ranks are asked for, and it has 1 visible GPUs", "-n 1"),
+        ({"no_gpus": "DDPKIT_GPUS=x is not a count"}, "DDPKIT_GPUS=x", "unset DDPKIT_GPUS"),
+        ({"machine": "m1"}, "is the same machine as n1", "name it once"),
+    ],
+)
+def test_what_is_wrong_with_one_node(changes: dict[str, Any], what: str, fix: str) -> None:
+    ((host, said, mend),) = alone(facts(1), facts(2, **changes), facts(3))
+    assert host == "n2"
+    assert what in said
+    assert fix in mend
+
+
+def test_small_differences_are_none() -> None:
+    assert alone(facts(1), facts(2, python="3.11.2", cpus=64, gpus=8)) == []
+
+
+def test_of_two_opinions_the_first_host_has_the_right_one() -> None:
+    ((host, what, _),) = alone(facts(1), facts(2, torch={"version": "2.4.0"}))
+    assert (host, what) == ("n2", "/py has torch 2.4.0, the others 2.5.1")
+
+
+def test_without_a_copy_of_our_own_the_nodes_are_compared_with_each_other() -> None:
+    wish = replace(WISH, digest="")
+    ((host, what, _),) = alone(facts(1, script="d9"), facts(2), facts(3), wish=wish)
+    assert (host, what) == ("n1", "its train.py is another than on the others")
+
+
+def test_no_torch_anywhere_matters_to_torchrun_alone() -> None:
+    none = [facts(number, torch={"version": None}) for number in (1, 2)]
+    assert [host for host, _, fix in alone(*none) if fix.endswith("pip install torch")] == ["n1", "n2"]
+    assert alone(*none, wish=replace(WISH, starter="ranks")) == []
+    assert alone(*[facts(number, torch=None) for number in (1, 2)], wish=replace(WISH, torch=False)) == []
+
+
+def test_a_port_that_is_taken() -> None:
+    taken = facts(1, port=None, no_port="Address already in use")
+    ((host, what, fix),) = alone(taken, facts(2), wish=replace(WISH, master_port=29500))
+    assert (host, what) == ("n1", "rank 0 cannot listen on port 29500: address already in use")
+    assert "ss -ltnp" in fix
+    assert "29500" in fix
+
+
+def test_a_folder_that_is_not_here_either_is_not_to_be_copied() -> None:
+    ((_, _, fix),) = alone(facts(1, no_workdir="No such file or directory"), wish=replace(WISH, here=False))
+    assert fix == "workdir = FOLDER under [host.n1] in ddpkit.toml, or --workdir"
+
+
+def test_fixes_know_the_user_the_port_and_hostile_folders() -> None:
+    spec = HostSpec(name="fd00::2", user="me", port=2222)
+    wish = replace(WISH, job=replace(JOB, workdir="/my work"))
+    (problem,) = compatibility.alone(wish, [spec], [facts(2, script="", workdir="/my work")])
+    assert problem.fix == "rsync -a -e 'ssh -p 2222' '/my work/train.py' me@[fd00::2]:'/my work/train.py'"
+
+
+# ---- together
+
+
+def test_the_world_of_nodes_that_reach_each_other() -> None:
+    world, problems, notes = together(facts(1), facts(2), facts(3))
+    assert (problems, notes) == ([], {})
+    assert (world.master_addr, world.master_port) == ("10.0.0.1", 24000)
+    assert [(host.name, host.slots, dict(host.env)) for host in world.hosts] == [(f"n{n}", 2, {}) for n in (1, 2, 3)]
+
+
+def test_loopback_is_nobodys_address() -> None:
+    assert compatibility.candidates(specs(1)[0], facts(1, own_name=["127.0.1.1", "::1", "fe80::1%eth0"])) == [
+        "10.0.0.1",
+        "n1",
+    ]
+
+
+def test_a_master_port_that_nobody_reaches_is_the_first_hosts() -> None:
+    cut = [(who, 24000, to) for who in ("n2", "n3") for to in ("10.0.0.1", "n1")]
+    world, (problem,), _ = together(facts(1), facts(2), facts(3), cut=cut)
+    assert world is None
+    assert problem.host == "n1"
+    assert problem.what == "n2, n3 cannot reach its port 24000, rank 0's (10.0.0.1, n1: no answer in 3 s)"
+
+
+def test_a_master_port_that_one_does_not_reach_is_that_ones() -> None:
+    world, (problem,), _ = together(facts(1), facts(2), facts(3), cut=[("n3", 24000, "10.0.0.1"), ("n3", 24000, "n1")])
+    assert world is None
+    assert problem.host == "n3"
+    assert "cannot reach port 24000 of n1" in problem.what
+
+
+def test_a_master_port_that_its_own_host_does_not_reach() -> None:
+    """Rank 0 connects to it like the others: a name of outside that leads the first host nowhere is a hang."""
+    wish = replace(WISH, master_addr="10.5.5.5")
+    world, (problem,), _ = together(facts(1), facts(2), cut=[("n1", 24000, "10.5.5.5")], wish=wish)
+    assert world is None
+    assert problem.host == "n1"
+    assert "cannot reach its own port 24000, rank 0's (10.5.5.5: no answer in 3 s)" in problem.what
+
+
+def test_an_address_that_all_reach_is_chosen() -> None:
+    first = facts(1, addresses=[["ib0", "10.9.0.1"], ["eth0", "10.0.0.1"]], own_name=["10.9.0.1"])
+    world, problems, _ = together(first, facts(2), facts(3), cut=[("n3", 24000, "10.9.0.1")])
+    assert problems == []
+    assert world.master_addr == "10.0.0.1"
+
+
+def test_the_address_that_the_user_named_is_the_only_one() -> None:
+    wish = replace(WISH, master_addr="10.5.5.5")
+    world, (problem,), _ = together(facts(1), facts(2), cut=[("n2", 24000, "10.5.5.5")], wish=wish)
+    assert world is None
+    assert "(10.5.5.5: no answer in 3 s)" in problem.what
+
+
+def test_high_ports_are_the_fault_of_who_is_not_reached() -> None:
+    _, (problem,), _ = together(facts(1), facts(2), facts(3), cut=[("n2", 40003, "10.0.0.3"), ("n2", 40003, "n3")])
+    assert problem.host == "n3"
+    assert "n2 cannot reach its port 40003" in problem.what
+    assert "32768-60999" in problem.fix
+
+
+def test_own_names_that_mean_loopback_are_mended_for_gloo() -> None:
+    world, _, notes = together(facts(1, own_name=["127.0.1.1"]), facts(2))
+    assert [dict(host.env) for host in world.hosts] == [{"GLOO_SOCKET_IFNAME": "eth0"}, {}]
+    (((check, text), hosts),) = notes.items()
+    assert (check, hosts) == ("names", ["n1"])
+    assert text.startswith("its own name n1 means 127.0.1.1")
+
+
+def test_dead_interfaces_are_kept_from_nccl_and_said_once() -> None:
+    both = [facts(n, addresses=[["br-1", "172.17.0.1"], ["eth0", f"10.0.0.{n}"]]) for n in (1, 2)]
+    cut = [(who, port, "172.17.0.1") for who in ("n1", "n2") for port in (24000, 40001, 40002)]
+    world, _, notes = together(*both, cut=cut)
+    assert [dict(host.env) for host in world.hosts] == [{"NCCL_SOCKET_IFNAME": "=eth0"}] * 2
+    assert notes == {("interfaces", "the others cannot reach it by br-1; NCCL uses eth0"): ["n1", "n2"]}
+
+
+def test_nccl_leaves_docker_out_by_itself() -> None:
+    one = facts(2, addresses=[["docker0", "172.17.0.1"], ["eth0", "10.0.0.2"]])
+    world, _, notes = together(facts(1), one, cut=[("n1", 40002, "172.17.0.1")])
+    assert notes == {}
+    assert dict(world.hosts[1].env) == {}
+
+
+@pytest.mark.parametrize("where", ["node", "job", "host"])
+def test_an_interface_that_the_user_chose_stays(where: str) -> None:
+    name, given = "GLOO_SOCKET_IFNAME", {"GLOO_SOCKET_IFNAME": "ib0"}
+    lost = facts(1, own_name=["127.0.1.1"], set=[name] if where == "node" else [])
+    wish = replace(WISH, job=replace(JOB, env=given)) if where == "job" else WISH
+    first = HostSpec(name="n1", env=given if where == "host" else {})
+    each, hosts = [lost, facts(2)], [first, HostSpec(name="n2")]
+    answers = [[[name, ""] for name, _, _ in targets] for targets in compatibility.questions(wish, hosts, each)]
+    world, _, notes = compatibility.together(wish, hosts, each, answers)
+    assert notes == {}
+    assert world is not None
+    assert world.hosts[0].env == (given if where == "host" else {})
+
+
+def test_slots_are_the_hosts_own_then_those_of_all_then_its_gpus() -> None:
+    def slots(spec: HostSpec, wish: Wish, gpus: int) -> int:
+        return compatibility.host(wish, spec, facts(1, gpus=gpus), {}).slots
+
+    assert slots(HostSpec(name="n1", slots=5), WISH, 8) == 5
+    assert slots(HostSpec(name="n1"), WISH, 8) == 2
+    assert slots(HostSpec(name="n1"), replace(WISH, nproc_per_node=None), 8) == 8
+    assert slots(HostSpec(name="n1"), replace(WISH, nproc_per_node=None), 0) == 1
+
+
+# ---- the refusal
+
+
+def test_a_refusal_is_one_block_with_every_host() -> None:
+    problems = [Problem(host="n2", what="is off", fix="ping n2"), Problem(host="n2", what="is old", fix="new n2")]
+    error = problem.refusal([*problems, Problem(host="n4", what="is odd", fix="even n4")], 4)
+    assert isinstance(error, PreflightError)
+    assert error.message.splitlines() == [
+        "2 of 4 nodes cannot take part, and nothing was started:",
+        "  n2: is off",
+        "    fix: ping n2",
+        "  n2: is old",
+        "    fix: new n2",
+        "  n4: is odd",
+        "    fix: even n4",
+    ]
+    away = Problem(host="n1", what="is off", fix="ping", unreachable=True)
+    assert isinstance(problem.refusal([*problems, away], 4), LaunchError)

@@ -1,0 +1,112 @@
+"""Which failure was the first, when news of it comes in another order."""
+
+from __future__ import annotations
+
+import io
+import queue
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddpkit.console.relay import Relay
+from ddpkit.console.writer import Screen
+from ddpkit.diagnosis.outcome import Outcome
+from ddpkit.execution.executor import carry
+from ddpkit.launchers.plan import Plan, Proc, Step
+
+
+class Played:
+    """A link whose supervisor says what the test wrote down, each list after a stop or at once."""
+
+    outlives = ""
+    margin = 10.0
+
+    def __init__(self, at_once: list[Any], after_stop: list[dict[str, Any]]) -> None:
+        self._at_once, self._after_stop = at_once, after_stop
+        self._post: Callable[[Any], None] = lambda event: None
+
+    def start(self, request: str, post: Callable[[Any], None]) -> None:
+        self._post = post
+        for event in self._at_once:
+            post(event)
+
+    def send(self, command: dict[str, Any]) -> None:
+        if command["c"] == "stop":
+            for event in [*self._after_stop, {"e": "end", "t": time.time()}, None]:
+                self._post(event)
+            self._after_stop = []
+
+    def close(self) -> None: ...
+
+
+def played(tmp_path: Path, links: list[Played], restarts: int = 0, err: io.BytesIO | None = None) -> Outcome:
+    steps = tuple(
+        Step(
+            host=f"node{index + 1}",
+            node_rank=index,
+            ranks=range(index, index + 1),
+            workdir="/",
+            env={},
+            procs=(Proc(name="torchrun", argv=("true",), restarts=restarts),),
+        )
+        for index in range(len(links))
+    )
+    plan = Plan(run_id="r", backend="ssh", steps=steps, world_size=len(links), grace=1.0)
+    screen = Screen(io.BytesIO(), err or io.BytesIO(), lambda: None)
+    relay = Relay(tmp_path, screen.out, screen.err, colour=False)
+    try:
+        return carry(plan, relay, lambda step: links[step.node_rank], queue.SimpleQueue(), screen)
+    finally:
+        relay.close()
+        screen.close(None)
+
+
+def rank_failed(rank: int, code: int | None, when: float, number: int | None = None) -> list[dict[str, Any]]:
+    ended = {"rank": rank, "code": code, "signal": number, "t": when}
+    return [{"e": "exit", **ended}, {"e": "failed", "what": "rank", **ended}]
+
+
+def test_news_that_come_after_the_stop(tmp_path: Path) -> None:
+    """Rank 0 exits 7, rank 1 sees it gone, fails as well, and is heard of first. Node 1 then has been told to stop."""
+    now = time.time()
+    first = Played([], rank_failed(0, 7, now - 0.2)[:1])
+    outcome = played(tmp_path, [first, Played(rank_failed(1, 1, now - 0.1), [])])
+    assert outcome.exit_code == 7
+    assert outcome.failure is not None
+    assert (outcome.failure.rank, outcome.failure.host) == (0, "node1")
+
+
+@pytest.mark.parametrize(("code", "number"), [(0, None), (None, 15), (1, None)])
+def test_what_ended_later_or_well_was_not_the_first(code: int | None, number: int | None, tmp_path: Path) -> None:
+    now = time.time()
+    when = now - 0.2 if code == 0 else now
+    other = Played([], rank_failed(0, code, when, number)[:1])
+    outcome = played(tmp_path, [other, Played(rank_failed(1, 9, now - 0.1), [])])
+    assert outcome.exit_code == 9
+
+
+def test_an_attempt_that_torchrun_repeated_is_history(tmp_path: Path) -> None:
+    now = time.time()
+    first = Played(rank_failed(0, 3, now - 5)[:1], rank_failed(0, 3, now - 5)[:1])
+    outcome = played(tmp_path, [first, Played(rank_failed(1, 4, now - 0.1), [])], restarts=1)
+    assert outcome.exit_code == 4
+
+
+def test_what_agents_say_when_all_ranks_have_ended_well_is_only_in_the_log(tmp_path: Path) -> None:
+    """The agent with the store leaves, and another one complains of it."""
+
+    def agent(text: str) -> dict[str, Any]:
+        return {"e": "out", "rank": None, "fd": 2, "data": text + "\n"}
+
+    now, err = time.time(), io.BytesIO()
+    over = [{"e": "end", "t": now}, None]
+    first = [*rank_failed(0, 0, now)[:1], agent("one rank runs"), *over]
+    second = [*rank_failed(1, 0, now)[:1], agent("DistNetworkError"), *over]
+    links = [Played(first, []), Played(second, [])]
+    assert played(tmp_path, links, err=err).exit_code == 0
+    assert b"one rank runs" in err.getvalue()
+    assert b"DistNetworkError" not in err.getvalue()
+    assert "DistNetworkError" in (tmp_path / "all.log").read_text()

@@ -1,0 +1,277 @@
+"""A plan is what its golden file says, its text does what the plan does, and every word arrives as it was given."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile import ARGS, ENV, PROBE
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ddpkit.errors import UsageError
+from ddpkit.launchers import plan, registry, shell
+from ddpkit.launchers.plan import Allocation, Host, Job, Proc, Request, World, plan_as_dict
+from ddpkit.launchers.shell import Raw, Secret, guard
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+JOB = Job(
+    run_id="20260131-235959-train-3fa9",
+    command=("train.py", "--epochs", "3", "--note", "it's $5"),
+    workdir="/data/my project",
+    python="/opt/venv/bin/python",
+    env={"NCCL_DEBUG": "WARN", "WANDB_API_KEY": guard("WANDB_API_KEY", "key-0123")},
+    folder="/data/my project/logs/20260131-235959-train-3fa9",
+)
+ONE = World(hosts=(Host(name="node1", slots=1, cpus=8),), master_addr="127.0.0.1", master_port=23456)
+TWO = replace(ONE, hosts=(Host(name="node1", slots=2, cpus=8, stale=("RANK", "TORCHELASTIC_RUN_ID")),))
+MODULE = replace(JOB, kind="module", command=("-m", "pkg.train", "--epochs", "3"))
+PROGRAM = replace(JOB, kind="program", command=("./train.sh", "--epochs", "3"))
+
+NODES = World(
+    hosts=(
+        Host(name="node1", slots=2, cpus=8, stale=("RANK",), address="10.77.0.1", by_hand=("ssh", "node1")),
+        Host(
+            name="big:2222",
+            slots=3,
+            cpus=64,
+            chosen=("OMP_NUM_THREADS",),
+            env={"NCCL_SOCKET_IFNAME": "ib0", "NCCL_DEBUG": "INFO"},
+            python="/home/me/venv/bin/python",
+            workdir="/scratch/project",
+            address="10.77.0.2",
+            by_hand=("ssh", "-p", "2222", "me@big"),
+        ),
+    ),
+    master_addr="10.77.0.1",
+    master_port=23456,
+)
+
+LOGIN = Host(name="login", slots=0, cpus=8, stale=("RANK",))
+ASKED = Request(nnodes=2, nproc_per_node=None, here=LOGIN)
+SHELL = replace(LOGIN, stale=("RANK", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NTASKS"))
+ALLOCATION = Allocation(job_id="123", hosts=("node1", "node2"), nproc_per_node=2, cpus_per_task=3)
+HELD = Request(nnodes=None, nproc_per_node=None, here=SHELL, allocation=ALLOCATION)
+ON_FIRST = replace(HELD, here=replace(SHELL, name="node1"))
+SITE: dict[str, object] = {
+    "partition": "gpu",
+    "account": "team a",
+    "time": "2-00:00:00",
+    "gpus-per-node": "4",
+    "cpus-per-task": "6",
+    "mem": "0",
+    "exclusive": True,
+    "signal": "USR1@120",
+    "chain": 3,
+    "job-name": "run 1",
+    "output": "logs/train_%j.out",
+    "sbatch": "--mail-type=END --comment='two words'",
+    "srun": "--cpu-bind=cores",
+    "setup": "module load cuda\nsource venv/bin/activate",
+}
+
+JOB_INSIDE = replace(JOB, workdir="/data/project", python="python3", folder="/data/logs/20260131-235959-train-3fa9")
+DOCKER: dict[str, object] = {
+    "container": "docker://nvcr.io/nvidia/pytorch:24.06-py3",
+    "container_runtime": "docker",
+    "container_mounts": "/scratch/my data:/data:ro",
+    "container_args": "--ulimit=memlock=-1",
+}
+SQSH: dict[str, object] = {
+    "container": "/images/torch.sqsh",
+    "container_mounts": "/scratch:/data:ro,/home/me:/workspace/mnt",
+    "container_writable": "true",
+    "container_root": "true",
+}
+PYXIS: dict[str, object] = {"container_runtime": "pyxis", "container_workdir": "/workspace"}
+
+CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
+    "local_ranks_1": ({}, JOB, ONE),
+    "local_ranks_2": ({}, JOB, TWO),
+    "local_ranks_2_module": ({}, MODULE, TWO),
+    "local_ranks_2_program": ({}, PROGRAM, TWO),
+    "local_preload_2": ({"preload": "true"}, JOB, TWO),
+    "local_torchrun_2": ({"starter": "torchrun"}, JOB, TWO),
+    "local_torchrun_2_restarts": ({"starter": "torchrun", "max_restarts": "3"}, MODULE, TWO),
+    "local_legacy_2": ({"starter": "legacy"}, JOB, TWO),
+    "local_legacy_2_local_rank": ({"starter": "legacy", "use_env": "false"}, JOB, TWO),
+    "local_legacy_2_local_rank_module": ({"starter": "legacy", "use_env": "false"}, MODULE, TWO),
+    "ssh-torchrun-auto_2": ({}, JOB, NODES),
+    "ssh-torchrun-auto_2_ranks": ({"starter": "ranks"}, JOB, NODES),
+    "ssh-torchrun-auto_2_restarts": ({"max_restarts": "2"}, MODULE, NODES),
+    "ssh-torchrun-auto_2_elastic": ({}, JOB, replace(NODES, min_nodes=1)),
+    "pdsh_2": ({}, JOB, NODES),
+    "legacy_2": ({}, JOB, NODES),
+    "slurm-srun_job": ({}, JOB, ASKED),
+    "slurm-srun_job_options": (SITE, JOB, ASKED),
+    "slurm-srun_step": ({}, JOB, HELD),
+    "slurm-srun_step_on_first_node": ({"cpus_per_task": "4"}, PROGRAM, ON_FIRST),
+    "local_docker_2": (DOCKER, JOB_INSIDE, TWO),
+    "local_podman_2_torchrun": ({**DOCKER, "container_runtime": "podman", "starter": "torchrun"}, JOB_INSIDE, TWO),
+    "local_apptainer_2": ({"container": "torch.sif", "container_root": "true"}, JOB_INSIDE, TWO),
+    "local_enroot_2": (SQSH, JOB_INSIDE, TWO),
+    "slurm-srun_enroot_job": ({**SQSH, "container_runtime": "enroot"}, JOB_INSIDE, ASKED),
+    "slurm-srun_pyxis_job": ({**SQSH, "container_runtime": "pyxis", "container_name": "torch"}, JOB_INSIDE, ASKED),
+    "slurm-srun_apptainer_step": ({"container": "/images/torch.sif"}, JOB_INSIDE, HELD),
+    "slurm-torchrun_enroot_step": ({"container": "torch", "container_runtime": "enroot"}, JOB_INSIDE, HELD),
+    "slurm-torchrun_pyxis_job": ({"container": "nvcr.io#nvidia/pytorch:24.06-py3", **PYXIS}, JOB_INSIDE, ASKED),
+    "slurm-torchrun_job": ({"gpus-per-node": "a100:2"}, MODULE, ASKED),
+    "slurm-torchrun_step": ({}, JOB, HELD),
+}
+
+
+def make(options: dict[str, object], job: Job, world: World | Request, backend: str = "local") -> Any:
+    return registry.build(registry.load(backend), options).plan(job, world)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_golden(name: str) -> None:
+    text = str(make(*CASES[name], backend=name.partition("_")[0]))
+    path = GOLDEN / f"{name}.sh"
+    if os.environ.get("DDPKIT_WRITE_GOLDEN"):
+        path.write_text(text)
+    wanted = path.read_text()
+    assert text == wanted, "\n".join(difflib.unified_diff(wanted.splitlines(), text.splitlines(), lineterm=""))
+
+
+def test_every_golden_file_has_a_case() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.sh")} == set(CASES)
+
+
+def test_secrets_are_masked_everywhere() -> None:
+    plan = make({}, JOB, TWO)
+    assert "key-0123" not in str(plan)
+    assert "key-0123" not in repr(plan)
+    assert "key-0123" not in json.dumps(plan_as_dict(plan))
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "wandb_api_key", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "MY_KEY", "APIKEY"]
+)
+def test_names_of_secrets(name: str) -> None:
+    assert guard(name, "x") == Secret("x")
+
+
+@pytest.mark.parametrize("name", ["NCCL_DEBUG", "KEYBOARD", "MONKEY", "OMP_NUM_THREADS"])
+def test_other_names(name: str) -> None:
+    assert guard(name, "x") == "x"
+
+
+@pytest.mark.live
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))))
+def test_quoted_words_survive_a_shell(words: list[str]) -> None:
+    script = shell.join([sys.executable, "-c", "import sys; sys.stdout.write('\\0'.join(sys.argv[1:]))", *words])
+    done = subprocess.run(["sh", "-c", script], capture_output=True, check=True)
+    assert done.stdout.decode() == "\0".join(words)
+
+
+@pytest.mark.parametrize("ranks", ["1", "3"])
+def test_the_dry_run_ends_as_its_ranks(ranks: str, ddpkit: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    """A script that is pasted into CI must not be green when a rank failed."""
+    fails = "exit $((RANK == WORLD_SIZE - 1 ? 7 : 0))"
+    for script, code in ((fails, 7), ("exit 0", 0)):
+        shown = ddpkit("launch", "-n", ranks, "--dry-run", "--", "sh", "-c", script)
+        assert subprocess.run(["sh"], input=shown.stdout, text=True, check=False).returncode == code
+
+
+def test_a_raw_word_is_expanded_where_it_runs() -> None:
+    proc = Proc(name="rank", argv=("printf", "%s|", Raw("rank-$ID"), "$ID", "two words"), rank=0)
+    done = subprocess.run(plan.exec_argv(proc), env={**os.environ, "ID": "5 *"}, capture_output=True, check=True)
+    assert done.stdout == b"rank-5 *|$ID|two words|"
+
+
+STARTERS = [
+    pytest.param(["-o", "starter=ranks"], id="ranks"),
+    pytest.param(["-o", "preload=json"], id="preload"),
+    pytest.param(["-o", "starter=torchrun"], id="torchrun", marks=pytest.mark.torch),
+    pytest.param(["-o", "starter=legacy"], id="legacy", marks=pytest.mark.torch),
+    pytest.param(["-o", "starter=legacy", "-o", "use_env=false"], id="legacy-local-rank", marks=pytest.mark.torch),
+]
+
+
+@pytest.mark.parametrize("options", STARTERS)
+def test_hostile_words_arrive(
+    options: list[str],
+    ddpkit: Callable[..., subprocess.CompletedProcess[str]],
+    script: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    script(PROBE)
+    given = [word for name, value in ENV.items() for word in ("--env", f"{name}={value}")]
+    done = ddpkit("launch", "-n", "2", *options, *given, "--", "job.py", *ARGS)
+    assert done.returncode == 0, done.stderr
+    for rank in ("0", "1"):
+        seen = json.loads((tmp_path / f"seen.{rank}").read_text())
+        local_rank = [f"--local-rank={rank}"] if "use_env=false" in options else []
+        assert seen["argv"] == [*local_rank, *ARGS]
+        assert seen["env"] == ENV
+    assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("options", STARTERS)
+def test_the_dry_run_is_the_run(
+    options: list[str],
+    ddpkit: Callable[..., subprocess.CompletedProcess[str]],
+    script: Callable[[str], str],
+    tmp_path: Path,
+    clean_environ: dict[str, str],
+) -> None:
+    """The printed text, given to a shell, starts the same ranks with the same words."""
+    script(PROBE)
+    given = [word for name, value in ENV.items() for word in ("--env", f"{name}={value}")]
+    shown = ddpkit("launch", "-n", "2", *options, *given, "--dry-run", "--", "job.py", *ARGS)
+    assert shown.returncode == 0, shown.stderr
+    assert not (tmp_path / "logs").exists()
+    # `wait` without an operand forgets failures; what the ranks left in their files is the proof.
+    subprocess.run(["sh"], input=shown.stdout, text=True, cwd=tmp_path, env=clean_environ, timeout=120, check=True)
+    for rank in ("0", "1"):
+        seen = json.loads((tmp_path / f"seen.{rank}").read_text())
+        assert [word for word in seen["argv"] if not word.startswith("--local-rank")] == ARGS
+        assert seen["env"] == ENV
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"starter": "torchrun", "preload": "true"}, "preload works with starter ranks"),
+        ({"max_restarts": "1"}, "max_restarts works with starter torchrun"),
+        ({"starter": "torchrun", "max_restarts": "-1"}, "0 or more"),
+        ({"starter": "torchrun", "max_restarts": "many"}, "whole number"),
+        ({"use_env": "false"}, "use_env=false works with starter legacy"),
+        ({"preload": "no-module"}, "is not the name of a Python module"),
+        ({"starter": "mpi"}, "ranks | torchrun | legacy"),
+        ({"use_env": "perhaps"}, "true | false"),
+        ({"stater": "ranks"}, "has no option 'stater'"),
+    ],
+)
+def test_refused_options(options: dict[str, object], text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make(options, JOB, TWO)
+    assert text in caught.value.message
+
+
+def test_preload_refuses_a_program() -> None:
+    with pytest.raises(UsageError, match="started as a program"):
+        make({"preload": "true"}, PROGRAM, TWO)
+
+
+def test_slurm_options_that_contradict_each_other() -> None:
+    with pytest.raises(UsageError, match="chain=2 starts the job again, and -o requeue=false forbids it"):
+        make({"chain": "2", "requeue": "false"}, JOB, ASKED, "slurm-srun")
+
+
+def test_a_job_keeps_its_own_slurm_variables() -> None:
+    """What the submitting shell has left over of another allocation stays out of the job, and is not unset in it."""
+    here = Host(name="login", slots=0, stale=("RANK", "SLURM_JOB_NODELIST", "SRUN_DEBUG"))
+    plan = make({}, JOB, replace(ASKED, here=here), "slurm-srun")
+    assert "unset RANK\n" in str(plan)
+    names = {name for name, value in plan.batch.env.items() if value is None}
+    assert names == {"SLURM_JOB_NODELIST", "SRUN_DEBUG"}

@@ -1,0 +1,129 @@
+"""What `srun --label` prints, as events: whose failure was first, where exceptions end ranks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ddpkit.launchers.slurm_output import SrunReader
+
+NOW = time.time()
+STARTS = "".join(f"{rank}: ddpkit: rank {rank} on node{rank // 2 + 1} pid 1{rank} step 5.0\n" for rank in range(4))
+KILLS = "srun: error: node1: tasks 0-1: Terminated\nsrun: error: node2: task 2: Terminated\n"
+
+
+def raised(rank: int, after: float, name: str = "ValueError") -> str:
+    return f"{rank}: ddpkit: rank {rank} raised {name} at {NOW - 100 + after:.6f}\n"
+
+
+def goes_on(rank: int, name: str = "ValueError") -> str:
+    return f"{rank}: ddpkit: rank {rank} raised {name}, and its process goes on\n"
+
+
+def code(rank: int, number: int = 1) -> str:
+    return f"srun: error: node{rank // 2 + 1}: task {rank}: Exited with exit code {number}\n"
+
+
+def read(text: str, *, torchrun: bool = False) -> tuple[SrunReader, list[dict[str, Any]]]:
+    """All events; in pieces, as a file that grows is read."""
+    reader = SrunReader(4, torchrun=torchrun)
+    data = text.encode()
+
+    def pieces() -> Iterator[dict[str, Any]]:
+        for at in range(0, len(data), 37):
+            yield from reader.feed(1, data[at : at + 37])
+
+    return reader, list(pieces())
+
+
+# What happens: who failed first, with which code, and whether it is known before its process has ended.
+FIRST: dict[str, tuple[str, tuple[int, int | None, str], bool]] = {
+    "its process never ends": (raised(3, 1) + goes_on(3), (3, 1, "ValueError"), True),
+    "it ends by itself": (raised(3, 1) + code(3), (3, 1, ""), False),
+    "it ends by itself in another way": (raised(3, 1) + code(3, 9), (3, 9, ""), False),
+    "another one follows and ends sooner": (
+        raised(3, 1) + raised(0, 1.2, "RuntimeError") + code(0),
+        (3, 1, "ValueError"),
+        False,
+    ),
+    "the one that follows is heard first": (
+        raised(0, 1.2, "RuntimeError") + raised(3, 1) + code(0),
+        (3, 1, "ValueError"),
+        False,
+    ),
+    "another one died of something else": (raised(3, 1) + code(0, 7), (0, 7, ""), False),
+    "two go on": (
+        raised(0, 2, "RuntimeError") + raised(3, 1) + goes_on(0, "RuntimeError"),
+        (3, 1, "ValueError"),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_which_failure_was_first(name: str) -> None:
+    text, (rank, number, exception), known_early = FIRST[name]
+    reader, events = read(STARTS + text + KILLS)
+    (failed,) = [event for event in events if event["e"] == "failed"]
+    assert (failed["rank"], failed["code"], failed.get("raised", "")) == (rank, number, exception)
+    assert failed["host"] == f"node{rank // 2 + 1}"
+    assert reader.goes_on == known_early
+    assert not [event for event in events if event["e"] == "out" and "ddpkit: rank" in event["data"]]
+
+
+def test_what_was_first_and_is_heard_last() -> None:
+    """A line of one node may come behind what srun says of another: then it is said again, with its time."""
+    _, events = read(STARTS + raised(0, 1.2) + code(0) + raised(3, 1) + KILLS)
+    failed = [event for event in events if event["e"] == "failed"]
+    assert [event["rank"] for event in failed] == [0, 3]
+    assert failed[1]["t"] < failed[0]["t"]
+
+
+def test_a_clock_that_is_ahead() -> None:
+    _, events = read(STARTS + raised(3, 5000) + goes_on(3) + KILLS)
+    ends = {event["rank"]: event for event in events if event["e"] in ("failed", "exit")}
+    assert ends[3]["t"] <= ends[0]["t"], "what follows would else seem to come before"
+
+
+def test_an_attempt_before_is_forgotten() -> None:
+    reader, events = read(STARTS + raised(3, 1) + goes_on(3) + "ddpkit: attempt 1\n" + STARTS + code(1, 7))
+    assert [event["rank"] for event in events if event["e"] == "failed"] == [3, 1]
+    assert not reader.goes_on
+
+
+def test_a_line_without_an_end_in_front() -> None:
+    _, events = read(STARTS + "3: 50 %" + raised(3, 1)[3:] + goes_on(3))
+    assert [event["data"] for event in events if event["e"] == "out"] == ["50 %\n"]
+    assert [event["rank"] for event in events if event["e"] == "failed"] == [3]
+
+
+def test_what_only_looks_like_it() -> None:
+    """A rank may print what another run said; and nobody speaks for another rank."""
+    text = "3: seen: ddpkit: rank 2 raised ValueError at 1.0\n" + goes_on(3) + "2: ddpkit: rank 2 raised\n"
+    _, events = read(STARTS + text)
+    assert not [event for event in events if event["e"] == "failed"]
+
+
+def test_under_torchrun() -> None:
+    said = (raised(3, 1) + goes_on(3)).replace("3: ", "1: [rank 3] ")
+    starts = STARTS.replace("2: ", "1: ").replace("3: ", "1: ")
+    _, events = read(starts + said + "1: ddpkit: rank 3 ended: code None signal 9\n", torchrun=True)
+    (failed,) = [event for event in events if event["e"] == "failed"]
+    assert (failed["rank"], failed["host"], failed["code"], failed["raised"]) == (3, "node2", 1, "ValueError")
+
+
+def test_what_srun_ends_because_of_a_failure_ends_later() -> None:
+    """Also where the failure itself is looked at late: its time is that of the news, as the others' is."""
+    reader = SrunReader(2, torchrun=False)
+    for rank in range(2):
+        list(reader.feed(2, f"{rank}: ddpkit: rank {rank} on node{rank} pid 1 step 1.0\n".encode()))
+    news = b"srun: error: node1: task 1: Exited with exit code 7\nsrun: error: node0: task 0: Terminated\n"
+    events = list(reader.feed(2, news))
+    failed = next(event for event in events if event["e"] == "failed")
+    ended = [event for event in events if event["e"] == "exit"]
+    assert (failed["rank"], failed["code"]) == (1, 7)
+    assert [event["rank"] for event in ended] == [1, 0]
+    assert failed["t"] <= ended[1]["t"]

@@ -1,0 +1,340 @@
+"""`ddpkit dump` and `--hang-timeout` on this machine, and what keeps a run from being asked."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import PATIENCE, Command
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+START = Callable[..., Command]
+SCRIPT = Callable[..., str]
+
+SLEEPS = "import time\ndef here():\n    print('ready', flush=True)\n    time.sleep(3600)\nhere()\n"
+
+
+def run_of(folder: Path) -> Path:
+    (found,) = (folder / "logs").iterdir()
+    return found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["-o", "preload=json"], pytest.param(["-o", "starter=torchrun"], marks=pytest.mark.torch)],
+    ids=str,
+)
+def test_stacks_of_ranks_that_know_no_torch(
+    options: list[str], start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path
+) -> None:
+    script(SLEEPS)
+    command = start("launch", "-n", "2", *options, "--", "job.py")
+    command.wait_for("ready", 2)
+    done = ddpkit("dump", str(run_of(tmp_path)), "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [(row["rank"], row["how"], row["where"]) for row in found["ranks"]] == [
+        (rank, "faulthandler", "job.py:4 in here") for rank in range(2)
+    ]
+    assert [group["ranks"] for group in found["stacks"]] == [[0, 1]]
+    assert [finding["kind"] for finding in found["findings"]] == ["none"]
+    folder = Path(found["folder"])
+    assert json.loads((folder / "summary.json").read_text()) == found
+    assert json.loads((folder / "rank_1.json").read_text())["how"] == "faulthandler"
+    assert "job.py:4 in here" in (folder / "rank_0.txt").read_text()
+    shown = ddpkit("dump", str(run_of(tmp_path)))
+    assert "stack of ranks 0-1:" in shown.stdout, shown
+    command.process.send_signal(signal.SIGTERM)
+    command.end()
+    command.wait_for_no_survivor()
+
+
+def test_a_dump_can_be_turned_off(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script(SLEEPS)
+    command = start("launch", "-n", "1", "--env", "DDPKIT_DUMP=0", "--", "job.py")
+    command.wait_for("ready")
+    (row,) = json.loads(ddpkit("dump", str(run_of(tmp_path)), "--json").stdout)["ranks"]
+    assert row["how"] in ("", "py-spy")
+    assert "DDPKIT_DUMP=0" in row["why"]
+    held = [str(path.readlink()) for path in Path(f"/proc/{row['pid']}/fd").iterdir()]
+    assert not [name for name in held if "memfd" in name]
+
+
+def test_a_program_that_is_no_python(start: START, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    command = start("launch", "-n", "1", "--", "sh", "-c", "echo ready; sleep 3600")
+    command.wait_for("ready")
+    (row,) = json.loads(ddpkit("dump", str(run_of(tmp_path)), "--json").stdout)["ranks"]
+    assert row["state"] == "S"
+    assert "it is no Python" in row["why"]
+    (environ,) = {Path(f"/proc/{row['pid']}/environ").read_bytes()}
+    assert b"DDPKIT_HOOK" not in environ
+
+
+def test_a_run_that_has_ended(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script("print('over')")
+    assert ddpkit("launch", "-n", "1", "--", "job.py").returncode == 0
+    done = ddpkit("dump")
+    assert done.returncode == 2
+    assert "has ended, and has no ranks to ask" in done.stderr
+    assert not list(run_of(tmp_path).glob("dump-*"))
+
+
+def test_no_run_at_all(ddpkit: DDPKIT) -> None:
+    done = ddpkit("dump")
+    assert done.returncode == 2
+    assert "there is no run yet" in done.stderr
+
+
+def test_a_launcher_that_was_killed(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script(SLEEPS)
+    command = start("launch", "-n", "1", "--", "job.py")
+    command.wait_for("ready")
+    command.process.kill()
+    command.process.wait(PATIENCE)
+    done = ddpkit("dump", str(run_of(tmp_path)))
+    assert done.returncode == 2
+    assert "has no ranks to ask: lost" in done.stderr
+
+
+def test_a_launcher_that_is_stopped(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script(SLEEPS)
+    command = start("launch", "-n", "1", "--", "job.py")
+    command.wait_for("ready")
+    command.process.send_signal(signal.SIGSTOP)
+    done = ddpkit("dump", str(run_of(tmp_path)))
+    assert done.returncode == 2
+    assert f"kill -CONT {command.process.pid}" in done.stderr
+    command.process.send_signal(signal.SIGCONT)
+    assert ddpkit("dump", str(run_of(tmp_path))).returncode == 0
+
+
+def test_a_launcher_that_takes_no_questions(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    """The record of a process that knows nothing of this signal: it is not sent one."""
+    script(SLEEPS)
+    command = start("launch", "-n", "1", "--", "job.py")
+    command.wait_for("ready")
+    path = run_of(tmp_path) / "run.json"
+    from ddpkit.run import record as runs
+
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        record = json.loads(path.read_text())
+        record |= {"launcher_pid": other.pid, "launcher_started": runs.process_started(other.pid)}
+        path.write_text(json.dumps(record))
+        done = ddpkit("dump", str(run_of(tmp_path)))
+        assert done.returncode == 2
+        assert "does not take questions" in done.stderr
+        assert other.poll() is None
+
+
+def test_dry_run_asks_nobody(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script(SLEEPS)
+    command = start("launch", "-n", "1", "--", "job.py")
+    command.wait_for("ready")
+    done = ddpkit("dump", "--dry-run", str(run_of(tmp_path)))
+    assert done.stdout.startswith(f"would ask its launcher (process {command.process.pid})"), done
+    assert json.loads(ddpkit("dump", "--dry-run", "--json", str(run_of(tmp_path))).stdout)["folder"]
+    assert not list(run_of(tmp_path).glob("dump-*"))
+
+
+def test_several_shells_ask_at_once(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script(SLEEPS)
+    command = start("launch", "-n", "2", "--", "job.py")
+    command.wait_for("ready", 2)
+    shells = [start("dump", str(run_of(tmp_path)), "--json") for _ in range(4)]
+    assert [shell.end() for shell in shells] == [0] * 4, [shell.text for shell in shells]
+    for shell in shells:
+        assert len(json.loads(shell.text)["ranks"]) == 2
+
+
+def test_the_end_of_a_run_does_not_wait_for_an_answer(start: START, script: SCRIPT, tmp_path: Path) -> None:
+    """Ranks that end while they are asked."""
+    script("import os, time\nprint('ready', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n")
+    command = start("launch", "-n", "2", "--", "job.py")
+    command.wait_for("ready", 2)
+    command.process.send_signal(signal.SIGURG)
+    (tmp_path / "go").touch()
+    assert command.end() == 0, command.text
+    command.wait_for_no_survivor()
+
+
+@pytest.mark.parametrize(
+    ("args", "named"),
+    [
+        (["--hang-timeout", "soon"], "--hang-timeout soon is not a number of seconds"),
+        (["--hang-timeout=-1"], "--hang-timeout -1: seconds are 0 or more"),
+        (["--hang-action", "explode"], "--hang-action explode: warn or end"),
+    ],
+)
+def test_wrong_options(args: list[str], named: str, ddpkit: DDPKIT, script: SCRIPT) -> None:
+    script("")
+    done = ddpkit("launch", *args, "--", "job.py")
+    assert done.returncode == 2
+    assert named in done.stderr
+
+
+def test_the_settings_file_has_them(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script("")
+    (tmp_path / "ddpkit.toml").write_text('hang_timeout = 60\nhang_action = "end"\n')
+    rows = {row["name"]: row["value"] for row in json.loads(ddpkit("launch", "--explain", "--json").stdout)}
+    assert (rows["hang_timeout"], rows["hang_action"]) == ("60.0", "end")
+    (tmp_path / "ddpkit.toml").write_text('hang_action = "shout"\n')
+    done = ddpkit("launch", "--", "job.py")
+    assert done.returncode == 2
+    assert "ddpkit.toml: hang_action = shout: warn or end" in done.stderr
+
+
+HANGS = """
+import os, time
+import torch
+import torch.distributed as dist
+
+def slow_step():
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+
+dist.init_process_group("gloo")
+for step in range(3):
+    dist.all_reduce(torch.ones(3))
+print("ready", flush=True)
+if dist.get_rank() == 1:
+    slow_step()
+dist.all_reduce(torch.ones(3))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.torch
+def test_a_run_that_watches_itself_warns(start: START, script: SCRIPT, tmp_path: Path) -> None:
+    script(HANGS)
+    command = start("launch", "-n", "2", "--hang-timeout", "10", "--", "job.py")
+    command.wait_for("ready", 2)
+    began = time.monotonic()
+    command.wait_for("rank 1 on")
+    assert time.monotonic() - began < 100
+    assert "has not joined all_reduce #4 of group 0 (rank 0 waits in it" in command.text
+    assert "it is in job.py:8 in slow_step" in command.text or "job.py:7 in slow_step" in command.text
+    command.wait_for("this run hangs: no progress for 1")  # 10 s, or some more
+    (tmp_path / "go").touch()
+    assert command.end() == 0, command.text
+    assert len(list(run_of(tmp_path).glob("dump-*/summary.json"))) == 1  # said once
+    assert json.loads((run_of(tmp_path) / "run.json").read_text())["state"] == "done"
+
+
+@pytest.mark.torch
+def test_a_run_that_watches_itself_ends(start: START, script: SCRIPT, tmp_path: Path) -> None:
+    script(HANGS)
+    command = start("launch", "-n", "2", "--hang-timeout", "10", "--hang-action", "end", "--grace", "1", "--", "job.py")
+    assert command.end() == 124, command.text
+    record = json.loads((run_of(tmp_path) / "run.json").read_text())
+    assert record["exit_code"] == 124
+    assert "rank 1 on" in record["verdict"]
+    assert "it hangs: rank 1 on" in record["verdict"]
+    assert "has not joined all_reduce #4" in record["verdict"]
+    command.wait_for_no_survivor()
+
+
+TRAINS = """
+import time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+until = time.monotonic() + 8
+while time.monotonic() < until:
+    dist.all_reduce(torch.ones(3))
+    time.sleep(0.05)
+    done = torch.tensor(float(time.monotonic() >= until))
+    dist.broadcast(done, src=0)
+    if done: break
+time.sleep(7)  # writes its results: no collective, and nobody waits
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.torch
+def test_no_alarm_where_nothing_hangs(start: START, script: SCRIPT, tmp_path: Path) -> None:
+    """It prints nothing for longer than the timeout, in collectives and outside of them."""
+    script(TRAINS)
+    command = start("launch", "-n", "2", "--hang-timeout", "5", "--hang-action", "end", "--", "job.py")
+    assert command.end() == 0, command.text
+    assert "hangs" not in command.text
+    assert not list(run_of(tmp_path).glob("dump-*"))
+
+
+LOOKS = """
+import os, sys, threading
+import torch
+import torch.distributed as dist
+before = threading.active_count()
+assert not [finder for finder in sys.meta_path if "Finder" == getattr(finder, "__name__", "")]
+assert not [name for name in os.environ if "HOOK" in name]
+assert "PYTHONPATH" not in os.environ
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(1))
+assert threading.active_count() == before == 1, threading.enumerate()
+from torch.utils.data import DataLoader
+assert len(list(DataLoader(list(range(8)), batch_size=2, num_workers=2))) == 4
+import multiprocessing
+with multiprocessing.get_context("spawn").Pool(1) as pool:
+    assert pool.map(len, ["abc"]) == [3]
+rank = dist.get_rank()
+dist.destroy_process_group()
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+with open(f"tasks.{rank}", "w") as file:
+    names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+    file.write(str(names.count("ddpkit-dump")))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("options", [[], ["-o", "preload=true"], ["-o", "starter=torchrun"]], ids=str)
+def test_a_script_sees_nothing_of_it(options: list[str], ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    script(f"if __name__ == '__main__':\n{''.join('    ' + line + chr(10) for line in LOOKS.splitlines())}")
+    done = ddpkit("launch", "-n", "2", *options, "--", "job.py")
+    assert done.returncode == 0, done.stderr
+    # One thread in all, although the process group was made twice.
+    assert [(tmp_path / f"tasks.{rank}").read_text() for rank in range(2)] == ["1", "1"]
+
+
+HELD = """
+import ctypes
+import torch
+import torch.distributed as dist
+
+def held():
+    while True:
+        ctypes.PyDLL(None).sleep(3600)  # C code that keeps the interpreter lock
+
+dist.init_process_group("gloo")
+dist.all_reduce(torch.ones(3))
+print("ready", flush=True)
+if dist.get_rank() == 1:
+    held()
+dist.all_reduce(torch.ones(3))
+"""
+
+
+@pytest.mark.torch
+def test_a_rank_that_keeps_the_interpreter_lock(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    """Its thread cannot answer: then the handler does."""
+    script(HELD)
+    command = start("launch", "-n", "2", "--", "job.py")
+    command.wait_for("ready", 2)
+    until = time.monotonic() + PATIENCE
+    while True:
+        began = time.monotonic()
+        found = json.loads(ddpkit("dump", str(run_of(tmp_path)), "--json").stdout)
+        assert time.monotonic() - began < 60
+        if "has not joined" in found["findings"][0]["words"]:
+            break
+        assert time.monotonic() < until, found
+    (finding,) = found["findings"]
+    assert (finding["kind"], finding["ranks"]) == ("late", [1])
+    assert "job.py:8 in held" in finding["words"]
+    assert found["ranks"][1]["how"] in ("faulthandler", "thread")  # the signal may end the sleep, and free the lock

@@ -1,0 +1,684 @@
+"""What the facts of nodes say about them: who is named, for what, and what is never worth a word."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_compatibility import facts as look
+from test_compatibility import specs
+
+from ddpkit.execution.compatibility import Wish
+from ddpkit.launchers.plan import Job
+from ddpkit.node import inventory
+from ddpkit.preflight import causes, disk_check, env_checks, network_checks, node_checks
+from ddpkit.preflight.check import TITLES, Check
+from ddpkit.preflight.node import Node, size, usual
+from ddpkit.transports.problem import Problem
+
+GIB, MIB = 1 << 30, 1 << 20
+JOB = Job(run_id="r", command=("train.py",), kind="script", workdir="/w", python="/py", env={}, grace=15.0)
+
+
+def wish(**changes: Any) -> Wish:
+    values: dict[str, Any] = {"job": JOB, "nproc_per_node": 2, "script": None, "digest": "", "torch": True}
+    values |= {"starter": "torchrun", "master_addr": "", "master_port": 0}
+    return Wish(**{**values, **changes})
+
+
+def space(free: int, total: int = 100 * GIB, **changes: Any) -> dict[str, Any]:
+    found = {"folder": "/tmp", "type": "ext4", "total": total, "free": free, "inodes": 1 << 20, "inodes_free": 1 << 19}
+    return {**found, "read_only": False, **changes}
+
+
+def gathered(**changes: Any) -> dict[str, Any]:
+    """What a healthy node without GPUs says of itself, as a node of a cluster said it."""
+    found: dict[str, Any] = {
+        "time": 1.0,
+        "kernel": "6.1.0",
+        "limits": {"nofile": 1024, "memlock": 8 * MIB, "nproc": 63000, "as": None, "stack": 8 * MIB},
+        "space": {"tmp": space(20 * GIB), "shm": space(8 * GIB, 8 * GIB), "workdir": space(900 * GIB)},
+        "linux": True,
+        "memory": {"total": 32 * GIB, "free": 28 * GIB, "bound": None, "used": None},
+        "cpus": {"machine": 8, "allowed": list(range(8)), "quota": None},
+        "links": [{"name": "eth0", "mtu": 1500, "speed": 10000}],
+        "environ": {},
+        "ptrace_scope": 1,
+        "remove_ipc": None,
+        "infiniband": [],
+        "container": "",
+        "nccl": None,
+        "cuda": None,
+        "driver": None,
+        "threads": None,
+        "port_owner": None,
+        "names": {},
+        "gpus": None,
+    }
+    return {**found, **changes}
+
+
+def node(number: int = 1, behind: tuple[float, float] = (-0.01, 0.01), slots: int = 2, **changes: Any) -> Node:
+    own = {key: changes.pop(key) for key in list(changes) if key in ("addresses", "gpus", "no_tmp", "set")}
+    env = changes.pop("env", {})
+    return Node(
+        label=f"n{number}",
+        target=f"n{number}",
+        slots=slots,
+        look=look(number, **{"gpus": 0, **own}),
+        facts=gathered(**changes),
+        behind=behind,
+        env=env,
+    )
+
+
+def three(**changes: Any) -> list[Node]:
+    """The second of three is the odd one."""
+    return [node(1), node(2, **changes), node(3)]
+
+
+def odd(checks: Sequence[Check]) -> list[Check]:
+    return [check for check in checks if check.status in ("warn", "fail")]
+
+
+def only(nodes: Sequence[Node]) -> Check:
+    """The one finding, which names the second node; whole in itself."""
+    found = odd(node_checks.judge(nodes))
+    assert len(found) == 1, found
+    check = found[0]
+    assert check.host == "n2"
+    assert check.evidence
+    assert check.cause
+    assert check.fix
+    assert check.doc
+    return check
+
+
+# ---- healthy ones
+
+
+def test_healthy_nodes_get_no_word_of_warning_and_every_check_speaks_of_every_node() -> None:
+    found = node_checks.judge([node(1), node(2), node(3), node(4)])
+    assert odd(found) == []
+    asked = {check.id for check in found}
+    assert asked <= set(TITLES)
+    for each in asked:
+        hosts = {check.host for check in found if check.id == each}
+        assert hosts == {"n1", "n2", "n3", "n4"}
+
+
+def test_what_this_machine_says_of_itself_can_be_judged() -> None:
+    said = inventory.gather(
+        {"tmp": "/tmp", "shm": "/dev/shm", "workdir": str(Path.cwd())}, ["localhost"], None, smi=False
+    )
+    mine = Node(label="here", target="", slots=1, look=look(1, gpus=0), facts=said)
+    found = node_checks.judge([mine])
+    assert {check.host for check in found} == {"here"}
+    assert {check.id for check in found} >= {"clock", "limits", "shm", "disk", "memory", "cpus", "environment"}
+    assert said["names"]["localhost"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"behind": (1.2, 1.3)}, id="a clock that is a second off"),
+        pytest.param({"behind": (-3.0, 3.0)}, id="a node that answers late, so that its clock is not known well"),
+        pytest.param(
+            {"limits": {"nofile": 1024, "memlock": 8192, "nproc": 1}}, id="little locked memory, no InfiniBand"
+        ),
+        pytest.param({"limits": {"nofile": None, "memlock": None, "nproc": None}}, id="no limits"),
+        pytest.param({"threads": 4000}, id="a bound of processes that is far"),
+        pytest.param({"cpus": {"machine": 64, "allowed": [0, 1], "quota": None}}, id="as many processors as ranks"),
+        pytest.param({"memory": {"total": GIB, "free": 28 * GIB, "bound": 16 * GIB, "used": GIB}}, id="a wide cgroup"),
+        pytest.param(
+            {"container": "docker", "addresses": [["eth0", "172.17.0.2"], ["ib0", "10.1.0.2"]]}, id="two networks"
+        ),
+        pytest.param(
+            {"container": "docker", "addresses": [["eth0", "10.1.0.2"]]}, id="a container on its host's network"
+        ),
+        pytest.param(
+            {"environ": {"CUDA_VISIBLE_DEVICES": "0", "OMP_NUM_THREADS": "3"}}, id="what names its own things"
+        ),
+        pytest.param({"environ": {"NCCL_SOCKET_IFNAME": "ib0"}}, id="its own interface"),
+        pytest.param({"env": {"OMP_NUM_THREADS": "4"}}, id="what the launch sets"),
+        pytest.param({"ptrace_scope": None}, id="no yama"),
+        pytest.param({"remove_ipc": False}, id="logind that keeps"),
+        pytest.param({"gpus": 0}, id="no GPUs"),
+    ],
+)
+def test_what_is_no_reason_to_warn(changes: dict[str, Any]) -> None:
+    assert odd(node_checks.judge(three(**changes))) == []
+
+
+def test_a_file_system_that_counts_no_inodes_is_not_out_of_them() -> None:
+    btrfs = {"tmp": space(20 * GIB, inodes=0, inodes_free=0), "shm": space(8 * GIB), "workdir": space(GIB * 9)}
+    network = {"tmp": space(20 * GIB), "shm": space(8 * GIB), "workdir": space(0, total=0, read_only=True)}
+    assert odd(node_checks.judge([node(1), node(2, space=btrfs), node(3, space=network)])) == []
+
+
+# ---- clocks
+
+
+@pytest.mark.parametrize("seconds", [8.0, 30.0, -30.0])
+def test_a_clock_is_compared_with_the_middle_of_all(seconds: float) -> None:
+    check = only(three(behind=(seconds - 0.1, seconds + 0.1)))
+    assert (check.id, check.status, check.doc) == ("clock", "fail", "clock-skew")
+    assert f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'}" in check.evidence
+    assert check.fix == "ssh n2 sudo chronyc makestep"
+
+
+def test_a_clock_that_is_three_seconds_off_is_worth_a_warning() -> None:
+    assert only(three(behind=(2.9, 3.1))).status == "warn"
+
+
+def test_a_launcher_whose_own_clock_is_wrong_blames_nobody() -> None:
+    assert odd(node_checks.judge([node(number, behind=(29.9, 30.1)) for number in (1, 2, 3)])) == []
+
+
+@pytest.mark.parametrize("seconds", [30.0, -30.0])
+@pytest.mark.parametrize("wrong", [1, 2])
+def test_of_two_nodes_the_launchers_clock_decides(seconds: float, wrong: int) -> None:
+    both = [node(n, behind=(seconds - 0.1, seconds + 0.1) if n == wrong else (-0.1, 0.1)) for n in (1, 2)]
+    (check,) = odd(node_checks.judge(both))
+    assert check.host == f"n{wrong}"
+
+
+# ---- limits, space, memory, processors
+
+
+def limits(**changes: int | None) -> dict[str, Any]:
+    return {"limits": {"nofile": 65536, "memlock": 8 * MIB, "nproc": 63000, **changes}}
+
+
+ACTIVE = {"device": "mlx5_0", "port": "1", "state": "ACTIVE", "layer": "InfiniBand", "rate": "200 Gb/sec"}
+DOWN = {**ACTIVE, "state": "DOWN"}
+
+
+@pytest.mark.parametrize(("files", "status"), [(200, "fail"), (255, "fail"), (256, "warn"), (1023, "warn")])
+def test_few_open_files(files: int, status: str) -> None:
+    check = only(three(**limits(nofile=files)))
+    assert (check.id, check.status, check.doc) == ("limits", status, "too-many-files")
+    assert f"{files} open files" in check.evidence
+
+
+def test_many_ranks_need_more_open_files() -> None:
+    much = {"total": 900 * GIB, "free": 900 * GIB, "bound": None, "used": None}
+    many = {"machine": 256, "allowed": list(range(256)), "quota": None}
+    assert only([node(1), node(2, slots=128, memory=much, cpus=many), node(3)]).id == "limits"
+
+
+def test_few_more_processes() -> None:
+    check = only(three(threads=20))
+    assert (check.id, check.status, check.doc) == ("limits", "fail", "cannot-fork")
+
+
+def test_little_locked_memory_beside_infiniband() -> None:
+    """C07."""
+    wide = limits(memlock=None)
+    check = only(
+        [node(1, infiniband=[ACTIVE], **wide), node(2, infiniband=[ACTIVE]), node(3, infiniband=[ACTIVE], **wide)]
+    )
+    assert (check.id, check.status, check.doc) == ("limits", "fail", "memlock")
+    assert "8 MiB may be locked" in check.evidence
+
+
+@pytest.mark.parametrize(
+    ("ports", "status", "words"),
+    [([], "fail", "0 ports, another node has 1"), ([DOWN], "fail", "mlx5_0:1 is DOWN")],
+)
+def test_infiniband_that_one_node_lacks(ports: list[Any], status: str, words: str) -> None:
+    wide = limits(memlock=None)
+    check = only(
+        [node(1, infiniband=[ACTIVE], **wide), node(2, infiniband=ports, **wide), node(3, infiniband=[ACTIVE], **wide)]
+    )
+    assert (check.id, check.status, check.doc) == ("infiniband", status, "ib-link-lost")
+    assert words in check.evidence
+
+
+@pytest.mark.parametrize(
+    ("free", "status"), [(2 * MIB, "fail"), (63 * MIB, "fail"), (64 * MIB, "warn"), (GIB - 1, "warn")]
+)
+def test_little_shared_memory(free: int, status: str) -> None:
+    """E04."""
+    usually = gathered()["space"]
+    check = only(three(space={**usually, "shm": space(free, 64 * MIB)}))
+    assert (check.id, check.status, check.doc) == ("shm", status, "shm-full")
+    assert check.fix == "ssh n2 sudo mount -o remount,size=50% /dev/shm"
+    boxed = only(three(space={**usually, "shm": space(free, 64 * MIB)}, container="docker"))
+    assert "--ipc=host" in boxed.fix
+    filled = only(three(space={**usually, "shm": space(free, 8 * GIB)}))
+    assert "ls -lS /dev/shm" in filled.fix
+
+
+def test_no_shared_memory_at_all() -> None:
+    check = only(three(space={**gathered()["space"], "shm": None}))
+    assert (check.id, check.status) == ("shm", "fail")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "words"),
+    [
+        ({"free": MIB}, "fail", "1 MiB free"),
+        ({"free": 100 * MIB}, "warn", "100 MiB free"),
+        ({"inodes_free": 3}, "fail", "3 inodes left"),
+        ({"inodes_free": 5000}, "warn", "5000 inodes left"),
+        ({"read_only": True}, "fail", "read-only"),
+    ],
+)
+def test_a_file_system_without_room(changes: dict[str, Any], status: str, words: str) -> None:
+    check = only(three(space={**gathered()["space"], "tmp": space(**{"free": 20 * GIB, **changes})}))
+    assert (check.id, check.status, check.doc) == ("disk", status, "disk-full")
+    assert words in check.evidence
+    assert check.fix == f"ssh n2 df {'-i' if 'inodes' in words else '-h'} /tmp"
+
+
+def test_a_folder_that_cannot_be_written_to_is_not_named_twice() -> None:
+    full = {**gathered()["space"], "tmp": space(0)}
+    assert odd(node_checks.judge(three(space=full, no_tmp="No space left on device"))) == []
+
+
+@pytest.mark.parametrize(("left", "status"), [(GIB // 2, "fail"), (GIB + GIB // 2, "warn")])
+def test_memory_that_a_cgroup_bounds(left: int, status: str) -> None:
+    """E05."""
+    bounded = {"total": 256 * GIB, "free": 200 * GIB, "bound": 8 * GIB, "used": 8 * GIB - left}
+    check = only(three(memory=bounded))
+    assert (check.id, check.status, check.doc) == ("memory", status, "host-out-of-memory")
+    assert "its cgroup" in check.evidence
+
+
+def test_memory_that_others_use() -> None:
+    check = only(three(memory={"total": 256 * GIB, "free": GIB // 2, "bound": None, "used": None}))
+    assert check.fix == "ssh n2 'ps aux --sort=-rss | head'"
+
+
+def test_fewer_processors_than_ranks() -> None:
+    """E09."""
+    check = only(three(cpus={"machine": 8, "allowed": [0], "quota": None}))
+    assert (check.id, check.status, check.doc) == ("cpus", "warn", "one-core")
+    assert "2 ranks on 1 of 8 processors" in check.evidence
+    shared = only(three(cpus={"machine": 8, "allowed": list(range(8)), "quota": 1.5}, container="docker"))
+    assert "1.5 of 8" in shared.evidence
+    assert "--cpus" in shared.fix
+    slurm = only(three(cpus={"machine": 8, "allowed": [0], "quota": None}, set=["SLURM_JOB_ID"]))
+    assert slurm.fix == "-o cpus_per_task=N"
+
+
+def test_one_core_is_a_mistake_also_for_one_rank_where_the_others_have_more() -> None:
+    one = {"machine": 8, "allowed": [0], "quota": None}
+    assert only([node(1, slots=1), node(2, slots=1, cpus=one), node(3, slots=1)]).id == "cpus"
+    assert odd(node_checks.judge([node(number, slots=1, cpus=one) for number in (1, 2, 3)])) == []
+
+
+# ---- containers, debugging, software
+
+
+def test_a_container_with_a_network_of_its_own() -> None:
+    """N09."""
+    check = only(three(container="docker", addresses=[["eth0", "172.17.0.2"]]))
+    assert (check.id, check.status, check.doc) == ("container", "fail", "container-bridge")
+    assert "172.17.0.2" in check.evidence
+    assert "--network=host --ipc=host" in check.fix
+    assert odd(node_checks.judge([node(1, container="docker", addresses=[["eth0", "172.17.0.2"]])])) == []
+
+
+@pytest.mark.parametrize("scope", [None, 1])
+def test_shared_memory_that_is_removed_at_log_out(scope: int | None) -> None:
+    """C09."""
+    check = only(three(remove_ipc=True, ptrace_scope=scope))
+    assert (check.id, check.status, check.doc) == ("debugging", "warn", "shm-unlinked")
+    assert "RemoveIPC=no" in check.fix
+
+
+@pytest.mark.parametrize(
+    ("scope", "status", "words"),
+    [(0, "pass", "one's own"), (1, "pass", "sudo"), (3, "pass", "root"), (None, "unknown", "")],
+)
+def test_who_may_read_stacks(scope: int | None, status: str, words: str) -> None:
+    """E11: worth knowing, and no fault."""
+    (check,) = (c for c in node_checks.judge([node(1, ptrace_scope=scope)]) if c.id == "debugging")
+    assert check.status == status
+    assert words in check.evidence
+
+
+CUDA: dict[str, Any] = {"nccl": "2.27.5", "cuda": "12.8", "driver": "570.86.10"}
+
+
+def test_another_nccl() -> None:
+    """C01."""
+    nodes = [node(1, **CUDA), node(2, **{**CUDA, "nccl": "2.21.5"}), node(3, **CUDA)]
+    check = only(nodes)
+    assert (check.id, check.status, check.doc) == ("nccl-version", "fail", "nccl-mismatch")
+    assert check.evidence == "NCCL 2.21.5, the others 2.27.5"
+    assert check.fix.endswith("nvidia-nccl-cu12==2.27.5")
+
+
+def test_a_driver_that_is_too_old() -> None:
+    """G09."""
+    check = only([node(1, **CUDA), node(2, **{**CUDA, "driver": "515.43.04"}), node(3, **CUDA)])
+    assert (check.id, check.status, check.doc) == ("driver", "fail", "driver-too-old")
+
+
+# ---- variables
+
+
+def environment(*each: dict[str, str], env: dict[str, Any] | None = None, **changes: Any) -> list[Check]:
+    nodes = [node(number, environ=environ, env=env or {}, **changes) for number, environ in enumerate(each, 1)]
+    return odd(list(env_checks.environment(nodes)))
+
+
+def test_a_variable_that_one_node_sets() -> None:
+    """C14."""
+    (check,) = environment({}, {"NCCL_ALGO": "Ring"}, {})
+    assert (check.host, check.status, check.doc) == ("n2", "fail", "env-differs")
+    assert check.evidence == "NCCL_ALGO is Ring, on the others not set"
+    assert check.fix == "ssh n2 grep -n NCCL_ALGO .bashrc .profile .ssh/environment /etc/environment"
+
+
+def test_a_variable_that_one_node_lacks_or_has_otherwise() -> None:
+    for own in ({}, {"NCCL_ALGO": "Tree"}):
+        (check,) = environment({"NCCL_ALGO": "Ring"}, own, {"NCCL_ALGO": "Ring"})
+        assert check.host == "n2"
+        assert check.fix == "--env NCCL_ALGO=Ring"
+        assert check.evidence.endswith("on the others Ring")
+
+
+def test_a_file_of_nccls_own() -> None:
+    """C15."""
+    (check,) = environment({}, {"NCCL_PROTO": "Simple (/root/.nccl.conf)"}, {})
+    assert check.evidence == "NCCL_PROTO is Simple (/root/.nccl.conf), on the others not set"
+    assert check.fix == "ssh n2 sed -i /^NCCL_PROTO=/d /root/.nccl.conf"
+    assert environment({"NCCL_PROTO": "Simple"}, {"NCCL_PROTO": "Simple (/etc/nccl.conf)"}) == []
+
+
+def test_what_the_launch_sets_everywhere_is_the_same_everywhere() -> None:
+    assert environment({"NCCL_ALGO": "Ring"}, {"NCCL_ALGO": "Tree"}, env={"NCCL_ALGO": "Ring"}) == []
+    assert environment({"NCCL_ALGO": "Ring"}, {}, env={"NCCL_ALGO": None}) == []
+
+
+def test_what_only_prints_is_a_warning_and_secrets_are_not_shown() -> None:
+    (check,) = environment({}, {"NCCL_DEBUG": "INFO"})
+    assert check.status == "warn"
+    (check,) = environment({}, {"TORCH_TOKEN": "s3cr3t"})
+    assert "s3cr3t" not in check.evidence + check.fix
+
+
+@pytest.mark.parametrize(
+    ("environ", "words", "status"),
+    [
+        ({"NCCL_SOCKET_IFNAME": "^docker0"}, "allows lo", "warn"),
+        ({"NCCL_SOCKET_IFNAME": "lo"}, "is lo", "warn"),
+        ({"GLOO_SOCKET_IFNAME": "lo"}, "is lo", "fail"),
+        ({"CUDA_LAUNCH_BLOCKING": "1"}, "CUDA_LAUNCH_BLOCKING", "warn"),
+        ({"LD_PRELOAD": "/usr/lib/libnccl.so.2"}, "LD_PRELOAD", "warn"),
+        ({"TORCH_NCCL_BLOCKING_WAIT": "1", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3"}, "both on", "warn"),
+    ],
+)
+def test_settings_that_break_runs(environ: dict[str, str], words: str, status: str) -> None:
+    found = environment(environ, environ)
+    assert {check.host for check in found} == {"n1", "n2"}
+    for check in found:
+        assert words in check.evidence
+        assert check.status == status
+        assert check.cause
+        assert check.fix
+
+
+def test_lo_is_fatal_for_nccl_where_there_are_gpus_and_harmless_on_one_machine() -> None:
+    lo = {"NCCL_SOCKET_IFNAME": "lo"}
+    assert {check.status for check in environment(lo, lo, gpus=2)} == {"fail"}
+    assert environment(lo) == []
+
+
+# ---- who reaches whom
+
+
+def found(
+    each: Sequence[dict[str, Any]], cut: Sequence[tuple[str, str]] = (), why: str = "no answer in 3 s", **changes: Any
+) -> Any:
+    """What comes of it where these pairs (who asks, name or port that it asks for) do not meet."""
+    hosts, asked_for = specs(len(each)), wish(**changes)
+    asked = network_checks.questions(asked_for, hosts, each)
+    answers = [
+        [
+            ["", why] if (spec.name, name) in cut or (spec.name, str(port)) in cut else [name, ""]
+            for name, port, _ in one
+        ]
+        for spec, one in zip(hosts, asked, strict=True)
+    ]
+    world, apart, mended = network_checks.find(asked_for, hosts, each, answers)
+    return (
+        world,
+        apart,
+        list(network_checks.oddities(hosts, each, network_checks.Matrix(asked_for, hosts, each, answers), mended)),
+    )
+
+
+def test_a_good_mesh() -> None:
+    world, apart, said = found([look(number) for number in range(1, 5)])
+    assert world is not None
+    assert apart == []
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "status", "words"),
+    [
+        ({}, "", ""),
+        ({"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "eth,ib"}, "", ""),
+        ({"NCCL_SOCKET_IFNAME": "^docker,lo"}, "", ""),
+        (
+            {"GLOO_SOCKET_IFNAME": "away0"},
+            "fail",
+            "GLOO_SOCKET_IFNAME is away0, which leads nowhere; by eth0",
+        ),
+        ({"GLOO_SOCKET_IFNAME": "eth"}, "fail", "GLOO_SOCKET_IFNAME is eth, which is not there; by eth0"),
+        ({"NCCL_SOCKET_IFNAME": "=away"}, "fail", "NCCL_SOCKET_IFNAME is =away, which is not there; by eth0"),
+    ],
+)
+def test_an_interface_that_somebody_chose(environ: dict[str, str], status: str, words: str) -> None:
+    each = [look(1), look(2, addresses=[["eth0", "10.0.0.2"], ["away0", "192.168.77.2"]])]
+    hosts, asked_for = specs(2), wish()
+    answers = [
+        [["", "no answer in 3 s"] if name == "192.168.77.2" else [name, ""] for name, _, _ in one]
+        for one in network_checks.questions(asked_for, hosts, each)
+    ]
+    matrix = network_checks.Matrix(asked_for, hosts, each, answers)
+    said = list(network_checks.chosen(hosts, each, matrix, {"n1": {}, "n2": environ}))
+    assert [(check.host, check.status) for check in said] == ([("n2", status)] if status else [])
+    assert all(words in check.evidence and check.cause and check.fix for check in said)
+
+
+def test_many_nodes_try_some_of_each_other() -> None:
+    assert network_checks.peers(0, 4) == [1, 2, 3]
+    some = network_checks.peers(7, 1000)
+    assert len(some) <= network_checks.SOME + 1
+    assert 8 in some
+    assert 7 not in some
+    reached = {peer for index in range(1000) for peer in network_checks.peers(index, 1000)}
+    assert reached == set(range(1000))
+    assert found([look(number) for number in range(1, 101)])[1] == []
+
+
+@pytest.mark.parametrize(
+    ("why", "doc"), [("no answer in 3 s", "firewall-drop"), ("no route to host", "firewall-reject")]
+)
+def test_a_node_that_nobody_reaches(why: str, doc: str) -> None:
+    """N05, N06."""
+    cut = [(f"n{number}", "40002") for number in (1, 3)]
+    world, apart, _ = found([look(1), look(2), look(3)], cut, why)
+    assert world is None
+    (problem,) = apart
+    check = causes.from_problem(problem)
+    assert (check.host, check.id, check.doc) == ("n2", "mesh", doc)
+    assert "no other node reaches its port 40002" in check.evidence
+    assert check.fix == "ssh n2 sudo iptables -I INPUT -p tcp -s 10.0.0.1,10.0.0.3 -j ACCEPT"
+
+
+def test_one_pair_that_does_not_meet() -> None:
+    _, (problem,), _ = found([look(1), look(2), look(3)], [("n1", "40003")])
+    assert problem.host == "n3"
+    assert "n1 cannot reach its port" in problem.what
+    assert "-s 10.0.0.1 " in problem.fix
+
+
+def test_a_node_that_reaches_nobody_is_the_one_to_name() -> None:
+    cut = [("n2", "40001"), ("n2", "40003"), ("n2", "24000")]
+    _, apart, _ = found([look(1), look(2), look(3)], cut)
+    assert {(problem.host, problem.check) for problem in apart} == {("n2", "mesh"), ("n2", "master-port")}
+    assert all("-I OUTPUT -p tcp -d" in problem.fix for problem in apart)
+
+
+def test_of_two_nodes_the_one_that_listens_is_named() -> None:
+    _, (problem,), _ = found([look(1), look(2)], [("n1", "40002")])
+    assert problem.host == "n2"
+
+
+def test_a_master_port_that_a_firewall_closes() -> None:
+    """L02."""
+    _, (problem,), _ = found([look(1), look(2), look(3)], [("n2", "24000"), ("n3", "24000")], master_port=24000)
+    check = causes.from_problem(problem)
+    assert (check.host, check.id, check.doc) == ("n1", "master-port", "master-unreachable")
+    assert check.fix == "ssh n1 sudo iptables -I INPUT -p tcp -s 10.0.0.2,10.0.0.3 --dport 24000 -j ACCEPT"
+
+
+def test_a_masters_name_that_one_node_does_not_know() -> None:
+    """L03."""
+    _, (problem,), _ = found(
+        [look(1), look(2), look(3)], [("n2", "head")], "name or service not known", master_addr="head"
+    )
+    check = causes.from_problem(problem)
+    assert (check.host, check.doc) == ("n2", "master-name-unknown")
+    assert check.fix == "ssh n2 'echo 10.0.0.1 head | sudo tee -a /etc/hosts'"
+
+
+def test_a_masters_name_that_means_another_host_on_one_node() -> None:
+    _, (problem,), _ = found([look(1), look(2), look(3)], [("n2", "head")], "connection refused", master_addr="head")
+    said = causes.with_facts(problem, gathered(names={"head": ["10.0.0.9"]}), "n2", "head")
+    check = causes.from_problem(said)
+    assert "head means 10.0.0.9 there" in check.evidence
+    assert check.fix == "-o master_addr=10.0.0.1"
+
+
+@pytest.mark.parametrize("family", [6, 4])
+def test_one_family_of_addresses_that_does_not_work(family: int) -> None:
+    """N07."""
+    each = [look(n, addresses=[["eth0", f"10.0.0.{n}"], ["eth0", f"fd00::{n}"]]) for n in (1, 2, 3)]
+    dead = "fd00::2" if family == 6 else "10.0.0.2"
+    world, apart, said = found(
+        each, [("n1", dead), ("n3", dead), *([("n1", "n2"), ("n3", "n2")] if family == 4 else [])]
+    )
+    assert apart == []
+    assert world is not None
+    mine = [check for check in said if check.id == "mesh"]
+    assert [check.host for check in mine] == ["n2"]
+    assert mine[0].doc == "address-family"
+    assert mine[0].fix == f"--env NCCL_SOCKET_FAMILY=AF_INET{'' if family == 6 else '6'}"
+
+
+def test_own_names_and_interfaces_that_others_do_not_reach() -> None:
+    """N01, L04, N04."""
+    each = [
+        look(1),
+        look(2, own_name=["127.0.1.1"]),
+        look(3, own_name=[]),
+        look(4, addresses=[["br-1", "172.18.0.1"], ["eth0", "10.0.0.4"]]),
+    ]
+    world, apart, said = found(each, [(f"n{number}", "172.18.0.1") for number in (1, 2, 3)])
+    assert world is not None
+    assert apart == []
+    assert [(check.host, check.id, check.doc) for check in said] == [
+        ("n2", "names", "name-is-loopback"),
+        ("n3", "names", "no-node-is-host"),
+        ("n4", "interfaces", "nccl-wrong-interface"),
+    ]
+    assert shlex.split(said[0].fix)[:2] == ["ssh", "n2"]
+    assert shlex.split(said[0].fix)[2] == "sudo sed -i '/^127.0.1.1[[:space:]]/d' /etc/hosts"
+    assert "10.0.0.3 n3" in said[1].fix
+    assert "NCCL_SOCKET_IFNAME=eth0" in said[2].fix
+    assert all(check.cause for check in said)
+
+
+def test_what_names_mean_on_other_nodes() -> None:
+    """L05."""
+    each = {f"n{number}": look(number) for number in (1, 2, 3, 4)}
+    good = {f"n{number}": [f"10.0.0.{number}"] for number in (1, 2, 3, 4)}
+    bad: dict[str, Any] = {
+        **good,
+        "n1": "Name or service not known",
+        "n3": "Name or service not known",
+        "n4": ["127.0.1.1"],
+    }
+    slow = {"n3": good["n3"]}
+    more = {"n1": {"names": good}, "n2": {"names": bad}, "n3": {"names": slow}, "n4": {"names": good}}
+    said = list(network_checks.names(specs(4), each, more))
+    assert [(check.host, check.evidence) for check in said] == [
+        ("n2", "n1, n3 means nothing there (name or service not known)"),
+        ("n2", "n4 means 127.0.1.1 there"),
+        ("n3", "n1, n2, n4 cannot be looked up there in 2 s"),
+    ]
+    assert said[0].fix == "ssh n2 'echo 10.0.0.1 n1 | sudo tee -a /etc/hosts'"
+    assert {check.status for check in said} == {"warn"}
+
+
+# ---- causes of what keeps a node out
+
+
+def test_every_problem_has_a_cause_a_fix_and_a_place_to_read_on() -> None:
+    for check in ("transport", "machine", "workdir", "script", "tmp", "python", "torch", "gpus", "master-port", "mesh"):
+        made = causes.from_problem(Problem(host="n1", what="something {odd}", fix="do {this}", check=check))
+        assert made.status == "fail"
+        assert made.cause, check
+        assert made.doc, check
+        assert made.fix == "do {this}"
+
+
+def test_who_has_a_port_is_said() -> None:
+    owner = {"pid": 4711, "command": "python serve.py", "user": "eve"}
+    problem = Problem(
+        host="n1", what="rank 0 cannot listen on port 29500: address already in use", fix="", check="master-port"
+    )
+    said = causes.with_facts(problem, gathered(port_owner=owner), "n1", "")
+    assert said.what.endswith("in use by pid 4711 (python serve.py), user eve")
+    assert causes.with_facts(problem, gathered(), "n1", "") == problem
+
+
+def test_a_listener_is_found_by_its_pid() -> None:
+    text = (
+        "import socket, time; s = socket.create_server(('', 0)); print(s.getsockname()[1], flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        port = int(process.stdout.readline())
+        found = inventory.listener(port)
+        assert found is not None
+        assert found["pid"] == process.pid
+        assert " -c import socket" in found["command"]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    assert inventory.listener(port) is None
+
+
+def test_a_folder_for_logs(tmp_path: Path) -> None:
+    assert disk_check.look(str(tmp_path / "not" / "yet")).evidence == f"logs can be written to {tmp_path}/not/yet"
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file" / "logs", Path("/proc/logs")):
+        check = disk_check.look(str(folder))
+        assert (check.id, check.status, check.doc) == ("disk", "fail", "disk-full")
+        assert f"cannot write logs to {folder}: " in check.evidence
+        assert check.cause
+        assert "--log-dir" in check.fix
+
+
+def test_words() -> None:
+    assert [size(number) for number in (5, 2 * MIB, 3 * GIB, 5 << 40)] == ["5 B", "2 MiB", "3 GiB", "5 TiB"]
+    assert usual(["a", "b", "b"]) == "b"
+    assert usual([]) == ""

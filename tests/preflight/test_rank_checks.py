@@ -1,0 +1,273 @@
+"""From what ranks said, and how they ended, to findings. Pure: no rank runs."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PATIENCE
+
+from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.execution.executor import Inbox
+from ddpkit.launchers.plan import Plan, Proc, Step
+from ddpkit.preflight import rank_checks
+from ddpkit.preflight import rank_program as ranks
+from ddpkit.preflight.rank_program import Heard
+
+
+def plan(*, slurm: bool = False) -> Plan:
+    """Four ranks on four nodes."""
+    steps = [
+        Step(host=f"node{node + 1}", node_rank=node, ranks=range(node, node + 1), workdir="/", env={}, procs=(PROC,))
+        for node in range(4)
+    ]
+    if slurm:
+        steps = [Step(host="slurm", node_rank=0, ranks=range(4), workdir="/", env={}, procs=(PROC,), srun="ranks")]
+    return Plan(run_id="r", backend="any", steps=tuple(steps), world_size=4, grace=1.0)
+
+
+PROC = Proc(name="rank", argv=("python",))
+
+
+def event(kind: str, rank: int, told_by: int | None = None, **more: Any) -> dict[str, Any]:
+    return {"e": kind, "rank": rank, "from": rank if told_by is None else told_by, **more}
+
+
+def problem(rank: int, told_by: int, text: str, **more: Any) -> dict[str, Any]:
+    said = {"host": "", "problem": text, "fix": "do this", "check": "ranks", "level": "fail", "cause": "", **more}
+    return event("problem", rank, told_by, **said)
+
+
+def started(*ranks: int) -> list[dict[str, Any]]:
+    return [event("rank", rank, host=f"node{rank + 1}", nodes="node[1-4]") for rank in ranks]
+
+
+def heard(events: list[dict[str, Any]], failure: Failure | None = None) -> Heard:
+    return Heard(outcome=Outcome(failure=failure), events=events, folder="logs/x")
+
+
+def bad(events: list[dict[str, Any]], failure: Failure | None = None, *, slurm: bool = False) -> list[Any]:
+    found = rank_checks.of_ranks(heard(events, failure), plan(slurm=slurm), speed=False)
+    return [check for check in found if check.status == "fail"]
+
+
+REFUSED = Failure(host="node1", rank=0, what="rank", code=3)
+
+
+def test_a_rank_that_started_and_did_not_come() -> None:
+    (check,) = bad([*started(0, 1, 2, 3), problem(2, 0, "did not come within 7 s")], REFUSED)
+    assert (check.id, check.host, check.rank, check.doc) == ("ranks", "node3", 2, "ranks-missing")
+    assert "hangs before it meets the others" in check.cause
+    assert "--timeout" in check.fix
+
+
+@pytest.mark.parametrize("slurm", [False, True])
+def test_a_rank_that_never_started_has_the_host_that_it_was_to_have(slurm: bool) -> None:
+    (check,) = bad([*started(0, 1, 3), problem(2, 0, "did not come within 7 s")], REFUSED, slurm=slurm)
+    assert (check.host, check.rank) == ("node3", 2)
+    assert check.evidence.endswith("never started")
+
+
+def test_who_says_itself_why_is_believed_and_nobody_is_missed_because_of_it() -> None:
+    events = [
+        *started(0, 1, 2, 3),
+        problem(2, 2, "cannot import torch: libcudart.so.12: cannot open shared object file"),
+        problem(2, 0, "did not come within 7 s"),
+        problem(3, 0, "did not come within 7 s"),  # it was ended with the others
+        problem(0, 1, "does not go on"),
+    ]
+    found = bad(events, Failure(host="node3", rank=2, what="rank", code=3))
+    assert [(check.rank, check.doc) for check in found if "does not go on" not in check.evidence] == [
+        (2, "module-missing")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "doc", "cause"),
+    [
+        (signal.SIGKILL, "killed", "out-of-memory"),
+        (signal.SIGBUS, "bus-error", "/dev/shm"),
+        (signal.SIGSEGV, "segfault", "compiled code"),
+        (signal.SIGABRT, "aborted", "gave up"),
+        (signal.SIGILL, "illegal-instruction", "another processor"),
+        (signal.SIGTERM, "terminated", "asked it to end"),
+    ],
+)
+def test_a_rank_that_died_is_the_only_one_named(number: int, doc: str, cause: str) -> None:
+    events = [
+        *started(0, 1, 2, 3),
+        event("stage", 0, stage="ranks"),
+        problem(2, 0, "ended, or hung, while the ranks added", check="gloo"),
+        problem(1, 0, "a small all_reduce: Connection closed by peer [10.0.0.3]:1", check="gloo"),
+        problem(0, 3, "ended, or hung, in the step gloo", check="gloo"),
+    ]
+    (check,) = bad(events, Failure(host="node3", rank=2, what="rank", signal=number, seconds=2.5))
+    assert (check.id, check.host, check.rank, check.doc) == ("gloo", "node3", 2, doc)
+    assert f"rank 2 ended after 2.5 s: killed by signal {int(number)}" in check.evidence
+    assert cause in check.cause
+    assert check.fix
+
+
+def test_other_faults_are_named_beside_a_death() -> None:
+    events = [*started(0, 1, 2, 3), problem(1, 0, "uses the same GPU as rank 0 on node1: X", check="gpu-map")]
+    found = bad(events, Failure(host="node3", rank=2, what="rank", signal=9))
+    assert {(check.id, check.rank) for check in found} == {("ranks", 2), ("gpu-map", 1)}
+
+
+def test_a_rank_that_hangs_is_said_to_hang() -> None:
+    events = [*started(0, 1, 2, 3), problem(2, 0, "ended, or hung, while the ranks added", check="gloo")]
+    (check,) = bad(events, REFUSED)
+    assert (check.id, check.rank, check.doc) == ("gloo", 2, "peer-died")
+    assert "it hangs" in check.cause
+
+
+def test_what_many_ranks_say_of_rank_0_is_one_finding() -> None:
+    text = "ended, or hung, in the step gloo"
+    events = [*started(0, 1, 2, 3), *(problem(0, rank, text, check="gloo") for rank in (1, 2, 3))]
+    (check,) = bad(events, Failure(host="node2", rank=1, what="rank", code=3))
+    assert (check.host, check.rank) == ("node1", 0)
+
+
+def test_ranks_of_one_host_are_one_finding() -> None:
+    step = Step(host="node1", node_rank=0, ranks=range(8), workdir="/", env={}, procs=(PROC,))
+    eight = Plan(run_id="r", backend="any", steps=(step,), world_size=8, grace=1.0)
+    events = [problem(rank, 0, "did not come within 7 s") for rank in range(4, 8)]
+    found = rank_checks.of_ranks(heard(events, REFUSED), eight, speed=False)
+    (check,) = [check for check in found if check.status == "fail"]
+    assert check.rank == 4
+    assert "(and 3 more ranks there: 5, 6, 7)" in check.evidence
+
+
+@pytest.mark.parametrize(
+    ("reason", "doc"),
+    [
+        ("ran into its time limit; -o time=... asks for more", "slurm-time-limit"),
+        ("lost a node of node[1-2]: sinfo -R says why", "slurm-node-failure"),
+        ("was preempted", "slurm-preempted"),
+    ],
+)
+def test_what_a_scheduler_did_is_no_fault_of_a_rank(reason: str, doc: str) -> None:
+    """S07, S11."""
+    (check,) = bad(started(0), Failure(host="slurm", rank=None, what="job 7", signal=15, reason=reason), slurm=True)
+    assert (check.id, check.host, check.rank, check.doc) == ("scheduler", "", None, doc)
+    assert reason in check.evidence
+    assert check.cause
+
+
+@pytest.mark.parametrize(
+    ("said", "doc", "fix"),
+    [
+        ("sbatch refused the job: invalid partition specified: a", "slurm-bad-request", "sinfo"),
+        ("Invalid account or account/partition combination specified", "slurm-bad-request", "sacctmgr"),
+        ("Invalid generic resource (gres) specification", "slurm-bad-request", "%G"),
+        ("Requested node configuration is not available", "slurm-bad-request", "-N N"),
+        ("Unable to create step for job 4: More processors requested than permitted", "step-refused", "salloc"),
+        ("Unable to create step for job 4: Memory required by task is not available", "step-refused", "salloc"),
+        ("there is no sbatch on this machine", "command-not-found", "log in"),
+        ("something that nobody knows", "slurm-bad-request", "log in"),
+    ],
+)
+def test_what_a_scheduler_refuses(said: str, doc: str, fix: str) -> None:
+    """S05, S10."""
+    check = rank_checks.refused(said, "log in where jobs are submitted")
+    assert (check.id, check.status, check.evidence, check.doc) == ("scheduler", "fail", said, doc)
+    assert any(word in check.fix for word in fix.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0:42", 42),
+        ("4:00", 240),
+        ("1:00:00", 3600),
+        ("2-03:04:05", 183845),
+        ("UNLIMITED", None),
+        ("INVALID", None),
+        ("", None),
+    ],
+)
+def test_the_time_that_is_left(text: str, seconds: int | None) -> None:
+    assert rank_checks.seconds_left(text) == seconds
+
+
+def test_stages_pass_or_say_why_not() -> None:
+    done = {str(rank): {"small_ms": 1.5, "large_ms": 9.0, "gb_per_s": 0.5} for rank in range(4)}
+    events = [
+        *started(0, 1, 2, 3),
+        *(event("here", rank, identity=None) for rank in range(4)),
+        {"e": "stage", "stage": "ranks", "from": 0},
+        {"e": "stage", "stage": "gloo", "done": done, "from": 0},
+    ]
+    found = {check.id: check for check in rank_checks.of_ranks(heard(events), plan(), speed=False)}
+    assert {name: check.status for name, check in found.items()} == {
+        "ranks": "pass", "gloo": "pass", "gpu-map": "skip", "nccl": "skip", "speed": "skip",
+    }  # fmt: skip
+    assert found["ranks"].evidence == "4 of 4 came"
+    assert found["gloo"].evidence == "small 1.50 ms, large 0.50 GB/s"
+    assert found["nccl"].evidence == "no GPUs"
+    assert "--full" in found["speed"].evidence
+
+
+def test_every_place_to_read_more_is_one_of_the_catalogue() -> None:
+    catalogue = pytest.importorskip("ddpkit.diagnosis.catalogue")
+    text = "".join(path.read_text() for path in Path(catalogue.__file__).parent.glob("*.py"))
+    docs = (
+        {doc for _, doc, _ in rank_checks._WORDS}
+        | set(rank_checks._SIGNAL_DOCS.values())
+        | set(rank_checks._DOCS.values())
+    )
+    assert [doc for doc in sorted(docs) if f'"{doc}"' not in text] == []
+
+
+def ended_in_silence(spoke: tuple[int, ...], met: tuple[int, ...] = (), *agents: str) -> list[Any]:
+    events = [*started(*spoke), *(event("here", rank, identity=None) for rank in met)]
+    told = Heard(outcome=Outcome(), events=events, folder="logs/x", agents=agents, silent=45.0)
+    found = rank_checks.of_ranks(told, plan(slurm=True), speed=False)
+    return [check for check in found if check.status == "fail"]
+
+
+def test_ranks_that_never_spoke_are_named_by_their_hosts() -> None:
+    two, four = ended_in_silence((0, 2))
+    assert [(check.id, check.host, check.rank) for check in (two, four)] == [
+        ("ranks", "node2", 1),
+        ("ranks", "node4", 3),
+    ]
+    assert "did not start within 45 s" in two.evidence
+    assert two.cause
+    assert two.fix.startswith("ssh node2 uptime")
+
+
+def test_ranks_that_spoke_and_did_not_come() -> None:
+    (check,) = ended_in_silence((0, 1, 2, 3), (0, 1, 3))
+    assert (check.host, check.rank) == ("node3", 2)
+    assert "started, and did not come to meet the others within 45 s" in check.evidence
+
+
+def test_what_srun_says_of_a_node_beats_what_follows_from_it() -> None:
+    said = "srun: error: Task launch for StepId=2.0 failed on node node2: Communication connection failure"
+    (check,) = ended_in_silence((0,), (), said, "srun: Terminating the job step")
+    assert (check.host, check.doc) == ("node2", "task-launch-failed")
+    killed = Failure(host="node1", rank=0, what="rank", signal=signal.SIGKILL, log="logs/x/rank_0.log")
+    told = Heard(outcome=Outcome(failure=killed), events=started(0), folder="logs/x", agents=(said,))
+    (check,) = [one for one in rank_checks.of_ranks(told, plan(slurm=True), speed=False) if one.status == "fail"]
+    assert (check.host, check.evidence) == ("node2", said)
+
+
+def test_ranks_that_said_how_long_they_wait_are_not_silent() -> None:
+    """They told of it before they fell silent; another, which did not, is ended."""
+    inbox: Inbox = queue.SimpleQueue()
+    waiting, silent = ranks.Silence(inbox, 0.5), ranks.Silence(queue.SimpleQueue(), 0.5)
+    waiting.heard(waits=600)
+    waiting.heard()
+    silent.heard()
+    until = time.monotonic() + PATIENCE
+    while not silent.broken:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert not waiting.broken
+    assert inbox.empty()
+    waiting.stop()

@@ -1,0 +1,76 @@
+"""A run's metrics file: which one it is, and what is new in it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from ddpkit.run import metrics
+
+START = 1_000_000.0
+
+
+def write(path: Path, *steps: int, when: float = START + 10) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps({"step": step, "loss": 1 / step}) + "\n" for step in steps))
+    os.utime(path, (when, when))
+    return path
+
+
+def test_the_newest_file_near_the_working_folder(tmp_path: Path) -> None:
+    assert metrics.find(tmp_path, ("train.py",), START) is None
+    write(tmp_path / "old/metrics.jsonl", 1, when=START - 100)
+    assert metrics.find(tmp_path, ("train.py",), START) is None
+    first = write(tmp_path / "metrics.jsonl", 1)
+    assert metrics.find(tmp_path, ("train.py",), START) == first
+    deep = write(tmp_path / "out/a/metrics.jsonl", 1, when=START + 20)
+    write(tmp_path / "out/earlier_1/metrics.jsonl", 1, when=START + 30)
+    assert metrics.find(tmp_path, ("train.py",), START) == deep
+
+
+def test_the_file_that_the_command_names_wins(tmp_path: Path) -> None:
+    mine = write(tmp_path / "mine/metrics.jsonl", 1)
+    write(tmp_path / "others/metrics.jsonl", 1, when=START + 50)
+    assert metrics.find(tmp_path, ("train.py", "--checkpoint-dir", "mine"), START) == mine
+    assert metrics.find(tmp_path, ("train.py", "--save-dir=mine"), START) == mine
+    other = write(tmp_path / "mine/m.jsonl", 1, when=START + 60)
+    assert metrics.find(tmp_path, ("train.py", "--checkpoint-dir=mine", "--metrics=m.jsonl"), START) == other
+    absolute = write(tmp_path / "far/away/from/here.jsonl", 1)
+    assert metrics.find(tmp_path, ("train.py", "--metrics", str(absolute)), START) == absolute
+
+
+def test_what_was_written_after_the_run_is_not_its_own(tmp_path: Path) -> None:
+    write(tmp_path / "checkpoints/metrics.jsonl", 1, when=START + 500)
+    assert metrics.find(tmp_path, ("train.py",), START, START + 100) is None
+
+
+def test_words_that_are_no_paths(tmp_path: Path) -> None:
+    assert metrics.find(tmp_path, ("-c", "print('\0')", "x" * 5000, "a=\0.jsonl", ""), START) is None
+    assert metrics.find(tmp_path / "gone", ("train.py",), START) is None
+
+
+def test_a_folder_of_data_is_not_searched_to_its_end(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for number in range(metrics.ENTRIES + 50):
+        (tmp_path / f"data/{number}.png").touch()
+    mine = write(tmp_path / "out/metrics.jsonl", 1)
+    assert metrics.find(tmp_path, ("train.py",), START) == mine
+    assert len(list(metrics._near(tmp_path))) == 3
+
+
+def test_what_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    assert metrics.read(path) == []
+    path.write_text('{"step": 1, "loss": 2.5}\nno JSON\n[1]\n{"loss": 3}\n{"step": true}\n{"step": 3}\n{"step": 4, "lo')
+    assert metrics.read(path) == [{"step": 1, "loss": 2.5}, {"step": 3}]
+
+
+def test_a_copy_is_kept_with_the_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "out/metrics.jsonl", 1, 2)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    assert metrics.keep(path, folder) == folder / "metrics.jsonl"
+    assert (folder / "metrics.jsonl").read_bytes() == path.read_bytes()
+    assert metrics.keep(tmp_path / "gone", folder) is None
+    assert sorted(each.name for each in folder.iterdir()) == ["metrics.jsonl"]

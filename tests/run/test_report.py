@@ -1,0 +1,402 @@
+"""What a report says of runs of every kind, also of those that recorded little: nothing in it is invented."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Command
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ddpkit.launchers import plan
+from ddpkit.run import record, status
+from ddpkit.run.report import load, page, steps, summary, svg
+from ddpkit.run.report import startup as start
+from ddpkit.run.report.escape import number, seconds, spans, text
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+START = Callable[..., Command]
+SCRIPT = Callable[..., str]
+WHY = "Not recorded: why"
+
+
+def ended(folder: Path, **more: Any) -> record.Run:
+    """A run that has ended, in a folder of its own."""
+    values: dict[str, Any] = {
+        "run_id": "20260131-235959-train-3fa9",
+        "folder": str(folder),
+        "backend": "local",
+        "command": ("train.py", "--epochs", "3"),
+        "workdir": str(folder),
+        "hosts": ("vm",),
+        "world_size": 2,
+        "launcher_pid": 1,
+        "launcher_started": "1",
+        "launcher_host": os.uname().nodename,
+        "started": 1_000_000.0,
+        "ended": 1_000_060.0,
+        "ranks": {"vm": [0, 1]},
+        "state": "done",
+        "exit_code": 0,
+    }
+    run = record.Run(**{**values, **more})
+    run.save()
+    return run
+
+
+def reported(run: record.Run) -> summary.Report:
+    return summary.report(status.look(run), load.read(run), made=1_000_100.0)
+
+
+def bins(own: float, whole: float, count: int = 4, steps_each: float = 10) -> list[list[float]]:
+    return [[steps_each, steps_each * whole, whole, steps_each, steps_each * own, own]] * count
+
+
+def timeline(*own: float, host: str = "vm") -> dict[str, Any]:
+    whole = max(own) + 0.01
+    return {"ranks": {str(n): {"host": host, "marks": {}, "bins": bins(each, whole)} for n, each in enumerate(own)}}
+
+
+# ---- runs that recorded little
+
+
+def test_a_run_by_an_older_ddpkit(tmp_path: Path) -> None:
+    found = reported(ended(tmp_path))
+    assert (found.state, found.verdict) == ("done", "done after 60 s")
+    assert found.start.words == found.steps.words
+    assert found.start.words.startswith("Not recorded: this run was started by an older ddpkit")
+    assert (found.start.rows, found.steps.rows, found.charts, found.plan) == ((), (), (), "")
+    assert found.preflight.words == "Not recorded."
+    assert found.places == (summary.Place(host="vm", ranks=(0, 1)),)
+    shown = page.page(found)
+    assert shown.count("Not recorded") == 5  # start, steps, curves, preflight, plan
+    assert "Nothing was printed." in shown
+
+
+def test_a_job_of_a_scheduler(tmp_path: Path) -> None:
+    job = plan.Scheduled(
+        state=("true",), pattern="", waiting=(), running=(), well=(), stopped=(), gone="", stop=(), log="", many=False,
+        torchrun=True, labels=False,
+    )  # fmt: skip
+    run = ended(tmp_path, job=job, job_id="17", backend="slurm-srun", hosts=("slurm",), ranks={})
+    found = reported(run)
+    assert found.start.words.startswith("Not recorded: the scheduler starts these ranks")
+    assert "job 17" in page.page(found)
+    # Of one that was followed, its launcher heard where the ranks ran.
+    heard = {
+        "ranks": {"1": {"host": "node2", "marks": {}, "bins": []}, "0": {"host": "node1", "marks": {}, "bins": []}}
+    }
+    (tmp_path / "timeline.json").write_text(json.dumps(heard))
+    assert [(place.host, place.ranks) for place in reported(run).places] == [("node1", (0,)), ("node2", (1,))]
+
+
+TOLD = """start 1 node2 {0}.0
+mark 1 python {0}.5
+mark 1 imported {0}.7
+steps 1 4 0.4 0.1 4 0.3 0.08
+mark 1 imported nonsense
+steps 1 2
+steps 1 2 nan 0.1 2 0.1 0.1
+
+"""
+
+
+def test_what_ranks_wrote_themselves(tmp_path: Path) -> None:
+    """As under SLURM: no launcher heard it, or heard only a part of it."""
+    folder = tmp_path / "marks"
+    folder.mkdir()
+    (folder / "job").write_text("99.5\n198.5\n")
+    (folder / "1").write_text(TOLD.format(100) + TOLD.format(200))  # started again
+    (folder / "0").write_bytes(TOLD.format(201).replace("k 1", "k 0").encode() + b"mark 0 \xff\xfe\nmark 0 st")
+    (folder / "7_0").write_text("of an array\n")
+    (tmp_path / "launch.json").write_text(json.dumps({"began": 90.0, "prepared": 91.0}))
+    run = ended(tmp_path, hosts=("slurm",), ranks={})
+    found = reported(run)
+    assert [(row.rank, row.host, row.attempts) for row in found.start.rows] == [(0, "node2", 1), (1, "node2", 2)]
+    assert [(each.phase, each.begin, each.end) for each in found.start.rows[1].segments] == [
+        ("prepared", 0, 1), ("queued", 1, 108.5), ("start", 108.5, 110), ("python", 110, 110.5),
+        ("imported", 110.5, pytest.approx(110.7)),
+    ]  # fmt: skip
+    assert [row.steps for row in found.steps.rows] == [4, 8]
+    heard = {"ranks": {"1": {"host": "node3", "marks": {"start": 300.0, "line": 301.0}, "attempts": 3, "bins": []}}}
+    (tmp_path / "timeline.json").write_text(json.dumps(heard))
+    rows = reported(run).start.rows
+    assert (rows[1].host, rows[1].attempts) == ("node3", 3)
+    assert [each.end for each in rows[1].segments] == [1, 210], "what it wrote is of an attempt before"
+
+
+def test_a_failed_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    done = ddpkit("launch", "-n", "2", "--", script("import sys\nprint('it broke')\nsys.exit(7)"))
+    assert done.returncode == 7
+    found = json.loads(ddpkit("report", "--json").stdout)
+    assert found["state"] == "failed"
+    assert "failed first" in found["verdict"]
+    assert "exit code 7" in found["verdict"]
+    assert any("it broke" in line for line in found["tail"])
+    assert (found["failed"], found["hint"][:10]) == (["it broke"], "less logs/")
+    assert found["start"]["total"] is None
+    # One of the two may have been ended before its Python was there.
+    missing = [[mark for mark in row["missing"] if mark != "python"] for row in found["start"]["rows"]]
+    assert missing == [["import", "imported", "meet", "group", "step"]] * 2
+    assert found["places"][0]["gpus"] == 0
+
+
+def test_a_rank_cannot_speak_for_the_launcher(tmp_path: Path) -> None:
+    lines = ["[ddpkit] ddpkit: last lines of rank 1 on vm (logs/x/rank_1.log):", "[ddpkit]     the first"]
+    lines += [
+        "[ddpkit]     [ddpkit] the second",
+        "[ddpkit] ddpkit: rank 1 on vm failed first, after 1.0 s: exit code 1",
+    ]
+    run = ended(tmp_path, state="failed", exit_code=1)
+    (tmp_path / "all.log").write_text("\n".join([*lines, "[ddpkit] hint: mend it", ""]))
+    found = load.read(run)
+    assert (found.failed, found.hint) == (("the first", "[ddpkit] the second"), "mend it")
+    (tmp_path / "all.log").write_text("\n".join(line.replace("[ddpkit]", "[0 vm] [ddpkit]", 1) for line in lines))
+    found = load.read(run)
+    assert (found.failed, found.hint) == ((), "")
+
+
+def test_a_run_that_lives(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    command = start("launch", "-n", "1", "--", script("import time\nprint('ready', flush=True)\ntime.sleep(3600)"))
+    command.wait_for("ready")
+    (folder,) = (tmp_path / "logs").iterdir()
+    found = json.loads(ddpkit("report", str(folder), "--json").stdout)
+    assert (found["state"], found["ended"]) == ("running", None)
+    assert ddpkit("report", str(folder)).returncode == 0
+    assert "it is still running" in (folder / "report.html").read_text()
+
+
+def test_where_the_page_cannot_be_written(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    assert ddpkit("launch", "-n", "1", "--", script("print(1)")).returncode == 0
+    done = ddpkit("report", "--output", "no/such/folder.html")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot write no/such/folder.html" in done.stderr
+    done = ddpkit("report", "--metrics", "nothing.jsonl")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no file nothing.jsonl" in done.stderr
+    done = ddpkit("report", "nonsense")
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("broken", ["[]", "{", "", '{"ranks": {}}', '{"ranks": {"0": {}}}'])
+def test_files_that_cannot_be_understood(broken: str, tmp_path: Path) -> None:
+    for name in ("launch.json", "timeline.json", "test.json", "metrics.jsonl"):
+        (tmp_path / name).write_text(broken)
+    found = reported(ended(tmp_path))
+    assert found.charts == ()
+    assert page.page(found).startswith("<!DOCTYPE html>")
+
+
+# ---- the start
+
+
+def test_where_the_seconds_went() -> None:
+    marks = {
+        "queued": 11.8,
+        "start": 12.0,
+        "python": 12.5,
+        "import": 13.0,
+        "imported": 15.0,
+        "meet": 15.5,
+        "group": 16.0,
+        "step": 20.0,
+    }
+    slow = {**marks, "meet": 19.0, "group": 19.1}
+    launch = {"began": 10.0, "prepared": 11.5, "entered": {"a": 10.8}}
+    told = {
+        "ranks": {"0": {"host": "a", "marks": marks, "attempts": 1}, "1": {"host": "b", "marks": slow, "attempts": 2}}
+    }
+    found = start.of(launch, told, WHY)
+    assert found.total == 10.0
+    assert found.entered == {"a": pytest.approx(0.8)}
+    assert [phase.phase for phase in found.phases] == list(start.PHASES)
+    meet = next(phase for phase in found.phases if phase.phase == "meet")
+    assert (meet.rank, meet.host) == (1, "b")
+    assert (meet.seconds, meet.longest) == pytest.approx((2.25, 4.0))
+    for row in found.rows:
+        assert row.segments[0].begin == 0
+        assert [each.end for each in row.segments[:-1]] == [each.begin for each in row.segments[1:]]
+    assert found.words.startswith("First optimizer step on every rank 10.0 s after the launcher began")
+
+
+def test_clocks_that_disagree_a_little_give_no_negative_time() -> None:
+    told = {"ranks": {"0": {"host": "a", "marks": {"start": 12.0, "python": 11.9, "step": 14.0}, "attempts": 1}}}
+    found = start.of({"began": 10.0, "prepared": 12.05}, told, WHY)
+    assert all(each.end >= each.begin for each in found.rows[0].segments)
+
+
+def test_ranks_that_tell_nothing() -> None:
+    told = {"ranks": {"0": {"host": "a", "marks": {"start": 12.0, "end": 13.0}, "attempts": 1}}}
+    assert "was not recorded" in start.of({"began": 10.0, "prepared": 11.0}, told, WHY).words
+    assert start.of(None, None, WHY).words == WHY
+
+
+# ---- the steps
+
+
+def test_the_rank_that_the_others_wait_for() -> None:
+    found = steps.of(timeline(0.02, 0.021, 0.07, 0.019), WHY)
+    assert found.slowest is not None
+    assert (found.slowest.rank, found.slowest.stands_out) == (2, True)
+    assert found.slowest.times == pytest.approx(3.5)
+    assert found.words.startswith("The others wait for rank 2 on vm: its own work takes 70 ms a step, 3.5 times")
+    assert found.steps == 40
+    assert all(len(row.own) == 4 for row in found.rows)
+
+
+@pytest.mark.parametrize("own", [(0.02, 0.021, 0.0205), (0.0002, 0.0008)])
+def test_no_rank_stands_out(own: tuple[float, ...]) -> None:
+    found = steps.of(timeline(*own), WHY)
+    assert found.slowest is not None
+    assert not found.slowest.stands_out
+    assert found.words.startswith("No rank stands out: ")
+
+
+def test_one_rank_and_ranks_without_own_work() -> None:
+    assert steps.of(timeline(0.5), WHY).words == "One rank: it waits for nobody."
+    told = timeline(0.02, 0.03)
+    for rank in told["ranks"].values():
+        rank["bins"] = [[each[0], each[1], each[2], 0, 0, 0] for each in rank["bins"]]
+    found = steps.of(told, WHY)
+    assert found.slowest is None
+    assert found.words.startswith("Only whole steps are known")
+    assert steps.of({"ranks": {}}, WHY).words == WHY
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.floats(0.001, 1.0)), min_size=1, max_size=40),
+    st.integers(1, 70),
+)
+def test_no_second_is_lost_between_cells(told: Sequence[tuple[int, float]], columns: int) -> None:
+    total = sum(count for count, _ in told)
+    cells = steps.cells([(count, count * each, count) for count, each in told], total, columns)
+    assert len(cells) == columns
+    assert all(cell is not None for cell in cells)
+    width = total / columns
+    assert sum(cell * width for cell in cells if cell is not None) == pytest.approx(
+        sum(count * each for count, each in told)
+    )
+
+
+def test_a_rank_that_ended_early_has_empty_cells() -> None:
+    assert steps.cells([(10, 1.0, 10)], 40, 4) == (0.1, None, None, None)
+
+
+def test_many_ranks() -> None:
+    """A thousand ranks: the slowest are shown, and the page stays one that a browser opens."""
+    own = [0.02 + 0.00001 * (rank % 7) for rank in range(1000)]
+    own[777] = 0.09
+    found = steps.of(timeline(*own), WHY)
+    assert found.slowest is not None
+    assert found.slowest.rank == 777
+
+
+# ---- curves
+
+
+def test_curves(tmp_path: Path) -> None:
+    records: list[dict[str, Any]] = [
+        {"step": n, "epoch": 1, "loss": 1 / n, "lr": 0.1, "name": "x"} for n in range(1, 11)
+    ]
+    records += [
+        {"step": 10, "test_loss": 0.3, "test_accuracy": 0.9, "seconds": 3.0},
+        {"step": 11, "loss": float("nan")},
+    ]
+    found = summary.charts(records)
+    assert [(chart.title, [curve.name for curve in chart.curves]) for chart in found] == [
+        ("loss", ["loss", "test_loss"]),
+        ("accuracy", ["test_accuracy"]),
+        ("lr", ["lr"]),
+    ]
+    assert len(found[0].curves[0].points) == 10
+    assert found[0].curves[0].points[-1] == (10.0, 0.1)
+    for chart in found:
+        assert "nan" not in svg.chart(chart)
+
+
+def test_a_step_is_a_whole_number() -> None:
+    def across(last: int) -> list[str]:
+        (chart,) = summary.charts([{"step": n, "loss": n} for n in range(1, last + 1)])
+        return re.findall("<span>([^<]*)</span>", svg.chart(chart).partition('class="xs"')[2])
+
+    assert across(60) == ["step 1", "30", "60"]
+    assert across(4) == ["step 1", "", "4"]
+    assert across(5) == ["step 1", "3", "5"]
+
+
+def test_a_constant_has_no_best_value() -> None:
+    (chart,) = summary.charts([{"step": n, "lr": 3e-5} for n in range(3)])
+    assert '</b> 3e-05<span class="soft">, all along</span>' in svg.chart(chart)
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_end() -> None:
+    (chart,) = summary.charts([{"step": n, "loss": n} for n in range(25_001)])
+    (curve,) = chart.curves
+    assert curve.thinned
+    assert len(curve.points) <= summary.POINTS + 1
+    assert (curve.points[0], curve.points[-1]) == ((0, 0), (25_000, 25_000))
+
+
+@given(st.floats(-1e12, 1e12), st.floats(1e-9, 1e12))
+def test_ticks_enclose(low: float, span: float) -> None:
+    high = low + span
+    if high > low and span > abs(low) * 1e-9:
+        ticks = svg._ticks(low, high)
+        assert ticks[0] <= low + span * 1e-6
+        assert ticks[-1] >= high - span * 1e-6
+        assert 2 <= len(ticks) <= 7
+
+
+# ---- words
+
+
+def test_text_is_made_harmless() -> None:
+    assert text("<b a='\"'>&") == "&lt;b a=&#x27;&quot;&#x27;&gt;&amp;"
+    assert text("\x1b[31mred\x1b[0m\x1b]0;title\x07") == "red"
+    assert text("a\0b\x07\u202ec\udcffd") == "a\\x00b\\x07\\u202ec\\xffd"
+    assert text("tab\tand\nline") == "tab\tand\nline"
+    text("\ud83d").encode()
+
+
+@given(st.text())
+def test_any_text_can_be_written(value: str) -> None:
+    shown = text(value)
+    assert not set("<>\"'") & set(shown)
+    shown.encode()
+
+
+def test_values_of_curves() -> None:
+    values = (0.0, 5.0, 0.012345, 3e-5, 1170.4, 20_080.0, 1_500_000.0, 2e9)
+    shown = ["0", "5", "0.01235", "3e-05", "1,170", "20,080", "1,500,000", "2e+09"]
+    assert [number(value) for value in values] == shown
+
+
+def test_lengths_of_time() -> None:
+    values = (0.00085, 0.0123, 0.99999, 4.214, 119.0, 200.0, 7500.0)
+    assert [seconds(value) for value in values] == [
+        "850 µs", "12.3 ms", "1.00 s", "4.21 s", "119 s", "3 min 20 s", "2 h 05 min",
+    ]  # fmt: skip
+    assert spans((0, 1, 2, 5, 7, 8)) == "0-2, 5, 7-8"
+
+
+def test_the_page_of_many_ranks_is_quick_and_small(tmp_path: Path) -> None:
+    run = ended(tmp_path, world_size=1000, ranks={"vm": list(range(1000))})
+    marks = {name: 1_000_000.0 + n for n, name in enumerate(start.PHASES)}
+    told = timeline(*[0.02 + 0.0001 * (rank == 3) for rank in range(1000)])
+    for rank in told["ranks"].values():
+        rank |= {"marks": marks, "attempts": 1}
+    (tmp_path / "timeline.json").write_text(json.dumps({**told, "carried": 1_000_000.0}))
+    began = time.monotonic()
+    shown = page.page(reported(run))
+    assert time.monotonic() - began < 60
+    assert "The 64 slowest of 1000 ranks" in shown
+    assert 'data-rank="3"' in shown
+    assert len(shown) < 2_000_000

@@ -1,0 +1,351 @@
+"""What comes over a wire: clocks that differ, silence that is one and silence that is none, the end before a word."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from ddpkit.transports import channel, protocol
+from ddpkit.transports.channel import Door, Heart, NoAnswerError, RefusedError
+from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.pdsh import PdshWire
+from ddpkit.transports.protocol import NODE
+
+PATIENCE = 120.0
+SKEW = 30.0  # seconds between a word and the moment at which a busy machine hears it
+
+
+class Wire:
+    """Two pipes: what the door reads is written to `far_out`, what it writes is read from `far_in`."""
+
+    def __init__(self) -> None:
+        self._closing = threading.Lock()
+        self._in, self.far_out = os.pipe()
+        self.far_in, self._out = os.pipe()
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+        with os.fdopen(os.dup(self._out), "wb") as file:
+            file.write(data)
+
+    def read(self) -> bytes:
+        if not select.select([self._in], [], [], 0.05)[0]:
+            return b""
+        data = os.read(self._in, 1 << 16)
+        if not data:
+            raise EOFError
+        return data
+
+    def why(self) -> str:
+        return "the connection was lost"
+
+    def refusal(self, said: Sequence[str]) -> RefusedError | None:
+        return None
+
+    def close(self) -> None:
+        with self._closing:  # the door closes it as well, from a thread of its own
+            if self._out >= 0:
+                os.close(self._out)
+                self._out = -1
+
+    def say(self, **event: Any) -> None:
+        os.write(self.far_out, json.dumps(event, separators=(",", ":")).encode() + b"\n")
+
+    def hang_up(self) -> None:
+        os.close(self.far_out)
+        self.far_out = -1
+
+    def tidy(self) -> None:
+        self.close()
+        for fd in (self.far_out, self.far_in):
+            if fd >= 0:
+                os.close(fd)
+
+
+class Node:
+    """A door whose other side the test plays."""
+
+    def __init__(self, silence: float = 3600.0, ahead: float = 0.0) -> None:
+        self.wire = Wire()
+        self.ahead = ahead  # seconds that the node's clock is before ours
+        self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.door = Door("node1", self.wire, silence)
+        self.say("hello", host="node1", pid=1)
+        reader = threading.Thread(target=self._take_program)
+        reader.start()
+        self.door.open(time.monotonic() + PATIENCE)
+        reader.join()
+
+    def _take_program(self) -> None:
+        left = len(protocol.program())
+        while left:
+            left -= len(os.read(self.wire.far_in, left))
+
+    def say(self, kind: str, when: float | None = None, **more: Any) -> None:
+        self.wire.say(e=kind, t=(time.time() if when is None else when) + self.ahead, **more)
+
+    def start(self) -> None:
+        self.door.start("{}", self.events.put)
+
+    def next(self) -> Any:
+        return self.events.get(timeout=PATIENCE)
+
+
+@pytest.fixture
+def nodes() -> Iterator[list[Node]]:
+    made: list[Node] = []
+    yield made
+    for node in made:
+        if node.wire.far_out >= 0:
+            node.wire.hang_up()
+        node.wire.tidy()
+
+
+@pytest.mark.parametrize("ahead", [-7200.0, 0.0, 7200.0])
+def test_what_happened_first_is_known_although_clocks_differ(ahead: float, nodes: list[Node]) -> None:
+    """One node's clock is two hours off. Its rank failed before the other's, and the news came after."""
+    nodes += [Node(), Node(ahead=ahead)]
+    for node in nodes:
+        node.start()
+    now = time.time()
+    nodes[0].say("failed", when=now - 100, rank=0)
+    nodes[1].say("failed", when=now - 200, rank=1)
+    late, early = (node.next()["t"] for node in nodes)
+    assert early < late
+    assert abs(early - (now - 200)) < SKEW
+    assert abs(late - (now - 100)) < SKEW
+
+
+def test_vitals_are_in_our_time(nodes: list[Node]) -> None:
+    nodes.append(Node(ahead=7200.0))
+    nodes[0].start()
+    now = time.time()
+    nodes[0].say("beat", ranks={"0": {"out": now - 300 + 7200.0}, "1": {"out": None}})
+    ranks = nodes[0].next()["ranks"]
+    assert abs(ranks["0"]["out"] - (now - 300)) < SKEW
+    assert ranks["1"]["out"] is None
+
+
+def test_a_silent_node_is_lost(nodes: list[Node]) -> None:
+    nodes.append(Node(silence=0.3))
+    nodes[0].start()
+    assert nodes[0].next() == {
+        "e": "lost",
+        "reason": "nothing was heard of it for 0.3 s: the host or the network is down; what ran there ends itself",
+    }
+    assert nodes[0].next() is None
+
+
+def test_no_silence_is_counted_where_it_is_turned_off(nodes: list[Node]) -> None:
+    nodes.append(Node(silence=0.0))
+    nodes[0].start()
+    time.sleep(0.3)  # the silence
+    nodes[0].say("start", rank=0, pid=1)
+    assert nodes[0].next()["e"] == "start"
+
+
+def test_a_reader_that_was_held_up_has_not_heard_silence(nodes: list[Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The screen took nothing for longer than a node may be silent, and nothing lies there when it goes on."""
+    nodes.append(Node(silence=0.5))
+    node, free = nodes[0], threading.Event()
+    real, turns = node.wire.read, iter(["empty"])
+
+    def read() -> bytes:
+        if free.is_set() and next(turns, ""):
+            node.say("end")
+            return b""
+        return real()
+
+    monkeypatch.setattr(node.wire, "read", read)
+
+    def post(event: Any) -> None:
+        if event is not None and event["e"] == "out":
+            free.wait(PATIENCE)
+        node.events.put(event)
+
+    node.door.start("{}", post)
+    node.say("out", rank=0, fd=1, data="x\n")
+    time.sleep(1.0)  # nobody reads
+    free.set()
+    assert node.next()["e"] == "out"
+    assert node.next()["e"] == "end"
+    assert node.next() is None
+
+
+def test_a_launcher_that_was_stopped_has_not_heard_silence(nodes: list[Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One read that lasted longer than any may: this process stood still, and says nothing of the node."""
+    nodes.append(Node(silence=1.5))
+    node = nodes[0]
+    monkeypatch.setattr(channel, "LONG_READ", 0.5)
+    real, turns = node.wire.read, iter([2.0])
+
+    def read() -> bytes:
+        data = real()
+        if not data and (long := next(turns, 0.0)):
+            time.sleep(long)
+            node.say("end")
+        return data
+
+    monkeypatch.setattr(node.wire, "read", read)
+    node.start()
+    assert node.next()["e"] == "end"
+
+
+def test_a_node_that_is_gone_before_its_step(nodes: list[Node]) -> None:
+    nodes.append(Node())
+    nodes[0].wire.hang_up()
+    with pytest.raises(NoAnswerError, match="the connection was lost"):
+        nodes[0].door.answer(time.monotonic() + PATIENCE)
+    nodes[0].start()
+    assert nodes[0].next() == {"e": "lost", "reason": "the connection was lost"}
+    assert nodes[0].next() is None
+
+
+def test_an_odd_word_is_an_end_and_not_a_hang(nodes: list[Node]) -> None:
+    nodes.append(Node())
+    nodes[0].start()
+    nodes[0].wire.say(e="beat", t="noon")
+    assert nodes[0].next()["reason"].startswith("what came of it could not be read")
+    assert nodes[0].next() is None
+
+
+def test_signs_of_life_begin_with_the_door_and_never_cut_a_message(nodes: list[Node]) -> None:
+    nodes.append(Node(silence=0.02))
+    heart = Heart(0.02)
+    heart.add(nodes[0].door)
+    text, received = "x" * 3000, b""
+    for _ in range(200):
+        nodes[0].door.send({"c": text})
+        received += os.read(nodes[0].wire.far_in, 1 << 16)
+    heart.stop()
+    commands = [json.loads(line)["c"] for line in received.splitlines()]
+    assert set(commands) <= {"beat", text}
+    assert commands.count(text) == 200
+
+
+# ---- the supervisor's side
+
+
+@pytest.fixture
+def another_bytecode(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(protocol, "MAGIC_NUMBER", b"another's")
+    protocol.program.cache_clear()
+    yield
+    protocol.program.cache_clear()
+
+
+def answers() -> list[bytes]:
+    """What was sent to a Python on this machine until it answered a question."""
+    wire = Wire()
+    argv = [sys.executable, "-S", "-I", "-c", protocol.BOOT]
+    process = subprocess.Popen(argv, stdin=wire.far_in, stdout=wire.far_out, start_new_session=True)
+    os.close(wire.far_in)
+    os.close(wire.far_out)
+    there = Door("here", wire, 3600.0)
+    with process:
+        there.open(time.monotonic() + PATIENCE)
+        there.learn("probe")
+        there.ask("reach", {"targets": [], "timeout": 0.0})
+        assert there.answer(time.monotonic() + PATIENCE) == []
+        there.close()
+        assert process.wait(PATIENCE) is not None
+    return wire.written
+
+
+def test_a_node_with_our_bytecode_compiles_nothing() -> None:
+    program, lesson, *_ = answers()
+    assert program == protocol.program()
+    assert b"def reach" not in lesson
+
+
+@pytest.mark.usefixtures("another_bytecode")
+def test_a_node_with_another_bytecode_asks_for_the_text() -> None:
+    program, text, lesson, *_ = answers()
+    assert program == protocol.program()
+    assert text == protocol.program(compiled=False)
+    assert b"def reach" in lesson
+
+
+def supervisor(**settings: float) -> subprocess.Popen[bytes]:
+    text = f"import sys; sys.path.insert(0, {str(NODE)!r}); import rpc, supervisor\n"
+    text += "".join(f"rpc.{name} = {value}\n" for name, value in settings.items())
+    argv = [sys.executable, "-S", "-I", "-c", f"{text}supervisor.main()"]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+
+
+def test_a_supervisor_that_gets_no_request_ends() -> None:
+    """The connection may have been cut, and then no end of file comes."""
+    process = supervisor(UNASKED=0.5)
+    with process:
+        assert process.wait(PATIENCE) is not None
+
+
+def test_a_supervisor_waits_for_a_launcher_that_gives_signs_of_life() -> None:
+    process = supervisor(UNASKED=4.0)
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(10):
+            process.stdin.write(b'{"c":"beat"}\n')
+            process.stdin.flush()
+            time.sleep(0.5)  # the distance between two
+        process.stdin.write(b'{"learn":"def f(): return 7"}\n{"ask":"f","args":{},"id":1}\n')
+        process.stdin.flush()
+        process.stdout.readline()
+        assert json.loads(process.stdout.readline())["value"] == 7
+        process.stdin.close()
+        process.wait(PATIENCE)
+
+
+def test_a_rank_of_a_silent_launcher_may_print_while_it_ends() -> None:
+    """More waits for the launcher than is kept, and it says nothing. The ranks must not wait with it."""
+    rank = "import signal, sys, time\ndef end(*_):\n    sys.stdout.write('y' * (8 << 20))\n    sys.exit(0)\n"
+    rank += (
+        "signal.signal(signal.SIGTERM, end)\nsys.stdout.write('x\\n' * (3 << 20))\nsys.stdout.flush()\ntime.sleep(3600)"
+    )
+    proc = {"name": "rank", "argv": [sys.executable, "-c", rank], "env": {}, "rank": 0, "restarts": 0}
+    request = {"run": "", "workdir": "/", "env": {}, "ranks": [0], "procs": [proc], "preload": [], "sources": {}}
+    process = supervisor()
+    with process:
+        assert process.stdin is not None
+        before = time.monotonic()
+        process.stdin.write(json.dumps({**request, "grace": 3600.0, "silence": 1.0}).encode() + b"\n")
+        process.stdin.flush()
+        assert process.wait(PATIENCE) == 0
+        assert time.monotonic() - before < 3600
+
+
+# ---- named pipes
+
+
+def test_a_pipe_that_nobody_reads_holds_nobody_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ssh has never come, or is gone: the pipe is ours for both, and would take no more and say nothing."""
+    monkeypatch.setattr("ddpkit.transports.pdsh.WRITE_LIMIT", 0.3)
+    wire = PdshWire(str(tmp_path / "node1"), HostSpec(name="node1"))
+    wire.open()
+    with pytest.raises(OSError, match="takes nothing"):
+        wire.write(b"x" * (4 << 20))
+    wire.close()
+
+
+def test_a_node_that_is_not_read_holds_up_pdsh_until_it_is(tmp_path: Any) -> None:
+    wire = PdshWire(str(tmp_path / "node1"), HostSpec(name="node1"))
+    while wire.feed(b"x" * 100_000):
+        pass
+    waiting = threading.Thread(target=wire.wait_for_room, daemon=True)
+    waiting.start()
+    assert waiting.is_alive()
+    assert len(wire.read()) >= 4 << 20
+    waiting.join(PATIENCE)
+    assert not waiting.is_alive()

@@ -1,0 +1,136 @@
+"""Every way to name nodes, and every way to name them wrongly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddpkit.errors import UsageError
+from ddpkit.transports import hosts
+
+GROUPS = {"gpus": ["node[1-2]", "@big"], "big": ["me@big:2222"], "loop": ["@loop"]}
+OWN: dict[str, dict[str, Any]] = {
+    "node2": {
+        "slots": 3,
+        "python": "/opt/python",
+        "workdir": "/data",
+        "env": {"NCCL_SOCKET_IFNAME": "ib0"},
+        "port": 2022,
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("node1", ["ssh node1"]),
+        ("node[1-3,7]", ["ssh node1", "ssh node2", "ssh node3", "ssh node7"]),
+        ("node[01-02]", ["ssh node01", "ssh node02"]),
+        ("node10,node2", ["ssh node10", "ssh node2"]),  # never sorted
+        ("me@node1", ["ssh me@node1"]),
+        ("me@node[1-2]:2222", ["ssh -p 2222 me@node1", "ssh -p 2222 me@node2"]),
+        ("10.0.0.1:22", ["ssh -p 22 10.0.0.1"]),
+        ("2001:db8::7", ["ssh 2001:db8::7"]),
+        ("me@[fe80::1%eth0]:2222", ["ssh -p 2222 me@fe80::1%eth0"]),
+        ("[::1]", ["ssh ::1"]),
+        ("me@corp.example@gate", ["ssh me@corp.example@gate"]),  # a user name with an @, as some sites have
+        ("7", ["ssh 7"]),
+        ("nöde_1.example", ["ssh nöde_1.example"]),
+        ("@gpus", ["ssh node1", "ssh node2", "ssh -p 2222 me@big"]),
+    ],
+)
+def test_words(word: str, expected: list[str]) -> None:
+    assert [" ".join(spec.by_hand) for spec in hosts.parse([word], GROUPS, {})] == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["node[1-"], "node[1-"),
+        (["node1:"], "node1:"),
+        (["node1:x"], "'x'"),
+        (["node1:70000"], "'70000'"),
+        (["[::1"], "[::1"),
+        (["[node1]"], "[node1]"),
+        (["-oProxyCommand=evil"], "-oProxyCommand=evil"),
+        (["a b"], "a b"),
+        (["a;b"], "a;b"),
+        (["*"], "'*'"),  # for the resolver that is this machine
+        (["node?"], "node?"),
+        (["~"], "'~'"),
+        (["node1:22:22"], "node1:22:22"),
+        (["[fe80::1]:22:22"], "22:22"),
+        (["node[1-99999999]"], "more than 65536 hosts"),
+        (["a[1-999]b[1-999]"], "more than 65536 hosts"),
+        ([""], "''"),
+        (["@none"], "@none"),
+        (["@loop"], "loop"),
+        (["node1", "node1"], "node1 is named twice"),
+        (["node1", "me@node1"], "node1 is named twice"),
+    ],
+)
+def test_what_names_no_host(words: list[str], named: str) -> None:
+    with pytest.raises(UsageError) as error:
+        hosts.parse(words, GROUPS, {})
+    assert named in error.value.message
+
+
+def test_what_holds_on_one_host_alone() -> None:
+    first, second = hosts.parse(["node[1-2]"], {}, OWN)
+    assert (first.slots, first.python, first.port) == (None, "", None)
+    assert (second.slots, second.python, second.workdir, second.port) == (3, "/opt/python", "/data", 2022)
+    assert second.env == {"NCCL_SOCKET_IFNAME": "ib0"}
+    assert hosts.parse(["node2:22"], {}, OWN)[0].port == 22  # what was typed is stronger
+
+
+def test_hosts_are_left_out() -> None:
+    assert [spec.name for spec in hosts.parse(["node[1-4]"], {}, {}, "node3 node[1-2]")] == ["node4"]
+    assert [spec.name for spec in hosts.parse(["@gpus"], GROUPS, {}, "@big")] == ["node1", "node2"]
+    with pytest.raises(UsageError, match="node5 is not among the hosts"):
+        hosts.parse(["node[1-4]"], {}, {}, "node5")
+    with pytest.raises(UsageError, match="leaves no host"):
+        hosts.parse(["node1"], {}, {}, "node1")
+
+
+def test_host_files(tmp_path: Path) -> None:
+    text = """
+    # DeepSpeed and OpenMPI
+    node10 slots=4 max_slots=8
+    me@node2 slots=2 port=2222   # a comment
+
+    node3:8
+    node4
+    node4
+    node5
+    node6 slots=0
+    """
+    specs = hosts.parse_file("hosts.txt", text, {})
+    assert [(spec.name, spec.user, spec.port, spec.slots) for spec in specs] == [
+        ("node10", "", None, 4),
+        ("node2", "me", 2222, 2),
+        ("node3", "", None, 8),
+        ("node4", "", None, 2),
+        ("node5", "", None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["node1 slots=x", "node1 slots", "node1 gpus=4", "node1 slots=-1", "node1 slots=9999999", "node1 port=70000"],
+)
+def test_a_wrong_line_is_named(line: str) -> None:
+    with pytest.raises(UsageError) as error:
+        hosts.parse_file("hosts.txt", f"node0\n{line}\n", {})
+    assert f"hosts.txt, line 2: {line}" in error.value.message
+
+
+def test_a_file_from_windows() -> None:
+    text = "\ufeffnode1 slots=1\r\n# both\r\n\r\nnode2 slots=2\r\n"
+    assert [(spec.name, spec.slots) for spec in hosts.parse_file("hosts.txt", text, {})] == [("node1", 1), ("node2", 2)]
+
+
+def test_an_empty_file() -> None:
+    with pytest.raises(UsageError, match="names no host"):
+        hosts.parse_file("hosts.txt", "# nothing\n", {})
