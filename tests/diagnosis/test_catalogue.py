@@ -7,17 +7,18 @@ import re
 from pathlib import Path
 
 import pytest
+from catalogue_document import MARK, document
+from catalogue_examples import EXAMPLES
 
 from ddpkit.diagnosis.analyze import explain
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, Entry
 from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
-from ddpkit.diagnosis.catalogue.document import MARK, document
 from ddpkit.diagnosis.catalogue.entry import filled
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Matcher, words_of
 
 ROOT = Path(__file__).parents[2]
 MATCHER = Matcher(ENTRIES)
-EXAMPLES = [(entry, text) for entry in ENTRIES for text, _ in entry.examples]
+TEXTS = [(BY_ID[name], text) for name, examples in EXAMPLES.items() for text, _ in examples]
 
 
 def test_ids_are_unique_and_stable_in_form() -> None:
@@ -36,7 +37,7 @@ def test_an_entry_is_whole(entry: Entry) -> None:
     groups = {name for pattern in entry.patterns for name in re.compile(pattern).groupindex}
     used = set(re.findall(r"\{([a-z]+)\}", entry.cause + entry.probe + entry.fix))
     assert used <= groups | {"host", "rank", "job", "path", "reason"}
-    assert bool(entry.patterns) == bool(entry.examples) or entry.kind in ("hint", "death")
+    assert bool(entry.patterns) == (entry.id in EXAMPLES) or entry.kind in ("hint", "death")
 
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.patterns], ids=lambda entry: entry.id)
@@ -50,7 +51,7 @@ def test_patterns_can_be_found_by_a_word(entry: Entry) -> None:
             assert char != "|" or depth or escaped, f"two patterns in one: {pattern}"
 
 
-@pytest.mark.parametrize(("entry", "text"), EXAMPLES, ids=lambda value: value.id if isinstance(value, Entry) else "")
+@pytest.mark.parametrize(("entry", "text"), TEXTS, ids=lambda value: value.id if isinstance(value, Entry) else "")
 def test_an_example_leads_to_its_entry(entry: Entry, text: str) -> None:
     best = MATCHER.best(text)
     assert best is not None
@@ -65,13 +66,15 @@ def test_an_example_leads_to_its_entry(entry: Entry, text: str) -> None:
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.patterns], ids=lambda entry: entry.id)
 def test_every_pattern_matches_a_text_that_was_printed(entry: Entry) -> None:
-    offenders = [each for each in entry.patterns if not any(re.search(each, text) for text, _ in entry.examples)]
+    offenders = [
+        each for each in entry.patterns if not any(re.search(each, text) for text, _ in EXAMPLES.get(entry.id, ()))
+    ]
     assert not offenders
 
 
-@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.examples], ids=lambda entry: entry.id)
-def test_an_example_says_how_it_is_known(entry: Entry) -> None:
-    for _, where in entry.examples:
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_says_how_it_is_known(name: str) -> None:
+    for _, where in EXAMPLES[name]:
         assert where.startswith("https://") or re.fullmatch(r".+, (?:run|source|documented|https://\S+)", where), where
 
 
@@ -184,7 +187,7 @@ def test_what_a_line_holds_decides_which_patterns_are_tried() -> None:
         "node1:10:99 [3] NCCL INFO Channel 00/0 : 0 -> 1",
     ]
     assert not any(MATCHER.may_match(line) for line in healthy)
-    assert all(MATCHER.may_match(text) for _, text in EXAMPLES)
+    assert all(MATCHER.may_match(text) for _, text in TEXTS)
     assert all(word == word.lower() and WORDS.fullmatch(word) for word in MATCHER.words)
 
 

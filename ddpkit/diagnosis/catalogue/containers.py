@@ -20,25 +20,6 @@ ENTRIES = (
         probe="on that host: nvidia-ctk --version; docker run --rm --gpus all ubuntu nvidia-smi",
         fix="install nvidia-container-toolkit there, then sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
         link="https://github.com/NVIDIA/nvidia-docker/issues/1352",
-        examples=(
-            (
-                'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].',
-                "https://github.com/NVIDIA/nvidia-docker/issues/1352",
-            ),
-            (
-                "nvidia-container-cli: initialization error: driver error: failed to process request",
-                "nvidia-container-toolkit, documented",
-            ),
-            (
-                "docker: Error response from daemon: unknown or invalid runtime name: nvidia.",
-                "https://github.com/nv-tlabs/3dgrut/issues/71",
-            ),
-            ("Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all", "podman 4.3, source"),
-            (
-                "docker: Error response from daemon: Unknown runtime specified nvidia.",
-                "https://github.com/NVIDIA/nvidia-docker/issues/578",
-            ),
-        ),
     ),
     Entry(
         id="docker-daemon",
@@ -52,16 +33,6 @@ ENTRIES = (
         probe="on that host: systemctl status docker; id",
         fix="sudo systemctl start docker; sudo usermod -aG docker $USER and log in again; or use podman or apptainer",
         link="https://docs.docker.com/engine/install/linux-postinstall/",
-        examples=(
-            (
-                "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
-                "docker 28.2, source",
-            ),
-            (
-                "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
-                "docker 28.2, run",
-            ),
-        ),
     ),
     Entry(
         id="image-not-found",
@@ -79,32 +50,6 @@ ENTRIES = (
         probe="on that host: docker pull IMAGE (enroot import docker://IMAGE, apptainer pull IMAGE)",
         fix="correct the name and tag; log in (docker login, ~/.config/enroot/.credentials); for a file: a path that begins with / or ./, shared by all hosts",
         link="https://github.com/NVIDIA/pyxis/issues/127",
-        examples=(
-            ("slurmstepd: error: pyxis: failed to import docker image", "https://github.com/NVIDIA/pyxis/issues/127"),
-            (
-                "docker: Error response from daemon: pull access denied for mymodel, repository does not exist or may require 'docker login'",
-                "docker, documented",
-            ),
-            (
-                "FATAL:   could not open image /home/me/torch.sif: failed to retrieve path for /home/me/torch.sif: lstat /home/me/torch.sif: no such file or directory",
-                "apptainer 1.3, documented",
-            ),
-            (
-                "slurmstepd: error: pyxis:     [ERROR] URL "
-                "https://registry-1.docker.io/v2/library/cont.sqsh/manifests/latest returned error code: 401 "
-                "Unauthorized",
-                "https://github.com/NVIDIA/pyxis/issues/67",
-            ),
-            ("[ERROR] No such file or directory: /home/me/torch.sqsh", "enroot, source"),
-            (
-                "Error response from daemon: toomanyrequests: You have reached your pull rate limit.",
-                "https://github.com/docker/hub-feedback/issues/2429",
-            ),
-            (
-                "Error response from daemon: toomanyrequests: You have reached your unauthenticated pull rate limit.",
-                "https://github.com/docker/hub-feedback/issues/2464",
-            ),
-        ),
     ),
     Entry(
         id="container-start-failed",
@@ -121,30 +66,6 @@ ENTRIES = (
         probe="the lines above it; on that host the same by hand: enroot start / apptainer exec IMAGE true",
         fix="correct the mounts; fetch the image again; for an image with an entry point: --no-container-entrypoint",
         link="https://github.com/NVIDIA/pyxis/issues/61",
-        examples=(
-            ("slurmstepd: error: pyxis: couldn't start container", "https://github.com/NVIDIA/pyxis/issues/61"),
-            (
-                "FATAL:   container creation failed: mount hook function failure: mount /proc/self/fd/3->/var/lib/apptainer/mnt/session/rootfs error: while mounting image /proc/self/fd/3: squashfuse_ll exited with status 255",
-                "https://github.com/apptainer/apptainer/issues/1037",
-            ),
-            (
-                "docker: Error response from daemon: OCI runtime create failed: runc create failed: unable to start container process",
-                "docker, documented",
-            ),
-            (
-                "slurmstepd: error: pyxis: container start failed with error code: 1",
-                "https://github.com/NVIDIA/pyxis/issues/61",
-            ),
-            (
-                "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file "
-                "or directory",
-                "https://github.com/NVIDIA/pyxis/issues/61",
-            ),
-            (
-                "slurmstepd: error: pyxis: [ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1",
-                "https://github.com/NVIDIA/pyxis/issues/101",
-            ),
-        ),
     ),
     Entry(
         id="mpi-slots",
@@ -154,7 +75,6 @@ ENTRIES = (
         probe="cat HOSTFILE; nproc",
         fix="slots=N in the hostfile, or mpirun --oversubscribe",
         link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
-        examples=(("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),),
     ),
     Entry(
         id="mpi-daemon",
@@ -167,10 +87,6 @@ ENTRIES = (
         probe="ssh HOST which orted prted",
         fix="mpirun --prefix /path/to/openmpi; open the ports between the hosts; --mca oob_tcp_if_include INTERFACE",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
-        examples=(
-            ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),
-            ("ORTE has lost communication with a remote daemon.", "Open MPI 4.1, source"),
-        ),
     ),
     Entry(
         id="mpi-abort",
@@ -186,18 +102,6 @@ ENTRIES = (
         probe="mpirun --tag-output ..., then read rank {rank}'s last lines",
         fix="ddpkit explain LOG, with the output of all ranks",
         link="https://docs.open-mpi.org/en/main/launching-apps/index.html",
-        examples=(
-            (
-                "mpirun noticed that process rank 3 with PID 4711 on node node2 exited on signal 9 (Killed).",
-                "Open MPI 4.1, source",
-            ),
-            ("MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD", "Open MPI 4.1, source"),
-            ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "MPICH 4.0, source"),
-            (
-                "mpirun detected that one or more processes exited with non-zero status, thus causing",
-                "Open MPI 4.1, source",
-            ),
-        ),
     ),
     Entry(
         id="launcher-summary",
@@ -218,32 +122,6 @@ ENTRIES = (
         probe="read the lines before it",
         fix="read the output of what failed first; ddpkit explain LOG on the log that has it",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
-        examples=(
-            (
-                "subprocess.CalledProcessError: Command '['/usr/bin/python3', 'train.py', '--lr', '1e-4']' returned non-zero exit status 1.",
-                "accelerate, documented",
-            ),
-            (
-                "[2024-01-05 10:11:12,123] [ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py'] exits with return code = 1",
-                "DeepSpeed, documented",
-            ),
-            ("torch.multiprocessing.spawn.ProcessRaisedException: ", "torch 2.13, documented"),
-            ("srun: error: node1: task 1: Exited with exit code 3", "Slurm 22.05, run"),
-            (
-                "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 3 (pid: 4711) of binary: /usr/bin/python3",
-                "torch 2.2, run",
-            ),
-            (
-                "slurmstepd: error: *** STEP 12.0 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO TASK FAILURE ***",
-                "Slurm 22.05, run",
-            ),
-            ("pdsh@login: node1: ssh exited with exit code 1", "pdsh 2.34, run"),
-            (
-                "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with exit code 3",
-                "torch 2.13, run",
-            ),
-            ("srun: launch/slurm: _step_signal: Terminating StepId=14.0", "Slurm 22.05, run"),
-        ),
     ),
     Entry(
         id="ray-actor-died",
@@ -259,17 +137,6 @@ ENTRIES = (
         probe="ray logs; on the node: dmesg -T | grep -i 'killed process'",
         fix="read the worker's own log (/tmp/ray/session_latest/logs/worker-*.err)",
         link="https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-failures.html",
-        examples=(
-            (
-                "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.",
-                "Ray 2.60, source",
-            ),
-            (
-                "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
-                "Ray 2.60, source",
-            ),
-            ("Worker unexpectedly exits with a connection error code 2. End of file.", "Ray 2.60, source"),
-        ),
     ),
     Entry(
         id="ray-memory",
@@ -283,17 +150,6 @@ ENTRIES = (
         probe="ray status; free -g",
         fix="fewer workers a node, less in the object store, or --env RAY_memory_usage_threshold=0.98",
         link="https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html",
-        examples=(
-            (
-                "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
-                "Ray 2, documented",
-            ),
-            (
-                "(raylet) 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed "
-                "due to other reasons",
-                "Ray 2.60, source",
-            ),
-        ),
     ),
     Entry(
         id="deepspeed-no-hostfile",
@@ -304,12 +160,6 @@ ENTRIES = (
         probe="ls -l /job/hostfile",
         fix="deepspeed --hostfile FILE, where several hosts are meant; else it is harmless",
         link="https://www.deepspeed.ai/getting-started/#resource-configuration-multi-node",
-        examples=(
-            (
-                "[2024-01-05 10:11:12,123] [WARNING] [runner.py:202:fetch_hostfile] Unable to find hostfile, will proceed with training with local resources only.",
-                "DeepSpeed, documented",
-            ),
-        ),
     ),
     Entry(
         id="batch-size-config",
@@ -323,19 +173,5 @@ ENTRIES = (
         probe="grep -n batch_size CONFIG; echo $WORLD_SIZE",
         fix="train_batch_size = micro batch * accumulation * ranks; or leave train_batch_size out (`auto`)",
         link="https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters",
-        examples=(
-            (
-                "AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 32 != 4 * 1 * 4",
-                "DeepSpeed, source",
-            ),
-            (
-                "ValueError: Global batch size 10 is not divisible by 4 as a result, the batch size will be truncated",
-                "https://github.com/mosaicml/examples/pull/41",
-            ),
-            (
-                "AssertionError: Micro batch size per gpu: 0 has to be greater than 0",
-                "https://github.com/LIN-SHANG/InstructERC/issues/16",
-            ),
-        ),
     ),
 )

@@ -20,7 +20,6 @@ class Entry:
     `patterns` are regular expressions, each searched for in one line. Each holds a whole word outside of groups, by
     which lines are chosen (see `matcher`). Named groups fill `{host}`, `{port}`, `{rank}` ... in `cause`, `probe` and
     `fix`; what the text does not say is shown as HOST, PORT, RANK. `needs` must stand somewhere in the same log.
-    `examples` are pairs: a text, and where it is from.
     """
 
     id: str
@@ -33,7 +32,6 @@ class Entry:
     patterns: tuple[str, ...] = ()  # empty: nothing is printed; a check finds it
     needs: str = ""
     doubtful: bool = False  # also printed where nothing is wrong: outside of a traceback it gives way to other causes
-    examples: tuple[tuple[str, str], ...] = ()
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:

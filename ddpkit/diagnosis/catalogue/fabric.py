@@ -19,21 +19,6 @@ ENTRIES = (
         fix="export NCCL_IB_GID_INDEX=3 (RoCE v2, the IPv4 row of show_gids) and the right NCCL_IB_HCA; to go on "
         "meanwhile: NCCL_IB_DISABLE=1",
         link="https://github.com/NVIDIA/nccl/issues/426",
-        examples=(
-            (
-                "kolyoz2:25146:25854 [0] ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327",
-                "https://github.com/NVIDIA/nccl-tests/issues/252",
-            ),
-            (
-                "node1:10:20 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4712> with status=12 opcode=0 len=0 vendor err 129",
-                "https://github.com/NVIDIA/nccl/issues/426",
-            ),
-            (
-                "NCCL WARN NET/IB: Got completion from peer 10.0.0.2<51234> with status=IBV_WC_RETRY_EXC_ERR(12) "
-                "opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129",
-                "NCCL 2.29, source",
-            ),
-        ),
     ),
     Entry(
         id="ib-modify-qp",
@@ -43,12 +28,6 @@ ENTRIES = (
         probe="on each node: cat /sys/class/infiniband/*/ports/*/state; show_gids",
         fix="export NCCL_IB_HCA=CARD (the one that is ACTIVE on all nodes) and NCCL_IB_GID_INDEX",
         link="https://github.com/NVIDIA/nccl/issues/925",
-        examples=(
-            (
-                "misc/ibvwrap.cc:284 NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable",
-                "https://github.com/NVIDIA/nccl-tests/issues/185",
-            ),
-        ),
     ),
     Entry(
         id="memlock",
@@ -62,13 +41,6 @@ ENTRIES = (
         fix="`* - memlock unlimited` in /etc/security/limits.conf; LimitMEMLOCK=infinity for slurmd; docker run "
         "--ulimit memlock=-1",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        examples=(
-            (
-                "misc/ibvwrap.cc:235 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
-                "https://github.com/NVIDIA/nccl-tests/issues/206",
-            ),
-            ("NCCL WARN Call to ibv_create_qp failed", "https://github.com/NVIDIA/nccl/issues/562"),
-        ),
     ),
     Entry(
         id="ib-not-used",
@@ -83,13 +55,6 @@ ENTRIES = (
         probe="ls /dev/infiniband; env | grep NCCL_",
         fix="give the container the devices (docker run --device=/dev/infiniband), install the network's NCCL plugin",
         link="https://github.com/NVIDIA/nccl/issues/1105",
-        examples=(
-            (
-                "NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
-                "https://github.com/NVIDIA/nccl/issues/1105",
-            ),
-            ("node1:10:10 [0] NCCL INFO NET/IB : No device found.", "https://github.com/NVIDIA/nccl/issues/1105"),
-        ),
     ),
     Entry(
         id="gdr-missing",
@@ -110,12 +75,6 @@ ENTRIES = (
         probe="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -i -A3 fabric",
         fix="--env NCCL_NVLS_ENABLE=0 to go on; sudo systemctl restart nvidia-fabricmanager",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-nvls-enable",
-        examples=(
-            (
-                "transport/nvls.cc:152 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 1 'invalid argument'",
-                "NCCL 2.21, source",
-            ),
-        ),
     ),
     Entry(
         id="nvls-conflict",
@@ -125,13 +84,6 @@ ENTRIES = (
         probe="env | grep NCCL_",
         fix="unset NCCL_NVLS_ENABLE",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
-        examples=(
-            (
-                'NCCL WARN NCCL_NVLS_ENABLE has been set to "1" and communicator has multiple ranks using the same '
-                "NVML device. This is not compatible",
-                "NCCL 2.30, source",
-            ),
-        ),
     ),
     Entry(
         id="efa-error",
@@ -145,21 +97,6 @@ ENTRIES = (
         probe="fi_info -p efa; ulimit -l",
         fix="open all traffic within the security group; ulimit -l unlimited; update aws-ofi-nccl",
         link="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html",
-        examples=(
-            (
-                "node1:10:99 [3] ofi_process_cq:96 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 113. Error: Host unreachable",
-                "aws-ofi-nccl, documented",
-            ),
-            (
-                "infiniband efa_0: Failed to process command ALLOC_PD (opcode 14) comp_status 1 err -12",
-                "https://github.com/aws/aws-ofi-nccl/issues/22",
-            ),
-            (
-                "host:8716:9558 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. RC: "
-                "-22, ERROR: Invalid argument",
-                "https://github.com/aws/aws-ofi-nccl/issues/24",
-            ),
-        ),
     ),
     Entry(
         id="p2p-hang",
@@ -181,9 +118,5 @@ ENTRIES = (
         probe="env | grep NCCL_TOPO; nvidia-smi topo -m",
         fix="unset NCCL_TOPO_FILE, or take the one that the cloud gives for this machine",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-topo-file",
-        examples=(
-            ("graph/xml.cc:321 NCCL WARN Could not open XML topology file /etc/topo.xml", "NCCL 2.21, source"),
-            ("node1:10:99 [3] NCCL WARN Could not find NET with id 0", "NCCL 2.21, source"),
-        ),
     ),
 )

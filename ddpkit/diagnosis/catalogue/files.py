@@ -18,15 +18,6 @@ ENTRIES = (
         probe="df -h; df -i; the path stands in the traceback",
         fix="delete old checkpoints, or write elsewhere (TMPDIR, HF_HOME, WANDB_DIR, --log-dir)",
         link="https://docs.python.org/3/library/errno.html#errno.ENOSPC",
-        examples=(
-            ("OSError: [Errno 28] No space left on device", "Python 3.11, run"),
-            ("cp: error writing 'x': No space left on device", "coreutils 9.1, run"),
-            (
-                "RuntimeError: [enforce fail at inline_container.cc:595] . unexpected pos 448 vs 342",
-                "torch 2.2, source",
-            ),
-            ('rsync: [receiver] write failed on "/data/q": No space left on device (28)', "rsync 3.5, run"),
-        ),
     ),
     Entry(
         id="quota",
@@ -36,7 +27,6 @@ ENTRIES = (
         probe="quota -s; du -sh ~/.cache ~/.local (or the site's own command: lfs quota -h -u $USER PATH)",
         fix="move caches to another file system: export HF_HOME=/scratch/$USER/hf PIP_CACHE_DIR=/scratch/$USER/pip",
         link="https://man7.org/linux/man-pages/man1/quota.1.html",
-        examples=(("OSError: [Errno 122] Disk quota exceeded: 'checkpoint.pt'", "Python 3.11, run"),),
     ),
     Entry(
         id="stale-handle",
@@ -46,7 +36,6 @@ ENTRIES = (
         probe="ls -l PATH on that host",
         fix="start again; write to a new name and rename it; an administrator: umount and mount",
         link="https://man7.org/linux/man-pages/man5/nfs.5.html",
-        examples=(("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, run"),),
     ),
     Entry(
         id="read-only-fs",
@@ -56,7 +45,6 @@ ENTRIES = (
         probe="mount | grep ' ro[ ,]'; dmesg -T | tail",
         fix="write to a mounted folder (containers: a bind mount; apptainer: --writable-tmpfs), or have the disk looked at",
         link="https://apptainer.org/docs/user/latest/bind_paths_and_mounts.html",
-        examples=(("OSError: [Errno 30] Read-only file system: '/opt/model/cache'", "Python 3.11, run"),),
     ),
     Entry(
         id="io-error",
@@ -72,12 +60,6 @@ ENTRIES = (
         probe="on that host: dmesg -T | tail -50; ls PATH",
         fix="mount the file system again, or exclude the node",
         link="https://man7.org/linux/man-pages/man3/errno.3.html",
-        examples=(
-            ("OSError: [Errno 5] Input/output error", "Python 3.11, run"),
-            ("ls: cannot access '/mnt/data': Transport endpoint is not connected", "coreutils 9.1, documented"),
-            ("cat: /proc/self/mem: Input/output error", "coreutils 9.1, run"),
-            ("BrokenPipeError: [Errno 108] Cannot send after transport endpoint shutdown", "Python 3.11, run"),
-        ),
     ),
     Entry(
         id="too-many-files",
@@ -91,15 +73,6 @@ ENTRIES = (
         probe="ulimit -n, started the same way; ls /proc/PID/fd | wc -l",
         fix="ulimit -n 65536 before the start, or torch.multiprocessing.set_sharing_strategy('file_system')",
         link="https://github.com/pytorch/pytorch/issues/973",
-        examples=(
-            ("OSError: [Errno 24] Too many open files", "https://github.com/yxgeee/FD-GAN/issues/44"),
-            ("RuntimeError: received 0 items of ancdata", "https://github.com/pytorch/pytorch/issues/973"),
-            (
-                "RuntimeError: unable to open shared memory object </torch_27882_2770998746_0> in read-write "
-                "mode: Too many open files (24)",
-                "torch 2.9, source",
-            ),
-        ),
     ),
     Entry(
         id="cannot-fork",
@@ -116,16 +89,6 @@ ENTRIES = (
         probe="ulimit -u; cat /sys/fs/cgroup/pids.max; ps -eLf | wc -l",
         fix="--env OMP_NUM_THREADS=1 --env OPENBLAS_NUM_THREADS=1, fewer DataLoader workers; docker run --pids-limit=-1",
         link="https://man7.org/linux/man-pages/man2/fork.2.html",
-        examples=(
-            ("bash: fork: retry: Resource temporarily unavailable", "bash 5.2, run"),
-            ("RuntimeError: can't start new thread", "Python 3.11, run"),
-            (
-                "OpenBLAS blas_thread_init: pthread_create failed for thread 31 of 64: Resource temporarily unavailable",
-                "numpy, documented",
-            ),
-            ("BlockingIOError: [Errno 11] Resource temporarily unavailable", "Python 3.11, run"),
-            ("libgomp: Thread creation failed: Resource temporarily unavailable", "libgomp 12, source"),
-        ),
     ),
     Entry(
         id="file-missing",
@@ -136,7 +99,6 @@ ENTRIES = (
         probe="on that host, the same way in: ls -l {path}; pwd",
         fix="give full paths on a file system that all hosts share; let the other ranks wait (a barrier) for what rank 0 writes",
         link="https://docs.python.org/3/library/exceptions.html#FileNotFoundError",
-        examples=(("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "Python 3.11, run"),),
     ),
     Entry(
         id="permission-denied",
@@ -147,10 +109,6 @@ ENTRIES = (
         probe="ls -ld {path}; id",
         fix="chmod or chown it, or point the program elsewhere (TMPDIR, HF_HOME, TRITON_CACHE_DIR)",
         link="https://docs.python.org/3/library/exceptions.html#PermissionError",
-        examples=(
-            ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),
-            ("PermissionError: [Errno 1] Operation not permitted", "Python 3.11, run"),
-        ),
     ),
     Entry(
         id="file-exists-race",
@@ -160,7 +118,6 @@ ENTRIES = (
         probe="ls -ld {path}",
         fix="os.makedirs(path, exist_ok=True), or on rank 0 only with a barrier after it",
         link="https://docs.python.org/3/library/os.html#os.makedirs",
-        examples=(("FileExistsError: [Errno 17] File exists: 'output'", "Python 3.11, run"),),
     ),
     Entry(
         id="dataloader-worker-died",
@@ -175,15 +132,6 @@ ENTRIES = (
         probe="dmesg -T | grep -i 'killed process'; once more with num_workers=0",
         fix="num_workers=0 shows the error itself; else fewer workers",
         link="https://docs.pytorch.org/docs/stable/data.html",
-        examples=(
-            ("RuntimeError: DataLoader worker (pid(s) 4711, 4712) exited unexpectedly", "torch 2.13, source"),
-            ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Hangup. ", "torch 2.13, run"),
-            (
-                "RuntimeError: DataLoader worker (pid 22931) exited unexpectedly with exit code 3. Details "
-                "are lost due to multiprocessing. Rerunning with num_workers=0 may give better error trace.",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="dataloader-timeout",
@@ -193,7 +141,6 @@ ENTRIES = (
         probe="py-spy dump -p PID of a worker",
         fix="a longer timeout, more workers, or multiprocessing_context='spawn'",
         link="https://docs.pytorch.org/docs/stable/data.html",
-        examples=(("RuntimeError: DataLoader timed out after 60 seconds", "torch 2.13, source"),),
     ),
     Entry(
         id="cannot-pickle",
@@ -208,19 +155,6 @@ ENTRIES = (
         probe="python -c 'import pickle' and pickle.dumps(dataset)",
         fix="define it at the top level of a module; open files in the worker, not before",
         link="https://docs.python.org/3/library/pickle.html#what-can-be-pickled-and-unpickled",
-        examples=(
-            ("AttributeError: Can't pickle local object 'main.<locals>.collate'", "Python 3.11, run"),
-            ("TypeError: cannot pickle '_io.TextIOWrapper' object", "Python 3.11, run"),
-            (
-                "_pickle.PicklingError: Can't pickle <function <lambda> at 0x7f52db0644a0>: attribute lookup "
-                "<lambda> on __main__ failed",
-                "Python 3.11, run",
-            ),
-            (
-                "AttributeError: Can't get attribute 'MyModel' on <module '__main__' from '/home/me/train.py'>",
-                "Python 3.11, run",
-            ),
-        ),
     ),
     Entry(
         id="spawn-without-main",
@@ -233,10 +167,6 @@ ENTRIES = (
         probe="grep -n '__main__' train.py",
         fix="put the start below `if __name__ == '__main__':`",
         link="https://docs.python.org/3/library/multiprocessing.html#the-spawn-and-forkserver-start-methods",
-        examples=(
-            ("        An attempt has been made to start a new process before the", "Python 3.11, documented"),
-            ("        current process has finished its bootstrapping phase.", "Python 3.11, run"),
-        ),
     ),
     Entry(
         id="tokenizers-fork",
@@ -247,12 +177,6 @@ ENTRIES = (
         probe="nothing to look at",
         fix="nothing, or --env TOKENIZERS_PARALLELISM=false",
         link="https://github.com/huggingface/transformers/issues/5486",
-        examples=(
-            (
-                "huggingface/tokenizers: The current process just got forked, after parallelism has already been used. Disabling parallelism to avoid deadlocks...",
-                "https://github.com/huggingface/transformers/issues/5486",
-            ),
-        ),
     ),
     Entry(
         id="omp-warning",
@@ -263,12 +187,6 @@ ENTRIES = (
         probe="echo $OMP_NUM_THREADS in a rank",
         fix="nothing, or export OMP_NUM_THREADS (ddpkit launch sets cores divided by ranks)",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
-        examples=(
-            (
-                "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being overloaded",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="leaked-semaphores",
@@ -279,16 +197,6 @@ ENTRIES = (
         probe="nothing to look at",
         fix="nothing",
         link="https://docs.python.org/3/library/multiprocessing.shared_memory.html",
-        examples=(
-            (
-                "resource_tracker: There appear to be 20 leaked semaphore objects to clean up at shutdown",
-                "Python 3.11, run",
-            ),
-            (
-                "UserWarning: resource_tracker: '/mp-xk2d8_3q': [Errno 2] No such file or directory",
-                "Python 3.11, source",
-            ),
-        ),
     ),
     Entry(
         id="no-destroy-warning",
@@ -302,16 +210,6 @@ ENTRIES = (
         probe="nothing to look at",
         fix="torch.distributed.destroy_process_group() at the end of the script",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shutdown",
-        examples=(
-            (
-                "[rank0]:[W1120 17:02:51.1 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL.",
-                "torch 2.4, run",
-            ),
-            (
-                "Warning: WARNING: destroy_process_group() was not called before program exit, which can leak resources.",
-                "torch 2.6, documented",
-            ),
-        ),
     ),
     Entry(
         id="broken-pipe",
@@ -327,11 +225,5 @@ ENTRIES = (
         probe="read the lines before it",
         fix="look for what ended first",
         link="https://docs.python.org/3/library/exceptions.html#BrokenPipeError",
-        examples=(
-            ("BrokenPipeError: [Errno 32] Broken pipe", "Python 3.11, run"),
-            ("ConnectionResetError: [Errno 104] Connection reset by peer", "Python 3.11, run"),
-            ("ConnectionRefusedError: [Errno 111] Connection refused", "Python 3.11, run"),
-            ("EOFError", "Python 3.11, run"),
-        ),
     ),
 )

@@ -18,20 +18,6 @@ ENTRIES = (
         fix="call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) first; -n at most the number of GPUs; srun "
         "--gpus-per-node in place of --gpus-per-task",
         link="https://github.com/NVIDIA/Megatron-LM/issues/661",
-        examples=(
-            (
-                "node1:2114:2170 [1] NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 4f000",
-                "NCCL 2.29, source",
-            ),
-            (
-                "NCCL WARN Multiple ranks detected using the same GPU on this node. Set NCCL_MULTI_RANK_GPU_ENABLE=1",
-                "NCCL 2.30.3, source",
-            ),
-            (
-                "NCCL WARN Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1",
-                "NCCL 2.30.7, source",
-            ),
-        ),
     ),
     Entry(
         id="invalid-device-ordinal",
@@ -43,7 +29,6 @@ ENTRIES = (
         fix="where a task sees one GPU use device 0; else --gpus-per-node in place of --gpus-per-task, and -n at most "
         "the number of GPUs",
         link="https://github.com/ACEsuit/mace/issues/435",
-        examples=(("RuntimeError: CUDA error: invalid device ordinal", "https://github.com/ACEsuit/mace/issues/435"),),
     ),
     Entry(
         id="more-gpus-asked",
@@ -53,12 +38,6 @@ ENTRIES = (
         probe="the same way in: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
         fix="ask for as many as there are (Lightning: devices='auto'), or let the job have more (SLURM: --gpus-per-node)",
         link="https://lightning.ai/docs/pytorch/stable/accelerators/gpu_basic.html",
-        examples=(
-            (
-                "MisconfigurationException: You requested gpu: [0, 1] But your machine only has: [0]",
-                "Lightning, source",
-            ),
-        ),
     ),
     Entry(
         id="gpus-isolated",
@@ -68,12 +47,6 @@ ENTRIES = (
         probe="srun --overlap --jobid JOB nvidia-smi -L, in each task",
         fix="srun --gpu-bind=none with --gpus-per-node; in enroot: export ENROOT_RESTRICT_DEV=n",
         link="https://github.com/NVIDIA/nccl/issues/1066",
-        examples=(
-            (
-                "misc/nvmlwrap.cc:183 NCCL WARN nvmlDeviceGetHandleByPciBusId() failed: Not Found",
-                "https://github.com/NVIDIA/nccl/issues/1066",
-            ),
-        ),
     ),
     Entry(
         id="device-guessed",
@@ -88,19 +61,6 @@ ENTRIES = (
         probe="ddpkit test NPROC",
         fix="init_process_group(..., device_id=torch.device('cuda', int(os.environ['LOCAL_RANK'])))",
         link="https://github.com/pytorch/pytorch/issues/60752",
-        examples=(
-            (
-                "[rank0]:[W1120 17:02:51.1 ProcessGroupNCCL.cpp:4561] [PG ID 0 PG GUID 0 Rank 0]  using GPU 0 to "
-                "perform barrier as devices used by this process are currently unknown. This can potentially cause a "
-                "hang if this rank to GPU mapping is incorrect.",
-                "torch 2.6, source",
-            ),
-            (
-                "Guessing device ID based on global rank. This can cause a hang if rank to GPU mapping is "
-                "heterogeneous. You can specify device_id in init_process_group()",
-                "torch 2.15, source",
-            ),
-        ),
     ),
     Entry(
         id="gpu-busy",
@@ -113,16 +73,6 @@ ENTRIES = (
         fix="call torch.cuda.set_device(LOCAL_RANK) before anything else; end the process that has it; an "
         "administrator: nvidia-smi -c DEFAULT",
         link="https://github.com/karpathy/nanoGPT/issues/116",
-        examples=(
-            (
-                "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable",
-                "https://github.com/karpathy/nanoGPT/issues/116",
-            ),
-            (
-                "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
-                "torch 2.8, documented",
-            ),
-        ),
     ),
     Entry(
         id="gpu-memory-taken",
@@ -146,26 +96,6 @@ ENTRIES = (
         fix="install torch for the driver's CUDA (pip install torch --index-url "
         "https://download.pytorch.org/whl/cu126), or update the driver",
         link="https://docs.nvidia.com/deploy/cuda-compatibility/",
-        examples=(
-            (
-                "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your "
-                "GPU driver",
-                "torch, source",
-            ),
-            (
-                "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
-                "https://github.com/NVIDIA/nccl-tests/issues/98",
-            ),
-            ("NCCL WARN CUDA Driver version found is 11040. Minimum requirement is 12000", "NCCL, source"),
-            (
-                "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
-                "CUDA 12.9, source",
-            ),
-            (
-                "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version",
-                "CUDA 12.9, source",
-            ),
-        ),
     ),
     Entry(
         id="gpu-lost",
@@ -180,17 +110,6 @@ ENTRIES = (
         probe="on that node: dmesg -T | grep -i xid; nvidia-smi -L",
         fix="take the node out (scontrol update nodename={host} state=drain reason=xid79) and reboot it",
         link="https://docs.nvidia.com/deploy/xid-errors/",
-        examples=(
-            (
-                "NVRM: Xid (PCI:0000:4f:00): 79, pid=1896, GPU has fallen off the bus.",
-                "https://docs.nvidia.com/deploy/xid-errors/",
-            ),
-            (
-                "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost. Reboot the system "
-                "to recover this GPU",
-                "https://github.com/JosephKJ/OWOD/issues/81",
-            ),
-        ),
     ),
     Entry(
         id="gpu-ecc",
@@ -204,14 +123,6 @@ ENTRIES = (
         probe="on that node: nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg -T | grep -i xid",
         fix="drain the node and reset the GPU (nvidia-smi --gpu-reset -i N); exclude it: sbatch --exclude={host}",
         link="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
-        examples=(
-            ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "CUDA 12.9, source"),
-            (
-                "NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to "
-                "activate.",
-                "https://docs.nvidia.com/deploy/xid-errors/",
-            ),
-        ),
     ),
     Entry(
         id="straggler",

@@ -13,16 +13,6 @@ ENTRIES = (
         probe="ldd --version; strings $(gcc -print-file-name=libstdc++.so.6) | grep GLIBCXX | tail -1",
         fix="GLIBCXX: conda install -c conda-forge libstdcxx-ng, and its lib folder first in LD_LIBRARY_PATH; GLIBC: an older build of the package, or a container",
         link="https://github.com/pytorch/pytorch/issues/87279",
-        examples=(
-            (
-                "ImportError: /usr/lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /home/me/lib/python3.10/site-packages/torch/lib/libtorch_python.so)",
-                "https://github.com/pytorch/pytorch/issues/87279",
-            ),
-            (
-                "OSError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.33' not found (required by libpyg.so)",
-                "https://github.com/pyg-team/pyg-lib/issues/548",
-            ),
-        ),
     ),
     Entry(
         id="library-missing",
@@ -33,12 +23,6 @@ ENTRIES = (
         probe="ldconfig -p | grep {library}; echo $LD_LIBRARY_PATH",
         fix="install the package that has it (pip install for torch's CUDA), load the module in the job's script, or pass LD_LIBRARY_PATH on (--env LD_LIBRARY_PATH)",
         link="https://github.com/CannyLab/tsne-cuda/issues/126",
-        examples=(
-            (
-                "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory",
-                "https://github.com/CannyLab/tsne-cuda/issues/126",
-            ),
-        ),
     ),
     Entry(
         id="undefined-symbol",
@@ -49,22 +33,6 @@ ENTRIES = (
         probe="echo $LD_LIBRARY_PATH; pip list | grep -iE 'torch|nvidia|flash|xformers'",
         fix="unset LD_LIBRARY_PATH; install the extension again for this torch (pip install --force-reinstall --no-build-isolation --no-cache-dir PACKAGE)",
         link="https://github.com/pytorch/pytorch/issues/119932",
-        examples=(
-            (
-                "ImportError: /env/lib/python3.9/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister",
-                "https://github.com/pytorch/pytorch/issues/119932",
-            ),
-            (
-                "ImportError: flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN2at4_ops9_pad_enum4callERKNS_6TensorE",
-                "flash-attention, documented",
-            ),
-            (
-                "python: symbol lookup error: "
-                "/home/mickey/miniconda3/envs/reID/lib/python3.6/site-packages/torch/lib/libtorch_python.so: "
-                "undefined symbol: PySlice_Unpack",
-                "https://github.com/layumi/Person_reID_baseline_pytorch/issues/139",
-            ),
-        ),
     ),
     Entry(
         id="numpy-abi",
@@ -82,26 +50,6 @@ ENTRIES = (
         probe="python -c 'import numpy; print(numpy.__version__)'",
         fix="pip install 'numpy<2', or a newer build of the package",
         link="https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
-        examples=(
-            (
-                "A module that was compiled using NumPy 1.x cannot be run in",
-                "https://github.com/jupyter/notebook/issues/7522",
-            ),
-            (
-                "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header, got 88 from PyObject",
-                "https://github.com/cyndilib/cyndilib/issues/5",
-            ),
-            ("RuntimeError: Numpy is not available", "torch 2.2, documented"),
-            (
-                "AttributeError: `np.float_` was removed in the NumPy 2.0 release. Use `np.float64` instead.",
-                "numpy 2.4, run",
-            ),
-            ("ImportError: numpy.core.multiarray failed to import", "https://github.com/pytorch/pytorch/issues/42441"),
-            (
-                "RuntimeError: module compiled against API version 0xa but this version of numpy is 0x9",
-                "https://github.com/pytorch/pytorch/issues/413",
-            ),
-        ),
     ),
     Entry(
         id="import-name",
@@ -112,12 +60,6 @@ ENTRIES = (
         probe='python -c \'import {module} as m; print(m.__file__, getattr(m, "__version__", ""))\'',
         fix="install the version that the other package asks for; rename a file of yours that is called like the package",
         link="https://docs.python.org/3/library/exceptions.html#ImportError",
-        examples=(
-            (
-                "ImportError: cannot import name 'triton_key' from 'triton.compiler.compiler' (/opt/conda/lib/python3.10/site-packages/triton/compiler/compiler.py)",
-                "https://github.com/FoundationVision/Infinity/issues/31",
-            ),
-        ),
     ),
     Entry(
         id="cuda-toolkit-mismatch",
@@ -133,25 +75,6 @@ ENTRIES = (
         probe="nvcc --version; echo $CUDA_HOME; python -c 'import torch; print(torch.version.cuda)'",
         fix="install or load the toolkit of torch's CUDA version and export CUDA_HOME; DeepSpeed, where the first number is the same: DS_SKIP_CUDA_CHECK=1",
         link="https://github.com/deepspeedai/DeepSpeed/issues/3223",
-        examples=(
-            (
-                "deepspeed.ops.op_builder.builder.CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 12.2 does not match the version torch was compiled with 11.7, unable to compile cuda/cpp extensions without a matching cuda version.",
-                "https://github.com/JIA-Lab-research/MGM/issues/91",
-            ),
-            (
-                "deepspeed.ops.op_builder.builder.MissingCUDAException: CUDA_HOME does not exist, unable to compile CUDA op(s)",
-                "https://github.com/deepspeedai/DeepSpeed/issues/2772",
-            ),
-            (
-                "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
-                "torch 2.2, source",
-            ),
-            (
-                "RuntimeError: ('The detected CUDA version (11.2) mismatches the version that was used to compile",
-                "torch 2.13, source",
-            ),
-            ("FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'", "Python 3.11, run"),
-        ),
     ),
     Entry(
         id="extension-build-failed",
@@ -170,34 +93,6 @@ ENTRIES = (
         probe="the first line with `error:` above it; gcc --version; ninja --version",
         fix="pip install ninja; apt-get install build-essential python3-dev; build it once on one host before the run starts",
         link="https://github.com/deepspeedai/DeepSpeed/issues/1687",
-        examples=(
-            (
-                "RuntimeError: Ninja is required to load C++ extensions",
-                "https://github.com/deepspeedai/DeepSpeed/issues/1687",
-            ),
-            ("RuntimeError: Error building extension 'fused_adam'", "DeepSpeed, documented"),
-            (
-                "main.c:4:10: fatal error: Python.h: No such file or directory",
-                "https://github.com/deepspeedai/DeepSpeed/issues/3223",
-            ),
-            (
-                "/usr/local/cuda/include/crt/host_config.h:137:2: error: #error -- unsupported GNU version! "
-                "gcc versions later than 15 are not supported!",
-                "CUDA 13.0, source",
-            ),
-            (
-                "      ninja: build stopped: subcommand failed.",
-                "https://github.com/Dao-AILab/flash-attention/issues/420",
-            ),
-            (
-                "error: command '/opt/conda/bin/nvcc' failed with exit code 255",
-                "https://github.com/Dao-AILab/flash-attention/issues/298",
-            ),
-            (
-                "RuntimeError: Error compiling objects for extension",
-                "https://github.com/Dao-AILab/flash-attention/issues/279",
-            ),
-        ),
     ),
     Entry(
         id="compile-failed",
@@ -217,32 +112,6 @@ ENTRIES = (
         probe="once more with --env TORCHDYNAMO_VERBOSE=1; gcc --version; ls /usr/lib/x86_64-linux-gnu/libcuda.so*",
         fix="to go on: --env TORCHDYNAMO_DISABLE=1; for good: apt-get install gcc python3-dev, and the triton that torch names",
         link="https://github.com/pytorch/pytorch/issues/107960",
-        examples=(
-            (
-                "torch._inductor.exc.InductorError: CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmp178vl5vy/cuda_utils.c', '-O3'",
-                "https://github.com/kijai/ComfyUI-WanVideoWrapper/issues/1168",
-            ),
-            (
-                "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
-                "https://github.com/FoundationVision/Infinity/issues/31",
-            ),
-            (
-                "/usr/bin/ld: cannot find -lcuda: No such file or directory",
-                "https://github.com/pytorch/pytorch/issues/103417",
-            ),
-            (
-                "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 180224, Hardware limit: 101376.",
-                "triton, documented",
-            ),
-            ("triton.compiler.errors.CompilationError: at 12:4:", "triton 3.5, source"),
-            ("RuntimeError: Cannot find a working triton installation. ", "torch 2.13, source"),
-            ("AssertionError: libcuda.so cannot found!", "triton 3.5, source"),
-            (
-                "RuntimeError: Failed to find C compiler. Please specify via CC environment variable or set "
-                "triton.knobs.build.impl.",
-                "triton 3.5, source",
-            ),
-        ),
     ),
     Entry(
         id="torchvision-mismatch",
@@ -252,14 +121,6 @@ ENTRIES = (
         probe="pip list | grep -i torch",
         fix="pip install --upgrade torch torchvision torchaudio, together and from one index",
         link="https://github.com/pytorch/vision#installation",
-        examples=(
-            ("RuntimeError: operator torchvision::nms does not exist", "torchvision, documented"),
-            (
-                "RuntimeError: Couldn't load custom C++ ops. This can happen if your PyTorch and torchvision "
-                "versions are incompatible",
-                "torchvision 0.17, source",
-            ),
-        ),
     ),
     Entry(
         id="flash-attention-missing",
@@ -273,13 +134,6 @@ ENTRIES = (
         probe="pip list | grep flash; nvidia-smi -L",
         fix="attn_implementation='sdpa' needs nothing; or pip install flash-attn --no-build-isolation",
         link="https://github.com/Dao-AILab/flash-attention#installation-and-features",
-        examples=(
-            (
-                "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following error: the package flash_attn seems to be not installed.",
-                "transformers, source",
-            ),
-            ("RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "flash-attention, source"),
-        ),
     ),
     Entry(
         id="openmp-twice",
@@ -289,16 +143,6 @@ ENTRIES = (
         probe="pip list; conda list | grep -iE 'mkl|openmp'",
         fix="an environment of one kind only; to go on: --env MKL_THREADING_LAYER=GNU",
         link="https://github.com/pytorch/pytorch/issues/37377",
-        examples=(
-            (
-                "Error: mkl-service + Intel(R) MKL: MKL_THREADING_LAYER=INTEL is incompatible with libgomp-a34b3233.so.1 library.",
-                "https://github.com/pytorch/pytorch/issues/37377",
-            ),
-            (
-                "OMP: Error #15: Initializing libiomp5md.dll, but found libiomp5md.dll already initialized.",
-                "https://github.com/ogkalu2/comic-translate/issues/79",
-            ),
-        ),
     ),
     Entry(
         id="python-too-old",
@@ -312,11 +156,6 @@ ENTRIES = (
         probe="the same way in: python -c 'import sys; print(sys.version, sys.executable)'",
         fix="start the ranks with the newer one (--python PATH)",
         link="https://docs.python.org/3/whatsnew/",
-        examples=(
-            ("TypeError: unsupported operand type(s) for |: 'type' and 'NoneType'", "Python 3.9, documented"),
-            ("ERROR: Package 'mypackage' requires a different Python: 3.11.7 not in '>=3.99'", "pip 23.2, run"),
-            ("TypeError: 'type' object is not subscriptable", "Python 3.8, run"),
-        ),
     ),
     Entry(
         id="local-rank-argument",
@@ -328,7 +167,6 @@ ENTRIES = (
         probe="ddpkit env --explain, started the same way",
         fix="ddpkit launch -n 2 -- train.py (or torchrun --nproc-per-node 2 train.py)",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
-        examples=(("KeyError: 'LOCAL_RANK'", "Python 3.11, run"),),
     ),
     Entry(
         id="torch-attribute",
@@ -339,7 +177,6 @@ ENTRIES = (
         probe='python -c \'import {module} as m; print(m.__file__, getattr(m, "__version__", ""))\'',
         fix="install the version that the script is written for; rename a file of yours that is called like the package",
         link="https://docs.python.org/3/library/exceptions.html#AttributeError",
-        examples=(("AttributeError: module 'torch' has no attribute 'accelerator'", "torch 2.2, documented"),),
     ),
     Entry(
         id="bitsandbytes",
@@ -352,16 +189,5 @@ ENTRIES = (
         probe="python -m bitsandbytes",
         fix="pip install --upgrade bitsandbytes; LD_LIBRARY_PATH must hold the folder of libcudart",
         link="https://huggingface.co/docs/bitsandbytes/main/en/errors",
-        examples=(
-            (
-                "RuntimeError: CUDA Setup failed despite GPU being available. Please run the following command to get more information:",
-                "bitsandbytes, source",
-            ),
-            (
-                "UserWarning: The installed version of bitsandbytes was compiled without GPU support. 8-bit "
-                "optimizers and GPU quantization are unavailable.",
-                "https://github.com/hyperonym/basaran/issues/3",
-            ),
-        ),
     ),
 )

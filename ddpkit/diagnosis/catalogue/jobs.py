@@ -16,12 +16,6 @@ ENTRIES = (
         probe="sacct -j {job} -o state,elapsed,timelimit",
         fix="sbatch --time=LONGER, or --signal=B:USR1@600 with a checkpoint in the handler and --requeue",
         link="https://slurm.schedmd.com/sbatch.html#OPT_time",
-        examples=(
-            (
-                "slurmstepd: error: *** STEP 12.0 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO TIME LIMIT ***",
-                "Slurm 22.05, run",
-            ),
-        ),
     ),
     Entry(
         id="slurm-preempted",
@@ -34,12 +28,6 @@ ENTRIES = (
         probe="sacct -j {job} -o state,reason",
         fix="sbatch --requeue with checkpoints, or another --qos or partition",
         link="https://slurm.schedmd.com/preempt.html",
-        examples=(
-            (
-                "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO PREEMPTION ***",
-                "Slurm 22.05, source",
-            ),
-        ),
     ),
     Entry(
         id="slurm-node-failure",
@@ -52,14 +40,6 @@ ENTRIES = (
         probe="sinfo -R; scontrol show node {host}",
         fix="submit again with --exclude={host}",
         link="https://slurm.schedmd.com/troubleshoot.html",
-        examples=(
-            ("srun: error: Node failure on node3", "Slurm 22.05, source"),
-            (
-                "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO NODE FAILURE, SEE "
-                "SLURMCTLD LOG FOR DETAILS ***",
-                "Slurm 22.05, source",
-            ),
-        ),
     ),
     Entry(
         id="slurm-requeued",
@@ -69,12 +49,6 @@ ENTRIES = (
         probe="sacct -j {job} --duplicates -o jobid,state,start,end",
         fix="resume from the last checkpoint; sbatch --no-requeue, where that is not wanted",
         link="https://slurm.schedmd.com/sbatch.html#OPT_requeue",
-        examples=(
-            (
-                "slurmstepd-node1: error: *** JOB 27 ON node1 CANCELLED AT 2026-11-21T23:11:23 DUE TO JOB REQUEUE ***",
-                "Slurm 22.05, run",
-            ),
-        ),
     ),
     Entry(
         id="slurm-cancelled",
@@ -89,15 +63,6 @@ ENTRIES = (
         probe="sacct -j {job} -o jobid,state,exitcode,user",
         fix="look for what failed before this line; if nothing did: ask who may cancel your jobs",
         link="https://slurm.schedmd.com/scancel.html",
-        examples=(
-            ("srun: Job allocation 17 has been revoked", "Slurm 22.05, run"),
-            ("srun: Force Terminated JobId=17", "Slurm 22.05, run"),
-            ("srun: Force Terminated job 4711", "Slurm 22.05, source"),
-            (
-                "slurmstepd-node1: error: *** JOB 29 ON node1 CANCELLED AT 2026-11-21T23:11:33 ***",
-                "Slurm 22.05, run",
-            ),
-        ),
     ),
     Entry(
         id="slurm-out-of-memory",
@@ -113,18 +78,6 @@ ENTRIES = (
         probe="sacct -j {job} -o jobid,maxrss,reqmem,state",
         fix="sbatch --mem=MORE (--mem=0: all of the node), fewer DataLoader workers",
         link="https://slurm.schedmd.com/sbatch.html#OPT_mem",
-        examples=(
-            (
-                "slurmstepd: error: Detected 1 oom_kill event in StepId=11300781.0. Some of the step tasks have been OOM Killed.",
-                "https://github.com/nextflow-io/nextflow/issues/5932",
-            ),
-            (
-                "slurmstepd: error: Detected 1 oom-kill event(s) in step 3495064.0 cgroup. Some of your processes may have been killed by the cgroup out-of-memory handler.",
-                "https://github.com/hafs-community/HAFS/issues/101",
-            ),
-            ("srun: error: Orion-01-01: task 4: Out Of Memory", "https://github.com/hafs-community/HAFS/issues/101"),
-            ("slurmstepd: error: Exceeded job memory limit", "Slurm 22.05, source"),
-        ),
     ),
     Entry(
         id="slurm-kill-failed",
@@ -137,13 +90,5 @@ ENTRIES = (
         probe="on the node: ps -eo pid,stat,wchan:30,args | awk '$2 ~ /D/'",
         fix="an administrator: reboot the node; a longer UnkillableStepTimeout in slurm.conf",
         link="https://slurm.schedmd.com/slurm.conf.html#OPT_UnkillableStepTimeout",
-        examples=(
-            ("update_node: node node3 reason set to: Kill task failed", "Slurm, source"),
-            (
-                "slurmstepd: error: *** JOB 4711 STEPD TERMINATED ON node3 AT 2026-11-20T17:02:51 DUE TO JOB NOT "
-                "ENDING WITH SIGNALS ***",
-                "Slurm 22.05, source",
-            ),
-        ),
     ),
 )

@@ -18,22 +18,6 @@ ENTRIES = (
         "$LD_LIBRARY_PATH",
         fix="install one torch on all nodes, and unset LD_LIBRARY_PATH",
         link="https://github.com/NVIDIA/nccl/issues/1267",
-        examples=(
-            (
-                "NCCL WARN Mismatched NCCL version detected : rank 0 version 22005 rank 8 version 21903",
-                "NCCL 2.25, source",
-            ),
-            (
-                "NCCL WARN Message truncated : received 1024 bytes instead of 256",
-                "https://github.com/NVIDIA/nccl/issues/286",
-            ),
-            (
-                "NCCL WARN NET/Socket : peer 10.0.0.2<45763> message truncated : receiving 1024 bytes "
-                "instead of 256. If you believe your socket network is in a healthy state, there may be a "
-                "mismatch in collective sizes",
-                "NCCL 2.27, source",
-            ),
-        ),
     ),
     Entry(
         id="collective-timeout",
@@ -49,19 +33,6 @@ ENTRIES = (
         probe="ddpkit dump RUN, or the last lines of the rank that does not print this",
         fix="look for the rank without this line; ddpkit test finds a network that never worked",
         link="https://github.com/pytorch/pytorch/issues/118369",
-        examples=(
-            (
-                "[rank2]:[E626 05:06:30.929096625 ProcessGroupNCCL.cpp:632] [Rank 2] Watchdog caught collective "
-                "operation timeout: WorkNCCL(SeqNum=120049, OpType=_ALLGATHER_BASE, NumelIn=16384000, "
-                "NumelOut=131072000, Timeout(ms)=1800000) ran for 1800065 milliseconds before timing out.",
-                "https://github.com/snowflakedb/ArcticTraining/issues/219",
-            ),
-            (
-                "[rank1]:[E ProcessGroupNCCL.cpp:1537] [PG 1 Rank 1] Timeout at NCCL work: 158046, last enqueued NCCL "
-                "work: 158046, last completed NCCL work: 158045.",
-                "https://github.com/vllm-project/vllm/issues/5484",
-            ),
-        ),
     ),
     Entry(
         id="shm-unlinked",
@@ -71,12 +42,6 @@ ENTRIES = (
         probe="grep RemoveIPC /etc/systemd/logind.conf",
         fix="RemoveIPC=no in /etc/systemd/logind.conf, then systemctl restart systemd-logind",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        examples=(
-            (
-                "NCCL WARN unlink shared memory /dev/shm/nccl-d5rTd0 failed, error: No such file or directory",
-                "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-            ),
-        ),
     ),
     Entry(
         id="env-differs",
@@ -95,12 +60,6 @@ ENTRIES = (
         fix="the same script, arguments and NCCL_ variables on every node; torch: TORCH_DISTRIBUTED_DEBUG=DETAIL names "
         "the call",
         link="https://github.com/NVIDIA/nccl/issues/969",
-        examples=(
-            (
-                "NCCL WARN NET/Socket : collective mismatch error, local size 1048576 remote size 4194304",
-                "https://github.com/NVIDIA/nccl/issues/969",
-            ),
-        ),
     ),
     Entry(
         id="nccl-error",
@@ -121,32 +80,6 @@ ENTRIES = (
         probe="NCCL_DEBUG=WARN ddpkit launch ..., then ddpkit explain LOG",
         fix="start it again with --env NCCL_DEBUG=WARN, and give the log to ddpkit explain",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/4420",
-        examples=(
-            (
-                "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.",
-                "torch 2.6, source",
-            ),
-            ("ncclInternalError: Internal check failed.", "torch 2.6, source"),
-            (
-                "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/"
-                "ProcessGroupNCCL.cpp:1691, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version "
-                "2.19.3",
-                "torch 2.2, documented",
-            ),
-            ("ncclUnhandledCudaError: Call to CUDA function failed.", "torch 2.2, source"),
-            ("ncclInvalidUsage: This usually reflects invalid usage of NCCL library.", "torch 2.2, source"),
-            ("ncclInvalidArgument: Invalid value for an argument.", "torch 2.2, source"),
-            (
-                "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
-                "https://github.com/vllm-project/vllm/issues/6732",
-            ),
-            ("RuntimeError: NCCL Error 2: unhandled system error", "torch 2.2, source"),
-            (
-                "node1: Test NCCL failure common.cu:958 'internal error - please report this issue to the "
-                "NCCL developers / '",
-                "https://github.com/NVIDIA/nccl-tests/issues/166",
-            ),
-        ),
     ),
     Entry(
         id="nccl-remote",
@@ -157,13 +90,6 @@ ENTRIES = (
         probe="look for the rank without this line",
         fix="read the log of the rank that ended first",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html",
-        examples=(
-            (
-                "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
-                "prematurely.",
-                "torch 2.6, source",
-            ),
-        ),
     ),
     Entry(
         id="cuda-ipc",
@@ -176,10 +102,6 @@ ENTRIES = (
         probe="two ranks of one host: ddpkit test 2",
         fix="docker run --ipc=host, all ranks as one user; or export NCCL_P2P_DISABLE=1",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        examples=(
-            ("NCCL WARN cudaIpcGetMemHandle failed : invalid argument", "NCCL 2.29, source"),
-            ("NCCL WARN failed to peer with device 1 (=NVML index 1)", "NCCL 2.29, source"),
-        ),
     ),
     Entry(
         id="nccl-no-interface",
@@ -194,18 +116,6 @@ ENTRIES = (
         probe="ip -br addr; env | grep SOCKET_IFNAME",
         fix="unset it, or give each host the name of its own interface (ddpkit.toml: [host.NAME] env)",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",
-        examples=(
-            (
-                "node2:10:10 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found",
-                "https://github.com/NVIDIA/nccl/issues/286",
-            ),
-            (
-                "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != nullptr. Unable to find address for: eth9",
-                "torch 2.13, run",
-            ),
-            ("node1:10:10 [0] NCCL WARN NET/Socket : no interface found", "NCCL 2.21, source"),
-            ("RuntimeError: makeDeviceForInterface(): unsupported gloo device", "torch 2.9, source"),
-        ),
     ),
     Entry(
         id="nccl-store-wait",
@@ -219,12 +129,6 @@ ENTRIES = (
         probe="the last lines of rank 0",
         fix="look at rank 0's log; every rank must call the same collective",
         link="https://docs.pytorch.org/docs/stable/distributed.html#distributed-key-value-store",
-        examples=(
-            (
-                "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer",
-                "torch 2.2, source",
-            ),
-        ),
     ),
     Entry(
         id="nccl-comm-aborted",
@@ -238,13 +142,6 @@ ENTRIES = (
         probe="the first line about a collective, in all logs",
         fix="ddpkit explain LOG on the logs of all ranks",
         link="https://github.com/pytorch/pytorch/issues/118369",
-        examples=(
-            ("torch.distributed.DistBackendError: NCCL communicator was aborted on rank 3.", "torch 2.2, source"),
-            (
-                "torch.distributed.DistBackendError: NCCL communicator was aborted on rank 3.  Original reason for failure was: ",
-                "torch 2.2, source",
-            ),
-        ),
     ),
     Entry(
         id="nccl-proxy-lost",
@@ -261,21 +158,5 @@ ENTRIES = (
         probe="look for the rank that ended first",
         fix="read the log of the rank that ended first",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        examples=(
-            (
-                "node1:10:99 [3] proxy.cc:1458 NCCL WARN [Service thread] Error encountered progressing operation=Connect, res=3, closing connection",
-                "NCCL 2.19, source",
-            ),
-            ("node1:10:99 [3] NCCL INFO [Service thread] Connection closed by localRank 2", "NCCL 2.19, source"),
-            (
-                "node1:10:99 [3] misc/socket.cc:57 NCCL WARN socketProgress: Connection closed by remote peer node2<51234>",
-                "NCCL 2.19, source",
-            ),
-            (
-                "ubuntu:39964:40075 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute "
-                "operation Connect from rank 0, retcode 2",
-                "https://github.com/NVIDIA/nccl-tests/issues/166",
-            ),
-        ),
     ),
 )

@@ -15,13 +15,6 @@ ENTRIES = (
         fix="export GLOO_SOCKET_IFNAME=INTERFACE (ip -o route get MASTER names it), or take the 127.0.1.1 line out of "
         "/etc/hosts",
         link="https://github.com/sgl-project/sglang/issues/3226",
-        examples=(
-            (
-                "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:152] "
-                "timed out connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:12202$1",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="nccl-wrong-interface",
@@ -35,13 +28,6 @@ ENTRIES = (
         probe="ip -br addr",
         fix="export NCCL_SOCKET_IFNAME==INTERFACE, the one with the route to the other nodes (ip route get HOST)",
         link="https://github.com/NVIDIA/nccl/issues/913",
-        examples=(
-            (
-                "node1:123:123 [0] NCCL INFO NET/Socket : Using [0]docker0:172.17.0.1<0>",
-                "https://github.com/horovod/horovod/issues/310",
-            ),
-            ("node1:123:123 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>", "NCCL 2.21, source"),
-        ),
     ),
     Entry(
         id="firewall-reject",
@@ -58,27 +44,6 @@ ENTRIES = (
         fix="open all ports between the nodes: on each, sudo ufw allow from SUBNET; or export NCCL_SOCKET_IFNAME to "
         "the right interface",
         link="https://github.com/NVIDIA/nccl-tests/issues/162",
-        examples=(
-            (
-                "node2:7412:7501 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : Software caused "
-                "connection abort",
-                "https://github.com/NVIDIA/nccl-tests/issues/162",
-            ),
-            (
-                "NCCL WARN socketPollConnect: Connect to 10.0.0.2<45763> returned 113(No route to host) errno 115",
-                "https://github.com/sgl-project/sglang/issues/3820",
-            ),
-            (
-                "node2:7412:7501 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : No "
-                "route to host",
-                "NCCL 2.21, source",
-            ),
-            (
-                "node2:7412:7501 [0] NCCL WARN socketPollConnect: connect to 10.0.0.2<45763> returned "
-                "Connection timed out, exceeded error retry count after 35 attempts",
-                "NCCL 2.27, source",
-            ),
-        ),
     ),
     Entry(
         id="firewall-drop",
@@ -93,18 +58,6 @@ ENTRIES = (
         probe="on the other node: nc -l 45763; on this one: nc -vz OTHER 45763",
         fix="open all ports between the nodes, or export GLOO_SOCKET_IFNAME=INTERFACE; ddpkit test finds which",
         link="https://github.com/NVIDIA/Megatron-LM/issues/877",
-        examples=(
-            (
-                "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.h:311] "
-                "Connect timeout [none]",
-                "torch 2.13, run",
-            ),
-            (
-                "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] "
-                "no error",
-                "torch 2.1, documented",
-            ),
-        ),
     ),
     Entry(
         id="address-family",
@@ -117,16 +70,6 @@ ENTRIES = (
         probe="on each node: cat /proc/sys/net/ipv6/conf/all/disable_ipv6; getent ahosts MASTER",
         fix="export NCCL_SOCKET_FAMILY=AF_INET and give MASTER_ADDR as an IPv4 address",
         link="https://github.com/NVIDIA/nccl/issues/210",
-        examples=(
-            (
-                "include/socket.h:344 NCCL WARN Socket creation failed : Address family not supported by protocol",
-                "https://github.com/NVIDIA/nccl/issues/210",
-            ),
-            (
-                "NCCL WARN ncclSocketInit: connecting to address with family 0 is neither AF_INET(2) nor AF_INET6(10)",
-                "https://github.com/NVIDIA/nccl/issues/1267",
-            ),
-        ),
     ),
     Entry(
         id="container-bridge",

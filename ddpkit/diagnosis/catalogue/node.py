@@ -22,14 +22,6 @@ ENTRIES = (
         fix="name it by its full path (ddpkit: --python /path/to/env/bin/python), or activate the environment in the "
         "job's script",
         link="https://github.com/microsoft/DeepSpeed/issues/1481",
-        examples=(
-            ("bash: torchrun: command not found", "https://github.com/microsoft/DeepSpeed/issues/1481"),
-            ("bash: line 1: deepspeed: command not found", "bash 5.2, run"),
-            ("slurmstepd: error: execve(): torchrun: No such file or directory", "Slurm 22.05, run"),
-            ("/usr/bin/env: 'python': No such file or directory", "coreutils 9.1, run"),
-            ("sh: 1: torchrun: not found", "dash 0.5.12, run"),
-            ("bash: line 1: exec: torchrun: not found", "bash 5.2, run"),
-        ),
     ),
     Entry(
         id="module-missing",
@@ -42,7 +34,6 @@ ENTRIES = (
         fix="install {module} into that Python (python -m pip install PACKAGE), or start the ranks with the right one "
         "(--python)",
         link="https://docs.python.org/3/library/exceptions.html#ModuleNotFoundError",
-        examples=(("ModuleNotFoundError: No module named 'torch'", "Python 3.11, documented"),),
     ),
     Entry(
         id="versions-differ",
@@ -68,28 +59,6 @@ ENTRIES = (
         fix="docker run --ipc=host (or --shm-size=16g); else fewer num_workers, or "
         "torch.multiprocessing.set_sharing_strategy('file_system')",
         link="https://github.com/pytorch/pytorch/issues/5040",
-        examples=(
-            (
-                "RuntimeError: DataLoader worker (pid 46794) is killed by signal: Bus error. It is possible that "
-                "dataloader's workers are out of shared memory. Please try to raise your shared memory limit.",
-                "https://github.com/pytorch/pytorch/issues/5040",
-            ),
-            (
-                "RuntimeError: unable to allocate shared memory(shm) for file </torch_27882_2770998746_0>: No space "
-                "left on device (28)",
-                "torch 2.13, run",
-            ),
-            (
-                "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-U8cMPu (size 9637888), error: No "
-                "space left on device (28)",
-                "NCCL 2.21, documented",
-            ),
-            (
-                "RuntimeError: unable to mmap 1024 bytes from file </torch_27882_2770998746_0>: Cannot "
-                "allocate memory (12)",
-                "torch 2.9, source",
-            ),
-        ),
     ),
     Entry(
         id="host-out-of-memory",
@@ -108,39 +77,6 @@ ENTRIES = (
         probe="on that host: dmesg -T | grep -i 'killed process'; free -g",
         fix="fewer DataLoader workers, load less in each rank, or more memory (SLURM: --mem)",
         link="https://www.kernel.org/doc/html/latest/admin-guide/mm/concepts.html",
-        examples=(
-            (
-                "[Fri Nov 20 17:02:51 2026] Out of memory: Killed process 4711 (python) total-vm:98304kB",
-                "Linux 6.1, documented",
-            ),
-            (
-                "RuntimeError: [enforce fail at alloc_cpu.cpp:114] data. DefaultCPUAllocator: can't allocate memory: "
-                "you tried to allocate 40000000000 bytes. Error code 12 (Cannot allocate memory)",
-                "torch 2.13, source",
-            ),
-            (
-                "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 74.5 GiB for an array with shape "
-                "(100000, 100000) and data type float64",
-                "numpy, documented",
-            ),
-            (
-                "[ 7063.247407] Memory cgroup out of memory: Killed process 63214 (uwsgi) "
-                "total-vm:3149468kB, anon-rss:164992kB",
-                "https://github.com/reportportal/kubernetes/issues/203",
-            ),
-            (
-                "[Sun Mar 30 08:24:00 2025] "
-                "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/init.scope,task=python,pid=7899,uid=0",
-                "https://github.com/0jc1/py-autovod/issues/7",
-            ),
-            (
-                "[ 7063.263325] oom_reaper: reaped process 63214 (uwsgi), now anon-rss:0kB, file-rss:0kB, "
-                "shmem-rss:92kB",
-                "https://github.com/reportportal/kubernetes/issues/203",
-            ),
-            ("MemoryError", "Python 3.11, run"),
-            ("OSError: [Errno 12] Cannot allocate memory", "Python 3.11, run"),
-        ),
     ),
     Entry(
         id="one-core",
@@ -154,13 +90,6 @@ ENTRIES = (
         probe="in a rank: python -c 'import os; print(len(os.sched_getaffinity(0)))'",
         fix="srun --cpus-per-task=N (on srun itself, see cpus-per-task-lost); num_workers at most that",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/18650",
-        examples=(
-            (
-                "UserWarning: This DataLoader will create 8 worker processes in total. Our suggested max number of "
-                "worker in current system is 1, which is smaller than what this DataLoader is going to create.",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="cpu-binding",
@@ -181,13 +110,6 @@ ENTRIES = (
         probe="cat /proc/sys/kernel/yama/ptrace_scope",
         fix="docker run --cap-add=SYS_PTRACE; or stacks from inside: faulthandler.register(signal.SIGUSR1)",
         link="https://github.com/benfred/py-spy#when-do-you-need-to-run-as-sudo",
-        examples=(
-            (
-                "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'",
-                "py-spy 0.4, run",
-            ),
-            ("ptrace: Operation not permitted.", "gdb 13, run"),
-        ),
     ),
     Entry(
         id="no-libibverbs",
@@ -198,9 +120,6 @@ ENTRIES = (
         probe="ldconfig -p | grep ibverbs",
         fix="nothing, or apt-get install libibverbs1 in the image",
         link="https://github.com/NVIDIA/nccl/issues/417",
-        examples=(
-            ("node1:10:10 [0] NCCL INFO Failed to open libibverbs.so[.1]", "https://github.com/NVIDIA/nccl/issues/417"),
-        ),
     ),
     Entry(
         id="pinned-memory",
@@ -213,10 +132,6 @@ ENTRIES = (
         probe="free -g; ulimit -l",
         fix="pin_memory=False, or fewer workers",
         link="https://docs.pytorch.org/docs/stable/data.html#memory-pinning",
-        examples=(
-            ("RuntimeError: Pin memory thread exited unexpectedly", "torch 2.13, source"),
-            ("RuntimeError: Caught RuntimeError in pin memory thread for device 0.", "torch 2.13, source"),
-        ),
     ),
     Entry(
         id="recursion",
@@ -226,11 +141,5 @@ ENTRIES = (
         probe="the first lines of the traceback show the circle",
         fix="correct it; for deep data structures: sys.setrecursionlimit",
         link="https://docs.python.org/3/library/exceptions.html#RecursionError",
-        examples=(
-            (
-                "RecursionError: maximum recursion depth exceeded while calling a Python object",
-                "Python 3.11, documented",
-            ),
-        ),
     ),
 )

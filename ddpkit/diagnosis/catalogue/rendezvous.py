@@ -19,19 +19,6 @@ ENTRIES = (
         fix="take a free port (ddpkit chooses one for each run; torchrun: --master-port=PORT), or end the process that "
         "ss names",
         link="https://github.com/pytorch/pytorch/issues/191560",
-        examples=(
-            (
-                "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
-                "address. port: 29512, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
-                "torch 2.13, run",
-            ),
-            (
-                "RuntimeError: The server socket has failed to listen on any local network address. The server socket "
-                "has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
-                "https://github.com/microsoft/DeepSpeed/issues/3916",
-            ),
-            ("OSError: [Errno 98] Address already in use", "Python 3.11, run"),
-        ),
     ),
     Entry(
         id="master-unreachable",
@@ -46,26 +33,6 @@ ENTRIES = (
         probe="on each node: nc -vz {host} {port}",
         fix="start rank 0's node; set MASTER_ADDR to an address of it that the others reach; open port {port}",
         link="https://github.com/pytorch/pytorch/issues/105782",
-        examples=(
-            (
-                "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to "
-                "connect to (10.0.0.1, 29500).",
-                "torch 2.13, run",
-            ),
-            (
-                "TimeoutError: The client socket has timed out after 60s while trying to connect to (node1, 29500).",
-                "https://github.com/pytorch/pytorch/issues/105782",
-            ),
-            (
-                "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node1]:29500 (errno: 111 - "
-                "Connection refused).",
-                "torch 2.2, documented",
-            ),
-            (
-                "TCP client failed to connect/validate to host 10.0.0.1:29500 - timed out (try=3, timeout=60000ms): ",
-                "torch 2.9, source",
-            ),
-        ),
     ),
     Entry(
         id="nodelist-unexpanded",
@@ -78,13 +45,6 @@ ENTRIES = (
         probe="scontrol show hostnames $SLURM_JOB_NODELIST",
         fix="MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)",
         link="https://slurm.schedmd.com/scontrol.html",
-        examples=(
-            (
-                "[W socket.cpp:663] [c10d] The IPv4 network addresses of (node[01-04], 29500) cannot be retrieved (gai error: -2 - Name or service not known).",
-                "torch 2.13, run",
-            ),
-            ("ssh: Could not resolve hostname node[01-04]: Name or service not known", "OpenSSH 9.2, run"),
-        ),
     ),
     Entry(
         id="master-name-unknown",
@@ -98,15 +58,6 @@ ENTRIES = (
         probe="on each node: getent hosts {host}",
         fix="give MASTER_ADDR as an IP address, or put {host} into DNS or /etc/hosts of every node",
         link="https://github.com/pytorch/pytorch/issues/73656",
-        examples=(
-            (
-                "[W1120 17:02:51.123456789 socket.cpp:762] [c10d] The IPv6 network addresses of (no-such-host, 29513) "
-                "cannot be retrieved (gai error: -2 - Name or service not known).",
-                "torch 2.13, run",
-            ),
-            ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "Python 3.11, run"),
-            ("socket.gaierror: [Errno -2] Name or service not known", "Python 3.11, run"),
-        ),
     ),
     Entry(
         id="no-node-is-host",
@@ -118,13 +69,6 @@ ENTRIES = (
         probe="on the head: getent hosts $(hostname)",
         fix="on the head only: --rdzv-conf=is_host=1 --local-addr=ITS_ADDRESS; or take the 127.0.1.1 line away",
         link="https://github.com/pytorch/pytorch/issues/69197",
-        examples=(
-            (
-                "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store "
-                "has failed. See inner exception for details.",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="node-rank-missing",
@@ -135,13 +79,6 @@ ENTRIES = (
         probe="on each node: ps -ww -C python,torchrun -o args | grep node.rank",
         fix="give each node its own --node-rank (0 to N-1), or let ddpkit launch -b ssh do it",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
-        examples=(
-            (
-                "torch.distributed.DistStoreError: wait timeout after 900000ms, keys: /none/torchelastic/role_info/0, "
-                "/none/torchelastic/role_info/1",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="rendezvous-timeout",
@@ -152,7 +89,6 @@ ENTRIES = (
         probe="on each node: ps -ww -C python,torchrun -o args",
         fix="start every node with the same --rdzv-id, --rdzv-endpoint and --nnodes",
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
-        examples=(("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "torch 2.13, documented"),),
     ),
     Entry(
         id="standalone-many-nodes",
@@ -187,13 +123,6 @@ ENTRIES = (
         probe="ddpkit env --explain, started the same way",
         fix="ddpkit launch -n 2 -- train.py, or call ddpkit.distributed.torch.init() in place of init_process_group",
         link="https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization",
-        examples=(
-            (
-                "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
-                "expected, but not set",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="no-nccl-in-torch",
@@ -203,7 +132,6 @@ ENTRIES = (
         probe="python -c 'import torch; print(torch.__version__, torch.version.cuda)'",
         fix="install torch's CUDA build there: pip install torch --index-url https://download.pytorch.org/whl/cu126",
         link="https://pytorch.org/get-started/locally/",
-        examples=(("RuntimeError: Distributed package doesn't have NCCL built in", "torch 2.13, run"),),
     ),
     Entry(
         id="script-missing",
@@ -213,13 +141,6 @@ ENTRIES = (
         probe="on that node: ls -l {path}",
         fix="copy it (ddpkit launch --sync), or give its full path on a shared file system",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
-        examples=(
-            (
-                "/usr/bin/python3: can't open file '/home/me/train.py': [Errno 2] No such file or directory",
-                "Python 3.11, run",
-            ),
-            ("python: can't open file 'train.py': [Errno 2] No such file or directory", "Python 3.8, documented"),
-        ),
     ),
     Entry(
         id="child-failed",
@@ -234,13 +155,6 @@ ENTRIES = (
         fix="read the lines of the rank named under `Root Cause`; decorate main with "
         "torch.distributed.elastic.multiprocessing.errors.record, so that the summary has the traceback",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
-        examples=(
-            ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "torch 2.13, run"),
-            (
-                "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="no-reverse-name",
@@ -251,13 +165,6 @@ ENTRIES = (
         probe="getent hosts ADDRESS",
         fix="nothing; where it is slow, add the nodes to /etc/hosts",
         link="https://docs.pytorch.org/docs/stable/distributed.html#tcp-initialization",
-        examples=(
-            (
-                "[W1120 17:02:51.1 socket.cpp:204] [c10d] The hostname of the client socket cannot be retrieved. "
-                "err=-3",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="rank-absent-static",
@@ -267,12 +174,6 @@ ENTRIES = (
         probe="ps -ww -C python -o args",
         fix="add --node-rank=N to torchrun",
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
-        examples=(
-            (
-                "ValueError: rank is absent in RendezvousParameters.Try add --node-rank to the cmd request",
-                "torch 2.13, source",
-            ),
-        ),
     ),
     Entry(
         id="rendezvous-closed",
@@ -287,14 +188,6 @@ ENTRIES = (
         probe="the log of the node that ended first",
         fix="start all nodes again, with a new --rdzv-id",
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
-        examples=(
-            ("torch.distributed.elastic.rendezvous.api.RendezvousClosedError", "torch 2.13, source"),
-            (
-                "torch.distributed.elastic.rendezvous.api.RendezvousGracefulExitError: The rendezvous 'job7' "
-                "is closed, terminating pending rendezvous.",
-                "torch 2.13, source",
-            ),
-        ),
     ),
     Entry(
         id="rendezvous-endpoint-bad",
@@ -308,21 +201,6 @@ ENTRIES = (
         probe="ps -ww -C python,torchrun -o args",
         fix="--rdzv-endpoint=HOST:29500; an IPv6 address in brackets",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
-        examples=(
-            (
-                "ValueError: The hostname of the rendezvous endpoint 'node[01-02]:29500' must be a dot-separated list of labels, an IPv4 address, or an IPv6 address.",
-                "torch 2.13, source",
-            ),
-            (
-                "ValueError: The port number of the rendezvous endpoint 'node1:abc' must be an integer "
-                "between 0 and 65536.",
-                "torch 2.13, source",
-            ),
-            (
-                "ValueError: The rendezvous backend 'foo' is not registered. Did you forget to call `register`?",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="nproc-bad",
@@ -335,9 +213,5 @@ ENTRIES = (
         probe="nvidia-smi -L",
         fix="--nproc-per-node=N",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
-        examples=(
-            ("ValueError: Cuda is not available.", "torch 2.13, source"),
-            ("ValueError: Unsupported nproc_per_node value: two", "torch 2.13, source"),
-        ),
     ),
 )

@@ -13,9 +13,6 @@ ENTRIES = (
         probe="ddpkit dump RUN, or py-spy dump -p PID on that rank",
         fix="read the log of rank {rank}",
         link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.monitored_barrier",
-        examples=(
-            ("RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 6000 ms", "torch 2.13, run"),
-        ),
     ),
     Entry(
         id="peer-died",
@@ -32,19 +29,6 @@ ENTRIES = (
         probe="look for the rank without this line",
         fix="read the log of the rank that ended first",
         link="https://docs.pytorch.org/docs/stable/distributed.html",
-        examples=(
-            (
-                "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
-                "[10.0.0.2]:4711. This is typically caused by a remote worker crashing.",
-                "torch 2.13, run",
-            ),
-            (
-                "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did "
-                "the remote server shutdown or crash?",
-                "torch 2.13, run",
-            ),
-            ("RuntimeError: [pair.cc:553] Read error [10.0.0.2]:4711: Connection reset by peer", "torch 2.9, source"),
-        ),
     ),
     Entry(
         id="watchdog-ends-process",
@@ -59,24 +43,6 @@ ENTRIES = (
         probe="look for the first line about the collective, and for the rank without one",
         fix="ddpkit explain LOG on the logs of all ranks",
         link="https://github.com/pytorch/pytorch/issues/118369",
-        examples=(
-            (
-                "[rank1]:[E ProcessGroupNCCL.cpp:577] [Rank 1] Some NCCL operations have failed or timed out. Due to "
-                "the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete "
-                "data.",
-                "https://github.com/vllm-project/vllm/issues/5484",
-            ),
-            (
-                "[rank1]:[E ProcessGroupNCCL.cpp:583] [Rank 1] To avoid data inconsistency, we are taking the entire "
-                "process down.",
-                "https://github.com/vllm-project/vllm/issues/5484",
-            ),
-            (
-                "[rank1]:[E ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0 Rank 1] Process group watchdog "
-                "thread terminated with exception: CUDA error",
-                "torch 2.9, source",
-            ),
-        ),
     ),
     Entry(
         id="watchdog-stuck",
@@ -90,15 +56,6 @@ ENTRIES = (
         probe="py-spy dump --native -p PID",
         fix="ddpkit dump RUN; look at the GPU: dmesg -T | grep -i xid",
         link="https://github.com/snowflakedb/ArcticTraining/issues/219",
-        examples=(
-            (
-                "[rank7]:[E626 05:14:36.393067540 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank 7] "
-                "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued "
-                "collectives.",
-                "https://github.com/snowflakedb/ArcticTraining/issues/219",
-            ),
-            ("Could not acquire GIL within 300 ms on exit, possible GIL induced hang", "torch 2.9, source"),
-        ),
     ),
     Entry(
         id="desync",
@@ -111,16 +68,6 @@ ENTRIES = (
         probe="ddpkit dump RUN",
         fix="read the code path of the ranks that are named: a collective under `if rank == 0`, or uneven data",
         link="https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
-        examples=(
-            (
-                "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:",
-                "torch 2.15, source",
-            ),
-            (
-                "[1, 3] are the lagging ranks that caused this timeout. They never joined any collectives",
-                "torch 2.2, source",
-            ),
-        ),
     ),
     Entry(
         id="ib-link-lost",
@@ -133,13 +80,6 @@ ENTRIES = (
         probe="ibstat; perfquery -x; dmesg -T | grep mlx",
         fix="take the node out, and have cable and port looked at",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-        examples=(
-            ("NCCL WARN NET/IB : mlx5_0:1 async fatal event: local catastrophic error", "NCCL 2.29, source"),
-            (
-                "NCCL WARN NET/IB : mlx5_0:1 communicator encountered a fatal error (detected in ncclIbTest)",
-                "NCCL 2.27, source",
-            ),
-        ),
     ),
     Entry(
         id="silent-hang",
@@ -161,16 +101,6 @@ ENTRIES = (
         probe="ddpkit dump RUN, or the last lines of the rank that does not print this",
         fix="look at the rank without this line",
         link="https://docs.pytorch.org/docs/stable/distributed.html",
-        examples=(
-            (
-                "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete",
-                "torch 2.13, run",
-            ),
-            (
-                "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:84] Application timeout caused pair closure",
-                "torch 2.13, source",
-            ),
-        ),
     ),
     Entry(
         id="gloo-size-mismatch",
@@ -180,12 +110,6 @@ ENTRIES = (
         probe="print the shapes in each rank; once more with --env TORCH_DISTRIBUTED_DEBUG=DETAIL",
         fix="the same shape and dtype on all ranks: pad, or all_gather the sizes first",
         link="https://github.com/pytorch/pytorch/issues/79388",
-        examples=(
-            (
-                "terminate called after throwing an instance of 'gloo::EnforceNotMet' what():  [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 8 vs 4",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="user-signal",
@@ -199,13 +123,5 @@ ENTRIES = (
         probe="scontrol show job JOB | grep -i timelimit",
         fix="install a handler that saves a checkpoint (signal.signal(signal.SIGUSR1, ...)); train.py has one",
         link="https://slurm.schedmd.com/sbatch.html#OPT_signal",
-        examples=(
-            ("srun: error: node1: task 0: User defined signal 1", "Slurm 22.05, run"),
-            (
-                "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGUSR1",
-                "torch 2.13, source",
-            ),
-            ("    traceback : Signal 10 (SIGUSR1) received by PID 4711", "torch 2.13, source"),
-        ),
     ),
 )

@@ -22,30 +22,6 @@ ENTRIES = (
         probe="on that node: curl -sSI https://{host}",
         fix="fetch it first on the login node into a shared cache (HF_HOME=/shared/hf huggingface-cli download NAME), then --env HF_HOME=/shared/hf --env HF_HUB_OFFLINE=1",
         link="https://huggingface.co/docs/transformers/installation#offline-mode",
-        examples=(
-            (
-                "OSError: We couldn't connect to 'https://huggingface.co' to load this file, couldn't find it in the cached files",
-                "transformers, source",
-            ),
-            (
-                "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /gpt2/resolve/main/config.json",
-                "requests 2.34, source",
-            ),
-            (
-                "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>",
-                "Python 3.11, run",
-            ),
-            (
-                "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach "
-                "https://huggingface.co/api/models/gpt2: offline mode is enabled.",
-                "huggingface_hub 0.34, source",
-            ),
-            (
-                "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached snapshot "
-                "folder for the specified revision on the local disk and outgoing traffic has been disabled.",
-                "huggingface_hub 0.34, source",
-            ),
-        ),
     ),
     Entry(
         id="hub-no-access",
@@ -63,40 +39,6 @@ ENTRIES = (
         probe="on that node: huggingface-cli whoami; ls PATH, where a local folder is meant",
         fix="accept the licence on its page and pass a token: --env HF_TOKEN; or correct the name or the path",
         link="https://huggingface.co/docs/hub/models-gated",
-        examples=(
-            (
-                "huggingface_hub.errors.GatedRepoError: 403 Client Error. (Request ID: Root=1-66)",
-                "huggingface_hub, source",
-            ),
-            (
-                "OSError: my-model is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'",
-                "transformers, source",
-            ),
-            (
-                "Cannot access gated repo for url "
-                "https://huggingface.co/api/models/meta-llama/Meta-Llama-3-8B-Instruct/revision/main.",
-                "https://github.com/xorbitsai/inference/issues/1734",
-            ),
-            (
-                "Access to model meta-llama/Meta-Llama-3-8B-Instruct is restricted. You must be "
-                "authenticated to access it.",
-                "https://github.com/xorbitsai/inference/issues/1734",
-            ),
-            (
-                "huggingface_hub.errors.RepositoryNotFoundError: 401 Client Error. (Request ID: Root=1-66)",
-                "huggingface_hub 0.34, source",
-            ),
-            (
-                "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: "
-                "https://huggingface.co/api/models/me/mymodel",
-                "requests 2.34, source",
-            ),
-            (
-                "requests.exceptions.HTTPError: 403 Client Error: Forbidden for url: "
-                "https://hf-mirror.com/meta-llama/Meta-Llama-3-8B/resolve/8cde5ca8/.gitattributes",
-                "https://github.com/LetheSec/HuggingFace-Download-Accelerator/issues/39",
-            ),
-        ),
     ),
     Entry(
         id="hub-rate-limit",
@@ -110,12 +52,6 @@ ENTRIES = (
         probe="count the ranks that fetch: grep -c 'Too Many Requests' LOG",
         fix="fetch on one rank (or before the run) into a shared cache, then --env HF_HUB_OFFLINE=1; log in: tokens have higher limits",
         link="https://huggingface.co/docs/hub/rate-limits",
-        examples=(
-            (
-                "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/api/models/gpt2",
-                "requests 2.34, source",
-            ),
-        ),
     ),
     Entry(
         id="ssl-certificate",
@@ -126,13 +62,6 @@ ENTRIES = (
         probe="date; curl -v https://HOST 2>&1 | grep -i issuer",
         fix="--env SSL_CERT_FILE=/path/to/site-ca.pem --env REQUESTS_CA_BUNDLE=/path/to/site-ca.pem; apt-get install ca-certificates in the image",
         link="https://requests.readthedocs.io/en/latest/user/advanced/#ssl-cert-verification",
-        examples=(
-            (
-                "ssl.SSLCertVerificationError: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer certificate (_ssl.c:1007)",
-                "Python 3.11, documented",
-            ),
-            ("curl: (60) SSL certificate problem: self-signed certificate", "curl 7.88, run"),
-        ),
     ),
     Entry(
         id="wandb-login",
@@ -147,23 +76,5 @@ ENTRIES = (
         probe="ls -l ~/.netrc on that node; env | grep WANDB_",
         fix="wandb login once (the home folder is shared), or --env WANDB_API_KEY; without it: --env WANDB_MODE=offline",
         link="https://docs.wandb.ai/guides/track/environment-variables",
-        examples=(
-            (
-                "wandb.errors.errors.UsageError: api_key not configured (no-tty). call wandb.login(key=[your_api_key])",
-                "https://github.com/hiyouga/EasyR1/issues/69",
-            ),
-            (
-                "wandb: ERROR api_key not configured (no-tty). call wandb.login(key=[your_api_key])",
-                "https://github.com/Kent0n-Li/ChatDoctor/issues/15",
-            ),
-            (
-                "wandb: ERROR Error while calling W&B API: permission denied (<Response [403]>)",
-                "https://github.com/Sharath-girish/LilNetX/issues/4",
-            ),
-            (
-                "wandb.errors.CommError: It appears that you do not have permission to access the requested resource.",
-                "https://github.com/Sharath-girish/LilNetX/issues/4",
-            ),
-        ),
     ),
 )

@@ -17,18 +17,6 @@ ENTRIES = (
         probe="in the job: echo $SLURM_NTASKS $SLURM_NTASKS_PER_NODE $SLURM_STEP_ID",
         fix="#SBATCH --ntasks-per-node=GPUS and `srun python train.py`; or ddpkit launch -b slurm -N NODES -n GPUS",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/18104",
-        examples=(
-            (
-                "The `srun` command is available on your system but is not used. HINT: If your intention is to run "
-                "Lightning on SLURM, prepend your python command with `srun`",
-                "https://github.com/Lightning-AI/pytorch-lightning/pull/15011",
-            ),
-            (
-                "You set `devices=2` in Lightning, but the number of tasks per node configured in SLURM "
-                "`--ntasks-per-node=4` does not match.",
-                "Lightning 2.4, source",
-            ),
-        ),
     ),
     Entry(
         id="tasks-contradict",
@@ -42,14 +30,6 @@ ENTRIES = (
         probe="in the job: env | grep SLURM_.*TASKS",
         fix="give --nodes and --ntasks-per-node to sbatch, and neither to srun",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/20391",
-        examples=(
-            (
-                "srun: warning: can't honor --ntasks-per-node set to 4 which doesn't match the requested tasks 2 with "
-                "the number of requested nodes 1. Ignoring --ntasks-per-node.",
-                "Slurm 22.05, source",
-            ),
-            ("srun: Warning: can't run 1 processes on 2 nodes, setting nnodes to 1", "Slurm 22.05, run"),
-        ),
     ),
     Entry(
         id="cpus-per-task-lost",
@@ -60,13 +40,6 @@ ENTRIES = (
         probe="in the job: env | grep CPUS_PER_TASK; srun --version",
         fix="srun --cpus-per-task=$SLURM_CPUS_PER_TASK ...",
         link="https://github.com/reframe-hpc/reframe/issues/2655",
-        examples=(
-            (
-                "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=1 != "
-                "SLURM_TRES_PER_TASK=cpu:8",
-                "Slurm 23.11, source",
-            ),
-        ),
     ),
     Entry(
         id="step-outlives-rank",
@@ -88,16 +61,6 @@ ENTRIES = (
         probe="in the job: srun --overlap -N1 -n1 hostname; squeue -s -j {job}",
         fix="srun --overlap ..., with no more nodes, tasks and --mem than the job has",
         link="https://slurm.schedmd.com/srun.html#OPT_overlap",
-        examples=(
-            (
-                "srun: error: Unable to create step for job 4711: Requested node configuration is not available",
-                "Slurm 22.05, source",
-            ),
-            (
-                "srun: Job 4711 step creation temporarily disabled, retrying (Requested nodes are busy)",
-                "Slurm 22.05, run",
-            ),
-        ),
     ),
     Entry(
         id="interactive-slurm-waits",
@@ -119,13 +82,6 @@ ENTRIES = (
         probe="sacctmgr -n show assoc user=$USER format=account,partition,qos,maxjobs,maxsubmit,grptres; sacctmgr show qos format=name,maxsubmitpu,maxtrespu,maxwall",
         fix="wait until other jobs have ended, ask for less, or another --qos or --account",
         link="https://slurm.schedmd.com/resource_limits.html",
-        examples=(
-            (
-                "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
-                "https://github.com/marbl/canu/issues/1218",
-            ),
-            ("salloc: error: QOSMaxSubmitJobPerUserLimit", "https://github.com/szcf-weiya/techNotes/issues/7"),
-        ),
     ),
     Entry(
         id="slurm-unreachable",
@@ -142,19 +98,6 @@ ENTRIES = (
         probe="scontrol ping",
         fix="wait a minute and try again; if it stays: tell the administrators",
         link="https://slurm.schedmd.com/troubleshoot.html",
-        examples=(
-            (
-                "sbatch: fatal: Could not establish a configuration source",
-                "https://github.com/nico-bohlinger/one_policy_to_run_them_all/issues/5",
-            ),
-            ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", "Slurm 22.05, source"),
-            (
-                "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
-                "Slurm 22.05, source",
-            ),
-            ("slurm_load_jobs error: Zero Bytes were transmitted or received", "Slurm 22.05, source"),
-            ("srun: error: Slurm controller not responding, sleeping and retrying.", "Slurm 22.05, source"),
-        ),
     ),
     Entry(
         id="munge",
@@ -170,19 +113,6 @@ ENTRIES = (
         probe="date on both hosts; munge -n | ssh {host} unmunge",
         fix="set the clocks right (chronyc makestep); the same /etc/munge/munge.key everywhere; systemctl restart munge",
         link="https://github.com/dun/munge/wiki/FAQ",
-        examples=(
-            ("srun: error: Munge decode failed: Expired credential", "munge, documented"),
-            (
-                "srun: error: Task launch for 36.0 failed on node cn131: Job credential expired",
-                "https://github.com/ai4d-iasc/trixie/issues/58",
-            ),
-            ("srun: error: task 0 launch failed: Protocol authentication error", "Slurm 22.05, source"),
-            (
-                'munge: Error: Failed to access "/tmp/nomunge/munge.socket": No such file or directory (Did '
-                "you start munged?)",
-                "munge 0.5.15, run",
-            ),
-        ),
     ),
     Entry(
         id="slurm-no-workdir",
@@ -196,16 +126,6 @@ ENTRIES = (
         probe="srun -l ls -ld {path}",
         fix="submit from a folder on a shared file system, or sbatch --chdir=DIR --output=FILE",
         link="https://slurm.schedmd.com/sbatch.html#OPT_chdir",
-        examples=(
-            (
-                "slurmstepd: error: couldn't chdir to `/home/me/run': No such file or directory: going to /tmp instead",
-                "Slurm 22.05, run",
-            ),
-            (
-                "slurmstepd: error: Could not open stdout file /home/me/run/slurm-12.out: No such file or directory",
-                "Slurm 22.05, run",
-            ),
-        ),
     ),
     Entry(
         id="slurm-no-job",
@@ -218,9 +138,6 @@ ENTRIES = (
         probe="squeue --me; echo $SLURM_JOB_ID",
         fix="unset SLURM_JOB_ID SLURM_JOBID and start again",
         link="https://slurm.schedmd.com/srun.html",
-        examples=(
-            ("srun: error: Unable to confirm allocation for job 4711: Invalid job id specified", "Slurm 22.05, run"),
-        ),
     ),
     Entry(
         id="slurm-kill-on-mpi",
@@ -236,22 +153,6 @@ ENTRIES = (
         probe="srun --mpi=list",
         fix="srun --mpi=pmix (or pmi2), as the MPI library was built",
         link="https://slurm.schedmd.com/mpi_guide.html",
-        examples=(
-            (
-                "srun: error: Couldn't find the specified plugin name for mpi/pmix: MPI plugin type 'pmix' not found",
-                "Slurm 22.05, source",
-            ),
-            ("PMI2_Init failed to initialize.  Return code: 14", "Open MPI, documented"),
-            ("but OMPI was not built with SLURM's PMI support and therefore cannot", "Open MPI 4.1, source"),
-            (
-                "srun: error: Couldn't load specified plugin name for mpi/pmix: Plugin init() callback failed",
-                "Slurm 22.05, run",
-            ),
-            (
-                "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types",
-                "Slurm 22.05, run",
-            ),
-        ),
     ),
     Entry(
         id="task-launch-failed",
@@ -264,13 +165,6 @@ ENTRIES = (
         probe="srun -l hostname, and the node's slurmd log",
         fix="srun --exclude=NODE; an administrator looks at slurmd there",
         link="https://slurm.schedmd.com/troubleshoot.html",
-        examples=(
-            ("srun: error: task 3 launch failed: Slurmd could not execve job", "Slurm 22.05, source"),
-            (
-                "srun: error: Task launch for StepId=4.0 failed on node node2: Communication connection failure",
-                "Slurm 22.05, source",
-            ),
-        ),
     ),
     Entry(
         id="slurm-bad-request",
@@ -285,20 +179,5 @@ ENTRIES = (
         probe="sinfo -s; sacctmgr -n show assoc user=$USER format=account,partition,qos",
         fix="change the option that is named (--account, --partition, --gres, --qos); sbatch --test-only tries it",
         link="https://slurm.schedmd.com/sbatch.html",
-        examples=(
-            (
-                "srun: error: Unable to allocate resources: Invalid account or account/partition combination specified",
-                "Slurm 22.05, run",
-            ),
-            (
-                "sbatch: error: Batch job submission failed: Invalid generic resource (gres) specification",
-                "Slurm 22.05, run",
-            ),
-            ("sbatch: error: invalid partition specified: gpuu", "Slurm 22.05, documented"),
-            (
-                "srun: error: Memory specification can not be satisfied",
-                "Slurm 22.05, run",
-            ),
-        ),
     ),
 )

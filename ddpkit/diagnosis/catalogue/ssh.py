@@ -18,11 +18,6 @@ ENTRIES = (
         fix="ssh {host} once by hand and compare the fingerprint; a key that has changed: find out why, then "
         "ssh-keygen -R {host}",
         link="https://man.openbsd.org/ssh#VERIFYING_HOST_KEYS",
-        examples=(
-            ("Host key verification failed.", "OpenSSH 9.2, run"),
-            ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "OpenSSH 9.2, source"),
-            ("No ED25519 host key is known for node1 and you have requested strict checking.", "OpenSSH 9.2, run"),
-        ),
     ),
     Entry(
         id="ssh-no-key",
@@ -35,10 +30,6 @@ ENTRIES = (
         probe="ssh -v {host} true",
         fix="ssh-copy-id {host}; or IdentityFile and User for it in ~/.ssh/config",
         link="https://github.com/microsoft/DeepSpeed/issues/5709",
-        examples=(
-            ("me@node2: Permission denied (publickey).", "OpenSSH 9.2, documented"),
-            ("Received disconnect from 10.77.0.1 port 22:2: Too many authentication failures", "OpenSSH 9.2, run"),
-        ),
     ),
     Entry(
         id="ssh-unreachable",
@@ -51,11 +42,6 @@ ENTRIES = (
         probe="getent hosts {host}; nc -vz {host} 22",
         fix="correct the name; start sshd there, or open its port",
         link="https://man.openbsd.org/ssh",
-        examples=(
-            ("ssh: connect to host node2 port 22: Connection refused", "OpenSSH 9.2, run"),
-            ("ssh: connect to host node2 port 22: No route to host", "OpenSSH 9.2, run"),
-            ("ssh: Could not resolve hostname nodez: Temporary failure in name resolution", "OpenSSH 9.2, run"),
-        ),
     ),
     Entry(
         id="ssh-max-startups",
@@ -69,14 +55,6 @@ ENTRIES = (
         probe="on {host}: sudo sshd -T | grep -i maxstartups",
         fix="fewer connections at a time (ddpkit waits and tries again); an administrator: MaxStartups 100:30:500",
         link="https://github.com/ansible/ansible/issues/24594",
-        examples=(
-            ("kex_exchange_identification: Connection closed by remote host", "OpenSSH 9.2, run"),
-            ("kex_exchange_identification: read: Connection reset by peer", "OpenSSH 9.2, run"),
-            (
-                "ssh_exchange_identification: read: Connection reset by peer",
-                "https://github.com/SUSE/machinery/issues/2128",
-            ),
-        ),
     ),
     Entry(
         id="ssh-max-sessions",
@@ -86,9 +64,6 @@ ENTRIES = (
         probe="on the host: sudo sshd -T | grep -i maxsessions",
         fix="ssh -o ControlPath=none ..., or a larger MaxSessions",
         link="https://man.openbsd.org/sshd_config#MaxSessions",
-        examples=(
-            ("mux_client_request_session: session request failed: Session open refused by peer", "OpenSSH 9.2, run"),
-        ),
     ),
     Entry(
         id="pdsh-rsh",
@@ -102,11 +77,6 @@ ENTRIES = (
         probe="pdsh -V, which shows `(default: rsh)`",
         fix="export PDSH_RCMD_TYPE=ssh",
         link="https://github.com/chaos/pdsh/issues/127",
-        examples=(
-            ("pdsh@login: node1: connect: Connection refused", "pdsh 2.34, run"),
-            ("pdsh@login: node1: rcmd: socket: Permission denied", "https://github.com/chaos/pdsh/issues/127"),
-            ("pdsh@login: node1: rcmd: xpoll: protocol failure in circuit setup", "pdsh 2.34, source"),
-        ),
     ),
     Entry(
         id="pdsh-exit-code",
@@ -145,21 +115,6 @@ ENTRIES = (
         probe="look when your ssh session ended: last -n 5 $USER",
         fix="ddpkit launch --detach; torchrun inside tmux, or under setsid",
         link="https://github.com/pytorch/pytorch/issues/67538",
-        examples=(
-            (
-                "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down workers",
-                "https://github.com/pytorch/pytorch/issues/67538",
-            ),
-            (
-                "torch.distributed.elastic.multiprocessing.api.SignalException: Process 1234 got signal: 1",
-                "torch 2.13, run",
-            ),
-            ("Received Signals.SIGHUP death signal, shutting down workers", "torch 2.13 with Python 3.10, source"),
-            (
-                "srun: error: node1: task 0: Hangup",
-                "Slurm 22.05, run",
-            ),
-        ),
     ),
     Entry(
         id="tmux-missing",
@@ -169,10 +124,6 @@ ENTRIES = (
         probe="command -v tmux; ls -l /tmp/tmux-$(id -u)",
         fix="install tmux; export TERM=xterm; or setsid nohup COMMAND > log 2>&1 &",
         link="https://github.com/tmux/tmux/wiki/FAQ",
-        examples=(
-            ("no server running on /tmp/tmux-1000/default", "tmux 3.3, source"),
-            ("open terminal failed: missing or unsuitable terminal: xterm-kitty", "tmux 3.3, source"),
-        ),
     ),
     Entry(
         id="pdsh-host-list",
@@ -190,12 +141,6 @@ ENTRIES = (
         probe="ssh -vv {host} true 2>&1 | grep -i 'peer server'",
         fix="for an old host: ssh -o HostKeyAlgorithms=+ssh-rsa -o PubkeyAcceptedAlgorithms=+ssh-rsa {host}, as lines in ~/.ssh/config",
         link="https://www.openssh.com/legacy.html",
-        examples=(
-            (
-                "Unable to negotiate with 10.0.0.2 port 22: no matching host key type found. Their offer: ssh-rsa,ssh-dss",
-                "OpenSSH 9.2, documented",
-            ),
-        ),
     ),
     Entry(
         id="ssh-files",
@@ -210,12 +155,6 @@ ENTRIES = (
         probe="ls -la ~/.ssh",
         fix="chmod 700 ~/.ssh; chmod 600 ~/.ssh/config ~/.ssh/id_*; chmod go-w ~",
         link="https://man.openbsd.org/ssh#FILES",
-        examples=(
-            ("Bad owner or permissions on /home/me/.ssh/config", "OpenSSH 9.2, source"),
-            ("@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @", "OpenSSH 9.2, source"),
-            ("/home/me/.ssh/config: line 3: Bad configuration option: usekeychain", "OpenSSH 9.2, run"),
-            ("Authentication refused: bad ownership or modes for directory /home/me/.ssh", "OpenSSH 9.2, source"),
-        ),
     ),
     Entry(
         id="ssh-lost",
@@ -232,16 +171,6 @@ ENTRIES = (
         probe="ping {host}; last -x reboot on it",
         fix="ServerAliveInterval 15 in ~/.ssh/config; start long runs with ddpkit launch --detach",
         link="https://man.openbsd.org/ssh_config#ServerAliveInterval",
-        examples=(
-            ("client_loop: send disconnect: Broken pipe", "OpenSSH 9.2, source"),
-            ("Timeout, server node2 not responding.", "OpenSSH 9.2, source"),
-            ("Connection to node2 closed by remote host.", "OpenSSH 9.2, run"),
-            ("Connection closed by 10.77.0.1 port 22", "OpenSSH 9.2, source"),
-            (
-                "packet_write_wait: Connection to 10.6.130.33 port 22: Broken pipe",
-                "https://github.com/PowerShell/Win32-OpenSSH/issues/741",
-            ),
-        ),
     ),
     Entry(
         id="ssh-no-job-there",
@@ -254,13 +183,6 @@ ENTRIES = (
         probe="squeue --me",
         fix="get the nodes first (salloc -N 2), or start through SLURM: ddpkit launch -b slurm",
         link="https://slurm.schedmd.com/pam_slurm_adopt.html",
-        examples=(
-            ("Access denied by pam_slurm_adopt: you have no active jobs on this node", "Slurm, source"),
-            (
-                "Access denied: user test (uid=5249) has no active jobs on this node.",
-                "https://github.com/fgci-org/fgci-ansible/issues/123",
-            ),
-        ),
     ),
     Entry(
         id="ssh-jump",
@@ -273,10 +195,6 @@ ENTRIES = (
         probe="ssh -v JUMPHOST true",
         fix="AllowTcpForwarding yes in the jump host's sshd_config; correct the name that the jump host shall reach",
         link="https://man.openbsd.org/sshd_config#AllowTcpForwarding",
-        examples=(
-            ("channel 0: open failed: administratively prohibited: open failed", "OpenSSH 9.2, source"),
-            ("stdio forwarding failed", "OpenSSH 9.2, source"),
-        ),
     ),
     Entry(
         id="no-terminal-warning",
@@ -292,12 +210,6 @@ ENTRIES = (
         probe="nothing to look at",
         fix="nothing",
         link="https://man.openbsd.org/ssh",
-        examples=(
-            ("Pseudo-terminal will not be allocated because stdin is not a terminal.", "OpenSSH 9.2, run"),
-            ("stdin: is not a tty", "bash 5.2, documented"),
-            ("bash: no job control in this shell", "bash 5.2, run"),
-            ("bash: cannot set terminal process group (-1): Inappropriate ioctl for device", "bash 5.2, run"),
-        ),
     ),
     Entry(
         id="deepspeed-ssh",
@@ -310,16 +222,5 @@ ENTRIES = (
         probe="ssh -o BatchMode=yes {host} hostname",
         fix="ssh-copy-id {host}, also where {host} is this host; for one node: leave the host file out",
         link="https://github.com/deepspeedai/DeepSpeed/issues/4907",
-        examples=(
-            (
-                "RuntimeError: Using hostfile at hostfile but host=192.168.3.100 was not reachable via ssh. If you are running with a single node please remove hostfile or setup passwordless ssh.",
-                "https://github.com/deepspeedai/DeepSpeed/issues/4907",
-            ),
-            (
-                "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no node9 hostname' "
-                "returned non-zero exit status 255.",
-                "DeepSpeed 0.19, source",
-            ),
-        ),
     ),
 )

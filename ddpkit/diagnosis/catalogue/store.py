@@ -18,21 +18,6 @@ ENTRIES = (
         probe="the last lines of rank 0",
         fix="read rank 0's log; if it ended well: destroy_process_group() on all ranks before the end",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shutdown",
-        examples=(
-            (
-                "[rank3]:[W1120 17:02:51.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=70, addr=[localhost]:40870, remote=[localhost]:29500): failed to recv, got 0 bytes",
-                "torch 2.6, run",
-            ),
-            (
-                '[rank3]:[W1120 17:02:51.1 ProcessGroupNCCL.cpp:1659] [PG ID 0 PG GUID 0 Rank 3] failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early)',
-                "torch 2.6, documented",
-            ),
-            (
-                "[W1121 23:27:24.958927062 TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=6, "
-                "addr=[::ffff:127.0.0.1]:58810, remote=[::ffff:127.0.0.1]:44537): Broken pipe",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="bad-init-method",
@@ -45,10 +30,6 @@ ENTRIES = (
         probe="ls -l {path}",
         fix="env:// with ddpkit launch; for file://: a new name for each run",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shared-file-system-initialization",
-        examples=(
-            ("RuntimeError: No rendezvous handler for foo://", "torch 2.13, run"),
-            ("RuntimeError: File already exists: output.tmp/dist_init", "https://github.com/epfml/powersgd/issues/21"),
-        ),
     ),
     Entry(
         id="store-barrier-timeout",
@@ -62,13 +43,6 @@ ENTRIES = (
         probe="ps -ww -C python,torchrun -o pid,ppid,args",
         fix="start one launcher a node and a port of its own for each job; delete a stale file:// init file",
         link="https://github.com/bigscience-workshop/metaseq/issues/52",
-        examples=(
-            (
-                "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key: "
-                "store_based_barrier_key:1 (world_size=2, worker_count=4, timeout=0:30:00)",
-                "torch 1.13, https://github.com/pytorch/pytorch/issues/79388",
-            ),
-        ),
     ),
     Entry(
         id="exit-barrier",
@@ -79,13 +53,6 @@ ENTRIES = (
         probe="look for the first failure in the other nodes' logs",
         fix="ddpkit explain LOG on the log of the node that ended first; compare clocks: date +%s",
         link="https://docs.pytorch.org/docs/stable/elastic/agent.html",
-        examples=(
-            (
-                "wait timeout after 300000ms, keys: /torch.rendezvous.job.0.0/torchelastic/agent/terminal_state/"
-                "last_member",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="second-master",
@@ -97,12 +64,6 @@ ENTRIES = (
         probe="on each node: getent hosts NAME, the name of the first node in `gai error` lines",
         fix="torchrun --local-addr=ADDRESS on each node",
         link="https://github.com/pytorch/pytorch/issues/73656",
-        examples=(
-            (
-                "torch.distributed.DistStoreError: wait timeout after 15000ms, keys: /default_pg/0//cpu//0/1",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="ranks-missing",
@@ -112,12 +73,6 @@ ENTRIES = (
         probe="on each node: pgrep -af train.py",
         fix="start the missing ranks, or set WORLD_SIZE (-n, --nnodes) to what is started",
         link="https://github.com/pytorch/pytorch/issues/79388",
-        examples=(
-            (
-                "torch.distributed.DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined.",
-                "torch 2.13, run",
-            ),
-        ),
     ),
     Entry(
         id="store-wait",
@@ -133,11 +88,5 @@ ENTRIES = (
         probe="the last lines of the rank that does not print this",
         fix="ddpkit dump RUN; if none had started: ddpkit test",
         link="https://docs.pytorch.org/docs/stable/distributed.html#distributed-key-value-store",
-        examples=(
-            ("torch.distributed.DistStoreError: Socket Timeout", "torch 2.2, source"),
-            ("torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /mykey", "torch 2.13, source"),
-            ("RuntimeError: Timeout waiting for key: /mykey after 1000 ms", "torch 2.13, run"),
-            ("torch.distributed.DistStoreError: Wait timeout", "torch 2.13, run"),
-        ),
     ),
 )

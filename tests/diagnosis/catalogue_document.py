@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from catalogue_examples import EXAMPLES
+
 from ddpkit.diagnosis.catalogue import PARTS
 from ddpkit.diagnosis.catalogue.entry import Entry, filled
 
@@ -22,8 +24,8 @@ def document() -> str:
 
 def _entry(entry: Entry) -> list[str]:
     lines = [f"### {_plain(entry.title)}", ""]
-    if entry.examples:
-        lines += ["```text", *(text.strip() for text, _ in entry.examples[:2]), "```", ""]
+    if entry.id in EXAMPLES:
+        lines += ["```text", *(text.strip() for text, _ in EXAMPLES[entry.id][:2]), "```", ""]
     harmless = "Harmless: " if entry.kind == "noise" else ""
     lines.append(f"{harmless}{_plain(filled(entry.cause, {}))}.")
     lines += [f"- Look: {_plain(filled(entry.probe, {}))}", f"- Fix: {_plain(filled(entry.fix, {}))}"]

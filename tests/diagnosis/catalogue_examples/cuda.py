@@ -1,0 +1,167 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/cuda.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "cuda-out-of-memory": (
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 1.12 GiB is free.",
+            "torch 2.6, source",
+        ),
+        (
+            "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 23.69 GiB total capacity; 21.99 GiB already allocated)",
+            "torch 2.0, documented",
+        ),
+        ("RuntimeError: CUDA error: out of memory", "CUDA 12.9, source"),
+        (
+            "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+            "torch 2.2, source",
+        ),
+        ("node1:10:99 [3] NCCL WARN Cuda failure 2 'out of memory'", "NCCL 2.21, source"),
+        ("cudaErrorMemoryAllocation: out of memory", "CUDA 12.9, source"),
+        (
+            "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 MiB. GPU 7 has a total "
+            "capacity of 287.98 GiB of which 203.49 GiB is free.",
+            "https://github.com/pytorch/pytorch/issues/175431",
+        ),
+    ),
+    "device-assert": (
+        (
+            "../aten/src/ATen/native/cuda/NLLLoss2d.cu:103: nll_loss2d_forward_kernel: block: [5,0,0], thread: [996,0,0] Assertion `t >= 0 && t < n_classes` failed.",
+            "https://github.com/milesial/Pytorch-UNet/issues/375",
+        ),
+        (
+            "RuntimeError: CUDA error: device-side assert triggered",
+            "https://github.com/milesial/Pytorch-UNet/issues/258",
+        ),
+        ("cudaErrorAssert: device-side assert triggered", "CUDA 12.9, source"),
+    ),
+    "illegal-memory-access": (
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", "CUDA 12.9, source"),
+        ("torch.AcceleratorError: CUDA error: unspecified launch failure", "CUDA 12.9, source"),
+        (
+            "NVRM: Xid (PCI:0000:4f:00): 31, pid=1896, Ch 00000010, intr 10000000. MMU Fault",
+            "https://docs.nvidia.com/deploy/xid-errors/",
+        ),
+        ("cudaErrorIllegalAddress: an illegal memory access was encountered", "CUDA 12.9, source"),
+        ("RuntimeError: CUDA error: misaligned address", "CUDA 12.9, source"),
+        ("RuntimeError: CUDA error: an illegal instruction was encountered", "CUDA 12.9, source"),
+    ),
+    "no-kernel-image": (
+        (
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+            "https://github.com/pytorch/pytorch/issues/81883",
+        ),
+        (
+            "NVIDIA RTX A6000 with CUDA capability sm_86 is not compatible with the current PyTorch installation.",
+            "https://github.com/jiangyzy/GOAE/issues/16",
+        ),
+    ),
+    "no-cuda-gpus": (
+        ("RuntimeError: No CUDA GPUs are available", "torch 2.13, source"),
+        (
+            "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver",
+            "torch 2.13, source",
+        ),
+        ("AssertionError: Torch not compiled with CUDA enabled", "torch 2.13, run"),
+        (
+            "lightning_fabric.utilities.exceptions.MisconfigurationException: No supported gpu backend found!",
+            "Lightning, source",
+        ),
+        ("RuntimeError: CUDA error: no CUDA-capable device is detected", "CUDA 12.9, source"),
+        (
+            "RuntimeError: Attempting to deserialize object on a CUDA device but "
+            "torch.cuda.is_available() is False. If you are running on a CPU-only machine, please use "
+            "torch.load with map_location=torch.device('cpu')",
+            "torch 2.13, run",
+        ),
+        (
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure "
+            "that the latest NVIDIA driver is installed and running.",
+            "https://github.com/mattshma/bigdata/issues/108",
+        ),
+    ),
+    "cuda-init-failed": (
+        (
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 802: system not yet initialized",
+            "torch 2.2, source",
+        ),
+        (
+            "UserWarning: CUDA initialization: CUDA unknown error - this may be due to an incorrectly set up environment",
+            "torch 2.2, source",
+        ),
+        ("RuntimeError: CUDA error: initialization error", "CUDA 12.9, source"),
+        (
+            "cupy.cuda.runtime.CUDARuntimeError: cudaErrorSystemNotReady: system not yet initialized",
+            "https://github.com/cupy/cupy/issues/2845",
+        ),
+        ("RuntimeError: CUDA error: system not yet initialized", "CUDA 12.9, source"),
+        ("cuInit(0) failed: CUDA_ERROR_SYSTEM_NOT_READY", "https://github.com/jax-ml/jax/pull/34113"),
+        (
+            "RuntimeError: cuda runtime error (802) : system not yet initialized at THCGeneral.cpp:50",
+            "https://github.com/pytorch/pytorch/issues/35710",
+        ),
+    ),
+    "driver-library-mismatch": (
+        ("Failed to initialize NVML: Driver/library version mismatch", "NVIDIA driver, documented"),
+        ("Failed to initialize NVML: Unknown Error", "NVIDIA driver, documented"),
+        ("UserWarning: Can't initialize NVML", "torch 2.13, source"),
+        (
+            "tensorpack.utils.nvml.NvmlException: NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+            "https://github.com/tensorpack/tensorpack/issues/1244",
+        ),
+        (
+            "pynvml.nvml.NVMLError_LibRmVersionMismatch: RM has detected an NVML/RM version mismatch.",
+            "https://github.com/rapidsai/dask-cuda/issues/949",
+        ),
+    ),
+    "cudnn-error": (
+        ("RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED", "torch, source"),
+        (
+            "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (9, 1, 0) but found runtime version (8, 9, 7).",
+            "torch 2.6, source",
+        ),
+        ("RuntimeError: Unable to find a valid cuDNN algorithm to run convolution", "torch 2.2, source"),
+        (
+            "Could not load library libcudnn_ops_infer.so.8. Error: libcudnn_ops_infer.so.8: cannot open "
+            "shared object file: No such file or directory",
+            "https://github.com/daswer123/xtts-finetune-webui/issues/31",
+        ),
+    ),
+    "cublas-error": (
+        (
+            "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm( handle, opa, opb, m, n, k)`",
+            "torch 2.2, source",
+        ),
+    ),
+    "cuda-after-fork": (
+        (
+            "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method",
+            "torch 2.13, source",
+        ),
+    ),
+    "cuda-unknown-error": (
+        ("RuntimeError: CUDA error: operation not supported", "CUDA 12.9, source"),
+        (
+            "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.",
+            "torch 2.2, source",
+        ),
+        ("node1:10:99 [3] NCCL WARN Cuda failure 1 'invalid argument'", "NCCL 2.21, source"),
+        (
+            "terminate called after throwing an instance of 'c10::CUDAError'",
+            "https://github.com/facebookresearch/fairseq/issues/5356",
+        ),
+    ),
+    "nvlink-error": (
+        (
+            "NVRM: Xid (PCI:0000:4f:00): 74, pid=1896, NVLink: fatal error detected on link 3",
+            "https://docs.nvidia.com/deploy/xid-errors/",
+        ),
+        (
+            "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
+            "https://github.com/MIC-DKFZ/nnUNet/issues/1519",
+        ),
+    ),
+}

@@ -1,0 +1,169 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/ddp.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "ddp-unused-parameters": (
+        (
+            "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module has parameters that were not used in producing loss.",
+            "https://github.com/pytorch/pytorch/issues/57473",
+        ),
+        (
+            "RuntimeError: It looks like your LightningModule has parameters that were not used in "
+            "producing the loss returned by training_step.",
+            "Lightning 2.4, source",
+        ),
+    ),
+    "ddp-marked-twice": (
+        (
+            "RuntimeError: Expected to mark a variable ready only once. This error is caused by one of the following reasons: 1) Use of a module parameter outside the `forward` function.",
+            "https://github.com/huggingface/accelerate/issues/3536",
+        ),
+        (
+            "Parameter at index 440 with name backbone.fc2.bias has been marked as ready twice.",
+            "https://github.com/microsoft/FocalNet/issues/4",
+        ),
+    ),
+    "ddp-model-differs": (
+        (
+            "RuntimeError: DDP expects same model across all ranks, but Rank 3 has 2247 params, while rank 0 has inconsistent 0 params.",
+            "https://github.com/NJU-PCALab/STAR/issues/44",
+        ),
+        (
+            "RuntimeError: [1]: params[0] in this process with sizes [100, 500] appears not to match sizes of the same param in process 0.",
+            "torch 2.2, source",
+        ),
+    ),
+    "collectives-mismatch": (
+        (
+            "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running collective: CollectiveFingerPrint(SequenceNumber=152517, OpType=BROADCAST, TensorShape=[1]",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/19045",
+        ),
+    ),
+    "no-process-group": (
+        (
+            "ValueError: Default process group has not been initialized, please make sure to call init_process_group.",
+            "torch 2.13, run",
+        ),
+    ),
+    "process-group-twice": (("ValueError: trying to initialize the default process group twice!", "torch 2.13, run"),),
+    "no-backend-for-device": (
+        ("RuntimeError: No backend type associated with device type cpu", "torch 2.2, source"),
+        ("RuntimeError: Tensors must be CUDA and dense", "torch 2.2, source"),
+    ),
+    "invalid-group-rank": (
+        ("ValueError: Global rank 3 is not part of group <torch.distributed.ProcessGroup>", "torch 2.6, source"),
+        ("AssertionError: world size (8) is not divisible by total_model_size (3)", "Megatron-LM, source"),
+    ),
+    "fsdp-mixed-dtypes": (
+        (
+            "ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32",
+            "https://github.com/huggingface/trl/issues/1723",
+        ),
+        (
+            "ValueError: `FlatParameter` requires uniform dtype but got torch.float16 and torch.float32",
+            "https://github.com/huggingface/peft/issues/484",
+        ),
+        (
+            "ValueError: Cannot flatten integer dtype tensors",
+            "https://github.com/meta-llama/llama-cookbook/issues/240",
+        ),
+    ),
+    "inplace-modified": (
+        (
+            "RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: [torch.cuda.FloatTensor [64]] is at version 3; expected version 2 instead.",
+            "torch 2.2, source",
+        ),
+    ),
+    "backward-twice": (
+        (
+            "RuntimeError: Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed).",
+            "torch 2.13, source",
+        ),
+    ),
+    "no-grad": (
+        (
+            "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn",
+            "torch 2.13, source",
+        ),
+    ),
+    "devices-differ": (
+        (
+            "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu!",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: module must have its parameters and buffers on device cuda:0 (device_ids[0]) "
+            "but found one of them on device: cpu",
+            "torch 2.13, source",
+        ),
+    ),
+    "shapes-differ": (
+        ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x512 and 256x10)", "torch 2.13, run"),
+        (
+            "RuntimeError: The size of tensor a (64) must match the size of tensor b (32) at non-singleton dimension 0",
+            "torch 2.13, run",
+        ),
+        (
+            "RuntimeError: stack expects each tensor to be equal size, but got [3, 224, 224] at entry 0 and [1, 224, 224] at entry 1",
+            "torch 2.13, run",
+        ),
+        ("ValueError: Expected input batch_size (8) to match target batch_size (4).", "torch 2.13, run"),
+        (
+            "RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 4 but got "
+            "size 5 for tensor number 1 in the list.",
+            "torch 2.13, run",
+        ),
+    ),
+    "dtypes-differ": (
+        (
+            "RuntimeError: mat1 and mat2 must have the same dtype, but got BFloat16 and Float",
+            "torch 2.13, run",
+        ),
+        ("RuntimeError: expected scalar type Half but found Float", "torch 2.2, source"),
+        (
+            "RuntimeError: expected m1 and m2 to have the same dtype, but got: float != c10::BFloat16",
+            "torch 2.13, run",
+        ),
+    ),
+    "loss-is-nan": (
+        ("Loss is nan, stopping training", "MAE, source"),
+        ("RuntimeError: Function 'MulBackward0' returned nan values in its 0th output.", "torch 2.13, run"),
+        (
+            "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
+            "DeepSpeed, source",
+        ),
+    ),
+    "checkpoint-mismatch": (
+        ("RuntimeError: Error(s) in loading state_dict for Linear:", "torch 2.13, run"),
+        (
+            "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
+            "torch 2.13, source",
+        ),
+        ("ValueError: loaded state dict has a different number of parameter groups", "torch 2.13, run"),
+    ),
+    "checkpoint-unsafe": (
+        (
+            "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded, to do so you have two options",
+            "torch 2.13, run",
+        ),
+    ),
+    "checkpoint-broken": (
+        (
+            "RuntimeError: PytorchStreamReader failed finding central directory: invalid header or archive is corrupted",
+            "torch 2.13, source",
+        ),
+        ("EOFError: Ran out of input", "Python 3.11, run"),
+        (
+            "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
+            "safetensors, source",
+        ),
+        ("_pickle.UnpicklingError: invalid load key, 'v'.", "Python 3.11, run"),
+        (
+            "RuntimeError: unexpected EOF, expected 20000 more bytes. The file might be corrupted.",
+            "torch 2.13, run",
+        ),
+    ),
+}

@@ -1,0 +1,71 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/fabric.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "ib-retry": (
+        (
+            "kolyoz2:25146:25854 [0] ib_plugin.c:1105 NCCL WARN NET/IB : Got completion from peer 10.0.35.1<49189> with error 4, opcode 5327",
+            "https://github.com/NVIDIA/nccl-tests/issues/252",
+        ),
+        (
+            "node1:10:20 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4712> with status=12 opcode=0 len=0 vendor err 129",
+            "https://github.com/NVIDIA/nccl/issues/426",
+        ),
+        (
+            "NCCL WARN NET/IB: Got completion from peer 10.0.0.2<51234> with status=IBV_WC_RETRY_EXC_ERR(12) "
+            "opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129",
+            "NCCL 2.29, source",
+        ),
+    ),
+    "ib-modify-qp": (
+        (
+            "misc/ibvwrap.cc:284 NCCL WARN Call to ibv_modify_qp failed with error Network is unreachable",
+            "https://github.com/NVIDIA/nccl-tests/issues/185",
+        ),
+    ),
+    "memlock": (
+        (
+            "misc/ibvwrap.cc:235 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
+            "https://github.com/NVIDIA/nccl-tests/issues/206",
+        ),
+        ("NCCL WARN Call to ibv_create_qp failed", "https://github.com/NVIDIA/nccl/issues/562"),
+    ),
+    "ib-not-used": (
+        (
+            "NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
+            "https://github.com/NVIDIA/nccl/issues/1105",
+        ),
+        ("node1:10:10 [0] NCCL INFO NET/IB : No device found.", "https://github.com/NVIDIA/nccl/issues/1105"),
+    ),
+    "nvls-bind": (
+        (
+            "transport/nvls.cc:152 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 2097152 : CUDA error 1 'invalid argument'",
+            "NCCL 2.21, source",
+        ),
+    ),
+    "nvls-conflict": (
+        (
+            'NCCL WARN NCCL_NVLS_ENABLE has been set to "1" and communicator has multiple ranks using the same '
+            "NVML device. This is not compatible",
+            "NCCL 2.30, source",
+        ),
+    ),
+    "efa-error": (
+        (
+            "node1:10:99 [3] ofi_process_cq:96 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 113. Error: Host unreachable",
+            "aws-ofi-nccl, documented",
+        ),
+        (
+            "infiniband efa_0: Failed to process command ALLOC_PD (opcode 14) comp_status 1 err -12",
+            "https://github.com/aws/aws-ofi-nccl/issues/22",
+        ),
+        (
+            "host:8716:9558 [7] create_nccl_ofi_component:459 NCCL WARN NET/OFI Couldn't open AV. RC: "
+            "-22, ERROR: Invalid argument",
+            "https://github.com/aws/aws-ofi-nccl/issues/24",
+        ),
+    ),
+    "nccl-topology": (
+        ("graph/xml.cc:321 NCCL WARN Could not open XML topology file /etc/topo.xml", "NCCL 2.21, source"),
+        ("node1:10:99 [3] NCCL WARN Could not find NET with id 0", "NCCL 2.21, source"),
+    ),
+}

@@ -1,0 +1,114 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/files.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "disk-full": (
+        ("OSError: [Errno 28] No space left on device", "Python 3.11, run"),
+        ("cp: error writing 'x': No space left on device", "coreutils 9.1, run"),
+        (
+            "RuntimeError: [enforce fail at inline_container.cc:595] . unexpected pos 448 vs 342",
+            "torch 2.2, source",
+        ),
+        ('rsync: [receiver] write failed on "/data/q": No space left on device (28)', "rsync 3.5, run"),
+    ),
+    "quota": (("OSError: [Errno 122] Disk quota exceeded: 'checkpoint.pt'", "Python 3.11, run"),),
+    "stale-handle": (("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, run"),),
+    "read-only-fs": (("OSError: [Errno 30] Read-only file system: '/opt/model/cache'", "Python 3.11, run"),),
+    "io-error": (
+        ("OSError: [Errno 5] Input/output error", "Python 3.11, run"),
+        ("ls: cannot access '/mnt/data': Transport endpoint is not connected", "coreutils 9.1, documented"),
+        ("cat: /proc/self/mem: Input/output error", "coreutils 9.1, run"),
+        ("BrokenPipeError: [Errno 108] Cannot send after transport endpoint shutdown", "Python 3.11, run"),
+    ),
+    "too-many-files": (
+        ("OSError: [Errno 24] Too many open files", "https://github.com/yxgeee/FD-GAN/issues/44"),
+        ("RuntimeError: received 0 items of ancdata", "https://github.com/pytorch/pytorch/issues/973"),
+        (
+            "RuntimeError: unable to open shared memory object </torch_27882_2770998746_0> in read-write "
+            "mode: Too many open files (24)",
+            "torch 2.9, source",
+        ),
+    ),
+    "cannot-fork": (
+        ("bash: fork: retry: Resource temporarily unavailable", "bash 5.2, run"),
+        ("RuntimeError: can't start new thread", "Python 3.11, run"),
+        (
+            "OpenBLAS blas_thread_init: pthread_create failed for thread 31 of 64: Resource temporarily unavailable",
+            "numpy, documented",
+        ),
+        ("BlockingIOError: [Errno 11] Resource temporarily unavailable", "Python 3.11, run"),
+        ("libgomp: Thread creation failed: Resource temporarily unavailable", "libgomp 12, source"),
+    ),
+    "file-missing": (
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "Python 3.11, run"),
+    ),
+    "permission-denied": (
+        ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),
+        ("PermissionError: [Errno 1] Operation not permitted", "Python 3.11, run"),
+    ),
+    "file-exists-race": (("FileExistsError: [Errno 17] File exists: 'output'", "Python 3.11, run"),),
+    "dataloader-worker-died": (
+        ("RuntimeError: DataLoader worker (pid(s) 4711, 4712) exited unexpectedly", "torch 2.13, source"),
+        ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Hangup. ", "torch 2.13, run"),
+        (
+            "RuntimeError: DataLoader worker (pid 22931) exited unexpectedly with exit code 3. Details "
+            "are lost due to multiprocessing. Rerunning with num_workers=0 may give better error trace.",
+            "torch 2.13, run",
+        ),
+    ),
+    "dataloader-timeout": (("RuntimeError: DataLoader timed out after 60 seconds", "torch 2.13, source"),),
+    "cannot-pickle": (
+        ("AttributeError: Can't pickle local object 'main.<locals>.collate'", "Python 3.11, run"),
+        ("TypeError: cannot pickle '_io.TextIOWrapper' object", "Python 3.11, run"),
+        (
+            "_pickle.PicklingError: Can't pickle <function <lambda> at 0x7f52db0644a0>: attribute lookup "
+            "<lambda> on __main__ failed",
+            "Python 3.11, run",
+        ),
+        (
+            "AttributeError: Can't get attribute 'MyModel' on <module '__main__' from '/home/me/train.py'>",
+            "Python 3.11, run",
+        ),
+    ),
+    "spawn-without-main": (
+        ("        An attempt has been made to start a new process before the", "Python 3.11, documented"),
+        ("        current process has finished its bootstrapping phase.", "Python 3.11, run"),
+    ),
+    "tokenizers-fork": (
+        (
+            "huggingface/tokenizers: The current process just got forked, after parallelism has already been used. Disabling parallelism to avoid deadlocks...",
+            "https://github.com/huggingface/transformers/issues/5486",
+        ),
+    ),
+    "omp-warning": (
+        (
+            "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid your system being overloaded",
+            "torch 2.13, run",
+        ),
+    ),
+    "leaked-semaphores": (
+        (
+            "resource_tracker: There appear to be 20 leaked semaphore objects to clean up at shutdown",
+            "Python 3.11, run",
+        ),
+        (
+            "UserWarning: resource_tracker: '/mp-xk2d8_3q': [Errno 2] No such file or directory",
+            "Python 3.11, source",
+        ),
+    ),
+    "no-destroy-warning": (
+        (
+            "[rank0]:[W1120 17:02:51.1 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL.",
+            "torch 2.4, run",
+        ),
+        (
+            "Warning: WARNING: destroy_process_group() was not called before program exit, which can leak resources.",
+            "torch 2.6, documented",
+        ),
+    ),
+    "broken-pipe": (
+        ("BrokenPipeError: [Errno 32] Broken pipe", "Python 3.11, run"),
+        ("ConnectionResetError: [Errno 104] Connection reset by peer", "Python 3.11, run"),
+        ("ConnectionRefusedError: [Errno 111] Connection refused", "Python 3.11, run"),
+        ("EOFError", "Python 3.11, run"),
+    ),
+}

@@ -1,0 +1,95 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/gpu.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "duplicate-gpu": (
+        (
+            "node1:2114:2170 [1] NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 4f000",
+            "NCCL 2.29, source",
+        ),
+        (
+            "NCCL WARN Multiple ranks detected using the same GPU on this node. Set NCCL_MULTI_RANK_GPU_ENABLE=1",
+            "NCCL 2.30.3, source",
+        ),
+        (
+            "NCCL WARN Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1",
+            "NCCL 2.30.7, source",
+        ),
+    ),
+    "invalid-device-ordinal": (
+        ("RuntimeError: CUDA error: invalid device ordinal", "https://github.com/ACEsuit/mace/issues/435"),
+    ),
+    "more-gpus-asked": (
+        (
+            "MisconfigurationException: You requested gpu: [0, 1] But your machine only has: [0]",
+            "Lightning, source",
+        ),
+    ),
+    "gpus-isolated": (
+        (
+            "misc/nvmlwrap.cc:183 NCCL WARN nvmlDeviceGetHandleByPciBusId() failed: Not Found",
+            "https://github.com/NVIDIA/nccl/issues/1066",
+        ),
+    ),
+    "device-guessed": (
+        (
+            "[rank0]:[W1120 17:02:51.1 ProcessGroupNCCL.cpp:4561] [PG ID 0 PG GUID 0 Rank 0]  using GPU 0 to "
+            "perform barrier as devices used by this process are currently unknown. This can potentially cause a "
+            "hang if this rank to GPU mapping is incorrect.",
+            "torch 2.6, source",
+        ),
+        (
+            "Guessing device ID based on global rank. This can cause a hang if rank to GPU mapping is "
+            "heterogeneous. You can specify device_id in init_process_group()",
+            "torch 2.15, source",
+        ),
+    ),
+    "gpu-busy": (
+        (
+            "RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable",
+            "https://github.com/karpathy/nanoGPT/issues/116",
+        ),
+        (
+            "torch.AcceleratorError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+            "torch 2.8, documented",
+        ),
+    ),
+    "driver-too-old": (
+        (
+            "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your "
+            "GPU driver",
+            "torch, source",
+        ),
+        (
+            "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+            "https://github.com/NVIDIA/nccl-tests/issues/98",
+        ),
+        ("NCCL WARN CUDA Driver version found is 11040. Minimum requirement is 12000", "NCCL, source"),
+        (
+            "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
+            "CUDA 12.9, source",
+        ),
+        (
+            "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version",
+            "CUDA 12.9, source",
+        ),
+    ),
+    "gpu-lost": (
+        (
+            "NVRM: Xid (PCI:0000:4f:00): 79, pid=1896, GPU has fallen off the bus.",
+            "https://docs.nvidia.com/deploy/xid-errors/",
+        ),
+        (
+            "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost. Reboot the system "
+            "to recover this GPU",
+            "https://github.com/JosephKJ/OWOD/issues/81",
+        ),
+    ),
+    "gpu-ecc": (
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "CUDA 12.9, source"),
+        (
+            "NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to "
+            "activate.",
+            "https://docs.nvidia.com/deploy/xid-errors/",
+        ),
+    ),
+}

@@ -1,0 +1,178 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/install.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "glibc-too-old": (
+        (
+            "ImportError: /usr/lib/x86_64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.30' not found (required by /home/me/lib/python3.10/site-packages/torch/lib/libtorch_python.so)",
+            "https://github.com/pytorch/pytorch/issues/87279",
+        ),
+        (
+            "OSError: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.33' not found (required by libpyg.so)",
+            "https://github.com/pyg-team/pyg-lib/issues/548",
+        ),
+    ),
+    "library-missing": (
+        (
+            "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory",
+            "https://github.com/CannyLab/tsne-cuda/issues/126",
+        ),
+    ),
+    "undefined-symbol": (
+        (
+            "ImportError: /env/lib/python3.9/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister",
+            "https://github.com/pytorch/pytorch/issues/119932",
+        ),
+        (
+            "ImportError: flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN2at4_ops9_pad_enum4callERKNS_6TensorE",
+            "flash-attention, documented",
+        ),
+        (
+            "python: symbol lookup error: "
+            "/home/mickey/miniconda3/envs/reID/lib/python3.6/site-packages/torch/lib/libtorch_python.so: "
+            "undefined symbol: PySlice_Unpack",
+            "https://github.com/layumi/Person_reID_baseline_pytorch/issues/139",
+        ),
+    ),
+    "numpy-abi": (
+        (
+            "A module that was compiled using NumPy 1.x cannot be run in",
+            "https://github.com/jupyter/notebook/issues/7522",
+        ),
+        (
+            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header, got 88 from PyObject",
+            "https://github.com/cyndilib/cyndilib/issues/5",
+        ),
+        ("RuntimeError: Numpy is not available", "torch 2.2, documented"),
+        (
+            "AttributeError: `np.float_` was removed in the NumPy 2.0 release. Use `np.float64` instead.",
+            "numpy 2.4, run",
+        ),
+        ("ImportError: numpy.core.multiarray failed to import", "https://github.com/pytorch/pytorch/issues/42441"),
+        (
+            "RuntimeError: module compiled against API version 0xa but this version of numpy is 0x9",
+            "https://github.com/pytorch/pytorch/issues/413",
+        ),
+    ),
+    "import-name": (
+        (
+            "ImportError: cannot import name 'triton_key' from 'triton.compiler.compiler' (/opt/conda/lib/python3.10/site-packages/triton/compiler/compiler.py)",
+            "https://github.com/FoundationVision/Infinity/issues/31",
+        ),
+    ),
+    "cuda-toolkit-mismatch": (
+        (
+            "deepspeed.ops.op_builder.builder.CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 12.2 does not match the version torch was compiled with 11.7, unable to compile cuda/cpp extensions without a matching cuda version.",
+            "https://github.com/JIA-Lab-research/MGM/issues/91",
+        ),
+        (
+            "deepspeed.ops.op_builder.builder.MissingCUDAException: CUDA_HOME does not exist, unable to compile CUDA op(s)",
+            "https://github.com/deepspeedai/DeepSpeed/issues/2772",
+        ),
+        (
+            "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
+            "torch 2.2, source",
+        ),
+        (
+            "RuntimeError: ('The detected CUDA version (11.2) mismatches the version that was used to compile",
+            "torch 2.13, source",
+        ),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'", "Python 3.11, run"),
+    ),
+    "extension-build-failed": (
+        (
+            "RuntimeError: Ninja is required to load C++ extensions",
+            "https://github.com/deepspeedai/DeepSpeed/issues/1687",
+        ),
+        ("RuntimeError: Error building extension 'fused_adam'", "DeepSpeed, documented"),
+        (
+            "main.c:4:10: fatal error: Python.h: No such file or directory",
+            "https://github.com/deepspeedai/DeepSpeed/issues/3223",
+        ),
+        (
+            "/usr/local/cuda/include/crt/host_config.h:137:2: error: #error -- unsupported GNU version! "
+            "gcc versions later than 15 are not supported!",
+            "CUDA 13.0, source",
+        ),
+        (
+            "      ninja: build stopped: subcommand failed.",
+            "https://github.com/Dao-AILab/flash-attention/issues/420",
+        ),
+        (
+            "error: command '/opt/conda/bin/nvcc' failed with exit code 255",
+            "https://github.com/Dao-AILab/flash-attention/issues/298",
+        ),
+        (
+            "RuntimeError: Error compiling objects for extension",
+            "https://github.com/Dao-AILab/flash-attention/issues/279",
+        ),
+    ),
+    "compile-failed": (
+        (
+            "torch._inductor.exc.InductorError: CalledProcessError: Command '['/usr/bin/gcc', '/tmp/tmp178vl5vy/cuda_utils.c', '-O3'",
+            "https://github.com/kijai/ComfyUI-WanVideoWrapper/issues/1168",
+        ),
+        (
+            "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
+            "https://github.com/FoundationVision/Infinity/issues/31",
+        ),
+        (
+            "/usr/bin/ld: cannot find -lcuda: No such file or directory",
+            "https://github.com/pytorch/pytorch/issues/103417",
+        ),
+        (
+            "triton.runtime.errors.OutOfResources: out of resource: shared memory, Required: 180224, Hardware limit: 101376.",
+            "triton, documented",
+        ),
+        ("triton.compiler.errors.CompilationError: at 12:4:", "triton 3.5, source"),
+        ("RuntimeError: Cannot find a working triton installation. ", "torch 2.13, source"),
+        ("AssertionError: libcuda.so cannot found!", "triton 3.5, source"),
+        (
+            "RuntimeError: Failed to find C compiler. Please specify via CC environment variable or set "
+            "triton.knobs.build.impl.",
+            "triton 3.5, source",
+        ),
+    ),
+    "torchvision-mismatch": (
+        ("RuntimeError: operator torchvision::nms does not exist", "torchvision, documented"),
+        (
+            "RuntimeError: Couldn't load custom C++ ops. This can happen if your PyTorch and torchvision "
+            "versions are incompatible",
+            "torchvision 0.17, source",
+        ),
+    ),
+    "flash-attention-missing": (
+        (
+            "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following error: the package flash_attn seems to be not installed.",
+            "transformers, source",
+        ),
+        ("RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "flash-attention, source"),
+    ),
+    "openmp-twice": (
+        (
+            "Error: mkl-service + Intel(R) MKL: MKL_THREADING_LAYER=INTEL is incompatible with libgomp-a34b3233.so.1 library.",
+            "https://github.com/pytorch/pytorch/issues/37377",
+        ),
+        (
+            "OMP: Error #15: Initializing libiomp5md.dll, but found libiomp5md.dll already initialized.",
+            "https://github.com/ogkalu2/comic-translate/issues/79",
+        ),
+    ),
+    "python-too-old": (
+        ("TypeError: unsupported operand type(s) for |: 'type' and 'NoneType'", "Python 3.9, documented"),
+        ("ERROR: Package 'mypackage' requires a different Python: 3.11.7 not in '>=3.99'", "pip 23.2, run"),
+        ("TypeError: 'type' object is not subscriptable", "Python 3.8, run"),
+    ),
+    "local-rank-argument": (("KeyError: 'LOCAL_RANK'", "Python 3.11, run"),),
+    "torch-attribute": (("AttributeError: module 'torch' has no attribute 'accelerator'", "torch 2.2, documented"),),
+    "bitsandbytes": (
+        (
+            "RuntimeError: CUDA Setup failed despite GPU being available. Please run the following command to get more information:",
+            "bitsandbytes, source",
+        ),
+        (
+            "UserWarning: The installed version of bitsandbytes was compiled without GPU support. 8-bit "
+            "optimizers and GPU quantization are unavailable.",
+            "https://github.com/hyperonym/basaran/issues/3",
+        ),
+    ),
+}

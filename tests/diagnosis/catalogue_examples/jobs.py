@@ -1,0 +1,59 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/jobs.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "slurm-time-limit": (
+        (
+            "slurmstepd: error: *** STEP 12.0 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO TIME LIMIT ***",
+            "Slurm 22.05, run",
+        ),
+    ),
+    "slurm-preempted": (
+        (
+            "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO PREEMPTION ***",
+            "Slurm 22.05, source",
+        ),
+    ),
+    "slurm-node-failure": (
+        ("srun: error: Node failure on node3", "Slurm 22.05, source"),
+        (
+            "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO NODE FAILURE, SEE "
+            "SLURMCTLD LOG FOR DETAILS ***",
+            "Slurm 22.05, source",
+        ),
+    ),
+    "slurm-requeued": (
+        (
+            "slurmstepd-node1: error: *** JOB 27 ON node1 CANCELLED AT 2026-11-21T23:11:23 DUE TO JOB REQUEUE ***",
+            "Slurm 22.05, run",
+        ),
+    ),
+    "slurm-cancelled": (
+        ("srun: Job allocation 17 has been revoked", "Slurm 22.05, run"),
+        ("srun: Force Terminated JobId=17", "Slurm 22.05, run"),
+        ("srun: Force Terminated job 4711", "Slurm 22.05, source"),
+        (
+            "slurmstepd-node1: error: *** JOB 29 ON node1 CANCELLED AT 2026-11-21T23:11:33 ***",
+            "Slurm 22.05, run",
+        ),
+    ),
+    "slurm-out-of-memory": (
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=11300781.0. Some of the step tasks have been OOM Killed.",
+            "https://github.com/nextflow-io/nextflow/issues/5932",
+        ),
+        (
+            "slurmstepd: error: Detected 1 oom-kill event(s) in step 3495064.0 cgroup. Some of your processes may have been killed by the cgroup out-of-memory handler.",
+            "https://github.com/hafs-community/HAFS/issues/101",
+        ),
+        ("srun: error: Orion-01-01: task 4: Out Of Memory", "https://github.com/hafs-community/HAFS/issues/101"),
+        ("slurmstepd: error: Exceeded job memory limit", "Slurm 22.05, source"),
+    ),
+    "slurm-kill-failed": (
+        ("update_node: node node3 reason set to: Kill task failed", "Slurm, source"),
+        (
+            "slurmstepd: error: *** JOB 4711 STEPD TERMINATED ON node3 AT 2026-11-20T17:02:51 DUE TO JOB NOT "
+            "ENDING WITH SIGNALS ***",
+            "Slurm 22.05, source",
+        ),
+    ),
+}

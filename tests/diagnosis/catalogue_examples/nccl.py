@@ -1,0 +1,122 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/nccl.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "nccl-mismatch": (
+        (
+            "NCCL WARN Mismatched NCCL version detected : rank 0 version 22005 rank 8 version 21903",
+            "NCCL 2.25, source",
+        ),
+        (
+            "NCCL WARN Message truncated : received 1024 bytes instead of 256",
+            "https://github.com/NVIDIA/nccl/issues/286",
+        ),
+        (
+            "NCCL WARN NET/Socket : peer 10.0.0.2<45763> message truncated : receiving 1024 bytes "
+            "instead of 256. If you believe your socket network is in a healthy state, there may be a "
+            "mismatch in collective sizes",
+            "NCCL 2.27, source",
+        ),
+    ),
+    "collective-timeout": (
+        (
+            "[rank2]:[E626 05:06:30.929096625 ProcessGroupNCCL.cpp:632] [Rank 2] Watchdog caught collective "
+            "operation timeout: WorkNCCL(SeqNum=120049, OpType=_ALLGATHER_BASE, NumelIn=16384000, "
+            "NumelOut=131072000, Timeout(ms)=1800000) ran for 1800065 milliseconds before timing out.",
+            "https://github.com/snowflakedb/ArcticTraining/issues/219",
+        ),
+        (
+            "[rank1]:[E ProcessGroupNCCL.cpp:1537] [PG 1 Rank 1] Timeout at NCCL work: 158046, last enqueued NCCL "
+            "work: 158046, last completed NCCL work: 158045.",
+            "https://github.com/vllm-project/vllm/issues/5484",
+        ),
+    ),
+    "shm-unlinked": (
+        (
+            "NCCL WARN unlink shared memory /dev/shm/nccl-d5rTd0 failed, error: No such file or directory",
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        ),
+    ),
+    "collective-mismatch": (
+        (
+            "NCCL WARN NET/Socket : collective mismatch error, local size 1048576 remote size 4194304",
+            "https://github.com/NVIDIA/nccl/issues/969",
+        ),
+    ),
+    "nccl-error": (
+        (
+            "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.",
+            "torch 2.6, source",
+        ),
+        ("ncclInternalError: Internal check failed.", "torch 2.6, source"),
+        (
+            "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/"
+            "ProcessGroupNCCL.cpp:1691, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version "
+            "2.19.3",
+            "torch 2.2, documented",
+        ),
+        ("ncclUnhandledCudaError: Call to CUDA function failed.", "torch 2.2, source"),
+        ("ncclInvalidUsage: This usually reflects invalid usage of NCCL library.", "torch 2.2, source"),
+        ("ncclInvalidArgument: Invalid value for an argument.", "torch 2.2, source"),
+        (
+            "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+            "https://github.com/vllm-project/vllm/issues/6732",
+        ),
+        ("RuntimeError: NCCL Error 2: unhandled system error", "torch 2.2, source"),
+        (
+            "node1: Test NCCL failure common.cu:958 'internal error - please report this issue to the "
+            "NCCL developers / '",
+            "https://github.com/NVIDIA/nccl-tests/issues/166",
+        ),
+    ),
+    "nccl-remote": (
+        (
+            "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+            "torch 2.6, source",
+        ),
+    ),
+    "cuda-ipc": (
+        ("NCCL WARN cudaIpcGetMemHandle failed : invalid argument", "NCCL 2.29, source"),
+        ("NCCL WARN failed to peer with device 1 (=NVML index 1)", "NCCL 2.29, source"),
+    ),
+    "nccl-no-interface": (
+        (
+            "node2:10:10 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found",
+            "https://github.com/NVIDIA/nccl/issues/286",
+        ),
+        (
+            "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != nullptr. Unable to find address for: eth9",
+            "torch 2.13, run",
+        ),
+        ("node1:10:10 [0] NCCL WARN NET/Socket : no interface found", "NCCL 2.21, source"),
+        ("RuntimeError: makeDeviceForInterface(): unsupported gloo device", "torch 2.9, source"),
+    ),
+    "nccl-store-wait": (
+        (
+            "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer",
+            "torch 2.2, source",
+        ),
+    ),
+    "nccl-comm-aborted": (
+        ("torch.distributed.DistBackendError: NCCL communicator was aborted on rank 3.", "torch 2.2, source"),
+        (
+            "torch.distributed.DistBackendError: NCCL communicator was aborted on rank 3.  Original reason for failure was: ",
+            "torch 2.2, source",
+        ),
+    ),
+    "nccl-proxy-lost": (
+        (
+            "node1:10:99 [3] proxy.cc:1458 NCCL WARN [Service thread] Error encountered progressing operation=Connect, res=3, closing connection",
+            "NCCL 2.19, source",
+        ),
+        ("node1:10:99 [3] NCCL INFO [Service thread] Connection closed by localRank 2", "NCCL 2.19, source"),
+        (
+            "node1:10:99 [3] misc/socket.cc:57 NCCL WARN socketProgress: Connection closed by remote peer node2<51234>",
+            "NCCL 2.19, source",
+        ),
+        (
+            "ubuntu:39964:40075 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute "
+            "operation Connect from rank 0, retcode 2",
+            "https://github.com/NVIDIA/nccl-tests/issues/166",
+        ),
+    ),
+}

@@ -1,0 +1,60 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/network.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "name-is-loopback": (
+        (
+            "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:152] "
+            "timed out connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:12202$1",
+            "torch 2.13, run",
+        ),
+    ),
+    "nccl-wrong-interface": (
+        (
+            "node1:123:123 [0] NCCL INFO NET/Socket : Using [0]docker0:172.17.0.1<0>",
+            "https://github.com/horovod/horovod/issues/310",
+        ),
+        ("node1:123:123 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>", "NCCL 2.21, source"),
+    ),
+    "firewall-reject": (
+        (
+            "node2:7412:7501 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : Software caused "
+            "connection abort",
+            "https://github.com/NVIDIA/nccl-tests/issues/162",
+        ),
+        (
+            "NCCL WARN socketPollConnect: Connect to 10.0.0.2<45763> returned 113(No route to host) errno 115",
+            "https://github.com/sgl-project/sglang/issues/3820",
+        ),
+        (
+            "node2:7412:7501 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : No route to host",
+            "NCCL 2.21, source",
+        ),
+        (
+            "node2:7412:7501 [0] NCCL WARN socketPollConnect: connect to 10.0.0.2<45763> returned "
+            "Connection timed out, exceeded error retry count after 35 attempts",
+            "NCCL 2.27, source",
+        ),
+    ),
+    "firewall-drop": (
+        (
+            "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.h:311] "
+            "Connect timeout [none]",
+            "torch 2.13, run",
+        ),
+        (
+            "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] "
+            "no error",
+            "torch 2.1, documented",
+        ),
+    ),
+    "address-family": (
+        (
+            "include/socket.h:344 NCCL WARN Socket creation failed : Address family not supported by protocol",
+            "https://github.com/NVIDIA/nccl/issues/210",
+        ),
+        (
+            "NCCL WARN ncclSocketInit: connecting to address with family 0 is neither AF_INET(2) nor AF_INET6(10)",
+            "https://github.com/NVIDIA/nccl/issues/1267",
+        ),
+    ),
+}

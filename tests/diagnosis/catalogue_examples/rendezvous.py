@@ -1,0 +1,131 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/rendezvous.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "port-in-use": (
+        (
+            "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
+            "address. port: 29512, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
+            "torch 2.13, run",
+        ),
+        (
+            "RuntimeError: The server socket has failed to listen on any local network address. The server socket "
+            "has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
+            "https://github.com/microsoft/DeepSpeed/issues/3916",
+        ),
+        ("OSError: [Errno 98] Address already in use", "Python 3.11, run"),
+    ),
+    "master-unreachable": (
+        (
+            "torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to "
+            "connect to (10.0.0.1, 29500).",
+            "torch 2.13, run",
+        ),
+        (
+            "TimeoutError: The client socket has timed out after 60s while trying to connect to (node1, 29500).",
+            "https://github.com/pytorch/pytorch/issues/105782",
+        ),
+        (
+            "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node1]:29500 (errno: 111 - "
+            "Connection refused).",
+            "torch 2.2, documented",
+        ),
+        (
+            "TCP client failed to connect/validate to host 10.0.0.1:29500 - timed out (try=3, timeout=60000ms): ",
+            "torch 2.9, source",
+        ),
+    ),
+    "nodelist-unexpanded": (
+        (
+            "[W socket.cpp:663] [c10d] The IPv4 network addresses of (node[01-04], 29500) cannot be retrieved (gai error: -2 - Name or service not known).",
+            "torch 2.13, run",
+        ),
+        ("ssh: Could not resolve hostname node[01-04]: Name or service not known", "OpenSSH 9.2, run"),
+    ),
+    "master-name-unknown": (
+        (
+            "[W1120 17:02:51.123456789 socket.cpp:762] [c10d] The IPv6 network addresses of (no-such-host, 29513) "
+            "cannot be retrieved (gai error: -2 - Name or service not known).",
+            "torch 2.13, run",
+        ),
+        ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "Python 3.11, run"),
+        ("socket.gaierror: [Errno -2] Name or service not known", "Python 3.11, run"),
+    ),
+    "no-node-is-host": (
+        (
+            "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store "
+            "has failed. See inner exception for details.",
+            "torch 2.13, run",
+        ),
+    ),
+    "node-rank-missing": (
+        (
+            "torch.distributed.DistStoreError: wait timeout after 900000ms, keys: /none/torchelastic/role_info/0, "
+            "/none/torchelastic/role_info/1",
+            "torch 2.13, run",
+        ),
+    ),
+    "rendezvous-timeout": (
+        ("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "torch 2.13, documented"),
+    ),
+    "rank-not-set": (
+        (
+            "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
+            "expected, but not set",
+            "torch 2.13, run",
+        ),
+    ),
+    "no-nccl-in-torch": (("RuntimeError: Distributed package doesn't have NCCL built in", "torch 2.13, run"),),
+    "script-missing": (
+        (
+            "/usr/bin/python3: can't open file '/home/me/train.py': [Errno 2] No such file or directory",
+            "Python 3.11, run",
+        ),
+        ("python: can't open file 'train.py': [Errno 2] No such file or directory", "Python 3.8, documented"),
+    ),
+    "child-failed": (
+        ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "torch 2.13, run"),
+        (
+            "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
+            "torch 2.13, run",
+        ),
+    ),
+    "no-reverse-name": (
+        (
+            "[W1120 17:02:51.1 socket.cpp:204] [c10d] The hostname of the client socket cannot be retrieved. err=-3",
+            "torch 2.13, run",
+        ),
+    ),
+    "rank-absent-static": (
+        (
+            "ValueError: rank is absent in RendezvousParameters.Try add --node-rank to the cmd request",
+            "torch 2.13, source",
+        ),
+    ),
+    "rendezvous-closed": (
+        ("torch.distributed.elastic.rendezvous.api.RendezvousClosedError", "torch 2.13, source"),
+        (
+            "torch.distributed.elastic.rendezvous.api.RendezvousGracefulExitError: The rendezvous 'job7' "
+            "is closed, terminating pending rendezvous.",
+            "torch 2.13, source",
+        ),
+    ),
+    "rendezvous-endpoint-bad": (
+        (
+            "ValueError: The hostname of the rendezvous endpoint 'node[01-02]:29500' must be a dot-separated list of labels, an IPv4 address, or an IPv6 address.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: The port number of the rendezvous endpoint 'node1:abc' must be an integer "
+            "between 0 and 65536.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: The rendezvous backend 'foo' is not registered. Did you forget to call `register`?",
+            "torch 2.13, run",
+        ),
+    ),
+    "nproc-bad": (
+        ("ValueError: Cuda is not available.", "torch 2.13, source"),
+        ("ValueError: Unsupported nproc_per_node value: two", "torch 2.13, source"),
+    ),
+}

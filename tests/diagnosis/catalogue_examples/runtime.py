@@ -1,0 +1,88 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/runtime.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "monitored-barrier": (
+        ("RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 6000 ms", "torch 2.13, run"),
+    ),
+    "peer-died": (
+        (
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
+            "[10.0.0.2]:4711. This is typically caused by a remote worker crashing.",
+            "torch 2.13, run",
+        ),
+        (
+            "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did "
+            "the remote server shutdown or crash?",
+            "torch 2.13, run",
+        ),
+        ("RuntimeError: [pair.cc:553] Read error [10.0.0.2]:4711: Connection reset by peer", "torch 2.9, source"),
+    ),
+    "watchdog-ends-process": (
+        (
+            "[rank1]:[E ProcessGroupNCCL.cpp:577] [Rank 1] Some NCCL operations have failed or timed out. Due to "
+            "the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete "
+            "data.",
+            "https://github.com/vllm-project/vllm/issues/5484",
+        ),
+        (
+            "[rank1]:[E ProcessGroupNCCL.cpp:583] [Rank 1] To avoid data inconsistency, we are taking the entire "
+            "process down.",
+            "https://github.com/vllm-project/vllm/issues/5484",
+        ),
+        (
+            "[rank1]:[E ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0 Rank 1] Process group watchdog "
+            "thread terminated with exception: CUDA error",
+            "torch 2.9, source",
+        ),
+    ),
+    "watchdog-stuck": (
+        (
+            "[rank7]:[E626 05:14:36.393067540 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank 7] "
+            "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued "
+            "collectives.",
+            "https://github.com/snowflakedb/ArcticTraining/issues/219",
+        ),
+        ("Could not acquire GIL within 300 ms on exit, possible GIL induced hang", "torch 2.9, source"),
+    ),
+    "desync": (
+        (
+            "\t - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:",
+            "torch 2.15, source",
+        ),
+        (
+            "[1, 3] are the lagging ranks that caused this timeout. They never joined any collectives",
+            "torch 2.2, source",
+        ),
+    ),
+    "ib-link-lost": (
+        ("NCCL WARN NET/IB : mlx5_0:1 async fatal event: local catastrophic error", "NCCL 2.29, source"),
+        (
+            "NCCL WARN NET/IB : mlx5_0:1 communicator encountered a fatal error (detected in ncclIbTest)",
+            "NCCL 2.27, source",
+        ),
+    ),
+    "gloo-timeout": (
+        (
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete",
+            "torch 2.13, run",
+        ),
+        (
+            "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:84] Application timeout caused pair closure",
+            "torch 2.13, source",
+        ),
+    ),
+    "gloo-size-mismatch": (
+        (
+            "terminate called after throwing an instance of 'gloo::EnforceNotMet' what():  [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 8 vs 4",
+            "torch 2.13, run",
+        ),
+    ),
+    "user-signal": (
+        ("srun: error: node1: task 0: User defined signal 1", "Slurm 22.05, run"),
+        (
+            "torch.multiprocessing.spawn.ProcessExitedException: process 0 terminated with signal SIGUSR1",
+            "torch 2.13, source",
+        ),
+        ("    traceback : Signal 10 (SIGUSR1) received by PID 4711", "torch 2.13, source"),
+    ),
+}

@@ -1,0 +1,125 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/slurm.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "srun-not-used": (
+        (
+            "The `srun` command is available on your system but is not used. HINT: If your intention is to run "
+            "Lightning on SLURM, prepend your python command with `srun`",
+            "https://github.com/Lightning-AI/pytorch-lightning/pull/15011",
+        ),
+        (
+            "You set `devices=2` in Lightning, but the number of tasks per node configured in SLURM "
+            "`--ntasks-per-node=4` does not match.",
+            "Lightning 2.4, source",
+        ),
+    ),
+    "tasks-contradict": (
+        (
+            "srun: warning: can't honor --ntasks-per-node set to 4 which doesn't match the requested tasks 2 with "
+            "the number of requested nodes 1. Ignoring --ntasks-per-node.",
+            "Slurm 22.05, source",
+        ),
+        ("srun: Warning: can't run 1 processes on 2 nodes, setting nnodes to 1", "Slurm 22.05, run"),
+    ),
+    "cpus-per-task-lost": (
+        (
+            "srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=1 != "
+            "SLURM_TRES_PER_TASK=cpu:8",
+            "Slurm 23.11, source",
+        ),
+    ),
+    "step-refused": (
+        (
+            "srun: error: Unable to create step for job 4711: Requested node configuration is not available",
+            "Slurm 22.05, source",
+        ),
+        (
+            "srun: Job 4711 step creation temporarily disabled, retrying (Requested nodes are busy)",
+            "Slurm 22.05, run",
+        ),
+    ),
+    "slurm-qos": (
+        (
+            "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+            "https://github.com/marbl/canu/issues/1218",
+        ),
+        ("salloc: error: QOSMaxSubmitJobPerUserLimit", "https://github.com/szcf-weiya/techNotes/issues/7"),
+    ),
+    "slurm-unreachable": (
+        (
+            "sbatch: fatal: Could not establish a configuration source",
+            "https://github.com/nico-bohlinger/one_policy_to_run_them_all/issues/5",
+        ),
+        ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", "Slurm 22.05, source"),
+        (
+            "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+            "Slurm 22.05, source",
+        ),
+        ("slurm_load_jobs error: Zero Bytes were transmitted or received", "Slurm 22.05, source"),
+        ("srun: error: Slurm controller not responding, sleeping and retrying.", "Slurm 22.05, source"),
+    ),
+    "munge": (
+        ("srun: error: Munge decode failed: Expired credential", "munge, documented"),
+        (
+            "srun: error: Task launch for 36.0 failed on node cn131: Job credential expired",
+            "https://github.com/ai4d-iasc/trixie/issues/58",
+        ),
+        ("srun: error: task 0 launch failed: Protocol authentication error", "Slurm 22.05, source"),
+        (
+            'munge: Error: Failed to access "/tmp/nomunge/munge.socket": No such file or directory (Did '
+            "you start munged?)",
+            "munge 0.5.15, run",
+        ),
+    ),
+    "slurm-no-workdir": (
+        (
+            "slurmstepd: error: couldn't chdir to `/home/me/run': No such file or directory: going to /tmp instead",
+            "Slurm 22.05, run",
+        ),
+        (
+            "slurmstepd: error: Could not open stdout file /home/me/run/slurm-12.out: No such file or directory",
+            "Slurm 22.05, run",
+        ),
+    ),
+    "slurm-no-job": (
+        ("srun: error: Unable to confirm allocation for job 4711: Invalid job id specified", "Slurm 22.05, run"),
+    ),
+    "slurm-kill-on-mpi": (
+        (
+            "srun: error: Couldn't find the specified plugin name for mpi/pmix: MPI plugin type 'pmix' not found",
+            "Slurm 22.05, source",
+        ),
+        ("PMI2_Init failed to initialize.  Return code: 14", "Open MPI, documented"),
+        ("but OMPI was not built with SLURM's PMI support and therefore cannot", "Open MPI 4.1, source"),
+        (
+            "srun: error: Couldn't load specified plugin name for mpi/pmix: Plugin init() callback failed",
+            "Slurm 22.05, run",
+        ),
+        (
+            "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types",
+            "Slurm 22.05, run",
+        ),
+    ),
+    "task-launch-failed": (
+        ("srun: error: task 3 launch failed: Slurmd could not execve job", "Slurm 22.05, source"),
+        (
+            "srun: error: Task launch for StepId=4.0 failed on node node2: Communication connection failure",
+            "Slurm 22.05, source",
+        ),
+    ),
+    "slurm-bad-request": (
+        (
+            "srun: error: Unable to allocate resources: Invalid account or account/partition combination specified",
+            "Slurm 22.05, run",
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Invalid generic resource (gres) specification",
+            "Slurm 22.05, run",
+        ),
+        ("sbatch: error: invalid partition specified: gpuu", "Slurm 22.05, documented"),
+        (
+            "srun: error: Memory specification can not be satisfied",
+            "Slurm 22.05, run",
+        ),
+    ),
+}

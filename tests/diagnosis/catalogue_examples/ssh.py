@@ -1,0 +1,103 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/ssh.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "ssh-host-key": (
+        ("Host key verification failed.", "OpenSSH 9.2, run"),
+        ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "OpenSSH 9.2, source"),
+        ("No ED25519 host key is known for node1 and you have requested strict checking.", "OpenSSH 9.2, run"),
+    ),
+    "ssh-no-key": (
+        ("me@node2: Permission denied (publickey).", "OpenSSH 9.2, documented"),
+        ("Received disconnect from 10.77.0.1 port 22:2: Too many authentication failures", "OpenSSH 9.2, run"),
+    ),
+    "ssh-unreachable": (
+        ("ssh: connect to host node2 port 22: Connection refused", "OpenSSH 9.2, run"),
+        ("ssh: connect to host node2 port 22: No route to host", "OpenSSH 9.2, run"),
+        ("ssh: Could not resolve hostname nodez: Temporary failure in name resolution", "OpenSSH 9.2, run"),
+    ),
+    "ssh-max-startups": (
+        ("kex_exchange_identification: Connection closed by remote host", "OpenSSH 9.2, run"),
+        ("kex_exchange_identification: read: Connection reset by peer", "OpenSSH 9.2, run"),
+        (
+            "ssh_exchange_identification: read: Connection reset by peer",
+            "https://github.com/SUSE/machinery/issues/2128",
+        ),
+    ),
+    "ssh-max-sessions": (
+        ("mux_client_request_session: session request failed: Session open refused by peer", "OpenSSH 9.2, run"),
+    ),
+    "pdsh-rsh": (
+        ("pdsh@login: node1: connect: Connection refused", "pdsh 2.34, run"),
+        ("pdsh@login: node1: rcmd: socket: Permission denied", "https://github.com/chaos/pdsh/issues/127"),
+        ("pdsh@login: node1: rcmd: xpoll: protocol failure in circuit setup", "pdsh 2.34, source"),
+    ),
+    "hangup": (
+        (
+            "WARNING:torch.distributed.elastic.agent.server.api:Received 1 death signal, shutting down workers",
+            "https://github.com/pytorch/pytorch/issues/67538",
+        ),
+        (
+            "torch.distributed.elastic.multiprocessing.api.SignalException: Process 1234 got signal: 1",
+            "torch 2.13, run",
+        ),
+        ("Received Signals.SIGHUP death signal, shutting down workers", "torch 2.13 with Python 3.10, source"),
+        (
+            "srun: error: node1: task 0: Hangup",
+            "Slurm 22.05, run",
+        ),
+    ),
+    "tmux-missing": (
+        ("no server running on /tmp/tmux-1000/default", "tmux 3.3, source"),
+        ("open terminal failed: missing or unsuitable terminal: xterm-kitty", "tmux 3.3, source"),
+    ),
+    "ssh-no-common-algorithm": (
+        (
+            "Unable to negotiate with 10.0.0.2 port 22: no matching host key type found. Their offer: ssh-rsa,ssh-dss",
+            "OpenSSH 9.2, documented",
+        ),
+    ),
+    "ssh-files": (
+        ("Bad owner or permissions on /home/me/.ssh/config", "OpenSSH 9.2, source"),
+        ("@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @", "OpenSSH 9.2, source"),
+        ("/home/me/.ssh/config: line 3: Bad configuration option: usekeychain", "OpenSSH 9.2, run"),
+        ("Authentication refused: bad ownership or modes for directory /home/me/.ssh", "OpenSSH 9.2, source"),
+    ),
+    "ssh-lost": (
+        ("client_loop: send disconnect: Broken pipe", "OpenSSH 9.2, source"),
+        ("Timeout, server node2 not responding.", "OpenSSH 9.2, source"),
+        ("Connection to node2 closed by remote host.", "OpenSSH 9.2, run"),
+        ("Connection closed by 10.77.0.1 port 22", "OpenSSH 9.2, source"),
+        (
+            "packet_write_wait: Connection to 10.6.130.33 port 22: Broken pipe",
+            "https://github.com/PowerShell/Win32-OpenSSH/issues/741",
+        ),
+    ),
+    "ssh-no-job-there": (
+        ("Access denied by pam_slurm_adopt: you have no active jobs on this node", "Slurm, source"),
+        (
+            "Access denied: user test (uid=5249) has no active jobs on this node.",
+            "https://github.com/fgci-org/fgci-ansible/issues/123",
+        ),
+    ),
+    "ssh-jump": (
+        ("channel 0: open failed: administratively prohibited: open failed", "OpenSSH 9.2, source"),
+        ("stdio forwarding failed", "OpenSSH 9.2, source"),
+    ),
+    "no-terminal-warning": (
+        ("Pseudo-terminal will not be allocated because stdin is not a terminal.", "OpenSSH 9.2, run"),
+        ("stdin: is not a tty", "bash 5.2, documented"),
+        ("bash: no job control in this shell", "bash 5.2, run"),
+        ("bash: cannot set terminal process group (-1): Inappropriate ioctl for device", "bash 5.2, run"),
+    ),
+    "deepspeed-ssh": (
+        (
+            "RuntimeError: Using hostfile at hostfile but host=192.168.3.100 was not reachable via ssh. If you are running with a single node please remove hostfile or setup passwordless ssh.",
+            "https://github.com/deepspeedai/DeepSpeed/issues/4907",
+        ),
+        (
+            "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no node9 hostname' "
+            "returned non-zero exit status 255.",
+            "DeepSpeed 0.19, source",
+        ),
+    ),
+}

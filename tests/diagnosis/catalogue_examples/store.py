@@ -1,0 +1,55 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/store.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "store-lost": (
+        (
+            "[rank3]:[W1120 17:02:51.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=70, addr=[localhost]:40870, remote=[localhost]:29500): failed to recv, got 0 bytes",
+            "torch 2.6, run",
+        ),
+        (
+            '[rank3]:[W1120 17:02:51.1 ProcessGroupNCCL.cpp:1659] [PG ID 0 PG GUID 0 Rank 3] failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early)',
+            "torch 2.6, documented",
+        ),
+        (
+            "[W1121 23:27:24.958927062 TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=6, "
+            "addr=[::ffff:127.0.0.1]:58810, remote=[::ffff:127.0.0.1]:44537): Broken pipe",
+            "torch 2.13, run",
+        ),
+    ),
+    "bad-init-method": (
+        ("RuntimeError: No rendezvous handler for foo://", "torch 2.13, run"),
+        ("RuntimeError: File already exists: output.tmp/dist_init", "https://github.com/epfml/powersgd/issues/21"),
+    ),
+    "store-barrier-timeout": (
+        (
+            "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key: "
+            "store_based_barrier_key:1 (world_size=2, worker_count=4, timeout=0:30:00)",
+            "torch 1.13, https://github.com/pytorch/pytorch/issues/79388",
+        ),
+    ),
+    "exit-barrier": (
+        (
+            "wait timeout after 300000ms, keys: /torch.rendezvous.job.0.0/torchelastic/agent/terminal_state/"
+            "last_member",
+            "torch 2.13, run",
+        ),
+    ),
+    "second-master": (
+        (
+            "torch.distributed.DistStoreError: wait timeout after 15000ms, keys: /default_pg/0//cpu//0/1",
+            "torch 2.13, run",
+        ),
+    ),
+    "ranks-missing": (
+        (
+            "torch.distributed.DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined.",
+            "torch 2.13, run",
+        ),
+    ),
+    "store-wait": (
+        ("torch.distributed.DistStoreError: Socket Timeout", "torch 2.2, source"),
+        ("torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /mykey", "torch 2.13, source"),
+        ("RuntimeError: Timeout waiting for key: /mykey after 1000 ms", "torch 2.13, run"),
+        ("torch.distributed.DistStoreError: Wait timeout", "torch 2.13, run"),
+    ),
+}
