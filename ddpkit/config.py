@@ -1,4 +1,4 @@
-"""Settings of a launch and where each came from: flag, then DDPKIT_* variable, then profile, then file, then default.
+"""Settings of a launch, and the source of each: flag, DDPKIT_* variable, profile, file, default; the first wins.
 
 `ddpkit.toml` in the current folder, or `[tool.ddpkit]` in its pyproject.toml:
 
@@ -13,7 +13,7 @@
     [groups]                               # ddpkit launch -b ssh @gpus
     gpus = ["node[1-4]", "admin@big:2222"]
 
-    [host.big]                             # what holds on this node alone
+    [host.big]                             # settings of this node
     slots = 8
     python = "/opt/venv/bin/python"
     workdir = "/scratch/project"
@@ -22,13 +22,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest
 
@@ -39,257 +41,128 @@ else:
 
 FILE = "ddpkit.toml"
 DAY = 86400.0
-DEFAULTS: dict[str, Any] = {
-    "backend": "local",
-    "hosts": [],
-    "hostfile": "",
-    "nproc_per_node": "auto",
-    "nnodes": None,
-    "script": ["train.py"],
-    "workdir": ".",
-    "python": sys.executable,
-    "grace": 15.0,
-    "log_dir": "logs",
-    "preflight": True,
-    "hang_timeout": 0.0,
-    "hang_action": "warn",
-    "sync": False,
-    "header": True,
-    "fold": 0.2,
-    "metrics": "",
-    "options": {},
-    "env": {},
-}
-_TOP_ONLY = ("profile", "profiles", "groups", "host")
+_FILE_ONLY = ("profile", "profiles", "groups", "host")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A value and what decided it: `flag`, `DDPKIT_BACKEND`, `profile big (ddpkit.toml)`, `ddpkit.toml`, `default`."""
+class Label:
+    """Names a value in error messages."""
 
-    value: Any
-    source: str
+    name: str
+    place: str = ""  # a file, a profile, a variable; empty for a flag or a keyword
+    flag: str = ""
 
+    @property
+    def key(self) -> str:
+        return f"{self.place}: {self.name}" if self.place else self.name
 
-class Settings:
-    """All settings of one launch. `options` and `env` have a source for each of their keys."""
-
-    def __init__(self) -> None:
-        self.plain = {name: Setting(value, "default") for name, value in DEFAULTS.items()}
-        self.options: dict[str, Setting] = {}
-        self.env: dict[str, Setting] = {}
-        self.groups: dict[str, list[str]] = {}
-        self.host: dict[str, dict[str, Any]] = {}  # by name: what holds on that node alone
-
-    def __getitem__(self, name: str) -> Any:
-        return self.plain[name].value
-
-    def source(self, name: str) -> str:
-        return self.plain[name].source
-
-    def apply(self, values: Mapping[str, Any], source: str) -> None:
-        """Lay one source over what is there. Tables are merged key by key."""
-        for name, value in values.items():
-            if name == "options":
-                self.options |= {key: Setting(entry, source) for key, entry in value.items()}
-            elif name == "env":
-                self.env |= {key: Setting(entry, source) for key, entry in value.items()}
-            else:
-                self.plain[name] = Setting(value, source)
-
-    def rows(self) -> list[tuple[str, Any, str]]:
-        """(name, value, source) of every setting, for people."""
-        rows = [(name, self[name], self.source(name)) for name in DEFAULTS if name not in ("options", "env")]
-        rows += [(f"options.{key}", setting.value, setting.source) for key, setting in self.options.items()]
-        rows += [(f"env.{key}", setting.value, setting.source) for key, setting in self.env.items()]
-        return rows
+    @property
+    def prefix(self) -> str:
+        """The text in front of the value."""
+        return f"{self.flag} " if self.flag else f"{self.key} = "
 
 
-def settings(folder: Path, environ: Mapping[str, str], profile: str | None, flags: Mapping[str, Any]) -> Settings:
-    """Collect all sources. `flags` holds what the command line gave, and nothing else."""
-    found = Settings()
-    table, where = read(folder)
-    top = {name: value for name, value in table.items() if name not in _TOP_ONLY}
-    found.apply(top, where)
-    found.groups, found.host = table.get("groups", {}), table.get("host", {})
-    profiles = table.get("profiles", {})
-    chosen = profile or environ.get("DDPKIT_PROFILE") or table.get("profile")
-    if chosen is not None:
-        if not isinstance(chosen, str):
-            raise UsageError(
-                f"{where}: profile = {chosen!r} is not understood", 'the name of a profile: profile = "big"'
-            )
-        if chosen not in profiles:
-            known = ", ".join(sorted(profiles)) or "none is defined"
-            raise UsageError(
-                f"there is no profile {chosen!r} in {where or FILE}", nearest(chosen, profiles) or f"profiles: {known}"
-            )
-        found.apply(profiles[chosen], f"profile {chosen} ({where})")
-    for name in DEFAULTS:
-        variable = f"DDPKIT_{name.upper()}"
-        if variable in environ and name not in ("options", "env"):
-            found.apply({name: _from_text(name, environ[variable], variable)}, variable)
-    found.apply(flags, "flag")
-    return found
+class _WrongTypeError(Exception):
+    """The value has another type than the setting accepts."""
 
 
-def _from_text(name: str, text: str, variable: str) -> Any:
-    if name == "hosts":
-        return [word for word in re.split(r"[\s,]+", text) if word]
-    return _checked(name, text, variable)
+# ---- parsers: one value from text, TOML or Python, in the type of its setting
 
 
-def read(folder: Path) -> tuple[dict[str, Any], str]:
-    """The table of `ddpkit.toml`, or of pyproject.toml, and the file's name; an empty table where there is none."""
-    for path, keys in ((folder / FILE, ()), (folder / "pyproject.toml", ("tool", "ddpkit"))):
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            continue
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read {path}: {error}") from None
-        try:
-            table: Any = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise UsageError(f"{path}: {error}", "check the line that is named") from None
-        for key in keys:
-            table = table.get(key, {})
-            if not isinstance(table, dict):
-                raise UsageError(f"{path}: {key} = {table!r} is not a table", "[tool.ddpkit] begins ddpkit's")
-        if table or not keys:
-            return _check_table(table, path.name), path.name
-    return {}, ""
+def _parse_text(value: object, label: Label) -> str:
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or not (text or not label.place):
+        raise _WrongTypeError
+    return text
 
 
-def _check_table(table: dict[str, Any], where: str) -> dict[str, Any]:
-    _known(table, (*DEFAULTS, *_TOP_ONLY), where)
-    profiles = table.get("profiles", {})
-    if not isinstance(profiles, dict) or not all(isinstance(entry, dict) for entry in profiles.values()):
-        raise UsageError(f"{where}: profiles must be tables: [profiles.NAME]")
-    checked = {name: _checked(name, value, where) for name, value in table.items() if name not in _TOP_ONLY}
-    checked["groups"] = _groups(table.get("groups", {}), where)
-    checked["host"] = _host(table.get("host", {}), where)
-    checked["profiles"] = {}
-    for name, entry in profiles.items():
-        place = f"{where}, profile {name}"
-        _known(entry, DEFAULTS, place)
-        checked["profiles"][name] = {key: _checked(key, value, place) for key, value in entry.items()}
-    return {**checked, **({"profile": table["profile"]} if "profile" in table else {})}
+def _parse_bool(value: object, _label: Label) -> bool:
+    if str(value).lower() not in ("true", "false", "1", "0"):
+        raise _WrongTypeError
+    return str(value).lower() in ("true", "1")
 
 
-def _groups(table: Any, where: str) -> dict[str, list[str]]:
-    if not isinstance(table, dict) or not all(_is_words(entry) for entry in table.values()):
-        raise UsageError(f"{where}: [groups] is not understood", 'gpus = ["node1", "node2"]')
-    return table
+def _parse_seconds(value: object, label: Label) -> float:
+    return seconds(value, label.prefix)
 
 
-def _host(table: Any, where: str) -> dict[str, dict[str, Any]]:
-    if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in table.values()):
-        raise UsageError(f"{where}: [host] is not understood", "[host.node1] begins what holds on node1 alone")
-    checked = {}
-    for name, entry in table.items():
-        place = f"{where}, host {name}"
-        _known(entry, ("user", "port", "slots", "python", "workdir", "env"), place)
-        most = {"port": MOST_PORT, "slots": MOST_RANKS}
-        numbers = {key: whole(entry[key], f"{place}: {key} = ", most[key]) for key in most if key in entry}
-        if not all(isinstance(entry.get(key, ""), str) for key in ("user", "python", "workdir")):
-            raise UsageError(f"{place}: user, python and workdir are text")
-        env = _checked("env", entry["env"], place) if "env" in entry else {}
-        checked[name] = {**entry, **numbers, "env": env}
-    return checked
+def _parse_nproc(value: object, label: Label) -> int | Literal["auto"]:
+    return "auto" if value == "auto" else whole(value, label.prefix, MOST_RANKS)
 
 
-def _is_words(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
-
-
-def _known(table: Mapping[str, Any], names: Any, where: str) -> None:
-    for name in table:
-        if name not in names:
-            known = f"known keys: {', '.join(names)}"
-            raise UsageError(f"{where}: unknown key {name!r}", nearest(name, names) or known)
-
-
-def _checked(name: str, value: Any, where: str) -> Any:
-    """One value in the type that the rest of the program expects, or an error that names key and place."""
-    shown = "..." if name == "env" else repr(value)  # an environment may hold secrets
-    wrong = UsageError(f"{where}: {name} = {shown} is not understood", _MEANING[name])
-    if name == "nproc_per_node":
-        return nproc(value, f"{where}: {name} = ")
-    if name == "nnodes":
-        return nnodes(value, f"{where}: {name} = ")
-    if name in ("preflight", "sync", "header"):
-        if str(value).lower() not in ("true", "false", "1", "0"):
-            raise wrong
-        return str(value).lower() in ("true", "1")
-    if name == "hang_action":
-        return action(value, f"{where}: {name} = ")
-    if name in ("grace", "hang_timeout", "fold"):
-        return seconds(value, f"{where}: {name} = ")
-    if name == "script":
-        words = _split(value, where) if isinstance(value, str) else value
-        if not (words and _is_words(words)):
-            raise wrong
-        return [no_nul(word, f"{where}: {name}") for word in words]
-    if name == "hosts":
-        if not _is_words(value):
-            raise wrong
-        return value
-    if name == "env":
-        if not isinstance(value, dict) or not all(isinstance(entry, str | int | float) for entry in value.values()):
-            raise wrong
-        return {key: no_nul(str(entry), f"{where}: env.{key}") for key, entry in value.items() if check_env_name(key)}
-    if name == "options":
-        if not isinstance(value, dict):
-            raise wrong
-        return value
-    if not isinstance(value, str) or not value:
-        raise wrong
-    return value
-
-
-_MEANING = {
-    "backend": 'the name of a backend: backend = "local"',
-    "hosts": 'a list of host names: hosts = ["node1", "node2"]',
-    "hostfile": 'a file with one host a line: hostfile = "hosts.txt"',
-    "nproc_per_node": 'a whole number, or "auto"',
-    "nnodes": "a whole number, or MIN:MAX",
-    "script": 'text, or a list of words: script = ["train.py", "--epochs", "3"]',
-    "workdir": 'a folder: workdir = "/data/project"',
-    "python": 'an interpreter: python = "/opt/venv/bin/python"',
-    "grace": "seconds, 0 or more",
-    "hang_timeout": "seconds; 0: nobody watches",
-    "hang_action": '"warn" or "end"',
-    "log_dir": 'a folder: log_dir = "logs"',
-    "preflight": "true or false",
-    "sync": "true or false",
-    "header": "true or false",
-    "fold": "seconds; 0: nothing folds",
-    "metrics": 'a file: metrics = "checkpoints/metrics.jsonl"',
-    "options": 'a table: options = { starter = "torchrun" }',
-    "env": 'a table of text: env = { NCCL_DEBUG = "WARN" }',
-}
-
-
-def nproc(value: Any, label: str) -> int | Literal["auto"]:
-    """Ranks per node: a whole number from 1, or `auto`."""
-    return "auto" if value == "auto" else whole(value, label, MOST_RANKS)
-
-
-def nnodes(value: Any, label: str) -> int | tuple[int, int]:
-    """Number of nodes, or (MIN, MAX) for a run that goes on while MIN of them are left."""
-    least, colon, most = str(value).partition(":")
+def _parse_nnodes(value: object, label: Label) -> int | tuple[int, int] | None:
+    """Parse the number of nodes, or MIN:MAX for a run that goes on while MIN of them are left."""
+    least, colon, most = ":".join(map(str, value if isinstance(value, tuple) else (value,))).partition(":")
     if not colon:
-        return whole(value, label, MOST_NODES)
-    pair = (whole(least, label, MOST_NODES), whole(most, label, MOST_NODES))
+        return whole(least, label.prefix, MOST_NODES)
+    pair = (whole(least, label.prefix, MOST_NODES), whole(most, label.prefix, MOST_NODES))
     if pair[0] > pair[1]:
-        raise UsageError(f"{label}{value}: the smaller number comes first", f"-N {most}:{least}")
+        raise UsageError(f"{label.prefix}{least}:{most}: the smaller number comes first", f"-N {most}:{least}")
     return pair
 
 
-def whole(value: Any, label: str, most: int | None = None) -> int:
-    """A whole number from 1 to `most`; `label` stands in front of the value in the error."""
+def _parse_hang_action(value: object, label: Label) -> Literal["warn", "end"]:
+    if value == "warn":
+        return "warn"
+    if value == "end":
+        return "end"
+    raise UsageError(f"{label.prefix}{value}: warn or end")
+
+
+def _parse_hosts(value: object, _label: Label) -> tuple[str, ...]:
+    return _parse_words(value)
+
+
+def _parse_script(value: object, label: Label) -> tuple[str, ...]:
+    if isinstance(value, str):
+        try:
+            value = shlex.split(value)
+        except ValueError as error:
+            what = f"{label.place or label.name}: {value}: {error}"
+            raise UsageError(what, "quote it as on a command line") from None
+    words = _parse_words(value)
+    if not words:
+        raise _WrongTypeError
+    return tuple(_without_nul(word, label.key) for word in words)
+
+
+def _parse_words(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(entry, str) for entry in value):
+        raise _WrongTypeError
+    return tuple(value)
+
+
+def _parse_options(value: object, _label: Label) -> Mapping[str, object]:
+    return dict(_parse_table(value))
+
+
+def _parse_env(value: object, label: Label) -> Mapping[str, str]:
+    table = _parse_table(value)
+    if not all(isinstance(entry, str | int | float) for entry in table.values()):
+        raise _WrongTypeError
+    return {
+        key: _without_nul(str(entry), f"{label.place}: env.{key}" if label.place else f"env.{key}")
+        for key, entry in table.items()
+        if check_env_name(key)
+    }
+
+
+def _parse_table(value: object) -> Mapping[str, object]:
+    if not isinstance(value, Mapping):
+        raise _WrongTypeError
+    return value
+
+
+def _without_nul(text: str, label: str) -> str:
+    if "\0" in text:
+        raise UsageError(f"{label}: a NUL character, which no program can be given")
+    return text
+
+
+def whole(value: object, label: str, most: int | None = None) -> int:
+    """Parse a whole number from 1 to `most`. `label` stands in front of the value in the error."""
     try:
         number = int(str(value))
     except ValueError:
@@ -301,10 +174,10 @@ def whole(value: Any, label: str, most: int | None = None) -> int:
     return number
 
 
-def seconds(value: Any, label: str) -> float:
-    """A length of time in seconds, 0 or more."""
+def seconds(value: object, label: str) -> float:
+    """Parse a number of seconds, from 0 to a day. `label` stands in front of the value in the error."""
     try:
-        number = float(value)
+        number = float(cast("Any", value))
     except (TypeError, ValueError):
         raise UsageError(f"{label}{value} is not a number of seconds") from None
     if not 0 <= number <= DAY:
@@ -312,52 +185,277 @@ def seconds(value: Any, label: str) -> float:
     return number
 
 
-def action(value: Any, label: str) -> str:
-    """What a run that watches itself does about a hang."""
-    if value not in ("warn", "end"):
-        raise UsageError(f"{label}{value}: warn or end")
-    return str(value)
-
-
-def pairs(words: Sequence[str]) -> dict[str, str]:
-    """`KEY=VALUE` words of `-o`."""
-    found = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise UsageError(f"-o {word}: an option is given as KEY=VALUE", "ddpkit backends NAME lists the options")
-        found[name] = value
-    return found
-
-
-def variables(words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """`NAME=VALUE` words of `--env`; a name alone takes the value that is set here."""
-    found = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        check_env_name(name)
-        if not equals and name not in environ:
-            raise UsageError(f"--env {name}: it is not set here", f"--env {name}=VALUE, or export {name}")
-        found[name] = value if equals else environ[name]
-    return found
-
-
-def no_nul(text: str, label: str) -> str:
-    """Neither an argument nor a variable can hold a NUL."""
-    if "\0" in text:
-        raise UsageError(f"{label}: a NUL character, which no program can be given")
-    return text
-
-
-def _split(text: str, label: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"{label}: {text}: {error}", "quote it as on a command line") from None
-
-
 def check_env_name(name: str) -> bool:
-    """A name that every shell and every program accepts as a variable's."""
+    """Accept a name that every shell and every program accepts as a variable's. Raises UsageError."""
     if not _ENV_NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not the name of an environment variable", "letters, digits and underscores")
     return True
+
+
+# ---- the settings
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table of settings, from a field of LaunchSettings."""
+
+    parse: Callable[[object, Label], object]
+    accepts: str  # for the hint of an error
+    flag: str = ""  # where it is not --NAME
+
+
+def _setting(default: _T, parse: Callable[[object, Label], _T], accepts: str, flag: str = "") -> _T:
+    """A field of LaunchSettings with its parser. mypy compares the types of field, default and parser."""
+    metadata = {"setting": Setting(parse, accepts, flag)}
+    made: _T = field(default_factory=lambda: copy(default), metadata=metadata)
+    return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostSettings:
+    """The settings of one node: `[host.NAME]`."""
+
+    user: str = ""
+    port: int | None = None
+    slots: int | None = None  # ranks; None: as many as on every node
+    python: str = ""
+    workdir: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaunchSettings:
+    """All settings of one launch. Times are in seconds."""
+
+    backend: str = _setting("local", _parse_text, 'the name of a backend: backend = "local"')
+    hosts: tuple[str, ...] = _setting((), _parse_hosts, 'a list of host names: hosts = ["node1", "node2"]')
+    hostfile: str = _setting("", _parse_text, 'a file with one host a line: hostfile = "hosts.txt"')
+    nproc_per_node: int | Literal["auto"] = _setting("auto", _parse_nproc, 'a whole number, or "auto"', "-n")
+    nnodes: int | tuple[int, int] | None = _setting(None, _parse_nnodes, "a whole number, or MIN:MAX", "-N")
+    script: tuple[str, ...] = _setting(
+        ("train.py",), _parse_script, 'text, or a list of words: script = ["train.py", "--epochs", "3"]'
+    )
+    workdir: str = _setting(".", _parse_text, 'a folder: workdir = "/data/project"')
+    python: str = _setting(sys.executable, _parse_text, 'an interpreter: python = "/opt/venv/bin/python"')
+    grace: float = _setting(15.0, _parse_seconds, "seconds, 0 or more")
+    log_dir: str = _setting("logs", _parse_text, 'a folder: log_dir = "logs"')
+    preflight: bool = _setting(True, _parse_bool, "true or false")
+    hang_timeout: float = _setting(0.0, _parse_seconds, "seconds; 0: nobody watches")
+    hang_action: Literal["warn", "end"] = _setting("warn", _parse_hang_action, '"warn" or "end"')
+    sync: bool = _setting(False, _parse_bool, "true or false")
+    header: bool = _setting(True, _parse_bool, "true or false")
+    fold: float = _setting(0.2, _parse_seconds, "seconds; 0: nothing folds")
+    metrics: str = _setting("", _parse_text, 'a file: metrics = "checkpoints/metrics.jsonl"')
+    options: Mapping[str, object] = _setting({}, _parse_options, 'a table: options = { starter = "torchrun" }')
+    env: Mapping[str, str] = _setting({}, _parse_env, 'a table of text: env = { NCCL_DEBUG = "WARN" }')
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # hosts by the name of their group
+    host: Mapping[str, HostSettings] = field(default_factory=dict)  # by name
+    sources: Mapping[str, str] = field(default_factory=dict)  # by name, `options.KEY`, `env.KEY`; missing: default
+
+    def source(
+        self, name: Literal["hosts", "hostfile", "nproc_per_node", "python", "script"]
+    ) -> str:  # the settings whose source decides something
+        """Name the source of a setting: `flag`, `DDPKIT_HOSTS`, `profile big (ddpkit.toml)`, `default`."""
+        return self.sources.get(name, "default")
+
+    def rows(self) -> list[tuple[str, object, str]]:
+        """List (name, value, source) of every setting, for people."""
+        rows = []
+        for name in SETTINGS:
+            value = getattr(self, name)
+            if isinstance(value, dict):
+                rows += [(f"{name}.{key}", value[key], self.sources[f"{name}.{key}"]) for key in value]
+            else:
+                words = name in ("hosts", "script")
+                rows.append((name, list(value) if words else value, self.sources.get(name, "default")))
+        return rows
+
+
+SETTINGS: Mapping[str, Setting] = {
+    each.name: each.metadata["setting"] for each in fields(LaunchSettings) if "setting" in each.metadata
+}
+
+
+class Keywords(TypedDict, total=False):
+    """The settings that a caller may give, as values or as text. None: not given."""
+
+    backend: str | None
+    hosts: Sequence[str] | None
+    hostfile: str | os.PathLike[str] | None
+    nproc_per_node: int | str | None
+    nnodes: int | str | tuple[int, int] | None
+    script: Sequence[str] | None
+    workdir: str | os.PathLike[str] | None
+    python: str | os.PathLike[str] | None
+    grace: float | str | None
+    log_dir: str | os.PathLike[str] | None
+    preflight: bool | None
+    hang_timeout: float | str | None
+    hang_action: str | None
+    sync: bool | None
+    header: bool | None
+    fold: float | str | None
+    metrics: str | os.PathLike[str] | None
+    options: Mapping[str, object] | None
+    env: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingsFile:
+    """The checked content of `ddpkit.toml`, or of `[tool.ddpkit]`. Its values have the types of LaunchSettings."""
+
+    name: str = ""  # empty: there is no file
+    values: Mapping[str, object] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    host: Mapping[str, HostSettings] = field(default_factory=dict)
+    profiles: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    profile: object = None  # the name of the usual profile, unchecked
+
+
+def collect_settings(
+    folder: Path, environ: Mapping[str, str], profile: str | None, keywords: Keywords, *, source: str = "flag"
+) -> LaunchSettings:
+    """Combine all sources. `keywords` win; errors about them name flags where `source` is `flag`. Raises UsageError."""
+    words = cast("Mapping[str, object]", keywords)
+    given = {
+        name: _parse(name, words[name], "", flags=source == "flag") for name in SETTINGS if words.get(name) is not None
+    }
+    file = read_file(folder)
+    layers = [(file.values, file.name)]
+    chosen = profile or environ.get("DDPKIT_PROFILE") or file.profile
+    if chosen is not None:
+        layers.append((_profile(file, chosen), f"profile {chosen} ({file.name})"))
+    for name in SETTINGS:
+        variable = _variable(name)
+        if variable in environ and name not in ("options", "env"):
+            text = environ[variable]
+            value = [word for word in re.split(r"[\s,]+", text) if word] if name == "hosts" else text
+            layers.append(({name: _parse(name, value, variable)}, variable))
+    layers.append((given, source))
+    values: dict[str, Any] = {}  # each comes from the parser of its own field
+    sources: dict[str, str] = {}
+    for layer, origin in layers:
+        for name, parsed in layer.items():
+            if isinstance(parsed, dict):  # merged key by key
+                values[name] = {**values.get(name, {}), **parsed}
+                sources |= {f"{name}.{key}": origin for key in parsed}
+            else:
+                values[name] = parsed
+                sources[name] = origin
+    return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources)
+
+
+def _profile(file: SettingsFile, chosen: object) -> Mapping[str, object]:
+    if not isinstance(chosen, str):
+        raise UsageError(
+            f"{file.name}: profile = {chosen!r} is not understood", 'the name of a profile: profile = "big"'
+        )
+    if chosen not in file.profiles:
+        known = ", ".join(sorted(file.profiles)) or "none is defined"
+        raise UsageError(
+            f"there is no profile {chosen!r} in {file.name or FILE}",
+            nearest(chosen, file.profiles) or f"profiles: {known}",
+        )
+    return file.profiles[chosen]
+
+
+def _parse(name: str, value: object, place: str, *, flags: bool = False) -> object:
+    """Parse one value, or raise a UsageError that names the setting and its place."""
+    setting = SETTINGS[name]
+    flag = (setting.flag or f"--{name.replace('_', '-')}") if flags else ""
+    label = Label(name, place, flag)
+    try:
+        return setting.parse(value, label)
+    except _WrongTypeError:
+        shown = "..." if name == "env" else repr(value)  # an environment may hold secrets
+        raise UsageError(f"{label.prefix}{shown} is not understood", setting.accepts) from None
+
+
+def _variable(name: str) -> str:
+    return f"DDPKIT_{name.upper()}"
+
+
+# ---- the file
+
+
+def read_file(folder: Path) -> SettingsFile:
+    """Read `ddpkit.toml`, or the table of pyproject.toml. Raises UsageError."""
+    for path, keys in ((folder / FILE, ()), (folder / "pyproject.toml", ("tool", "ddpkit"))):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"cannot read {path}: {error}") from None
+        try:
+            table: dict[str, object] = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{path}: {error}", "check the line that is named") from None
+        for key in keys:
+            inner = table.get(key, {})
+            if not isinstance(inner, dict):
+                raise UsageError(f"{path}: {key} = {inner!r} is not a table", "[tool.ddpkit] begins ddpkit's")
+            table = inner
+        if table or not keys:
+            return _check_file(table, path.name)
+    return SettingsFile()
+
+
+def _check_file(table: Mapping[str, object], name: str) -> SettingsFile:
+    _check_names(table, (*SETTINGS, *_FILE_ONLY), name)
+    profiles = _tables(table.get("profiles", {}))
+    if profiles is None:
+        raise UsageError(f"{name}: profiles must be tables: [profiles.NAME]")
+    return SettingsFile(
+        name=name,
+        values=_parse_all({key: value for key, value in table.items() if key not in _FILE_ONLY}, name),
+        groups=_parse_groups(table.get("groups", {}), name),
+        host=_parse_hosts_tables(table.get("host", {}), name),
+        profiles={key: _parse_all(profile, f"{name}, profile {key}") for key, profile in profiles.items()},
+        profile=table.get("profile"),
+    )
+
+
+def _parse_all(table: Mapping[str, object], place: str) -> dict[str, object]:
+    _check_names(table, SETTINGS, place)
+    return {name: _parse(name, value, place) for name, value in table.items()}
+
+
+def _parse_groups(table: object, place: str) -> dict[str, tuple[str, ...]]:
+    try:
+        return {name: _parse_words(words) for name, words in _parse_table(table).items()}
+    except _WrongTypeError:
+        raise UsageError(f"{place}: [groups] is not understood", 'gpus = ["node1", "node2"]') from None
+
+
+def _parse_hosts_tables(value: object, place: str) -> dict[str, HostSettings]:
+    tables = _tables(value)
+    if tables is None:
+        raise UsageError(f"{place}: [host] is not understood", "[host.node1] begins what holds on node1 alone")
+    return {name: _parse_host(table, f"{place}, host {name}") for name, table in tables.items()}
+
+
+def _parse_host(table: Mapping[str, object], place: str) -> HostSettings:
+    _check_names(table, [each.name for each in fields(HostSettings)], place)
+    most = {"port": MOST_PORT, "slots": MOST_RANKS}
+    numbers = {key: whole(table[key], f"{place}: {key} = ", most[key]) for key in most if key in table}
+    texts = {key: text for key in ("user", "python", "workdir") if isinstance(text := table.get(key, ""), str)}
+    if len(texts) < 3:
+        raise UsageError(f"{place}: user, python and workdir are text")
+    env = cast("Mapping[str, str]", _parse("env", table.get("env", {}), place))
+    return HostSettings(port=numbers.get("port"), slots=numbers.get("slots"), env=env, **texts)
+
+
+def _tables(value: object) -> Mapping[str, Mapping[str, object]] | None:
+    """A table whose values are tables, or None."""
+    if isinstance(value, dict) and all(isinstance(entry, dict) for entry in value.values()):
+        return value
+    return None
+
+
+def _check_names(table: Mapping[str, object], names: Iterable[str], place: str) -> None:
+    for name in table:
+        if name not in (known := list(names)):
+            raise UsageError(
+                f"{place}: unknown key {name!r}", nearest(name, known) or f"known keys: {', '.join(known)}"
+            )

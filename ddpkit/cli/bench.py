@@ -18,7 +18,9 @@ from ddpkit.cli.options import (
     Profile,
     RanksAndHosts,
     Variables,
-    chosen,
+    launch_settings,
+    parse_options,
+    parse_variables,
     ranks_and_hosts,
 )
 from ddpkit.errors import UsageError
@@ -108,7 +110,7 @@ def bench(
     if plot is not None:
         bandwidth.check_plot(plot)
     nproc_per_node, hosts = ranks_and_hosts(words, nproc_per_node)
-    settings = chosen(
+    settings = launch_settings(
         context,
         profile,
         backend=backend,
@@ -118,12 +120,12 @@ def bench(
         hostfile=hostfile,
         nproc_per_node=nproc_per_node,
         nnodes=nnodes,
-        preflight=not no_preflight,
+        preflight=False if no_preflight else None,
         hosts=hosts,
-        option=option,
-        env=env,
+        options=parse_options(option),
+        env=parse_variables(env),
     )
-    if isinstance(settings["nnodes"], tuple):
+    if isinstance(settings.nnodes, tuple):
         raise UsageError("what is measured takes one number of nodes", "-N MAX")
     command = rank_program.command("collectives", "bench", args=arguments)
     settings = rank_program.settings_for(settings, command, {"DDPKIT_EVENTS": "1"})
@@ -133,7 +135,7 @@ def bench(
         if dry_run:
             show_plan(ready.plan, as_json)
             return
-        raise typer.Exit(_run(ready, settings["log_dir"], plot, as_json))
+        raise typer.Exit(_run(ready, settings.log_dir, plot, as_json))
 
 
 def note(text: str) -> None:

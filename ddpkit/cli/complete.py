@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ddpkit.errors import DdpkitError
 
 if TYPE_CHECKING:
-    from ddpkit.config import Settings
+    from ddpkit.config import LaunchSettings
 
 VARIABLE = "_DDPKIT_COMPLETE"
 _HOSTED = ("launch", "emit", "test", "test-distributed", "bench")
@@ -81,7 +81,7 @@ def _value(option: str, current: str, words: Sequence[str]) -> Iterable[str] | N
     if option in ("-b", "--backend"):
         return backends()
     if option in ("-o", "--option"):
-        return _options(_typed(words, "-b", "--backend") or str(_settings(words)["backend"]), current)
+        return _options(_typed(words, "-b", "--backend") or _settings(words).backend, current)
     if option == "--profile":
         return profiles()
     if option == "--on":
@@ -116,7 +116,7 @@ def _options(backend: str, current: str) -> list[str]:
 def profiles() -> list[str]:
     from ddpkit import config
 
-    return list(config.read(Path.cwd())[0].get("profiles", {}))
+    return list(config.read_file(Path.cwd()).profiles)
 
 
 def runs() -> list[str]:
@@ -132,14 +132,14 @@ def hosts(words: Sequence[str] = (), *, always: bool = False) -> list[str]:
     from ddpkit.transports import hosts as names
 
     settings = _settings(words)
-    backend = _typed(words, "-b", "--backend") or str(settings["backend"])
+    backend = _typed(words, "-b", "--backend") or settings.backend
     if not always and registry.load(backend).reach not in ("ssh", "pdsh"):
         return []
     found = [f"@{group}" for group in settings.groups] + list(settings.host)
     specs = [spec for group in settings.groups for spec in names.parse([f"@{group}"], settings.groups, {})]
-    if settings["hosts"]:
-        specs += names.parse(settings["hosts"], settings.groups, {})
-    path = _typed(words, "--hostfile") or settings["hostfile"]
+    if settings.hosts:
+        specs += names.parse(settings.hosts, settings.groups, {})
+    path = _typed(words, "--hostfile") or settings.hostfile
     if path:
         specs += names.parse_file(path, Path(path).read_text(encoding="utf-8"), {}, "", settings.groups)
     return [*found, *(f"{spec.user}@{spec.label}" if spec.user else spec.label for spec in specs)]
@@ -157,10 +157,10 @@ def _typed(words: Sequence[str], *names: str) -> str:
     return ""
 
 
-def _settings(words: Sequence[str]) -> Settings:
+def _settings(words: Sequence[str]) -> LaunchSettings:
     from ddpkit import config
 
-    return config.settings(Path.cwd(), os.environ, _typed(words, "--profile") or None, {})
+    return config.collect_settings(Path.cwd(), os.environ, _typed(words, "--profile") or None, {})
 
 
 SCRIPTS = {

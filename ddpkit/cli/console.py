@@ -13,29 +13,29 @@ from ddpkit.console.relay import Relay
 from ddpkit.console.writer import Screen
 
 if TYPE_CHECKING:
-    from ddpkit.config import Settings
+    from ddpkit.config import LaunchSettings
     from ddpkit.console.status_bar import Bottom
     from ddpkit.launchers.plan import Job, Plan
 
 
 def open_screen(
-    job: Job, plan: Plan, settings: Settings, folder: Path, broken: Callable[[], None], *, as_json: bool
+    job: Job, plan: Plan, settings: LaunchSettings, folder: Path, broken: Callable[[], None], *, as_json: bool
 ) -> tuple[Screen, Relay]:
     """The screen and the relay of a run. With --json standard output holds one document, and lines go to the other."""
     out, err = (sys.stderr if as_json else sys.stdout).buffer, sys.stderr.buffer
     terminals = {number for number, stream in ((1, out), (2, err)) if stream.isatty()}
     screen = Screen(out, err, broken, None if as_json or not terminals else _bottom(job, plan, settings, out, err))
     fold = None
-    if terminals and settings["fold"] and plan.world_size > 1:
+    if terminals and settings.fold and plan.world_size > 1:
         from ddpkit.console.dedup import Fold
 
-        fold = Fold(plan.world_size, settings["fold"])
+        fold = Fold(plan.world_size, settings.fold)
     colour = "NO_COLOR" not in os.environ
     return screen, Relay(folder, screen.out, screen.err, colour=colour, plain={1, 2} - terminals, fold=fold)
 
 
-def _bottom(job: Job, plan: Plan, settings: Settings, out: IO[bytes], err: IO[bytes]) -> Bottom | None:
-    if not settings["header"]:
+def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err: IO[bytes]) -> Bottom | None:
+    if not settings.header:
         return None
     from ddpkit.console import status_bar
     from ddpkit.console.progress import Header
@@ -44,6 +44,6 @@ def _bottom(job: Job, plan: Plan, settings: Settings, out: IO[bytes], err: IO[by
     began, words = time.time(), f"{plan.backend} {plan.run_id}"
 
     def find() -> Path | None:
-        return metrics.of_run(settings["metrics"], job.workdir, job.command, began)
+        return metrics.of_run(settings.metrics, job.workdir, job.command, began)
 
     return status_bar.of(out, err, Header(words, find), os.environ)

@@ -21,12 +21,14 @@ from ddpkit.cli.options import (
     RanksPerNode,
     Variables,
     Workdir,
-    chosen,
+    launch_settings,
+    parse_options,
+    parse_variables,
 )
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.config import Settings
+    from ddpkit.config import LaunchSettings
 
 
 @app.command(
@@ -55,7 +57,7 @@ def emit(
     ] = None,
 ) -> None:
     """Print a launch as one script that runs without ddpkit."""
-    settings = chosen(
+    settings = launch_settings(
         context,
         profile,
         backend=backend,
@@ -65,11 +67,11 @@ def emit(
         nproc_per_node=nproc_per_node,
         nnodes=nnodes,
         grace=grace,
-        sync=sync,
-        preflight=not no_preflight,
+        sync=sync or None,
+        preflight=False if no_preflight else None,
         hosts=hosts,
-        option=option,
-        env=env,
+        options=parse_options(option),
+        env=parse_variables(env),
     )
     if output is not None and os.path.lexists(output):
         raise UsageError(f"{output} is there already", "--output FILE, or > FILE")
@@ -87,7 +89,7 @@ def emit(
     print(f"ddpkit: {output}: {'sbatch' if b'#SBATCH' in text else 'bash'} {output} runs it", file=sys.stderr)
 
 
-def _script(settings: Settings) -> str:
+def _script(settings: LaunchSettings) -> str:
     from ddpkit.execution import prepare
     from ddpkit.launchers import script
 
@@ -100,7 +102,7 @@ def _script(settings: Settings) -> str:
         return script.script(prepare.for_later(settings, os.environ))
     if kind.reach not in ("local", "ssh", "pdsh"):
         raise UsageError(f"backend {kind.name} cannot be written as a script", "--dry-run shows its plan")
-    if isinstance(settings["nnodes"], tuple):
+    if isinstance(settings.nnodes, tuple):
         raise UsageError("-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", "-N MAX")
     with prepare.prepare(settings, os.environ, note) as ready:
         return script.script(

@@ -17,11 +17,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan, table, to_nobody
-from ddpkit.cli.options import Backend, Grace, HostWords, Options, Profile, chosen
+from ddpkit.cli.options import (
+    Backend,
+    Grace,
+    HostWords,
+    Options,
+    Profile,
+    launch_settings,
+    parse_options,
+    parse_variables,
+)
 from ddpkit.errors import LaunchError, UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.config import Settings
+    from ddpkit.config import LaunchSettings
     from ddpkit.execution.prepare import Ready
 
 
@@ -97,7 +106,7 @@ def launch(
     as_json: JsonFlag = False,
 ) -> None:
     """Run a script on every rank; the first failure ends all."""
-    settings = chosen(
+    settings = launch_settings(
         context,
         profile,
         backend=backend,
@@ -110,14 +119,14 @@ def launch(
         grace=grace,
         hang_timeout=hang_timeout,
         hang_action=hang_action,
-        sync=sync,
-        preflight=not no_preflight,
-        header=not no_header,
+        sync=sync or None,
+        preflight=False if no_preflight else None,
+        header=False if no_header else None,
         fold=fold,
         metrics=metrics,
         hosts=hosts,
-        option=option,
-        env=env,
+        options=parse_options(option),
+        env=parse_variables(env),
     )
     if explain:
         _explain(settings, as_json)
@@ -129,7 +138,7 @@ def launch(
     raise typer.Exit(_launch(settings, detach=detach, dry_run=dry_run, as_json=as_json))
 
 
-def _explain(settings: Settings, as_json: bool) -> None:
+def _explain(settings: LaunchSettings, as_json: bool) -> None:
     from ddpkit.launchers.shell import guard
 
     rows = [(name, str(guard(name, str(value))), source) for name, value, source in settings.rows()]
@@ -139,7 +148,7 @@ def _explain(settings: Settings, as_json: bool) -> None:
         table(("setting", "value", "from"), rows)
 
 
-def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
+def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
     from ddpkit.execution import prepare
     from ddpkit.launchers import registry
     from ddpkit.run import timeline, tmux
@@ -154,7 +163,7 @@ def _launch(settings: Settings, *, detach: bool, dry_run: bool, as_json: bool) -
     leave = detach and not dry_run and waits is None
     if leave:
         _refuse_pipe(settings)
-    if leave and registry.load(settings["backend"]).reach not in registry.SCHEDULERS:
+    if leave and registry.load(settings.backend).reach not in registry.SCHEDULERS:
         return _detach(as_json)
     progress = None if dry_run else _Copying()
     with prepare.prepare(settings, os.environ, note, progress) as ready:
@@ -210,7 +219,7 @@ class _Copying:
                 self._tasks.clear()
 
 
-def _launch_on(host: str, settings: Settings, as_json: bool) -> int:
+def _launch_on(host: str, settings: LaunchSettings, as_json: bool) -> int:
     """Give this command to the ddpkit of another host."""
     from ddpkit.execution import prepare, remote_launch
     from ddpkit.transports import hosts
@@ -233,9 +242,9 @@ def _launch_on(host: str, settings: Settings, as_json: bool) -> int:
     return 0
 
 
-def _refuse_pipe(settings: Settings) -> None:
+def _refuse_pipe(settings: LaunchSettings) -> None:
     """A detached launcher is another process: it cannot read what stands behind this one's `<(...)`, `|` or `<`."""
-    path = settings["hostfile"]
+    path = settings.hostfile
     if path.startswith(("/dev/", "/proc/")) or Path(path).is_fifo():
         raise UsageError(
             f"the host file {path} is for this process alone, and a detached launcher is another one",
@@ -265,7 +274,7 @@ def _detach(as_json: bool) -> int:
 
 def _carry(
     ready: Ready,
-    settings: Settings,
+    settings: LaunchSettings,
     before: tuple[float, list[str]],
     *,
     detach: bool,
@@ -282,7 +291,7 @@ def _carry(
     from ddpkit.transports import batch
 
     job, plan, fleet = ready.job, ready.plan, ready.fleet
-    folder = runs.make_folder(Path(settings["log_dir"]), plan.run_id)
+    folder = runs.make_folder(Path(settings.log_dir), plan.run_id)
     try:
         executor.write_files(plan)
     except OSError as error:
@@ -344,7 +353,7 @@ def _carry(
         )
     if plan.batch and (detach or not plan.batch.follow):
         log = plan.batch.log.replace("{job}", str(job_id) if plan.batch.follow else f"{job_id}_*")
-        if settings["hang_timeout"]:
+        if settings.hang_timeout:
             relay.note("ddpkit: nobody follows this job, and nobody watches it: --hang-timeout has no effect")
         relay.note(f"ddpkit: submitted; its output: {log}; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
         relay.close()
@@ -357,8 +366,8 @@ def _carry(
         lambda step: fleet.link(step) if fleet else batch.connect(plan, step, job_id),
         inbox,
         screen,
-        settings["hang_timeout"],
-        settings["hang_action"],
+        settings.hang_timeout,
+        settings.hang_action,
     )
     stopped = "left" if plan.batch and outcome.failure is None else "stopped"
     state = stopped if outcome.stopped_by is not None else "failed" if outcome.failure else "done"
@@ -389,7 +398,7 @@ def _carry(
             code = code or 1
             to_nobody(1)
     # Last: a slow file system may be searched for it.
-    measured = metrics.of_run(settings["metrics"], job.workdir, job.command, record.started, record.ended)
+    measured = metrics.of_run(settings.metrics, job.workdir, job.command, record.started, record.ended)
     if measured is not None:
         metrics.keep(measured, folder)
     if not (screen.out.open and screen.err.open):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.config import Settings
+    from typing_extensions import Unpack
+
+    from ddpkit.config import Keywords, LaunchSettings
 
 # What commands that start ranks have in common on the command line, with the same words of help.
 Backend = Annotated[str | None, typer.Option("-b", "--backend", metavar="NAME", help="See `ddpkit backends`.")]
@@ -34,58 +36,45 @@ RanksAndHosts = Annotated[
 ]
 
 
-def chosen(
-    context: typer.Context,
-    profile: str | None,
-    *,
-    nproc_per_node: str | None = None,
-    nnodes: str | None = None,
-    grace: str | None = None,
-    hang_timeout: str | None = None,
-    hang_action: str | None = None,
-    sync: bool = False,
-    preflight: bool = True,
-    header: bool = True,
-    fold: str | None = None,
-    hosts: list[str] | None = None,
-    option: list[str] | None = None,
-    env: list[str] | None = None,
-    **plain: str | None,
-) -> Settings:
-    """The settings that a command line chose, over those of the environment and the file. Raises UsageError."""
+def launch_settings(context: typer.Context, profile: str | None, **flags: Unpack[Keywords]) -> LaunchSettings:
+    """Collect the settings of a command line, its environment and its folder. Raises UsageError."""
     from ddpkit import config
 
-    flags: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
-    if nproc_per_node is not None:
-        flags["nproc_per_node"] = config.nproc(nproc_per_node, "-n ")
-    if nnodes is not None:
-        flags["nnodes"] = config.nnodes(nnodes, "-N ")
-    if grace is not None:
-        flags["grace"] = config.seconds(grace, "--grace ")
-    if hang_timeout is not None:
-        flags["hang_timeout"] = config.seconds(hang_timeout, "--hang-timeout ")
-    if hang_action is not None:
-        flags["hang_action"] = config.action(hang_action, "--hang-action ")
-    if fold is not None:
-        flags["fold"] = config.seconds(fold, "--fold ")
-    if sync:
-        flags["sync"] = True
-    flags |= {name: False for name, on in (("preflight", preflight), ("header", header)) if not on}
-    if hosts:
-        flags["hosts"] = hosts
-    if option:
-        flags["options"] = config.pairs(option)
-    if env:
-        flags["env"] = config.variables(env, os.environ)
+    flags["hosts"] = flags.get("hosts") or None
     if context.obj is not None:
         if not context.obj:
             raise UsageError("nothing stands behind `--`", "ddpkit launch -- train.py ARGS")
         flags["script"] = context.obj
     try:
-        here = Path.cwd()
+        folder = Path.cwd()
     except FileNotFoundError:
         raise UsageError("the current folder is gone", "cd to one that is there") from None
-    return config.settings(here, os.environ, profile, flags)
+    return config.collect_settings(folder, os.environ, profile, flags)
+
+
+def parse_options(words: list[str] | None) -> dict[str, str]:
+    """Parse the `KEY=VALUE` words of `-o`. Raises UsageError."""
+    options = {}
+    for word in words or ():
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise UsageError(f"-o {word}: an option is given as KEY=VALUE", "ddpkit backends NAME lists the options")
+        options[name] = value
+    return options
+
+
+def parse_variables(words: list[str] | None) -> dict[str, str]:
+    """Parse the `NAME=VALUE` words of `--env`. NAME without a value takes it from this environment."""
+    from ddpkit import config
+
+    variables = {}
+    for word in words or ():
+        name, equals, value = word.partition("=")
+        config.check_env_name(name)
+        if not equals and name not in os.environ:
+            raise UsageError(f"--env {name}: it is not set here", f"--env {name}=VALUE, or export {name}")
+        variables[name] = value if equals else os.environ[name]
+    return variables
 
 
 def ranks_and_hosts(words: list[str] | None, nproc_per_node: str | None) -> tuple[str | None, list[str]]:

@@ -23,7 +23,9 @@ from ddpkit.cli.options import (
     RanksPerNode,
     Variables,
     Workdir,
-    chosen,
+    launch_settings,
+    parse_options,
+    parse_variables,
     ranks_and_hosts,
 )
 from ddpkit.errors import UsageError
@@ -70,7 +72,7 @@ def preflight(
     seconds = 5.0 if timeout is None else config.seconds(timeout, "--timeout ")
     if seconds <= 0:
         raise UsageError(f"--timeout {timeout}: more than 0 seconds")
-    settings = chosen(
+    settings = launch_settings(
         context,
         profile,
         backend=backend,
@@ -81,10 +83,10 @@ def preflight(
         nproc_per_node=nproc_per_node,
         nnodes=nnodes,
         hosts=hosts,
-        option=option,
-        env=env,
+        options=parse_options(option),
+        env=parse_variables(env),
     )
-    if isinstance(settings["nnodes"], tuple):
+    if isinstance(settings.nnodes, tuple):
         raise UsageError("a test takes one number of nodes", "-N MAX")
     from ddpkit.preflight import check as model
     from ddpkit.preflight import rank_program, run

@@ -9,9 +9,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ddpkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from ddpkit.config import LaunchSettings
 
 # What ddpkit does in their place. They name nothing that a run would do differently.
 _NOT_NEEDED = {
@@ -241,16 +244,16 @@ class _Reader:
             return True
         return key in self._settings().options
 
-    def _settings(self) -> Any:
+    def _settings(self) -> LaunchSettings:
         from ddpkit import config
 
-        return config.settings(Path.cwd(), os.environ, self.given.get("--profile"), {})
+        return config.collect_settings(Path.cwd(), os.environ, self.given.get("--profile"), {})
 
     def _backend(self) -> Any:
         from ddpkit.launchers import registry
 
         typed = self.given.get("-b") or self.given.get("--backend")
-        return registry.load(typed or self._settings()["backend"])
+        return registry.load(typed or self._settings().backend)
 
     def _unknown(self, name: str, value: str) -> UsageError:
         from ddpkit import errors

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ddpkit.config import DAY, Settings
+from ddpkit.config import DAY, LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.execution import local_facts
 from ddpkit.launchers import containers, registry
@@ -65,7 +65,7 @@ class Approach:
 
 @contextmanager
 def prepare(
-    settings: Settings,
+    settings: LaunchSettings,
     environ: Mapping[str, str],
     note: Callable[[str], None],
     progress: Callable[[str, int], None] | None = None,
@@ -75,43 +75,42 @@ def prepare(
     Changes nothing, but that the working folder is copied to the nodes where that was asked for and `progress` is given
     (None: a dry run). `note` gets what a person should know. Raises UsageError, LaunchError, PreflightError.
     """
-    if registry.load(settings["backend"]).reach not in _NODES:
+    if registry.load(settings.backend).reach not in _NODES:
         yield here(settings, environ)
         return
     from ddpkit.execution import pool
 
     with approach(settings, environ, note, progress) as near:
-        world = pool.survey(near.fleet, near.wish, note, strict=settings["preflight"])
+        world = pool.survey(near.fleet, near.wish, note, strict=settings.preflight)
         plan = replace(near.backend.plan(near.job, world), sync=near.copies)
         yield Ready(job=near.job, plan=plan, fleet=near.fleet)
 
 
-def here(settings: Settings, environ: Mapping[str, str]) -> Ready:
+def here(settings: LaunchSettings, environ: Mapping[str, str]) -> Ready:
     """What runs on this machine, or is given to a scheduler from it. Raises UsageError."""
     kind, backend = backend_of(settings)
-    if isinstance(settings["nnodes"], tuple):
-        raise UsageError(f"backend {kind.name} takes one number of nodes", "-b ssh and -b pdsh take -N MIN:MAX")
+    _number_of_nodes(settings, kind.name)
     _no_hostfile(settings)
     return _here(settings, environ, kind, backend)
 
 
-def backend_of(settings: Settings) -> tuple[type[registry.Launcher], registry.Launcher]:
-    kind = registry.load(settings["backend"])
-    return kind, registry.build(kind, {name: setting.value for name, setting in settings.options.items()})
+def backend_of(settings: LaunchSettings) -> tuple[type[registry.Launcher], registry.Launcher]:
+    kind = registry.load(settings.backend)
+    return kind, registry.build(kind, settings.options)
 
 
-def for_later(settings: Settings, environ: Mapping[str, str]) -> Plan:
+def for_later(settings: LaunchSettings, environ: Mapping[str, str]) -> Plan:
     """What a scheduler can be given at any time: no allocation of now, no folder of a run. Raises UsageError."""
     bare = {name: value for name, value in environ.items() if not name.startswith("SLURM_")}
     job = here(settings, bare).job
-    return backend_of(settings)[1].plan(
-        replace(job, folder=""), local_facts.slurm(settings["nnodes"], _nproc(settings), bare)
-    )
+    kind, backend = backend_of(settings)
+    request = local_facts.slurm(_number_of_nodes(settings, kind.name), _nproc(settings), bare)
+    return backend.plan(replace(job, folder=""), request)
 
 
 @contextmanager
 def approach(
-    settings: Settings,
+    settings: LaunchSettings,
     environ: Mapping[str, str],
     note: Callable[[str], None],
     progress: Callable[[str, int], None] | None = None,
@@ -137,8 +136,8 @@ def approach(
         master_addr=backend.master_addr,
         master_port=backend.master_port,
         here=Path(job.workdir).is_dir(),
-        copied=progress is not None or not settings["sync"],
-        min_nodes=settings["nnodes"][0] if isinstance(settings["nnodes"], tuple) else None,
+        copied=progress is not None or not settings.sync,
+        min_nodes=settings.nnodes[0] if isinstance(settings.nnodes, tuple) else None,
     )
     way = pool.open_way(backend, note)
     copies = _copies(settings, backend, specs, job)
@@ -163,40 +162,40 @@ def approach(
 
 
 def elsewhere(
-    settings: Settings, environ: Mapping[str, str], spec: HostSpec, progress: Callable[[str, int], None]
+    settings: LaunchSettings, environ: Mapping[str, str], spec: HostSpec, progress: Callable[[str, int], None]
 ) -> tuple[str, str, dict[str, str]]:
     """Folder, Python and variables for a launcher on another host. Copies the folder there if that was asked for."""
     from ddpkit.execution import rsync
     from ddpkit.transports.problem import refusal
 
-    workdir = str(Path(settings["workdir"]).absolute())
-    if settings["sync"]:
-        copies = rsync.commands([spec], workdir, settings["log_dir"], AWAY_TIMEOUT, accept_new=False)
+    workdir = str(Path(settings.workdir).absolute())
+    if settings.sync:
+        copies = rsync.commands([spec], workdir, settings.log_dir, AWAY_TIMEOUT, accept_new=False)
         problems = rsync.copy([spec], copies, progress)
         if problems:
             raise refusal(problems, 1)
-    return spec.workdir or workdir, spec.python or settings["python"], _remote_env(settings, environ)
+    return spec.workdir or workdir, spec.python or settings.python, _remote_env(settings, environ)
 
 
-def _copies(settings: Settings, backend: Nodes, specs: list[HostSpec], job: Job) -> tuple[tuple[str, ...], ...]:
-    if not settings["sync"]:
+def _copies(settings: LaunchSettings, backend: Nodes, specs: list[HostSpec], job: Job) -> tuple[tuple[str, ...], ...]:
+    if not settings.sync:
         return ()
     from ddpkit.execution import rsync
 
     timeout = backend.connect_timeout
-    return tuple(rsync.commands(specs, job.workdir, settings["log_dir"], timeout, accept_new=backend.accepts_new))
+    return tuple(rsync.commands(specs, job.workdir, settings.log_dir, timeout, accept_new=backend.accepts_new))
 
 
-def _here(settings: Settings, environ: Mapping[str, str], kind: Any, backend: registry.Launcher) -> Ready:
+def _here(settings: LaunchSettings, environ: Mapping[str, str], kind: Any, backend: registry.Launcher) -> Ready:
     """What runs on this machine, or is given to the scheduler from it."""
-    workdir = Path(settings["workdir"]).absolute()
+    workdir = Path(settings.workdir).absolute()
     if not workdir.is_dir():
         raise UsageError(f"there is no folder {workdir}", "--workdir DIR names the ranks' working folder")
-    command = tuple(settings["script"])
+    command = settings.script
     image = str(getattr(backend, "container", ""))
     if image and kind.reach == "local" and containers.is_file(image) and not (workdir / image).exists():
         raise UsageError(f"there is no image {image} in {workdir}", f"ls {workdir}; -o container=FILE or docker://NAME")
-    env = _env(settings)
+    env = settings.env
     # Only the working folder is the same in the container, and only where it keeps its name.
     mounted = command[0].endswith(".py") and not command[0].startswith("/")
     elsewhere = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
@@ -205,18 +204,20 @@ def _here(settings: Settings, environ: Mapping[str, str], kind: Any, backend: re
     if kind.reach in registry.SCHEDULERS:
         _no_hosts(settings)
         ask = local_facts.slurm if kind.reach == "slurm" else local_facts.scheduler
-        return Ready(job=job, plan=backend.plan(job, ask(settings["nnodes"], _nproc(settings), environ)))
-    _one_machine(settings)
+        return Ready(
+            job=job, plan=backend.plan(job, ask(_number_of_nodes(settings, kind.name), _nproc(settings), environ))
+        )
+    _one_machine(settings, kind.name)
     return Ready(job=job, plan=backend.plan(job, local_facts.this_machine(_nproc(settings), {**environ, **env})))
 
 
-def _remote_job(settings: Settings, environ: Mapping[str, str], backend: Nodes) -> Job:
+def _remote_job(settings: LaunchSettings, environ: Mapping[str, str], backend: Nodes) -> Job:
     """A job whose folder and Python are the nodes' to know; they are looked at there."""
-    command = tuple(settings["script"])
-    workdir = settings["workdir"]
+    command = settings.script
+    workdir = settings.workdir
     if not workdir.startswith("~"):  # a home folder is the node's to know
         workdir = str(Path(workdir).absolute())
-    python = _python(settings, inside=True) if backend.container else settings["python"]
+    python = _python(settings, inside=True) if backend.container else settings.python
     if not backend.container and "/" in python and not python.startswith(("/", "~/")):
         python = str(Path(python).absolute())
     known = Path(workdir).is_dir() and not backend.container_workdir
@@ -225,7 +226,7 @@ def _remote_job(settings: Settings, environ: Mapping[str, str], backend: Nodes) 
 
 
 def _job(
-    settings: Settings,
+    settings: LaunchSettings,
     command: tuple[str, ...],
     kind: Literal["script", "module", "program"],
     workdir: str,
@@ -239,27 +240,30 @@ def _job(
         workdir=workdir,
         python=python,
         env={name: guard(name, value) for name, value in env.items()},
-        grace=settings["grace"],
+        grace=settings.grace,
     )
-    return replace(job, folder=str(Path(settings["log_dir"]).absolute() / job.run_id))
+    return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
 
 
-def _remote_env(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+def _remote_env(settings: LaunchSettings, environ: Mapping[str, str]) -> dict[str, str]:
     """What ranks, or a launcher, on another machine are told: what is passed on unasked, then what was named."""
     passed_on = {name: value for name, value in environ.items() if name.startswith(FORWARDED)}
-    return {**passed_on, **_env(settings)}
+    return {**passed_on, **settings.env}
 
 
-def _env(settings: Settings) -> dict[str, str]:
-    return {name: setting.value for name, setting in settings.env.items()}
-
-
-def _nproc(settings: Settings) -> int | None:
+def _nproc(settings: LaunchSettings) -> int | None:
     """Ranks on each node; None: one per GPU."""
-    return None if settings["nproc_per_node"] == "auto" else int(settings["nproc_per_node"])
+    return None if settings.nproc_per_node == "auto" else settings.nproc_per_node
 
 
-def _specs(settings: Settings, backend: Nodes) -> list[HostSpec]:
+def _number_of_nodes(settings: LaunchSettings, backend: str) -> int | None:
+    """The number of nodes for a backend that takes no MIN:MAX. None: not given."""
+    if isinstance(settings.nnodes, tuple):
+        raise UsageError(f"backend {backend} takes one number of nodes", "-b ssh and -b pdsh take -N MIN:MAX")
+    return settings.nnodes
+
+
+def _specs(settings: LaunchSettings, backend: Nodes) -> list[HostSpec]:
     """The nodes by name, as many of them as were asked for."""
     from ddpkit.transports import hosts
 
@@ -272,23 +276,23 @@ def _specs(settings: Settings, backend: Nodes) -> list[HostSpec]:
     if not 0 < backend.connect_timeout <= 600:
         raise UsageError(f"-o connect_timeout={backend.connect_timeout:g}: seconds, more than 0 and at most 600")
     hosts.check_master(backend.master_addr, backend.master_port)
-    if settings["hosts"] and settings["hostfile"] and settings.source("hosts") == settings.source("hostfile"):
+    if settings.hosts and settings.hostfile and settings.source("hosts") == settings.source("hostfile"):
         raise UsageError("hosts were named twice, as words and in a host file", "leave one of the two out")
-    words_win = settings["hosts"] and settings.source("hosts") == "flag"
-    if settings["hostfile"] and not words_win:
-        path = settings["hostfile"]
+    words_win = settings.hosts and settings.source("hosts") == "flag"
+    if settings.hostfile and not words_win:
+        path = settings.hostfile
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read the host file {path}: {error}", "--hostfile FILE") from None
         specs = hosts.parse_file(path, text, settings.host, backend.exclude, settings.groups)
     else:
-        specs = hosts.parse(settings["hosts"], settings.groups, settings.host, backend.exclude)
+        specs = hosts.parse(settings.hosts, settings.groups, settings.host, backend.exclude)
     if not specs:
         raise UsageError(
-            f"backend {backend.name} needs the names of nodes", f"ddpkit launch -b {settings['backend']} node1 node2"
+            f"backend {backend.name} needs the names of nodes", f"ddpkit launch -b {settings.backend} node1 node2"
         )
-    asked = settings["nnodes"]
+    asked = settings.nnodes
     if isinstance(asked, tuple):
         backend.check(elastic=True)
         asked = min(asked[1], max(asked[0], len(specs)))
@@ -296,20 +300,20 @@ def _specs(settings: Settings, backend: Nodes) -> list[HostSpec]:
         raise UsageError(
             f"-N {asked}: {len(specs)} {'host was' if len(specs) == 1 else 'hosts were'} named", f"-N {len(specs)}"
         )
-    if settings["nproc_per_node"] != "auto":
+    if settings.nproc_per_node != "auto":
         # What was asked for on the command line is stronger than a file's slots.
         stronger = settings.source("nproc_per_node") == "flag"
         specs = [replace(spec, slots=None if stronger else spec.slots) for spec in specs]
     return specs[: asked or len(specs)]
 
 
-def _python(settings: Settings, *, inside: bool) -> str:
+def _python(settings: LaunchSettings, *, inside: bool) -> str:
     """The ranks' interpreter. What is in a container cannot be looked up here."""
     if inside:
-        return "python3" if settings.source("python") == "default" else str(settings["python"])
-    python = shutil.which(settings["python"])
+        return "python3" if settings.source("python") == "default" else settings.python
+    python = shutil.which(settings.python)
     if python is None:
-        raise UsageError(f"there is no Python at {settings['python']}", "--python /path/to/python")
+        raise UsageError(f"there is no Python at {settings.python}", "--python /path/to/python")
     # Absolute, but not resolved: a virtual environment is found by the place of its link.
     return os.path.abspath(str(python))  # noqa: PTH100
 
@@ -326,17 +330,17 @@ def _kind_inside(command: tuple[str, ...]) -> Literal["script", "module", "progr
     return "module" if command[0] in _PYTHONS_OWN else "script" if command[0].endswith(".py") else "program"
 
 
-def left_alone(settings: Settings, environ: Mapping[str, str]) -> str | None:
+def left_alone(settings: LaunchSettings, environ: Mapping[str, str]) -> str | None:
     """The SLURM job whose nodes a run on this machine leaves alone, in words; None where there is none."""
-    return local_facts.left_alone(environ) if settings["backend"] == "local" else None
+    return local_facts.left_alone(environ) if settings.backend == "local" else None
 
 
-def _no_hosts(settings: Settings) -> None:
+def _no_hosts(settings: LaunchSettings) -> None:
     """The scheduler chooses the nodes."""
-    if settings["hosts"]:
-        hosts = ",".join(settings["hosts"])
+    if settings.hosts:
+        hosts = ",".join(settings.hosts)
         raise UsageError(
-            f"backend {settings['backend']} gets its nodes from its scheduler, and these were named: {hosts}",
+            f"backend {settings.backend} gets its nodes from its scheduler, and these were named: {hosts}",
             f"-N COUNT asks for nodes; with SLURM -o nodelist={hosts} asks for these",
         )
 
@@ -366,33 +370,33 @@ def _kind(command: tuple[str, ...], workdir: Path, source: str) -> Literal["scri
     return "program"
 
 
-def _no_scripts_among_hosts(settings: Settings) -> None:
-    for host in settings["hosts"]:
-        if host.endswith(".py") or Path(settings["workdir"], host).is_file():
+def _no_scripts_among_hosts(settings: LaunchSettings) -> None:
+    for host in settings.hosts:
+        if host.endswith(".py") or Path(settings.workdir, host).is_file():
             raise UsageError(
                 f"{host} stands where hosts stand; the script comes behind `--`", f"ddpkit launch -- {host} ARGS"
             )
 
 
-def _no_hostfile(settings: Settings) -> None:
-    if settings["sync"]:
-        raise UsageError(f"backend {settings['backend']} copies nothing", "-b ssh and -b pdsh take --sync")
-    if settings["hostfile"]:
+def _no_hostfile(settings: LaunchSettings) -> None:
+    if settings.sync:
+        raise UsageError(f"backend {settings.backend} copies nothing", "-b ssh and -b pdsh take --sync")
+    if settings.hostfile:
         raise UsageError(
-            f"backend {settings['backend']} reads no host file, and one was named: {settings['hostfile']}",
+            f"backend {settings.backend} reads no host file, and one was named: {settings.hostfile}",
             "-b ssh or -b pdsh goes to the hosts of a file",
         )
 
 
-def _one_machine(settings: Settings) -> None:
+def _one_machine(settings: LaunchSettings, backend: str) -> None:
     """The local backend has one host, and it is this one."""
     _no_scripts_among_hosts(settings)
     here = ("localhost", "127.0.0.1", local_facts.short_hostname())
-    hosts = [host for host in settings["hosts"] if host not in here]
-    asked = settings["nnodes"] or 1
-    if len(settings["hosts"]) > 1 or hosts:
+    hosts = [host for host in settings.hosts if host not in here]
+    asked = _number_of_nodes(settings, backend) or 1
+    if len(settings.hosts) > 1 or hosts:
         raise UsageError(
-            f"backend local runs on this machine only, and these hosts were named: {' '.join(settings['hosts'])}",
+            f"backend local runs on this machine only, and these hosts were named: {' '.join(settings.hosts)}",
             "leave the hosts out, or choose a backend that reaches them: ddpkit backends",
         )
     if asked > 1:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpkit.config import Setting, Settings
+from ddpkit.config import LaunchSettings
 from ddpkit.errors import DdpkitError
 from ddpkit.execution import prepare
 from ddpkit.launchers import registry
@@ -73,7 +74,7 @@ def _pair(left: tuple[str, ...], right: tuple[str, ...], works: Works) -> tuple[
 
 
 def causes(
-    settings: Settings, environ: Mapping[str, str], how: How, stage: str, hosts: Sequence[str]
+    settings: LaunchSettings, environ: Mapping[str, str], how: How, stage: str, hosts: Sequence[str]
 ) -> Iterator[Check]:
     """Try again with fewer nodes, and for NCCL with parts of it left out."""
     if stage == "nccl":
@@ -105,25 +106,31 @@ def causes(
 
 
 def _works(
-    settings: Settings, environ: Mapping[str, str], how: How, stage: str, hosts: Sequence[str], env: Mapping[str, str]
+    settings: LaunchSettings,
+    environ: Mapping[str, str],
+    how: How,
+    stage: str,
+    hosts: Sequence[str],
+    env: Mapping[str, str],
 ) -> bool:
     """Whether the stage goes well on these nodes alone."""
     from ddpkit.execution import pool
     from ddpkit.preflight.rank_program import planned
 
     chosen = planned(settings, how)
-    chosen.env |= {name: Setting(value, "ddpkit") for name, value in env.items()}
-    reach = registry.load(settings["backend"]).reach
+    chosen = replace(chosen, env={**chosen.env, **env})
+    reach = registry.load(settings.backend).reach
     try:
         if reach == "local" or reach in registry.SCHEDULERS:
-            if reach == "slurm" and len(hosts) < settings["nnodes"]:
-                chosen.apply({"nnodes": str(len(hosts)), "options": {"nodelist": ",".join(hosts)}}, "ddpkit")
-            heard = rank_program.run(prepare.here(chosen, environ).plan, None, settings["log_dir"])
+            if reach == "slurm" and isinstance(settings.nnodes, int) and len(hosts) < settings.nnodes:
+                options = {**chosen.options, "nodelist": ",".join(hosts)}
+                chosen = replace(chosen, nnodes=len(hosts), options=options)
+            heard = rank_program.run(prepare.here(chosen, environ).plan, None, settings.log_dir)
         else:
             with prepare.approach(chosen, environ, how.note) as near:
                 near.fleet.specs = tuple(spec for spec in near.fleet.specs if spec.label in hosts)
                 world = pool.survey(near.fleet, near.wish, lambda _: None, strict=False)
-                heard = rank_program.run(near.backend.plan(near.job, world), near.fleet, settings["log_dir"])
+                heard = rank_program.run(near.backend.plan(near.job, world), near.fleet, settings.log_dir)
     except DdpkitError:
         return False
     return stage in {event["stage"] for event in heard.of("stage")}

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from ddpkit.config import Setting, Settings
+from ddpkit.config import LaunchSettings
 from ddpkit.console.relay import Relay
 from ddpkit.console.writer import Screen
 from ddpkit.diagnosis.outcome import Outcome
@@ -66,13 +66,9 @@ def command(program: str, name: str, *, helpers: Sequence[str] = (), args: Seque
     return ("-c", _UNPACK.format(name=f"ddpkit-{program}"), name, packed, *args)
 
 
-def settings_for(settings: Settings, words: Sequence[str], env: Mapping[str, str]) -> Settings:
+def settings_for(settings: LaunchSettings, words: Sequence[str], env: Mapping[str, str]) -> LaunchSettings:
     """These settings, with a program of ours in place of the script."""
-    found = Settings()
-    found.plain = {**settings.plain, "script": Setting(list(words), "ddpkit")}
-    found.options, found.groups, found.host = dict(settings.options), settings.groups, settings.host
-    found.env = {**settings.env, **{name: Setting(value, "ddpkit") for name, value in env.items()}}
-    return found
+    return replace(settings, script=tuple(words), env={**settings.env, **env})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,9 +240,9 @@ class How:
         return [*words, *(["--nodes", "quick" if self.depth == "quick" else "usual"] if nodes else [])]
 
 
-def planned(settings: Settings, how: How) -> Settings:
+def planned(settings: LaunchSettings, how: How) -> LaunchSettings:
     """The settings of the launch whose ranks are our own. A scheduler's ranks tell of their nodes as well."""
-    kind = registry.load(settings["backend"])
+    kind = registry.load(settings.backend)
     scheduled = kind.reach in registry.SCHEDULERS
     helpers = ("probe", "inventory") if scheduled else ()
     words = command("check", "test", helpers=helpers, args=how.args(nodes=scheduled))
@@ -254,7 +250,6 @@ def planned(settings: Settings, how: How) -> Settings:
     if scheduled:
         usual = {"time": "5", "job_name": "ddpkit-test"}
         known = {option.name for option in registry.options(kind)}
-        more = {name: text for name, text in usual.items() if name in known and name not in chosen.options}
-        if more:
-            chosen.apply({"options": more}, "ddpkit")
+        more = {name: text for name, text in usual.items() if name in known}
+        return replace(chosen, options={**more, **chosen.options})
     return chosen

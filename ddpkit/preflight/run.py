@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ddpkit.config import Settings
+from ddpkit.config import LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import compatibility, prepare
 from ddpkit.execution.compatibility import Wish
@@ -50,18 +50,17 @@ class Result:
     folder: str = ""  # the logs of our ranks
 
 
-def examine(settings: Settings, environ: Mapping[str, str], how: How) -> Result:
+def examine(settings: LaunchSettings, environ: Mapping[str, str], how: How) -> Result:
     """Look at everything. Raises UsageError where the request cannot be understood."""
     began = time.monotonic()
     result = Result()
-    kind = registry.load(settings["backend"])
-    width = settings["nnodes"] if isinstance(settings["nnodes"], int) else max(1, len(settings["hosts"]))
-    env = {name: setting.value for name, setting in settings.env.items()}
-    result.checks += request_checks.lint(settings["backend"], kind.reach, settings["script"], env, environ, width)
+    kind = registry.load(settings.backend)
+    width = settings.nnodes if isinstance(settings.nnodes, int) else max(1, len(settings.hosts))
+    result.checks += request_checks.lint(settings.backend, kind.reach, settings.script, settings.env, environ, width)
     if kind.reach in registry.SCHEDULERS and not how.ranks:
         raise UsageError(f"backend {kind.name} asks its nodes through ranks", "leave --no-ranks out")
     if how.ranks:
-        room = disk_check.look(settings["log_dir"])
+        room = disk_check.look(settings.log_dir)
         result.checks.append(room)
         how = replace(how, ranks=room.status != "fail")  # they would have nowhere to write
     if kind.reach in ("ssh", "pdsh"):
@@ -79,7 +78,7 @@ def examine(settings: Settings, environ: Mapping[str, str], how: How) -> Result:
 # ---- named nodes
 
 
-def _nodes(settings: Settings, environ: Mapping[str, str], how: How, result: Result) -> None:
+def _nodes(settings: LaunchSettings, environ: Mapping[str, str], how: How, result: Result) -> None:
     with prepare.approach(planned(settings, how), environ, how.note) as near:
         wish = replace(near.wish, **_script(settings))
         met = nodes.examine(near.fleet, wish, smi=how.depth != "quick", progress=how.progress)
@@ -105,7 +104,7 @@ def _no_ranks(result: Result) -> Check:
     return Check(id="ranks", status="skip", evidence=why)
 
 
-def _causes(settings: Settings, environ: Mapping[str, str], how: How, result: Result) -> None:
+def _causes(settings: LaunchSettings, environ: Mapping[str, str], how: How, result: Result) -> None:
     """Once more, with less, where ranks that all live cannot add. Two that do not get on, gloo has named by then."""
     failed = [check for check in result.checks if check.status == "fail" and check.id in ("gloo", "nccl")]
     if any(check.doc in DEATHS or "get on with" in check.evidence for check in failed):
@@ -116,23 +115,23 @@ def _causes(settings: Settings, environ: Mapping[str, str], how: How, result: Re
         result.checks += bisect.causes(settings, environ, how, failed[0].id, result.hosts)
 
 
-def _script(settings: Settings) -> dict[str, Any]:
+def _script(settings: LaunchSettings) -> dict[str, Any]:
     """The user's own script, which every node must have; none where it is only the default and not there."""
     import hashlib
     from pathlib import Path
 
-    first = settings["script"][0]
-    path = Path(settings["workdir"], first)
+    first = settings.script[0]
+    path = Path(settings.workdir, first)
     named = settings.source("script") != "default"
     if not first.endswith(".py") or (not named and not path.is_file()):
         return {"script": None, "digest": ""}
     return {"script": first, "digest": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""}
 
 
-def _ranks(plan: Plan, fleet: Any, settings: Settings, how: How, result: Result) -> ranks.Heard:
+def _ranks(plan: Plan, fleet: Any, settings: LaunchSettings, how: How, result: Result) -> ranks.Heard:
     how.progress(f"starting {count(plan.world_size, 'rank')}")
     counting = _Counting(plan.world_size, how.progress)
-    heard = ranks.run(plan, fleet, settings["log_dir"], counting.heard, how.note, SILENCE + how.timeout)
+    heard = ranks.run(plan, fleet, settings.log_dir, counting.heard, how.note, SILENCE + how.timeout)
     result.folder = heard.folder
     result.checks += rank_checks.of_ranks(heard, plan, speed=how.depth == "full")
     return heard
@@ -155,7 +154,7 @@ class _Counting:
 # ---- this machine
 
 
-def _here(settings: Settings, environ: Mapping[str, str], how: How, result: Result) -> None:
+def _here(settings: LaunchSettings, environ: Mapping[str, str], how: How, result: Result) -> None:
     ready = prepare.here(planned(settings, how), environ)
     host = ready.plan.steps[0].host
     result.hosts = [host]
@@ -200,7 +199,7 @@ def _here(settings: Settings, environ: Mapping[str, str], how: How, result: Resu
 # ---- SLURM
 
 
-def _scheduled(settings: Settings, environ: Mapping[str, str], how: How, result: Result) -> None:
+def _scheduled(settings: LaunchSettings, environ: Mapping[str, str], how: How, result: Result) -> None:
     """One step of an allocation, or a short job: its ranks tell of their nodes as well."""
     ready = prepare.here(planned(settings, how), environ)
     result.checks += _time_left(ready.plan, environ)
@@ -246,7 +245,7 @@ def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
         )
 
 
-def dry_run(settings: Settings, environ: Mapping[str, str], how: How) -> Plan:
+def dry_run(settings: LaunchSettings, environ: Mapping[str, str], how: How) -> Plan:
     """The ranks that would be started."""
     with prepare.prepare(planned(settings, how), environ, how.note) as ready:
         return ready.plan

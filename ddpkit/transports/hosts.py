@@ -10,10 +10,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from ddpkit.config import HostSettings
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, UsageError, nearest
 
@@ -54,7 +54,7 @@ class HostSpec:
 
 
 def parse(
-    words: Iterable[str], groups: Mapping[str, list[str]], own: Mapping[str, Mapping[str, Any]], exclude: str = ""
+    words: Iterable[str], groups: Mapping[str, Sequence[str]], own: Mapping[str, HostSettings], exclude: str = ""
 ) -> list[HostSpec]:
     """Expand the words of a command line. `own` holds what ddpkit.toml says of single hosts. Raises UsageError."""
     specs: list[HostSpec] = []
@@ -66,9 +66,9 @@ def parse(
 def parse_file(
     path: str,
     text: str,
-    own: Mapping[str, Mapping[str, Any]],
+    own: Mapping[str, HostSettings],
     exclude: str = "",
-    groups: Mapping[str, list[str]] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
 ) -> list[HostSpec]:
     """Read a host file: `node1 slots=4` (OpenMPI, DeepSpeed) or `node1:4` (MPICH); a name on two lines has both.
 
@@ -113,7 +113,7 @@ def _line(words: list[str], where: str) -> list[HostSpec]:
     ]
 
 
-def _word(word: str, groups: Mapping[str, list[str]], seen: tuple[str, ...]) -> list[HostSpec]:
+def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...]) -> list[HostSpec]:
     if word.startswith("@"):
         name = word[1:]
         if name not in groups:
@@ -169,7 +169,7 @@ def _is_host(name: str) -> bool:
 
 
 def _finish(
-    specs: list[HostSpec], own: Mapping[str, Mapping[str, Any]], exclude: str, groups: Mapping[str, list[str]]
+    specs: list[HostSpec], own: Mapping[str, HostSettings], exclude: str, groups: Mapping[str, Sequence[str]]
 ) -> list[HostSpec]:
     """Add what holds for single hosts, leave out what was excluded, refuse a host that stands there twice."""
     left_out = {spec.name for word in exclude.split() for spec in _word(word, groups, ())}
@@ -179,7 +179,7 @@ def _finish(
             f"-o exclude={exclude}: {sorted(unknown)[0]} is not among the hosts",
             nearest(sorted(unknown)[0], [spec.name for spec in specs]),
         )
-    kept = [_with_own(spec, own.get(spec.name, {})) for spec in specs if spec.name not in left_out]
+    kept = [_with_own(spec, own.get(spec.name, HostSettings())) for spec in specs if spec.name not in left_out]
     if specs and not kept:
         raise UsageError(f"-o exclude={exclude} leaves no host")
     for label, times in Counter(spec.label for spec in kept).items():
@@ -188,13 +188,13 @@ def _finish(
     return kept
 
 
-def _with_own(spec: HostSpec, own: Mapping[str, Any]) -> HostSpec:
+def _with_own(spec: HostSpec, own: HostSettings) -> HostSpec:
     return replace(
         spec,
-        user=spec.user or own.get("user", ""),
-        port=spec.port or own.get("port"),
-        slots=spec.slots or own.get("slots"),
-        python=own.get("python", ""),
-        workdir=own.get("workdir", ""),
-        env=own.get("env", {}),
+        user=spec.user or own.user,
+        port=spec.port or own.port,
+        slots=spec.slots or own.slots,
+        python=own.python,
+        workdir=own.workdir,
+        env=own.env,
     )

@@ -29,17 +29,19 @@ def tree(folder: Path) -> dict[str, bytes]:
 def test_the_written_file_sets_nothing(tmp_path: Path, ddpkit: DDPKIT) -> None:
     done = ddpkit("init")
     assert (done.returncode, done.stdout) == (0, "ddpkit.toml: written\n"), done.stderr
-    found = config.settings(tmp_path, {}, None, {})
-    assert [value for _, value, _ in found.rows()] == [config.DEFAULTS[name] for name, *_ in found.rows()]
+    found = config.collect_settings(tmp_path, {}, None, {})
+    assert found == config.LaunchSettings()
+    assert found.rows(), "and each is shown"
 
 
 def test_all_of_it_is_understood(tmp_path: Path) -> None:
     text = re.sub(r"(?m)^#(?=[^ ])", "", TOML)
     (tmp_path / "ddpkit.toml").write_text(text)
-    table, _ = config.read(tmp_path)
-    assert config.DEFAULTS.keys() | {"profile", "profiles", "groups", "host"} == table.keys(), "each setting has a line"
-    for name in (None, *table["profiles"]):
-        assert config.settings(tmp_path, {}, name, {}).rows()
+    file = config.read_file(tmp_path)
+    assert config.SETTINGS.keys() == file.values.keys(), "each setting has a line"
+    assert all((file.profile, file.profiles, file.groups, file.host)), "and so has each table"
+    for name in (None, *file.profiles):
+        assert config.collect_settings(tmp_path, {}, name, {}).rows()
 
 
 @pytest.mark.parametrize("number", range(len(SETTINGS)))
@@ -51,17 +53,18 @@ def test_each_line_alone_is_understood(number: int, tmp_path: Path) -> None:
     else:
         lines = [*before, SETTINGS[number]] if before != [SETTINGS[number]] else before
     (tmp_path / "ddpkit.toml").write_text("".join(f"{line[1:]}\n" for line in lines))
-    config.settings(tmp_path, {}, None, {})
+    config.collect_settings(tmp_path, {}, None, {})
 
 
 def test_the_examples_of_options_are_options(tmp_path: Path) -> None:
     from ddpkit.launchers import registry
 
     (tmp_path / "ddpkit.toml").write_text(re.sub(r"(?m)^#(?=[^ ])", "", TOML))
-    table, _ = config.read(tmp_path)
-    registry.build(registry.load("local"), table["options"])
-    for profile in table["profiles"].values():
-        registry.build(registry.load(profile.get("backend", "local")), profile.get("options", {}))
+    file = config.read_file(tmp_path)
+    for table in (file.values, *file.profiles.values()):
+        options = table.get("options", {})
+        assert isinstance(options, dict)
+        registry.build(registry.load(str(table.get("backend", "local"))), options)
 
 
 def test_everything(tmp_path: Path, ddpkit: DDPKIT) -> None:

@@ -12,9 +12,10 @@ from typing import Any, cast
 import pytest
 import typer
 
-from ddpkit.cli import app, torchrun_flags
+from ddpkit.cli import app, main, torchrun_flags
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+assert main.run is app.run  # with all commands
 OWN = {"-n": True, "--nproc-per-node": True, "-N": True, "--nnodes": True, "-b": True, "-o": True, "--log-dir": True}
 
 

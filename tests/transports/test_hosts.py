@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from ddpkit.config import HostSettings
 from ddpkit.errors import UsageError
 from ddpkit.transports import hosts
 
 GROUPS = {"gpus": ["node[1-2]", "@big"], "big": ["me@big:2222"], "loop": ["@loop"]}
-OWN: dict[str, dict[str, Any]] = {
-    "node2": {
-        "slots": 3,
-        "python": "/opt/python",
-        "workdir": "/data",
-        "env": {"NCCL_SOCKET_IFNAME": "ib0"},
-        "port": 2022,
-    }
+OWN = {
+    "node2": HostSettings(slots=3, python="/opt/python", workdir="/data", env={"NCCL_SOCKET_IFNAME": "ib0"}, port=2022)
 }
 
 

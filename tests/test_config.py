@@ -1,0 +1,97 @@
+"""Settings: each source in turn decides, each value has its type, and every name stands in one table."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from ddpkit import config
+from ddpkit.config import Keywords, LaunchSettings, collect_settings
+from ddpkit.errors import UsageError
+
+TOML = """\
+script = "train.py --epochs 3"
+hosts = ["a", "b"]
+grace = 1
+options = { starter = "torchrun", signals = true }
+env = { A = 1, B = "file" }
+profile = "two"
+
+[profiles.two]
+grace = 2
+options = { starter = "ranks" }
+
+[groups]
+gpus = ["c"]
+
+[host.c]
+slots = 2
+"""
+
+
+def test_every_source_in_turn_decides(tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").write_text(TOML)
+    environ = {"DDPKIT_HOSTS": "c, d", "DDPKIT_NNODES": "1:2", "DDPKIT_FOLD": "0"}
+    settings = collect_settings(tmp_path, environ, None, {"fold": "1", "nproc_per_node": 4, "env": {"B": "flag"}})
+    assert settings == LaunchSettings(
+        script=("train.py", "--epochs", "3"),
+        hosts=("c", "d"),
+        grace=2.0,
+        fold=1.0,
+        nnodes=(1, 2),
+        nproc_per_node=4,
+        options={"starter": "ranks", "signals": True},
+        env={"A": "1", "B": "flag"},
+        groups={"gpus": ("c",)},
+        host={"c": config.HostSettings(slots=2)},
+        sources={
+            "script": "ddpkit.toml",
+            "hosts": "DDPKIT_HOSTS",
+            "grace": "profile two (ddpkit.toml)",
+            "fold": "flag",
+            "nnodes": "DDPKIT_NNODES",
+            "nproc_per_node": "flag",
+            "options.starter": "profile two (ddpkit.toml)",
+            "options.signals": "ddpkit.toml",
+            "env.A": "ddpkit.toml",
+            "env.B": "flag",
+        },
+    )
+    assert settings.source("hosts") == "DDPKIT_HOSTS"
+    assert settings.source("python") == "default"
+
+
+def test_keywords_are_the_settings() -> None:
+    assert Keywords.__annotations__.keys() == config.SETTINGS.keys()
+    assert {each.name for each in fields(LaunchSettings)} - config.SETTINGS.keys() == {"groups", "host", "sources"}
+
+
+def test_values_of_a_program(tmp_path: Path) -> None:
+    """A caller of Python gives values where a command line gives text."""
+    given: Keywords = {"workdir": tmp_path, "nnodes": (1, 2), "grace": 3, "hosts": ("a",), "fold": None, "metrics": ""}
+    settings = collect_settings(tmp_path, {}, None, given, source="keyword")
+    assert (settings.workdir, settings.nnodes, settings.grace) == (str(tmp_path), (1, 2), 3.0)
+    assert settings.source("hosts") == "keyword"
+
+
+@pytest.mark.parametrize(
+    ("given", "flag", "keyword"),
+    [
+        ({"nproc_per_node": "0"}, "-n 0: at least 1 is needed", "nproc_per_node = 0: at least 1 is needed"),
+        (
+            {"nnodes": (3, 2)},
+            "-N 3:2: the smaller number comes first",
+            "nnodes = 3:2: the smaller number comes first",
+        ),
+        ({"hang_action": "no"}, "--hang-action no: warn or end", "hang_action = no: warn or end"),
+        ({"hosts": "a"}, "--hosts 'a' is not understood", "hosts = 'a' is not understood"),
+        ({"env": ["SECRET"]}, "--env ... is not understood", "env = ... is not understood"),
+    ],
+)
+def test_a_wrong_value_is_named(given: Keywords, flag: str, keyword: str, tmp_path: Path) -> None:
+    for source, message in (("flag", flag), ("keyword", keyword)):
+        with pytest.raises(UsageError) as error:
+            collect_settings(tmp_path, {}, None, given, source=source)
+        assert error.value.message == message

@@ -1,0 +1,100 @@
+"""mypy finds a misspelled name in each value that rooms hand to each other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+class Wall(NamedTuple):
+    """A program in which `NAME` is replaced by a correct name, and by a misspelled one."""
+
+    program: str
+    correct: str
+    wrong: str
+
+
+WALLS = {
+    "a setting": Wall(
+        """\
+from ddpkit.config import LaunchSettings
+
+
+def read(settings: LaunchSettings) -> float:
+    return settings.NAME
+""",
+        "hang_timeout",
+        "hang_timout",
+    ),
+    "a setting of one host": Wall(
+        """\
+from ddpkit.config import LaunchSettings
+
+
+def read(settings: LaunchSettings) -> str:
+    return settings.host["big"].NAME
+""",
+        "workdir",
+        "wrokdir",
+    ),
+    "the source of a setting": Wall(
+        """\
+from ddpkit.config import LaunchSettings
+
+
+def read(settings: LaunchSettings) -> str:
+    return settings.source("NAME")
+""",
+        "hostfile",
+        "host_file",
+    ),
+    "a keyword, or a flag": Wall(
+        """\
+from pathlib import Path
+
+from ddpkit.config import collect_settings
+
+settings = collect_settings(Path(), {}, None, {"NAME": 4})
+""",
+        "nproc_per_node",
+        "nproc_per_nodes",
+    ),
+}
+
+
+def errors(folder: Path, programs: dict[str, str]) -> dict[str, list[str]]:
+    """The errors that mypy finds in each of some programs."""
+    for name, text in programs.items():
+        (folder / f"{name}.py").write_text(text)
+    files = [str(folder / f"{name}.py") for name in programs]
+    config = str(ROOT / "pyproject.toml")
+    command = [sys.executable, "-m", "mypy", "--config-file", config, "--no-pretty", "--no-error-summary", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert not done.stderr, done.stderr
+    lines = [line for line in done.stdout.splitlines() if ": error: " in line]
+    return {name: [line for line in lines if f"{name}.py:" in line] for name in programs}
+
+
+@pytest.fixture(scope="module")
+def check(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
+    """The errors in one program. All are read by one mypy."""
+    programs = {}
+    for number, wall in enumerate(WALLS.values()):
+        programs[f"wall_{number}_correct"] = wall.program.replace("NAME", wall.correct)
+        programs[f"wall_{number}_wrong"] = wall.program.replace("NAME", wall.wrong)
+    found = errors(tmp_path_factory.mktemp("walls"), programs)
+    return found.__getitem__
+
+
+@pytest.mark.parametrize("name", WALLS)
+def test_a_misspelled_name_is_an_error(name: str, check: Callable[[str], list[str]]) -> None:
+    number = [*WALLS].index(name)
+    assert check(f"wall_{number}_correct") == []
+    assert WALLS[name].wrong in "\n".join(check(f"wall_{number}_wrong"))
