@@ -7,19 +7,13 @@ import socket
 import tempfile
 from pathlib import Path
 
+from ddpkit.diagnosis.symptoms import LOG_FOLDER, find_symptom
 from ddpkit.node import inventory
 from ddpkit.preflight.check import Check, Status
 from ddpkit.preflight.node import size
 from ddpkit.preflight.node_checks import DISK_FAIL, DISK_WARN, INODES_FAIL, INODES_WARN
 
 NEEDS = 1 << 16  # bytes: the head of a log
-_CAUSES = {
-    errno.ENOSPC: "that file system is full",
-    errno.EDQUOT: "this account's quota there is used up",
-    errno.EROFS: "it is mounted read-only; a disk with errors becomes that by itself",
-    errno.EACCES: "this account may not write there",
-    errno.EPERM: "this account may not write there",
-}
 
 
 def look(log_dir: str) -> Check:
@@ -32,10 +26,10 @@ def look(log_dir: str) -> Check:
             file.write(b"\0" * NEEDS)
             file.flush()
     except OSError as error:
-        said, cause = str(error.strerror).lower(), _CAUSES.get(error.errno or 0, "it is no folder that can be used")
+        reason = str(error.strerror).lower()
         if error.errno == errno.ENOSPC and room and room["inodes"] and not room["inodes_free"]:
-            said, cause = "no inodes left", "all inodes of that file system are used: very many small files"
-        return _bad("fail", f"cannot write logs to {folder}: {said}", cause)
+            reason = "no inodes left"
+        return _bad("fail", f"cannot write logs to {folder}: {reason}", find_symptom(LOG_FOLDER, reason).cause)
     if room and room["total"]:
         few = bool(room["inodes"]) and room["inodes_free"] < INODES_WARN
         if room["free"] < DISK_WARN:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
@@ -11,6 +10,7 @@ from typing import Any
 
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
+from ddpkit.diagnosis.symptoms import RANKS, REQUESTS, STAGE_ENTRIES, find_symptom
 from ddpkit.distributed import nodelist
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
@@ -19,53 +19,6 @@ from ddpkit.preflight.rank_program import Event, Heard
 
 BAD = 3  # how a rank of ours ends where something is wrong
 STAGES = ("ranks", "gloo", "gpu-map", "nccl", "speed")
-_DOCS = {"ranks": "ranks-missing", "gloo": "firewall-drop", "gpu-map": "duplicate-gpu", "nccl": "collective-timeout"}
-# Words of a finding, the place in TROUBLESHOOTING.md that says more, and the cause where the finding names none.
-_WORDS = (
-    ("uses the same GPU", "duplicate-gpu", "more ranks than GPUs there, or each rank takes the first one"),
-    ("torch sees only", "invalid-device-ordinal", "more ranks than GPUs that they see"),
-    ("has no GPU", "no-nccl-in-torch", "none there, none made visible, or a torch without CUDA"),
-    ("has no NCCL", "no-nccl-in-torch", "a build of torch without CUDA"),
-    ("without torch.distributed", "no-nccl-in-torch", "a build of torch for one process"),
-    (
-        "another process is this rank",
-        "store-barrier-timeout",
-        "srun started torchrun for every task, or a job lives on",
-    ),
-    ("of PyTorch's variables only", "rank-not-set", "it was started without a launcher, or with what another left"),
-    ("cannot listen", "port-in-use", "the port is taken, or the address is no address of that host"),
-    ("ranks on this node", "uneven-ranks", ""),
-    ("Unable to find", "nccl-wrong-interface", ""),
-    ("127.0", "name-is-loopback", ""),
-    ("not known", "master-name-unknown", "that host does not know the name"),
-    ("name resolution", "master-name-unknown", "that host does not know the name"),
-    ("onnection refused", "firewall-reject", "nobody listens there, or a firewall rejects"),
-    ("does not reach rank 0", "master-unreachable", "a firewall, or another address than the one meant"),
-    ("did not come", "ranks-missing", ""),
-    ("never started", "ranks-missing", ""),
-    ("has torch", "versions-differ", "its Python, or its environment, is another one"),
-    ("times as long", "straggler", "heat, throttling, or other work there"),
-    ("sums are wrong", "collective-mismatch", "memory, an adapter, or a library that changes data"),
-    ("cannot import torch", "module-missing", "a library that torch needs is missing there, or broken"),
-    ("No module named", "module-missing", ""),
-    ("ended, or hung", "peer-died", ""),
-    ("get on with", "firewall-drop", "they do not reach each other on the ports that the kernel chooses"),
-    ("no answer after", "firewall-drop", "packets are lost, or a rank waits for ever"),
-    ("ode failure", "slurm-node-failure", "a node went down"),
-    ("lost a node", "slurm-node-failure", "a node went down"),
-    ("time limit", "slurm-time-limit", "the job has less time than it takes"),
-    ("TIME LIMIT", "slurm-time-limit", "the job has less time than it takes"),
-    ("launch failed", "task-launch-failed", "that node's slurmd cannot start a process"),
-    ("was preempted", "slurm-preempted", "a job of a higher priority took the nodes"),
-)
-_SIGNAL_DOCS: Mapping[int, str] = {
-    signal.SIGKILL: "killed",
-    signal.SIGBUS: "bus-error",
-    signal.SIGSEGV: "segfault",
-    signal.SIGABRT: "aborted",
-    signal.SIGILL: "illegal-instruction",
-    signal.SIGTERM: "terminated",
-}
 _ENDED = ("reset by peer", "closed by peer", "roken pipe")
 # What ranks say when another one is to blame.
 _CONSEQUENCES = (
@@ -79,12 +32,13 @@ _CONSEQUENCES = (
 )
 
 
-def _doc(check: str, text: str) -> str:
-    return next((doc for words, doc, _ in _WORDS if words in text), _DOCS.get(check, ""))
+def _entry(stage: str, text: str) -> str:
+    """Return the id in the catalogue of what a rank reported."""
+    return find_symptom(RANKS, text).entry or STAGE_ENTRIES.get(stage, "")
 
 
 def _cause(text: str) -> str:
-    return next((cause for words, _, cause in _WORDS if cause and words in text), "")
+    return find_symptom((each for each in RANKS if each.cause), text).cause
 
 
 def places(plan: Plan, heard: Heard) -> dict[int, str]:
@@ -149,7 +103,7 @@ def _problems(heard: Heard, where: Mapping[int, str]) -> list[Check]:
                 evidence=text,
                 cause=cause or _cause(text),
                 fix=fix,
-                doc=_doc(event["check"], text),
+                doc=_entry(event["check"], text),
             )
         )
     return list(_together(dict.fromkeys(found)))
@@ -225,6 +179,8 @@ def _not_launched(heard: Heard) -> Check | None:
 
 def _died(failure: Failure, heard: Heard, where: Mapping[int, str]) -> Check:
     """A rank that ended before it could say why; or a job, or srun, or a node."""
+    from ddpkit.diagnosis.catalogue.endings import SIGNALS
+
     not_launched = _not_launched(heard)
     if not_launched is not None:
         return not_launched
@@ -241,10 +197,10 @@ def _died(failure: Failure, heard: Heard, where: Mapping[int, str]) -> Check:
     if last:
         evidence += f"; its last line: {last}"
     fix = "sinfo -R" if scheduled else verdict.hint(failure)
-    if not (failure.log or scheduled or failure.signal in _SIGNAL_DOCS) or fix == "less ":
+    if not (failure.log or scheduled or failure.signal in SIGNALS) or fix == "less ":
         fix = f"ls {heard.folder}"  # it left no line
     text = "\n".join((evidence, *failure.last_lines))
-    doc = _SIGNAL_DOCS.get(failure.signal or 0, "") if ours else ""
+    doc = SIGNALS.get(failure.signal or 0, "") if ours else ""
     return Check(
         id="scheduler" if scheduled else stage,
         status="fail",
@@ -253,49 +209,15 @@ def _died(failure: Failure, heard: Heard, where: Mapping[int, str]) -> Check:
         evidence=evidence,
         cause=usually or _cause(text) or ("its process ended by itself" if ours else ""),
         fix=fix,
-        doc=doc or _doc("scheduler" if scheduled else stage, text),
+        doc=doc or _entry("scheduler" if scheduled else stage, text),
     )
-
-
-# Words of a scheduler that takes no such request, the cause, what to type, and where TROUBLESHOOTING.md says more.
-_REFUSALS = (
-    ("there is no", "its commands are not on this machine", "", "command-not-found"),
-    ("contact|ommunication|did not answer", "its controller does not answer", "scontrol ping", "slurm-bad-request"),
-    ("node name", "there is no such node", "sinfo --Node lists them: -o nodelist=NAME", "slurm-bad-request"),
-    (
-        "account|QOS",
-        "this user may not charge it",
-        "sacctmgr show associations user=$USER lists those that may: -o account=NAME",
-        "slurm-bad-request",
-    ),
-    ("partition", "there is no such partition", "sinfo --summarize lists them: -o partition=NAME", "slurm-bad-request"),
-    (
-        "gres|eneric resource",
-        "no node has that",
-        "sinfo --Node --format='%N %G' lists what nodes have: -o gres=gpu:N",
-        "slurm-bad-request",
-    ),
-    (
-        "create step|rocessors requested|Requested nodes are busy|Memory required",
-        "the allocation has less than that, or another step holds it",
-        "squeue --steps; fewer ranks: -n N, or a larger allocation: salloc --ntasks-per-node=N",
-        "step-refused",
-    ),
-    (
-        "wait for ever|odes? (count|configuration)|too many|not available",
-        "no part of the cluster is so large",
-        "sinfo --summarize shows what there is: fewer nodes or ranks, -N N -n N",
-        "slurm-bad-request",
-    ),
-)
 
 
 def refused(said: str, hint: str) -> Check:
     """The scheduler does not take the request."""
-    for words, cause, fix, doc in _REFUSALS:
-        if re.search(words, said):
-            return Check(id="scheduler", status="fail", evidence=said, cause=cause, fix=fix or hint, doc=doc)
-    return Check(id="scheduler", status="fail", evidence=said, fix=hint, doc="slurm-bad-request")
+    symptom = find_symptom(REQUESTS, said)
+    fix = symptom.fix or hint
+    return Check(id="scheduler", status="fail", evidence=said, cause=symptom.cause, fix=fix, doc=symptom.entry)
 
 
 def _figures(stage: str, event: Event, plan: Plan) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ddpkit.diagnosis.symptoms import PROBLEMS, RANKS, find_symptom
 from ddpkit.execution.compatibility import OPEN_PORTS
 from ddpkit.launchers.plan import Plan
 from ddpkit.preflight import node_checks
@@ -46,14 +47,16 @@ def _alike(nodes: Sequence[Node]) -> Iterator[Check]:
             if value == usual:
                 yield Check(id=name, status="pass", host=node.label, evidence=shown)
             else:
+                evidence = f"has {name} {shown}, the others {usual}"
+                symptom = find_symptom(RANKS, evidence)
                 yield Check(
                     id=name,
                     status="fail",
                     host=node.label,
-                    evidence=f"has {name} {shown}, the others {usual}",
-                    cause="its Python, or its environment, is another one",
+                    evidence=evidence,
+                    cause=symptom.cause,
                     fix=f"the same environment on {node.label}: -o setup='source venv/bin/activate' on a shared folder",
-                    doc="versions-differ",
+                    doc=symptom.entry,
                 )
 
 
@@ -70,7 +73,7 @@ def _mesh(tried: Mapping[str, Event], nodes: Sequence[Node]) -> Iterator[Check]:
             continue
         said = next(iter(cut.values()))
         why = "; ".join(f"{address}: {word}" for address, word in said.items())
-        dropped = any("no answer" in word for word in said.values())
+        symptom = find_symptom(PROBLEMS["mesh"], why)
         known = [addresses[other][0] for other in cut if addresses.get(other)]
         opens = f"ssh {host} sudo iptables -I INPUT -p tcp -s {','.join(known)} -j ACCEPT" if known else OPEN_PORTS
         yield Check(
@@ -78,8 +81,7 @@ def _mesh(tried: Mapping[str, Event], nodes: Sequence[Node]) -> Iterator[Check]:
             status="fail",
             host=host,
             evidence=f"{', '.join(cut)} cannot reach its high ports ({why})",
-            cause=f"a firewall {'drops' if dropped else 'refuses'} ports that the kernel chooses, and on such gloo and "
-            "NCCL listen",
+            cause=symptom.cause,
             fix=opens,
-            doc="firewall-drop" if dropped else "firewall-reject",
+            doc=symptom.entry,
         )

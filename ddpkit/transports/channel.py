@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
+from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import join, quote
 from ddpkit.transports.protocol import BOOT, Event, Pieces, lesson, program
@@ -79,16 +80,15 @@ def at_home(path: str) -> str:
 def not_started(code: int, said: Sequence[str], host: str) -> RefusedError | None:
     """Why a node's shell ended with this code in place of starting our Python."""
     words = said_words(said)
-    fix = f"--python PATH, or python = PATH under [host.{host}] in ddpkit.toml"
+    fix = login_fix("no-python", host)
     if code in (126, 127):
         return RefusedError(f"its Python cannot be started{words}", fix)
     old = too_old(said)
     if code > 0 and old:
         return RefusedError(f"its {old}, and ddpkit needs 3.8 or later there", fix)
     if code == 0:
-        fix = "an exit in ~/.bashrc is for people only: case $- in *i*) ;; *) return ;; esac; or use another key"
         what = "its shell ended before it ran our command: an exit in a start-up file, or a forced command"
-        return RefusedError(f"{what}{words}", fix)
+        return RefusedError(f"{what}{words}", login_fix("shell-exits", host))
     if code > 0:
         return RefusedError(f"its shell, or Python, ended with exit code {code} before our program ran{words}", "")
     return None

@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
+from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install, no_folder
 from ddpkit.launchers.shell import join, quote
 from ddpkit.transports.channel import RefusedError, aside, not_started, said_words
@@ -41,19 +42,18 @@ SSH_ITSELF = 255  # the exit code by which ssh says that it failed, and not what
 TRIES = 8
 ROOM = 4 << 20  # bytes of one node that wait for the launcher before nothing more is read from pdsh
 WRITE_LIMIT = 5.0  # seconds that a node's ssh may take nothing from its pipe
-# What OpenSSH says, and what helps.
-_CAUSES: tuple[tuple[str, str, str], ...] = (
-    (r"pdsh@\S+: (pthread_create|pipecmd: fork)", f"pdsh here could not start its ssh: {LIMIT_REACHED}", LIMIT_FIX),
-    ("is marked as revoked", "its host key was revoked", "ask who runs the host"),
-    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "if you know why: ssh-keygen -R {host}"),
-    ("Host key verification failed", "its host key is not known", "ssh to it once and compare: ssh {target}"),
-    ("Could not resolve hostname", "its name does not resolve here", "getent hosts {host}"),
-    ("Connection refused", "nobody answers at its ssh port (connection refused)", "on {host}: systemctl status ssh"),
-    ("No route to host", "nobody answers at its ssh port (no route to host)", "ping {host}"),
-    ("Network is unreachable", "there is no way to its address (network is unreachable)", "getent ahosts {host}"),
-    ("timed out", "no answer from it in time: off, or a firewall", "ping {host}"),
-    ("Permission denied", "sshd there takes none of the keys", "ssh-copy-id {target}"),
-    (_DROPPED, "sshd there closed every connection before a word was said", "sshd -T | grep -i maxstartups"),
+# OpenSSH's words, ours, and the cause, a key of LOGIN_FIXES.
+_OPENSSH: tuple[tuple[str, str, str], ...] = (
+    ("is marked as revoked", "its host key was revoked", "revoked-key"),
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "changed-key"),
+    ("Host key verification failed", "its host key is not known", "unknown-key"),
+    ("Could not resolve hostname", "its name does not resolve here", "no-name"),
+    ("Connection refused", "nobody answers at its ssh port (connection refused)", "no-sshd"),
+    ("No route to host", "nobody answers at its ssh port (no route to host)", "no-answer"),
+    ("Network is unreachable", "there is no way to its address (network is unreachable)", "no-address"),
+    ("timed out", "no answer from it in time: off, or a firewall", "no-answer"),
+    ("Permission denied", "sshd there takes none of the keys", "no-key"),
+    (_DROPPED, "sshd there closed every connection before a word was said", "max-startups"),
 )
 
 # What a user's configuration may say of people's sessions, and ours is none. OpenSSH has these since 8.7.
@@ -309,11 +309,14 @@ class PdshWire:
         return "the connection was lost" if self._code == SSH_ITSELF else self._why
 
     def refusal(self, said: Sequence[str]) -> RefusedError | None:
-        words = {"host": self.spec.name, "target": self.spec.target}
-        for pattern, what, fix in _CAUSES:
-            if re.search(pattern, "\n".join(said)):
-                own = re.search(r"ssh-keygen -f .* -R .*", "\n".join(said))  # it knows which file has the key
-                return RefusedError(what, f"if you know why: {own[0]}" if own else fix.format(**words))
+        text = "\n".join(said)
+        if re.search(r"pdsh@\S+: (pthread_create|pipecmd: fork)", text):
+            return RefusedError(f"pdsh here could not start its ssh: {LIMIT_REACHED}", LIMIT_FIX)
+        for pattern, what, cause in _OPENSSH:
+            if re.search(pattern, text):
+                own = re.search(r"ssh-keygen -f .* -R .*", text)  # it knows which file has the key
+                fix = f"if you know why: {own[0]}" if own else login_fix(cause, self.spec.name, self.spec.target)
+                return RefusedError(what, fix)
         if self._code == SSH_ITSELF:
             return RefusedError(f"ssh did not get in{said_words(said)}", f"{join(self.spec.by_hand)} true")
         return not_started(self._code, said, self.spec.name) if self._code is not None else None

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import NO_THREAD
 from ddpkit.transports._paramiko import fabric, paramiko
 from ddpkit.transports.channel import RefusedError, aside, not_started
@@ -288,31 +289,35 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
     host, port, user = connection.host, connection.port, connection.user
     at = f"{host} port {port}"
     if isinstance(error, socket.gaierror):
-        return RefusedError(f"its name {host} does not resolve here", f"getent hosts {host}")
+        return RefusedError(f"its name {host} does not resolve here", login_fix("no-name", host))
     if isinstance(error, paramiko.AuthenticationException):
-        return RefusedError(f"sshd at {at} takes none of the keys for user {user}", f"ssh-copy-id {user}@{host}")
+        return RefusedError(
+            f"sshd at {at} takes none of the keys for user {user}", login_fix("no-key", host, f"{user}@{host}")
+        )
     if isinstance(error, NobodyError):
-        fix = f"on {host}: systemctl status ssh" if "connection refused" in error.causes else f"ping {host}"
-        return RefusedError(f"nobody answers at {at} ({', '.join(error.causes)})", fix)
+        cause = "no-sshd" if "connection refused" in error.causes else "no-answer"
+        return RefusedError(f"nobody answers at {at} ({', '.join(error.causes)})", login_fix(cause, host))
     if _silent(error):
         what = f"something takes connections at {at}, and says nothing for {BANNER * timeout:g} s: a hung sshd, or none"
-        return RefusedError(what, f"on {host}: systemctl status ssh")
+        return RefusedError(what, login_fix("no-sshd", host))
     if "no acceptable host key" in str(error):
         return RefusedError(
             f"sshd at {at} has no host key of the kind by which it is known: another machine, or somebody in between",
-            f"if you know why: ssh-keygen -R {host}, then ssh to it once",
+            f"{login_fix('changed-key', host)}, then ssh to it once",
         )
     if _dropped(error):
         return RefusedError(
             f"sshd at {at} closed {tries} connections before a word was said",
-            f"on {host}: more than MaxStartups at once? sshd -T | grep -i maxstartups",
+            f"on {host}: more than MaxStartups at once? {login_fix('max-startups', host)}",
         )
     if isinstance(error, TimeoutError) or "timed out" in str(error).lower() or "timeout" in str(error).lower():
-        return RefusedError(f"no answer from {at} in {timeout:g} s: off, or a firewall", f"ping {host}")
+        return RefusedError(f"no answer from {at} in {timeout:g} s: off, or a firewall", login_fix("no-answer", host))
     if isinstance(error, paramiko.ChannelException):
-        return RefusedError(f"sshd at {at} refused a session ({error})", "sshd -T | grep -i maxsessions")
+        return RefusedError(f"sshd at {at} refused a session ({error})", login_fix("max-sessions", host))
     if isinstance(error, OSError):
-        return RefusedError(f"cannot connect to {at}: {str(error.strerror or error).lower()}", f"ping {host}")
+        return RefusedError(
+            f"cannot connect to {at}: {str(error.strerror or error).lower()}", login_fix("no-answer", host)
+        )
     return RefusedError(f"cannot log in at {at}: {error or type(error).__name__}", f"ssh -v {user}@{host} true")
 
 

@@ -23,6 +23,7 @@ from typing import Any
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, HostKeys
 
+from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import UsageError
 from ddpkit.transports.channel import RefusedError
 
@@ -167,7 +168,9 @@ class KnownHosts:
         """Raise RefusedError unless this is the key that is known for this host."""
         known = self.keys(config, name)
         if self.revoked(config, name, key):
-            raise RefusedError(f"its host key was revoked ({', '.join(self.paths(config))})", "ask who runs the host")
+            raise RefusedError(
+                f"its host key was revoked ({', '.join(self.paths(config))})", login_fix("revoked-key", name)
+            )
         if key in known.get(key.get_name(), []):
             return
         files = self.paths(config)

@@ -1,0 +1,89 @@
+"""Symptoms: each names an entry of the catalogue, and none stands where another is always found before it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ddpkit
+from ddpkit.diagnosis import symptoms
+from ddpkit.diagnosis.catalogue import BY_ID
+from ddpkit.diagnosis.symptoms import UNKNOWN, Symptom, find_symptom, login_fix
+from ddpkit.transports import pdsh
+
+PACKAGE = Path(ddpkit.__file__).parent
+TABLES = {
+    **symptoms.PROBLEMS,
+    "log folder": symptoms.LOG_FOLDER,
+    "ranks": symptoms.RANKS,
+    "requests": symptoms.REQUESTS,
+}
+
+
+def nodes_of(folder: str) -> list[ast.AST]:
+    """All syntax of a folder's modules."""
+    return [node for path in (PACKAGE / folder).glob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_symptom_names_an_entry_of_the_catalogue(name: str) -> None:
+    assert [each.entry for each in TABLES[name] if each.entry not in BY_ID] == []
+
+
+def test_a_stage_names_an_entry_of_the_catalogue() -> None:
+    assert set(symptoms.STAGE_ENTRIES.values()) <= set(BY_ID)
+
+
+def test_what_a_check_names_is_an_entry_of_the_catalogue() -> None:
+    named = {
+        node.value.value
+        for node in nodes_of("preflight")
+        if isinstance(node, ast.keyword) and node.arg == "doc" and isinstance(node.value, ast.Constant)
+    }
+    assert len(named) > 20
+    assert named <= set(BY_ID)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_symptom_can_be_found(name: str) -> None:
+    """An empty pattern fits everything: nothing behind it is ever found. The same pattern twice is found once."""
+    patterns = [each.evidence for each in TABLES[name]]
+    assert "" not in patterns[:-1]
+    assert len(set(patterns)) == len(patterns)
+    for pattern in patterns:
+        re.compile(pattern)
+
+
+def test_the_first_that_fits() -> None:
+    one, other = Symptom("a", "full|quota", "first"), Symptom("b", "", "second")
+    assert find_symptom((one, other), "disk quota exceeded") is one
+    assert find_symptom((one, other), "read-only") is other
+    assert find_symptom((one,), "read-only") is UNKNOWN
+
+
+def test_every_fix_of_a_login_is_used_and_known() -> None:
+    nodes = nodes_of("transports")
+    assert set(symptoms.LOGIN_FIXES) <= {node.value for node in nodes if isinstance(node, ast.Constant)}
+    named = [
+        call.args[0] for call in nodes if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "login_fix"
+    ]
+    assert len(named) > 8
+    assert {node.value for node in named if isinstance(node, ast.Constant)} <= set(symptoms.LOGIN_FIXES)
+    assert {cause for _, _, cause in pdsh._OPENSSH} <= set(symptoms.LOGIN_FIXES)
+
+
+def test_a_fix_of_a_login() -> None:
+    assert login_fix("no-key", "node1", "me@node1") == "ssh-copy-id me@node1"
+    assert login_fix("unknown-key", "node1") == "ssh to it once and compare: ssh node1"
+    assert "{" not in "".join(login_fix(cause, "node1") for cause in symptoms.LOGIN_FIXES)
+
+
+def test_symptoms_do_not_load_the_catalogue() -> None:
+    """A connection imports them before every launch."""
+    code = "import sys, ddpkit.diagnosis.symptoms; sys.exit(any('catalogue' in name for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
