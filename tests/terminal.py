@@ -69,6 +69,8 @@ class Terminal:
         self.decoder = codecs.getincrementaldecoder("utf-8")()
         self.pid, self.handle = pty.fork()
         if self.pid == 0:
+            for each in (signal.SIGINT, signal.SIGQUIT):
+                signal.signal(each, signal.SIG_DFL)  # a shell ignores them for what it starts in the background
             os.chdir(cwd)
             for number in {1, 2} - set(streams):
                 os.dup2(os.open(cwd / f"stream{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
@@ -100,8 +102,9 @@ class Terminal:
         return any(re.search(pattern, line) for line in self.glass.lines)
 
     def end(self) -> int:
+        until = time.monotonic() + PATIENCE
         while self.read():
-            pass
+            assert time.monotonic() < until, self.glass.lines
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     def close(self) -> None:
