@@ -35,17 +35,13 @@ nnodes=${#hosts[@]} first_node=0 master=${MASTER_ADDR:-${hosts[0]#*@}} port=${MA
 
 # ---- From here on nothing needs a change.
 
-into() { # a shell on HOST, which runs COMMAND
-    local way=(ssh -T -x -S none -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -- "$1")
-    if [ -z "$remote" ]; then way=(bash -c); fi
-    "${way[@]}" "$2"
-}
-
-# shellcheck disable=SC2329 # it runs on the nodes
-start() {
-    exec python -m torch.distributed.run --nnodes="$nnodes" --node_rank="$NODE_RANK" --nproc_per_node="$ngpu" \
-        --rdzv_backend=static --master_addr="$master" --master_port="$port" --no_python bash --norc -c worker
-}
-
 # shellcheck source=scripts/ssh/nodes.sh
 . "$(dirname "${BASH_SOURCE[0]}")/ssh/nodes.sh"
+
+if [ -z "$remote" ]; then
+    into() { # this node needs no way in
+        bash -c "$2"
+    }
+fi
+
+run_on_nodes

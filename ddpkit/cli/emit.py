@@ -90,6 +90,7 @@ def emit(
 
 
 def _script(settings: LaunchSettings) -> str:
+    from ddpkit import templates
     from ddpkit.execution import prepare
     from ddpkit.launchers import script
 
@@ -99,7 +100,7 @@ def _script(settings: LaunchSettings) -> str:
     kind, backend = prepare.backend_of(settings)
     port = int(getattr(backend, "master_port", 0))
     if kind.reach == "slurm":
-        return script.script(prepare.for_later(settings, os.environ))
+        return script.job_script(prepare.for_later(settings, os.environ))
     if kind.reach not in ("local", "ssh", "pdsh"):
         raise UsageError(f"backend {kind.name} cannot be written as a script", "--dry-run shows its plan")
     if isinstance(settings.nnodes, tuple):
@@ -107,6 +108,7 @@ def _script(settings: LaunchSettings) -> str:
     with prepare.prepare(settings, os.environ, note) as ready:
         return script.script(
             ready.plan,
+            watcher=templates.find("scripts/ssh/watcher.py").read_text(encoding="utf-8"),
             fixed_port=port,
             timeout=float(getattr(backend, "connect_timeout", 10.0)),
             accept_new=bool(getattr(backend, "accepts_new", False)),

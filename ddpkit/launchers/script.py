@@ -1,21 +1,20 @@
 """Turns a plan into one script that does the same without ddpkit: bash for named nodes and this one, a job for SLURM.
 
-What ddpkit's own supervisor does is done by the watcher of `scripts/ssh/nodes.sh`: it ends everything on its node when
-its standard input closes. The script is the only one that holds those inputs open.
+The watcher of `scripts/ssh/watcher.py` replaces ddpkit's supervisor: it ends everything on its node when its standard
+input closes. Only the script holds those inputs open.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from ddpkit import templates
 from ddpkit.errors import UsageError
 from ddpkit.launchers.plan import Plan, Proc, Step
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
 
 _HERE = Path(__file__).parent
-_MARK = "cat <<'PYTHON'\n"
 _SSH = ("ssh", "-T", "-x", "-S", "none", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5")
 _QUOTED = "SC2016,SC2088"  # "this does not expand": that is what the quotes are for
 # bash is started by torchrun, which turns `$$` into `$`.
@@ -23,30 +22,26 @@ _AROUND = ("bash", "--norc", "-c", 'rank "$$@"', "rank")
 
 
 def script(
-    plan: Plan, *, fixed_port: int = 0, timeout: float = 10.0, accept_new: bool = False, pdsh: str | None = None
+    plan: Plan,
+    *,
+    watcher: str,
+    fixed_port: int = 0,
+    timeout: float = 10.0,
+    accept_new: bool = False,
+    pdsh: str | None = None,
 ) -> str:
-    """The script as text. `fixed_port`: where the ranks must meet; 0: at one that is free when the script runs.
+    """The script as text, for nodes that are named and for this machine.
 
-    `pdsh`: more options for the pdsh that starts all nodes; None: no pdsh. Raises UsageError.
+    watcher: the text of `scripts/ssh/watcher.py`.
+    fixed_port: the port at which the ranks meet; 0: one that is free when the script runs.
+    pdsh: more options for the pdsh that starts all nodes; None: no pdsh. Raises UsageError.
     """
-    if plan.batch is not None:
-        return _job(plan)
     if plan.min_nodes is not None:
         raise UsageError("-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", "-N MAX")
     plan = replace(plan, steps=tuple(_portable(step, plan) for step in plan.steps))
     secrets = _secrets(plan)
-    nodes = len(plan.steps)
-    remote = bool(plan.steps[0].by_hand)
-    needs = ", pdsh, ssh" if pdsh is not None else ", ssh" if remote else ""
     out = [
-        "#!/bin/bash",
-        f"# shellcheck disable={_QUOTED},SC2329 # words are as given; what nobody calls is called there",
-        f"# Made by `ddpkit emit`: {count(plan.world_size, 'rank')} on {count(nodes, 'node')}, backend {plan.backend}.",
-        f"# It needs nothing of ddpkit: bash{needs}; Linux, bash, python3 and PyTorch on "
-        + ("the nodes." if remote else "this machine."),
-        "# However it ends, Ctrl-C and kill -9 included, so does everything that it started. Exit code: that of the",
-        "# first rank that failed; 130, 143, 129 after Ctrl-C, TERM, HUP; 3 where the first node has no port for the",
-        "# ranks, or is not reached: then nothing was started.",
+        *_head(plan, pdsh),
         "",
         "set -euo pipefail",
         *(f': "${{{name}:?it is not written in this script: export it}}"' for name in secrets),
@@ -54,19 +49,14 @@ def script(
         "",
         "grace=" + f"{plan.grace:g} # seconds between TERM and KILL for what has to end",
         f"port={fixed_port or 'free # chosen on the first node when the ranks start'}",
-        f"running={nodes}",
+        f"running={len(plan.steps)}",
         "",
-        "label() { # NODE: its name",
-        "    case $1 in",
-        *(f"    {number}) echo {quote(step.host)} ;;" for number, step in enumerate(plan.steps)),
-        "    esac",
-        "}",
+        *_choice("label() { # NODE: its name", (f"echo {quote(step.host)}" for step in plan.steps)),
         "",
-        "into() { # NODE ARGUMENTS: its Python, with these",
-        "    case $1 in",
-        *(f"    {number}) {_into(step, timeout, accept_new)} ;;" for number, step in enumerate(plan.steps)),
-        "    esac",
-        "}",
+        *_choice(
+            "into() { # NODE ARGUMENTS: its Python, with these",
+            (_into(step, timeout, accept_new) for step in plan.steps),
+        ),
         "",
         "secrets() {",
         "    printf '%s\\0' ''" + "".join(f' "{name}=${name}"' for name in secrets),
@@ -80,16 +70,44 @@ def script(
         "",
         "watcher=$(",
         "    cat <<'PYTHON'",
-        _watcher(),
+        _skip_first_line(watcher),
         "PYTHON",
         ")",
         "",
-        (_HERE / "script_nodes.sh").read_text(encoding="utf-8").partition("\n")[2].rstrip("\n"),
+        _skip_first_line((_HERE / "script_nodes.sh").read_text(encoding="utf-8")),
     ]
     return "\n".join(out) + "\n"
 
 
-def _job(plan: Plan) -> str:
+def _head(plan: Plan, pdsh: str | None) -> list[str]:
+    remote = bool(plan.steps[0].by_hand)
+    needs = ", pdsh, ssh" if pdsh is not None else ", ssh" if remote else ""
+    size = f"{count(plan.world_size, 'rank')} on {count(len(plan.steps), 'node')}"
+    return [
+        "#!/bin/bash",
+        f"# shellcheck disable={_QUOTED},SC2329 # words are as given; what nobody calls is called there",
+        f"# Made by `ddpkit emit`: {size}, backend {plan.backend}.",
+        f"# It needs nothing of ddpkit: bash{needs}; Linux, bash, python3 and PyTorch on "
+        + ("the nodes." if remote else "this machine."),
+        "# However it ends, Ctrl-C and kill -9 included, so does everything that it started. Exit code: that of the",
+        "# first rank that failed; 130, 143, 129 after Ctrl-C, TERM, HUP; 3 where the first node has no port for the",
+        "# ranks, or is not reached: then nothing was started.",
+    ]
+
+
+def _choice(head: str, commands: Iterable[str]) -> list[str]:
+    """A shell function that runs the command of the node whose number it gets."""
+    return [
+        head,
+        "    case $1 in",
+        *(f"    {number}) {each} ;;" for number, each in enumerate(commands)),
+        "    esac",
+        "}",
+    ]
+
+
+def job_script(plan: Plan) -> str:
+    """The job script of a plan for a scheduler, as text to be submitted by hand."""
     head, _, rest = plan.files[-1].text.partition("\n")
     lines = [
         head,
@@ -100,9 +118,9 @@ def _job(plan: Plan) -> str:
     return "\n".join(lines) + "\n" + rest.replace("its value is not shown", "export it before sbatch")
 
 
-def _watcher() -> str:
-    text = templates.find("scripts/ssh/nodes.sh").read_text(encoding="utf-8")
-    return text.partition(_MARK)[2].partition("\nPYTHON\n")[0]
+def _skip_first_line(text: str) -> str:
+    """The text of a file without its first line, which is for readers of that file."""
+    return text.partition("\n")[2].rstrip("\n")
 
 
 def _secrets(plan: Plan) -> list[str]:

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Several nodes, one enroot container on each, and a torchrun in it.
-# Copy run_script.sh, env.sh and torchrun.sh next to your train.py; what to change is in env.sh and on the lines below.
+# Copy run_script.sh, env.sh, torchrun.sh and steps.sh next to your train.py; look for CHANGE in env.sh and below.
 #
 #     sbatch run_script.sh [arguments of train.py]
 #
@@ -20,7 +20,7 @@ set -euo pipefail
 if [ -z "${SLURM_JOB_ID:-}" ]; then # not in a job yet
     exec sbatch "$0" "$@"
 fi
-for file in env.sh torchrun.sh; do
+for file in env.sh torchrun.sh steps.sh; do
     if [ ! -r "$file" ]; then
         echo "there is no $file in $PWD, the folder of the job" >&2
         exit 1
@@ -28,54 +28,18 @@ for file in env.sh torchrun.sh; do
 done
 command=(torchrun.sh "$@")
 
-# ---- Who is where: a step of an instant, with the layout of the real one.
+# ---- From here on nothing needs a change.
 
-step=(srun --kill-on-bad-exit=1 --export=ALL)
-if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then
-    step+=("--cpus-per-task=$SLURM_CPUS_PER_TASK") # srun of Slurm 22.05 to 23.02 does not read it by itself
-fi
+# shellcheck source=scripts/slurm/steps.sh
+. ./steps.sh
 
-# In a task: its rank and its host; from rank 0 also a port that nothing on its host uses. It lies below those that
-# kernels hand out, and is another one for each job, array task, restart and step.
-# shellcheck disable=SC2329 # it runs in the tasks
-roll_call() {
-    local slot=$((${SLURM_RESTART_COUNT:-0} + SLURM_STEP_ID)) port=
-    if [ "$SLURM_PROCID" = 0 ]; then
-        port=$((20000 + SLURM_JOB_ID % 798 * 16 + slot % 16))
-        while grep -qE "^ *[0-9]+: [0-9A-F]+:$(printf %04X "$port") " /proc/net/tcp /proc/net/tcp6 2>/dev/null; do
-            port=$((port < 32767 ? port + 1 : 20000))
-        done
-    fi
-    echo "roll call: $SLURM_PROCID $SLURMD_NODENAME $port"
-}
-
-roll=$(timeout -k 5 "${ROLL_CALL_SECONDS:-300}" "${step[@]}" bash -c "$(declare -f roll_call); roll_call" |
-    sed -n 's/^roll call: //p' | sort -n) || {
-    silent=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | grep -vxFf <(awk '{ print $2 }' <<<"$roll")) || true
-    echo "roll call: FAILED: no answer from: ${silent:-tasks on a node that others answer from}" >&2
-    exit 1
-}
-read -r _ MASTER_ADDR MASTER_PORT <<<"$roll"
-: "${MASTER_PORT:?the roll call said nothing}"
-NODES_BY_RANK=$(awk '!seen[$2]++ { print $2 }' <<<"$roll")
-export MASTER_ADDR MASTER_PORT NODES_BY_RANK
-
-# ---- The nodes: each finds or makes its container, and starts torchrun.sh in it.
-
+# On each node: find or make its container, and start torchrun.sh in it.
 # shellcheck disable=SC2329 # it runs in the tasks
 start() {
-    local host name options
+    local name options
     set -euo pipefail
-    NODE_RANK=0
-    for host in $NODES_BY_RANK; do
-        if [ "$host" = "$SLURMD_NODENAME" ]; then break; fi
-        NODE_RANK=$((NODE_RANK + 1))
-    done
-    if [ "$SLURM_PROCID" = 0 ] && [ "$SLURMD_NODENAME" != "$MASTER_ADDR" ]; then
-        echo "rank 0 is on $SLURMD_NODENAME, and was on $MASTER_ADDR in the roll call" >&2
-        exit 1
-    fi
-    export NODE_RANK NNODES=$SLURM_STEP_NUM_TASKS
+    find_node_rank
+    export NNODES=$SLURM_STEP_NUM_TASKS
     # shellcheck source=scripts/slurm/env.sh
     . ./env.sh
     (
@@ -96,33 +60,7 @@ start() {
     exec enroot start "${options[@]}" "$CONTAINER_NAME" bash "$CONTAINER_WORKDIR/$1" "${@:2}"
 }
 
+read_roll
 mkdir -p "log/$SLURM_JOB_ID"
 step+=("--output=log/$SLURM_JOB_ID/%N.out" --open-mode=append)
-
-# ---- Run. The exit code is that of the first task that failed: srun's own is the highest one, so 143 or 137, those of
-# the tasks it ended because of the first. What srun says of a failed task first names the cause.
-
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-mkfifo "$scratch/errors"
-tr '\r' '\n' <"$scratch/errors" |
-    LC_ALL=C sed -n 's/.*srun: error: \([^ ]*: tasks\{0,1\} [0-9,-]*: .*\)/\1/p' >"$scratch/failures" &
-watcher=$!
-
-code=0
-"${step[@]}" bash -c "$(declare -f worker start 2>/dev/null); start \"\$@\"" start "${command[@]}" \
-    2> >(exec tee "$scratch/errors" >&2) || code=$?
-wait "$watcher"
-
-if [ "$code" -ne 0 ] && read -r failure <"$scratch/failures"; then
-    case ${failure##*: } in
-    "Exited with exit code "*) code=${failure##* } ;;
-    Aborted*) code=134 ;;
-    "Bus error"*) code=135 ;;
-    Killed*) code=137 ;;
-    "Segmentation fault"*) code=139 ;;
-    Terminated*) code=143 ;;
-    esac
-    echo "the first to fail was $failure" >&2
-fi
-exit "$code"
+run_command

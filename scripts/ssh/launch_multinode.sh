@@ -1,7 +1,7 @@
 #!/bin/bash
 # Several nodes, torch.distributed.launch on each (for PyTorch that has no torchrun), all started from here over ssh;
 # what each prints is in logs/node_HOST.log.
-# It needs nothing but ssh here, and python3 and PyTorch on the nodes: copy it with nodes.sh; look for CHANGE.
+# It needs only ssh here, and python3 and PyTorch on the nodes: copy it with nodes.sh and watcher.py; look for CHANGE.
 #
 #     scripts/ssh/launch_multinode.sh CONFIG NGPU HOST... [-- more arguments of train.py]
 #
@@ -21,25 +21,13 @@ setup() { # CHANGE: what makes your own Python the one that runs on a node
 }
 grace=10 # CHANGE: the seconds between TERM and KILL for what has to end
 
-if [ $# -lt 3 ] || [ "$3" = -- ]; then
-    echo "usage: $0 CONFIG NGPU HOST... [-- more arguments of train.py]" >&2
-    exit 2
-fi
-config=$1 ngpu=$2 hosts=()
-shift 2
-while [ $# -gt 0 ] && [ "$1" != -- ]; do
-    hosts+=("$1")
-    shift
-done
-command=(python -u train.py --config "$config" "${@:2}") # CHANGE: what every rank runs
-files=(train.py "$config")                               # CHANGE: what has to be on every node
-nnodes=${#hosts[@]} first_node=0 master=${MASTER_ADDR:-${hosts[0]#*@}} port=${MASTER_PORT:-}
+# shellcheck source=scripts/ssh/nodes.sh
+. "$(dirname "${BASH_SOURCE[0]}")/nodes.sh"
+read_words "$@"
+command=(python -u train.py --config "$config" "${more[@]}") # CHANGE: what every rank runs
+files=(train.py "$config")                                   # CHANGE: what has to be on every node
 
 # ---- From here on nothing needs a change.
-
-into() { # a shell on HOST, which runs COMMAND
-    ssh -T -x -S none -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 -- "$1" "$2"
-}
 
 # shellcheck disable=SC2329 # it runs on the nodes
 start() {
@@ -47,5 +35,4 @@ start() {
         --master_addr="$master" --master_port="$port" --use_env --no_python bash --norc -c worker
 }
 
-# shellcheck source=scripts/ssh/nodes.sh
-. "$(dirname "${BASH_SOURCE[0]}")/nodes.sh"
+run_on_nodes

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Several nodes, one torchrun on each, all started from here by pdsh; what each prints is in logs/node_HOST.log.
-# It needs nothing but pdsh and ssh here, and python3 and PyTorch on the nodes. Copy it with nodes.sh; look for CHANGE.
+# It needs only pdsh and ssh here, and python3 and PyTorch on the nodes. Copy it with nodes.sh
+# and watcher.py; look for CHANGE.
 #
 #     scripts/ssh/launch_pdsh_multinode.sh CONFIG NGPU HOST... [-- more arguments of train.py]
 #
@@ -20,31 +21,19 @@ setup() { # CHANGE: what makes your own Python the one that runs on a node
 }
 grace=10 # CHANGE: the seconds between TERM and KILL for what has to end
 
-if [ $# -lt 3 ] || [ "$3" = -- ]; then
-    echo "usage: $0 CONFIG NGPU HOST... [-- more arguments of train.py]" >&2
-    exit 2
-fi
-config=$1 ngpu=$2 list=''
-shift 2
-while [ $# -gt 0 ] && [ "$1" != -- ]; do
-    list+=${list:+,}$1
-    shift
-done
+# shellcheck source=scripts/ssh/nodes.sh
+. "$(dirname "${BASH_SOURCE[0]}")/nodes.sh"
+read_words "$@"
+list=$(IFS=, && printf %s "${hosts[*]}")
 if [[ $list == *@* ]]; then echo "$0: $list: users belong into ~/.ssh/config" >&2 && exit 2; fi
 hosts=() nodes=$(pdsh -R exec -f 1 -w "$list" echo %h) # its label for each, which may be shorter, and its name
 while read -r host _; do hosts+=("${host%:}"); done <<<"$nodes"
 first=${nodes%%$'\n'*}
-command=(python -u train.py --config "$config" "${@:2}") # CHANGE: what every rank runs
-files=(train.py "$config")                               # CHANGE: what has to be on every node
-nnodes=${#hosts[@]} first_node=0 master=${MASTER_ADDR:-${first#*: }} port=${MASTER_PORT:-}
+command=(python -u train.py --config "$config" "${more[@]}") # CHANGE: what every rank runs
+files=(train.py "$config")                                   # CHANGE: what has to be on every node
+nnodes=${#hosts[@]} master=${MASTER_ADDR:-${first#*: }}
 
 # ---- From here on nothing needs a change.
-
-# shellcheck disable=SC2329 # it runs on the nodes
-start() {
-    exec python -m torch.distributed.run --nnodes="$nnodes" --node_rank="$NODE_RANK" --nproc_per_node="$ngpu" \
-        --rdzv_backend=static --master_addr="$master" --master_port="$port" --no_python bash --norc -c worker
-}
 
 # ---- One pdsh for all nodes. What a node has to say goes to 8: in check after its number, in start from its watcher.
 
@@ -92,5 +81,4 @@ launch() {
     running=1
 }
 
-# shellcheck source=scripts/ssh/nodes.sh
-. "$(dirname "${BASH_SOURCE[0]}")/nodes.sh"
+run_on_nodes

@@ -1,6 +1,6 @@
 #!/bin/bash
 # This machine alone: torchrun with NGPU ranks; what they print is in logs/node_HOST.log as well.
-# It needs nothing but python3 and PyTorch: copy it with nodes.sh, and look at the lines that say CHANGE.
+# It needs only python3 and PyTorch: copy it with nodes.sh and watcher.py, and look at the lines that say CHANGE.
 #
 #     scripts/ssh/launch_singlenode.sh CONFIG NGPU [-- more arguments of train.py]
 #
@@ -29,15 +29,11 @@ nnodes=1 first_node=0 master=127.0.0.1 port=${MASTER_PORT:-}
 
 # ---- From here on nothing needs a change.
 
+# shellcheck source=scripts/ssh/nodes.sh
+. "$(dirname "${BASH_SOURCE[0]}")/nodes.sh"
+
 into() { # this node needs no way in
     bash -c "$2"
 }
 
-# shellcheck disable=SC2329 # it runs on the nodes
-start() {
-    exec python -m torch.distributed.run --nnodes="$nnodes" --node_rank="$NODE_RANK" --nproc_per_node="$ngpu" \
-        --rdzv_backend=static --master_addr="$master" --master_port="$port" --no_python bash --norc -c worker
-}
-
-# shellcheck source=scripts/ssh/nodes.sh
-. "$(dirname "${BASH_SOURCE[0]}")/nodes.sh"
+run_on_nodes

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Several nodes, one torchrun on each, where nothing can start all at once: run this by hand on every node.
-# It needs nothing but python3 and PyTorch: copy it with nodes.sh, and look at the lines that say CHANGE.
+# It needs only python3 and PyTorch: copy it with nodes.sh and watcher.py, and look at the lines that say CHANGE.
 #
 #     scripts/ssh/launch_torchrun_multinode.sh CONFIG NGPU NNODES NODE_RANK MASTER_ADDR [MASTER_PORT] [-- more words]
 #
@@ -41,15 +41,11 @@ port=${MASTER_PORT:-$((20000 + $(printf '%s ' "$(id -un)" "$config" "$master" | 
 
 # ---- From here on nothing needs a change.
 
+# shellcheck source=scripts/ssh/nodes.sh
+. "$(dirname "${BASH_SOURCE[0]}")/nodes.sh"
+
 into() { # this node needs no way in
     bash -c "$2"
 }
 
-# shellcheck disable=SC2329 # it runs on the nodes
-start() {
-    exec python -m torch.distributed.run --nnodes="$nnodes" --node_rank="$NODE_RANK" --nproc_per_node="$ngpu" \
-        --rdzv_backend=static --master_addr="$master" --master_port="$port" --no_python bash --norc -c worker
-}
-
-# shellcheck source=scripts/ssh/nodes.sh
-. "$(dirname "${BASH_SOURCE[0]}")/nodes.sh"
+run_on_nodes

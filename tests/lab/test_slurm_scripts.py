@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -171,8 +172,9 @@ class Cluster:
     def submit(self, name: str, args: Sequence[str], options: Sequence[str] = ()) -> Job:
         if name == "run_script.sh":
             self._containers()
-        if not (self.folder / name).exists():
-            self.copy(name)
+        for each in (name, "steps.sh"):
+            if not (self.folder / each).exists():
+                self.copy(each)
         argv = ["sbatch", "--parsable", "--partition=main", *options, name, *args]
         shown = self.lab.run("login", *argv, cwd=self.folder, env=self.env).stdout
         return Job(int(shown), self.lab, self.folder)
@@ -327,8 +329,30 @@ def test_an_environment_that_is_not_exported_still_reaches_the_ranks(cluster: Cl
     assert [env["OF_MINE"] for env in cluster.environs(world)] == ["a,b"] * world
 
 
+def test_a_script_in_a_folder_of_its_own_reads_what_lies_beside_it(cluster: Cluster) -> None:
+    """sbatch runs a copy in its spool folder. The job's own folder holds train.py alone."""
+    (cluster.folder / "scripts").mkdir()
+    for name in ("slurm_train.sh", "steps.sh"):
+        shutil.copy(SCRIPTS / name, cluster.folder / "scripts")
+    options, world, _ = KINDS["slurm_train.sh"]
+    argv = ["sbatch", "--parsable", "--partition=main", *options, "scripts/slurm_train.sh", "look", "/a b/c"]
+    job = Job(int(cluster.lab.run("login", *argv, cwd=cluster.folder).stdout), cluster.lab, cluster.folder)
+    assert job.end() == "0:0", job.said()
+    assert [one["argv"] for one in cluster.seen(world)] == [["/a b/c"]] * world
+
+
+def test_a_script_without_its_common_file_names_it(cluster: Cluster) -> None:
+    cluster.copy("slurm_train.sh")
+    argv = ["sbatch", "--parsable", "--partition=main", *TWO_TASKS, "slurm_train.sh", "look"]
+    job = Job(int(cluster.lab.run("login", *argv, cwd=cluster.folder).stdout), cluster.lab, cluster.folder)
+    assert job.end() == "1:0", job.said()
+    assert "steps.sh: No such file or directory" in job.said()
+    assert not list(cluster.folder.glob("seen.*"))
+
+
 def test_started_as_a_command_it_makes_the_folder_of_its_log_and_submits_itself(cluster: Cluster) -> None:
     (cluster.folder / "logs").rmdir()
+    cluster.copy("steps.sh")
     cluster.copy("slurm_train_single_node.sh", {"--cpus-per-task=8": "--cpus-per-task=1", "=gpu  ": "=main "})
     shown = cluster.lab.run("login", "bash", "slurm_train_single_node.sh", "look", "two words", cwd=cluster.folder)
     job = Job(int(shown.stdout.split()[-1]), cluster.lab, cluster.folder)
@@ -424,16 +448,14 @@ def test_a_node_that_cannot_answer_srun_is_named(cluster: Cluster, cut_off: Call
     assert lines == ["roll call: FAILED: no answer from: node2"]
 
 
-def test_what_scripts_have_in_common_is_the_same_text() -> None:
-    """Each stands alone, so that one file can be copied; a fix in one belongs into all."""
+def test_what_scripts_have_in_common_stands_in_one_file() -> None:
+    """Each script reads steps.sh, and repeats none of its functions but `start`, which a script may replace."""
     texts = {path.name: path.read_text() for path in SCRIPTS.iterdir()}
-    sections: dict[str, set[str]] = {}
-    for text in texts.values():
-        for section in text.split("\n# ---- ")[1:]:
-            title, body = section.split("\n", 1)
-            sections.setdefault(title.split(".")[0].split(":")[0], set()).add(body)
-    for title in ("Who is where", "Run", "The ranks"):
-        assert len(sections[title]) == 1, title
+    common = texts.pop("steps.sh")
     assert set(KINDS) | {"env.sh", "torchrun.sh", "preflight.sbatch"} == set(texts)
-    assert not [name for name, text in texts.items() if "ddpkit" in text]
+    assert [name for name, text in texts.items() if "/steps.sh" not in text] == ["env.sh"]
+    functions = set(re.findall(r"^(\w+)\(\) {", common, re.M)) - {"start"}
+    assert {"roll_call", "run_command", "run_torchrun"} <= functions
+    assert not [f"{name}: {one}" for name, text in texts.items() for one in functions if f"\n{one}() {{" in text]
+    assert not [name for name, text in [*texts.items(), ("steps.sh", common)] if "ddpkit" in text]
     assert all(os.access(SCRIPTS / name, os.X_OK) for name in texts if name != "env.sh")

@@ -61,6 +61,7 @@ while what in ("die", "stay"):
 sys.stdout.flush()
 os._exit(0)
 """
+COMMON = ("nodes.sh", "watcher.py")  # what each script reads
 AUTO, PDSH, LEGACY = "launch_torchrun_auto.sh", "launch_pdsh_multinode.sh", "launch_multinode.sh"
 SINGLE, MANUAL = "launch_singlenode.sh", "launch_torchrun_multinode.sh"
 # script: what stands behind CONFIG NGPU, where its ranks are
@@ -83,8 +84,9 @@ class Nodes:
         (self.folder / path.name).write_text(text)
         (self.folder / path.name).chmod(0o755)
         (self.folder / "ssh").mkdir(exist_ok=True)
-        for place in (self.folder, self.folder / "ssh"):
-            shutil.copy(SCRIPTS / "nodes.sh", place)
+        for folder in (self.folder, self.folder / "ssh"):
+            for name in COMMON:
+                shutil.copy(SCRIPTS / name, folder)
 
     def start(self, name: str, what: str, *words: str, host: str = "login", **env: str) -> subprocess.Popen[str]:
         """Start a script with two ranks a node, and a config that says `what`."""
@@ -325,8 +327,16 @@ def test_what_is_missing_on_a_node_is_named(nodes: Nodes) -> None:
 def test_scripts_need_nothing_of_ddpkit() -> None:
     paths = [*SCRIPTS.iterdir(), ROOT / "scripts/test_distributed.sh"]
     texts = {path.name: path.read_text() for path in paths}
-    assert set(texts) == {AUTO, PDSH, LEGACY, SINGLE, MANUAL, "nodes.sh", "test_distributed.sh"}
+    assert set(texts) == {AUTO, PDSH, LEGACY, SINGLE, MANUAL, "test_distributed.sh", *COMMON}
     assert not [name for name, text in texts.items() if "ddpkit" in text]
-    assert not [name for name, text in texts.items() if name != "nodes.sh" and '/nodes.sh"\n' not in text]
-    assert all(os.access(path, os.X_OK) for path in paths if path.name != "nodes.sh")
-    assert max(len(text.splitlines()) for name, text in texts.items() if name != "nodes.sh") < 120
+    assert not [name for name, text in texts.items() if name not in COMMON and '/nodes.sh"\n' not in text]
+    assert all(os.access(path, os.X_OK) for path in paths if path.name not in COMMON)
+    assert max(len(text.splitlines()) for name, text in texts.items() if name not in COMMON) < 120
+
+
+def test_no_script_repeats_the_arguments_or_the_torchrun_of_another() -> None:
+    """They stand in nodes.sh. A script that starts something else than one torchrun a node has its own `start`."""
+    texts = {path.name: path.read_text() for path in SCRIPTS.glob("*.sh")}
+    assert [name for name, text in texts.items() if "torch.distributed.run" in text] == ["nodes.sh"]
+    assert [name for name, text in texts.items() if "\nread_words() {" in text] == ["nodes.sh"]
+    assert {name for name, text in texts.items() if '\nread_words "$@"\n' in text} == {AUTO, PDSH, LEGACY}

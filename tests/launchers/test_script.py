@@ -17,6 +17,7 @@ import pytest
 from hostile import ARGS, ENV, PROBE
 from test_plan import ASKED, JOB, NODES, SITE, TWO, make
 
+from ddpkit import templates
 from ddpkit.errors import UsageError
 from ddpkit.launchers import script as emit
 from ddpkit.launchers.plan import Plan
@@ -36,8 +37,22 @@ PLANS: dict[str, Callable[[], Plan]] = {
 }
 
 
+WATCHER = templates.find("scripts/ssh/watcher.py").read_text()
+
+
 def text_of(name: str) -> str:
-    return emit.script(PLANS[name](), pdsh="" if name == "pdsh" else None)
+    plan = PLANS[name]()
+    if plan.batch is not None:
+        return emit.job_script(plan)
+    return emit.script(plan, watcher=WATCHER, pdsh="" if name == "pdsh" else None)
+
+
+@pytest.mark.parametrize("name", [name for name in PLANS if not name.startswith("slurm")])
+def test_the_watcher_is_that_of_the_ssh_scripts(name: str) -> None:
+    """Every line of the file but its first, which says what it is."""
+    _, _, program = WATCHER.partition("\n")
+    assert WATCHER.startswith("# Python 3")
+    assert f"\n    cat <<'PYTHON'\n{program}PYTHON\n" in text_of(name)
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -134,11 +149,11 @@ def test_what_needs_ddpkit_is_refused(ddpkit: DDPKIT, script: Callable[[str], st
     assert done.returncode == 2
     assert "-N MIN:MAX needs ddpkit while it runs" in done.stderr
     with pytest.raises(UsageError, match="MIN:MAX"):
-        emit.script(make({}, JOB, replace(NODES, min_nodes=1), "ssh-torchrun-auto"))
+        emit.script(make({}, JOB, replace(NODES, min_nodes=1), "ssh-torchrun-auto"), watcher=WATCHER)
 
 
 def test_a_port_that_was_chosen_stays(ddpkit: DDPKIT) -> None:
-    text = emit.script(PLANS["ssh_torchrun"](), fixed_port=29500)
+    text = emit.script(PLANS["ssh_torchrun"](), watcher=WATCHER, fixed_port=29500)
     assert "\nport=29500\n" in text
     assert '"--master_port=$port"' in text
 
