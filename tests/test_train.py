@@ -253,16 +253,22 @@ def test_another_number_of_ranks_within_an_epoch_is_refused(tmp_path: Path) -> N
 
 @pytest.fixture(scope="module")
 def script() -> Any:
-    """train.py as a module."""
+    """train.py as a module, with the names of train_parts.py that the tests below use."""
     import importlib.util
 
+    sys.path.insert(0, str(ROOT))  # where Python finds what lies beside a script
     spec = importlib.util.spec_from_file_location("train_script", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["train_script"] = module  # dataclasses look their module up there
     spec.loader.exec_module(module)
+    sys.path.remove(str(ROOT))
     return module
+
+
+def load_config(script: Any, argv: list[str]) -> Any:
+    return script.train_parts.Options(script.Config, None).load(argv)
 
 
 def test_accumulated_gradients_equal_those_of_one_large_batch(tmp_path: Path) -> None:
@@ -287,16 +293,16 @@ def test_accumulated_gradients_equal_those_of_one_large_batch(tmp_path: Path) ->
 
 
 def test_default_yaml_holds_the_defaults(script: Any) -> None:
-    assert script.load_config(["--config", str(ROOT / "config/default.yaml")]) == script.Config()
+    assert load_config(script, ["--config", str(ROOT / "config/default.yaml")]) == script.Config()
 
 
 def test_flags_win_over_the_file_and_the_file_over_defaults(script: Any, tmp_path: Path) -> None:
     file = tmp_path / "run.yaml"
     file.write_text("lr: 1e-3\nepochs: 7\nglobal_batch_size: 128\namp: off\n")
-    config = script.load_config(["--config", str(file), "--epochs=3", "--local-rank=1", "--save-dir", "x"])
+    config = load_config(script, ["--config", str(file), "--epochs=3", "--local-rank=1", "--save-dir", "x"])
     assert (config.lr, config.epochs, config.global_batch_size, config.seed) == (1e-3, 3, 128, 0)
     assert config.checkpoint_dir == "x"
-    config = script.load_config(["--config", str(file), "--batch-size", "8"])
+    config = load_config(script, ["--config", str(file), "--batch-size", "8"])
     assert (config.batch_size, config.global_batch_size) == (8, None), "the flag decides"
 
 
@@ -320,7 +326,7 @@ def test_a_wrong_line_of_yaml_is_named(script: Any, tmp_path: Path, text: str, m
     file = tmp_path / "run.yaml"
     file.write_text(text)
     with pytest.raises(script.UsageError) as caught:
-        script.load_config(["--config", str(file)])
+        load_config(script, ["--config", str(file)])
     assert message in caught.value.message
     assert str(file) in caught.value.message
     assert "\n" not in caught.value.message
@@ -346,7 +352,7 @@ def test_a_request_that_cannot_be_carried_out_ends_with_2(
     script: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, args: list[str], message: str
 ) -> None:
     monkeypatch.setattr(os, "environ", environment())
-    monkeypatch.setattr(script.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(script.train_parts.importlib.util, "find_spec", lambda name: None)
     assert script.main(args) == 2
     errors = capsys.readouterr().err
     assert errors.startswith(f"train.py: {message}")
@@ -384,9 +390,9 @@ def test_mnist_is_read_from_idx_files(script: Any, tmp_path: Path) -> None:
     write_idx(tmp_path / "train-labels-idx1-ubyte", (3,), bytes([7, 0, 9]))
     write_idx(raw / "t10k-images-idx3-ubyte", (1, 28, 28), b"\xff" * 784)
     with pytest.raises(script.UsageError, match=r"lack t10k-labels-idx1-ubyte \(plain or \.gz\)"):
-        script.load_mnist(tmp_path)
+        script.train_parts.load_mnist(tmp_path)
     write_idx(raw / "t10k-labels-idx1-ubyte.gz", (1,), b"\x03")
-    train_set, test_set = script.load_mnist(tmp_path)
+    train_set, test_set = script.train_parts.load_mnist(tmp_path)
     assert (len(train_set), len(test_set)) == (3, 1)
     image, label = train_set[2]
     assert image.shape == (1, 28, 28)
@@ -395,13 +401,13 @@ def test_mnist_is_read_from_idx_files(script: Any, tmp_path: Path) -> None:
     assert test_set[0][0].min().item() == 1.0
     write_idx(raw / "t10k-images-idx3-ubyte", (2, 28, 28), b"\xff" * 784)
     with pytest.raises(script.UsageError, match="is truncated"):
-        script.load_mnist(tmp_path)
+        script.train_parts.load_mnist(tmp_path)
 
 
 def test_synthetic_images_follow_from_their_index(script: Any) -> None:
     import torch
 
-    one, other = script.Synthetic(10**12), script.Synthetic(10**12)
+    one, other = script.train_parts.Synthetic(10**12), script.train_parts.Synthetic(10**12)
     assert len(one) == 10**12
     assert torch.equal(one[10**11 + 3][0], other[10**11 + 3][0])
     assert one[10**11 + 3][1] == 3
@@ -409,7 +415,7 @@ def test_synthetic_images_follow_from_their_index(script: Any) -> None:
 
 
 def test_a_resumed_sampler_gives_the_rest_of_the_order(script: Any) -> None:
-    sampler = script.ResumableSampler(range(100), num_replicas=3, rank=1, seed=5, drop_last=True)
+    sampler = script.train_parts.ResumableSampler(range(100), num_replicas=3, rank=1, seed=5, drop_last=True)
     sampler.set_epoch(4)
     whole = list(sampler)
     sampler.skip = 20

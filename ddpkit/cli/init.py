@@ -17,7 +17,11 @@ from ddpkit.errors import UsageError
 def init(
     folder: Annotated[str | None, typer.Argument(metavar="[DIR]", help="The project; default: this folder.")] = None,
     train: Annotated[
-        bool, typer.Option("--train", help="Also train.py, the reference script, and its config/default.yaml.")
+        bool,
+        typer.Option(
+            "--train",
+            help="Also train.py, the reference script, with the two files it imports, and config/default.yaml.",
+        ),
     ] = False,
     scripts: Annotated[
         bool,

@@ -1,0 +1,72 @@
+"""train.py as `ddpkit init --train` writes it, on nodes whose Python has torch and no ddpkit, under each launcher."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Lab
+from launches import DDPKIT, PATIENCE
+from plain_project import make_python, write_project
+
+pytestmark = pytest.mark.torch
+WORDS = ["train.py", "--epochs", "1", "--batch-size", "64", "--log-every", "2", "--seed", "3"]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_python(tmp_path_factory.mktemp("python"))
+
+
+def metrics(project: Path, name: str) -> list[dict[str, Any]]:
+    """What the training measured, without how long it took."""
+    lines = [json.loads(line) for line in (project / name / "metrics.jsonl").read_text().splitlines()]
+    timed = ("seconds", "samples_per_second")
+    return [{key: value for key, value in line.items() if key not in timed} for line in lines]
+
+
+def test_it_trains_the_same_on_nodes_without_ddpkit(idle_lab: Lab, python: str, tmp_path: Path) -> None:
+    """Four ranks on two nodes: by ddpkit over ssh, by torchrun and the legacy launcher, and by srun alone."""
+    write_project(tmp_path, scripts=True)
+    for path in (tmp_path / "scripts/ssh").glob("launch_*.sh"):
+        text = path.read_text().replace("# source .venv/bin/activate", f"export PATH={Path(python).parent}:$PATH")
+        path.write_text(text)
+    nodes = ("node1", "node2")
+    launchers = {
+        "ddpkit": [*DDPKIT, "launch", "-b", "ssh", *nodes, "-n", "2", "--python", python, "--", *WORDS],
+        "torchrun": ["scripts/ssh/launch_torchrun_auto.sh", "config/default.yaml", "2", *nodes, "--", *WORDS[1:]],
+        "legacy": ["scripts/ssh/launch_multinode.sh", "config/default.yaml", "2", *nodes, "--", *WORDS[1:]],
+        "srun": ["srun", "-N2", "--ntasks-per-node=2", "--kill-on-bad-exit=1", python, *WORDS],
+    }
+    env = {"OMP_NUM_THREADS": "1", "DDPKIT_GPUS": "0"}
+    for name, argv in launchers.items():
+        done = idle_lab.run(
+            "login", *argv, "--checkpoint-dir", name, cwd=tmp_path, env=env, check=False, timeout=PATIENCE
+        )
+        assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
+        assert "4 processes on 2 nodes, master " in done.stdout, name
+        assert "final accuracy" in done.stdout, name
+    assert len(metrics(tmp_path, "ddpkit")) > 2
+    for name in launchers:
+        assert metrics(tmp_path, name) == metrics(tmp_path, "ddpkit"), name
+
+
+def test_one_process_needs_no_launcher(lab: Lab, python: str, tmp_path: Path) -> None:
+    write_project(tmp_path)
+    done = lab.run("node1", python, *WORDS, cwd=tmp_path, check=False, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 process on 1 node, master 127.0.0.1:")
+    wrong = lab.run("node1", python, *WORDS, cwd=tmp_path, env={"RANK": "0"}, check=False, timeout=PATIENCE)
+    assert wrong.returncode == 5, wrong.stderr
+    assert "WORLD_SIZE" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+
+
+def test_without_the_file_that_replaces_ddpkit_it_names_it(lab: Lab, python: str, tmp_path: Path) -> None:
+    write_project(tmp_path)
+    (tmp_path / "distributed_env.py").unlink()
+    done = lab.run("node1", python, *WORDS, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: No module named 'distributed_env'"

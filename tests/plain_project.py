@@ -1,0 +1,27 @@
+"""A project written by `ddpkit init --train`, and a Python with torch and the other libraries, but without ddpkit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from ddpkit.cli import scaffold
+
+
+def write_project(folder: Path, *, scripts: bool = False) -> None:
+    files = scaffold.files(folder, toml=False, train=True, scripts=scripts)
+    scaffold.check(files)
+    scaffold.write(folder, files)
+
+
+def make_python(folder: Path) -> str:
+    """The path of the interpreter. A .pth file names the libraries' folder; those inside of that are not read."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    variables = {"base": str(folder), "platbase": str(folder)}
+    (Path(sysconfig.get_path("purelib", "venv", variables)) / "libraries.pth").write_text(sysconfig.get_path("purelib"))
+    python = str(folder / "bin" / "python")
+    probe = "import importlib.util as u, sys; sys.exit(bool(u.find_spec('ddpkit')) or not u.find_spec('torch'))"
+    subprocess.run([python, "-c", probe], check=True, cwd=folder, env={})
+    return python
