@@ -144,6 +144,7 @@ def note(text: str) -> None:
 
 
 def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
+    from ddpkit.cli.signals import forward_signals
     from ddpkit.diagnosis import verdict
     from ddpkit.preflight import bench as bandwidth
     from ddpkit.preflight import rank_program
@@ -160,7 +161,7 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
         if not report.problems:  # what comes after them is that the others are ended
             note(text)
 
-    done = rank_program.run(ready.plan, ready.fleet, log_dir, heard, said)
+    done = rank_program.run(ready.plan, ready.fleet, log_dir, heard, said, signals=forward_signals)
     outcome, failure = done.outcome, done.outcome.failure
     code = outcome.exit_code
     if outcome.stopped_by is None and (report.problems or (code == 0 and not report.ended)):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import queue
-import shlex
 import signal
 import sys
 import threading
-import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,10 +24,11 @@ from ddpkit.cli.options import (
     parse_options,
     parse_variables,
 )
-from ddpkit.errors import LaunchError, UsageError
+from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
+    from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.execution.prepare import Ready
 
 
@@ -281,126 +279,50 @@ def _carry(
     as_json: bool,
     waits: str | None = None,
 ) -> int:
-    """Run a plan, relay its lines, print the verdict, keep the record. `waits`: see `ddpkit.run.tmux`."""
+    """Carry out a plan, and show its lines. `waits`: see `ddpkit.run.tmux`."""
     from ddpkit.cli.console import open_screen
-    from ddpkit.diagnosis import verdict as words
-    from ddpkit.execution import executor, local_facts
-    from ddpkit.launchers import shell
-    from ddpkit.run import metrics, timeline, tmux
-    from ddpkit.run import record as runs
-    from ddpkit.transports import batch
+    from ddpkit.cli.signals import forward_signals
+    from ddpkit.execution.lifecycle import RecordedRun
+    from ddpkit.run import tmux
 
-    job, plan, fleet = ready.job, ready.plan, ready.fleet
-    folder = runs.make_folder(Path(settings.log_dir), plan.run_id)
-    try:
-        executor.write_files(plan)
-    except OSError as error:
-        raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}", "--log-dir DIR") from None
-    began, notes = before
-    here = plan.batch is None and not plan.steps[0].srun
-    timeline.write_launch(
-        folder,
-        began=began,
-        prepared=time.time(),
-        entered=fleet.entered if fleet else {},
-        notes=notes,
-        nodes=fleet.facts if fleet else {plan.steps[0].host: local_facts.facts(os.environ)} if here else {},
-        plan=str(plan),
-    )
-    job_id = batch.submit(plan.batch) if plan.batch else None
-    record = runs.Run(
-        run_id=plan.run_id,
-        folder=str(folder.absolute()),
-        backend=plan.backend,
-        command=job.command,
-        workdir=job.workdir,
-        hosts=tuple(step.host for step in plan.steps),
-        world_size=plan.world_size,
-        launcher_pid=os.getpid(),
-        launcher_started=runs.process_started(os.getpid()),
-        launcher_host=os.uname().nodename,
-        launcher_boot=runs.boot(),
-        launcher_python=sys.executable,
-        ranks={step.host: list(step.ranks) for step in plan.steps if not step.srun},
-        grace=plan.grace,
-        started=time.time(),
-        job_id=job_id,
-        job=batch.remembered(plan.batch, plan.steps[0], job_id) if plan.batch and job_id else None,
-        session=tmux.session(os.environ, plan.run_id) if waits else None,
-        state="left" if plan.batch and (detach or not plan.batch.follow) else "running",
-    )
-    try:
-        record.save()
-    except OSError as error:
-        what = f"cannot write the record of this run to {folder}: {error.strerror}"
-        if plan.batch and job_id:
-            stop = " ".join(plan.batch.stop).format(job=job_id)
-            raise LaunchError(f"{what}; job {job_id} was submitted all the same", stop) from None
-        raise UsageError(what, f"df {shlex.quote(str(folder))}, or --log-dir DIR") from None
-    forgotten = runs.remember(record)
+    session = tmux.session(os.environ, ready.plan.run_id) if waits else None
+    run = RecordedRun(ready, settings.log_dir, began=before[0], notes=before[1], leave=detach, session=session)
     if waits:
-        if record.session:
-            tmux.keep(record.session, os.environ)
-        tmux.answer(waits, record.folder)
-    inbox: executor.Inbox = queue.SimpleQueue()
-    # Nobody reads any more: as for every other program at the head of a pipe, that is the end.
-    screen, relay = open_screen(job, plan, settings, folder, lambda: inbox.put((-1, signal.SIGPIPE)), as_json=as_json)
-    where = f"in job {job_id}" if job_id else f"on {', '.join(record.hosts)}"
-    relay.note(f"ddpkit: run {plan.run_id}: {shell.count(plan.world_size, 'rank')} {where}; logs in {folder}/")
-    if forgotten:
-        relay.note(
-            f"ddpkit: cannot write to {runs.index()}: {forgotten}; name this run by its folder: ddpkit status {folder}"
-        )
-    if plan.batch and (detach or not plan.batch.follow):
-        log = plan.batch.log.replace("{job}", str(job_id) if plan.batch.follow else f"{job_id}_*")
-        if settings.hang_timeout:
-            relay.note("ddpkit: nobody follows this job, and nobody watches it: --hang-timeout has no effect")
-        relay.note(f"ddpkit: submitted; its output: {log}; to stop it: {' '.join(plan.batch.stop).format(job=job_id)}")
+        if session:
+            tmux.keep(session, os.environ)
+        tmux.answer(waits, run.record.folder)
+
+    def nobody_reads() -> None:
+        run.inbox.put((-1, signal.SIGPIPE))  # as for every other program at the head of a pipe, that is the end
+
+    screen, relay = open_screen(ready.job, ready.plan, settings, run.folder, nobody_reads, as_json=as_json)
+    run.announce(relay, hang_timeout=settings.hang_timeout)
+    if not run.followed:
         relay.close()
         screen.close(None)
-        print(json.dumps(asdict(record), indent=2) if as_json else record.run_id)
+        print(json.dumps(asdict(run.record), indent=2) if as_json else run.record.run_id)
         return 0
-    outcome = executor.carry(
-        plan,
-        relay,
-        lambda step: fleet.link(step) if fleet else batch.connect(plan, step, job_id),
-        inbox,
-        screen,
-        settings.hang_timeout,
-        settings.hang_action,
-    )
-    stopped = "left" if plan.batch and outcome.failure is None else "stopped"
-    state = stopped if outcome.stopped_by is not None else "failed" if outcome.failure else "done"
-    known = words.diagnose(outcome.failure, folder / "all.log") if outcome.failure else None
-    verdict = words.verdict(outcome.failure, known) if outcome.failure else None
-    for line in words.report(outcome, known):
-        relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)
-    if state == "done":
-        relay.note(f"ddpkit: done in {outcome.seconds:.1f} s")
-    elif state == "stopped":
-        relay.note(f"ddpkit: {words.stopped(outcome)}")
-    record = replace(record, ended=time.time(), state=state, exit_code=outcome.exit_code, verdict=verdict)
-    try:
-        record.save()
-    except OSError as error:
-        relay.note(f"ddpkit: cannot write the record of this run: {error.strerror}: {error.filename}")
+    with forward_signals(run.inbox, suspend=screen.has_status):
+        outcome = run.follow(relay, screen, hang_timeout=settings.hang_timeout, hang_action=settings.hang_action)
+    outcome = run.finish(relay, outcome)
     relay.close()
-    # Whoever reads slowly gets everything; whoever ended the run does not wait for a reader that may never come.
+    # A slow reader gets everything; the end of a run that was stopped does not wait for a reader that may never come.
     screen.close(2.0 if outcome.stopped_by is not None else None)
-    code = outcome.exit_code
-    if as_json:
-        try:
-            print(json.dumps(asdict(record), indent=2), flush=True)
-        except BrokenPipeError:
-            to_nobody(1)
-        except OSError as error:  # a full disk: who reads the record must not take it for whole
-            _note(f"cannot write the record to standard output: {error.strerror}; it is {folder}/run.json")
-            code = code or 1
-            to_nobody(1)
-    # Last: a slow file system may be searched for it.
-    measured = metrics.of_run(settings.metrics, job.workdir, job.command, record.started, record.ended)
-    if measured is not None:
-        metrics.keep(measured, folder)
+    code = _print_record(run, outcome.exit_code) if as_json else outcome.exit_code
+    run.keep_metrics(settings.metrics)  # last: a slow file system may be searched
     if not (screen.out.open and screen.err.open):
         to_nobody(1, 2)
+    return code
+
+
+def _print_record(run: RecordedRun, code: int) -> int:
+    """Print the record as JSON. Returns the exit code, 1 for a full disk in place of 0."""
+    try:
+        print(json.dumps(asdict(run.record), indent=2), flush=True)
+    except BrokenPipeError:
+        to_nobody(1)
+    except OSError as error:  # a program that reads the record must not take it for whole
+        _note(f"cannot write the record to standard output: {error.strerror}; it is {run.folder}/run.json")
+        to_nobody(1)
+        return code or 1
     return code

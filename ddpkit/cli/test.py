@@ -88,13 +88,21 @@ def preflight(
     )
     if isinstance(settings.nnodes, tuple):
         raise UsageError("a test takes one number of nodes", "-N MAX")
+    from ddpkit.cli.signals import forward_signals
     from ddpkit.preflight import check as model
     from ddpkit.preflight import rank_program, run
 
     _end_by_signals()
     said = _Progress(sys.stderr.isatty() and not as_json)
     depth: Any = "quick" if quick else "full" if full else "usual"
-    how = rank_program.How(depth=depth, ranks=not no_ranks, timeout=seconds, progress=said.say, note=said.note)
+    how = rank_program.How(
+        depth=depth,
+        ranks=not no_ranks,
+        timeout=seconds,
+        progress=said.say,
+        note=said.note,
+        signals=forward_signals,
+    )
     if dry_run:
         show_plan(run.dry_run(settings, os.environ, how), as_json)
         return

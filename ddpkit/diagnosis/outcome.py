@@ -7,6 +7,15 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """The cause of a failure, as the output of the run shows it, and its fix."""
+
+    cause: str
+    fix: str
+    whose: str = ""  # the rank whose output shows the cause, where another one failed first
+
+
+@dataclass(frozen=True, kw_only=True)
 class Failure:
     """What failed first."""
 
@@ -22,6 +31,7 @@ class Failure:
     reason: str = ""  # where neither a code nor a signal says it
     raised: str = ""  # the name of the exception that ended its script; known before its process has ended
     oom: str = ""  # what says that the kernel killed it for want of memory, and where it says so
+    diagnosis: Diagnosis | None = None  # None: the output shows no known cause
 
     @property
     def exit_code(self) -> int:

@@ -6,24 +6,14 @@ What is known comes from the catalogue, which is loaded when a run has failed an
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
 from pathlib import Path
 
-from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.diagnosis.outcome import Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN
 
 LOOKED_AT = 1 << 20  # bytes at the end of a log
 # Nobody prints an exception and then dies of one of these: what stands in the log was dealt with before.
 _SUDDEN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Diagnosis:
-    """What the output of a failed run says of its cause."""
-
-    cause: str
-    fix: str
-    whose: str = ""  # where another rank than the first that failed shows the cause
 
 
 def diagnose(failure: Failure, everything: Path) -> Diagnosis | None:

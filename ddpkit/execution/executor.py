@@ -9,17 +9,14 @@ from __future__ import annotations
 import queue
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay
-from ddpkit.console.writer import Screen
 from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, Again
 from ddpkit.launchers.plan import Plan, Step
@@ -32,8 +29,6 @@ from ddpkit.transports.protocol import ASK, LOOK, NODE, Event, Link, request
 # (index of the step, event or None), or (-1, number of a signal)
 Inbox = queue.SimpleQueue[tuple[int, Any]]
 
-# From these the launcher ends the run; a second one ends it at once.
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # Python runs a signal's handler when it is back from a wait; one that came just before the wait would not end it.
 LOOK_UP = 0.5  # seconds
 # These are passed on to every rank: schedulers send them before they take a node away.
@@ -70,29 +65,29 @@ def write_files(plan: Plan) -> None:
         Path(file.path).write_text(text)
 
 
-@contextmanager
-def signals(inbox: Inbox, more: Sequence[signal.Signals] = ()) -> Iterator[None]:
-    """Turn signals into messages (`SimpleQueue.put` is safe in a handler)."""
+class Display(Protocol):
+    """The screen of a run: `ddpkit.console.writer.Screen`, or `ddpkit.console.text.TextDisplay`."""
 
-    def handle(number: int, _: FrameType | None) -> None:
-        inbox.put((-1, number))
+    @property
+    def has_status(self) -> bool: ...
 
-    before = {}
-    for number in (*STOPPING, *PASSED_ON, ASK, LOOK, *more):
-        # Under nohup HUP is ignored, and stays so.
-        if signal.getsignal(number) != signal.SIG_IGN:
-            before[number] = signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def wait_for_room(self) -> None: ...
+
+    def hurry(self) -> None: ...
+
+    def suspend(self) -> None: ...
+
+    def begin(self, source: Callable[[], Standing], /) -> None: ...
+
+    def end(self) -> None: ...
 
 
 class Carrier:
     """One plan while it is carried out."""
 
-    def __init__(self, plan: Plan, relay: Relay, connect: Callable[[Step], Link], inbox: Inbox, screen: Screen) -> None:
+    def __init__(
+        self, plan: Plan, relay: Relay, connect: Callable[[Step], Link], inbox: Inbox, screen: Display
+    ) -> None:
         self.plan = plan
         self.relay = relay
         self.inbox = inbox
@@ -111,16 +106,15 @@ class Carrier:
         self.again = Again([len(step.ranks) for step in plan.steps], limit) if restarts else None
 
     def run(self) -> Outcome:
-        with signals(self.inbox, [signal.SIGTSTP] if self.screen.has_status else []):
-            try:
-                for index, node in enumerate(self.nodes):
-                    node.link.start(request(node.step, self.plan), partial(self.post, index))
-                self.loop()
-            finally:
-                for node in self.nodes:
-                    node.link.close()
-                self.vitals.write()
-                self.timeline.write()
+        try:
+            for index, node in enumerate(self.nodes):
+                node.link.start(request(node.step, self.plan), partial(self.post, index))
+            self.loop()
+        finally:
+            for node in self.nodes:
+                node.link.close()
+            self.vitals.write()
+            self.timeline.write()
         self.outcome.seconds = time.time() - self.started
         return self.outcome
 
@@ -380,14 +374,14 @@ def carry(
     relay: Relay,
     connect: Callable[[Step], Link],
     inbox: Inbox,
-    screen: Screen,
+    screen: Display,
     hang_timeout: float = 0.0,
     hang_action: str = "warn",
 ) -> Outcome:
-    """Run a plan to its end, whatever that is. Blocks; owns the process's signal handlers meanwhile.
+    """Run a plan to its end. Blocks; takes no signals: (-1, signal) in `inbox` acts as one, from any thread.
 
-    Shapes: one `Link` per step, from `connect`; `inbox` may get (-1, signal) from anywhere. Returns how the
-    run ended; raises nothing for a run that failed. `hang_timeout`: see `ddpkit.monitor.watchdog`; 0: nobody watches.
+    `connect` returns the `Link` of a step. Returns the outcome; a failed run raises nothing. `hang_timeout`: seconds,
+    see `ddpkit.monitor.watchdog`; 0: no watch.
     """
     carrier = Carrier(plan, relay, connect, inbox, screen)
     if hang_timeout:

@@ -125,12 +125,14 @@ def _works(
             if reach == "slurm" and isinstance(settings.nnodes, int) and len(hosts) < settings.nnodes:
                 options = {**chosen.options, "nodelist": ",".join(hosts)}
                 chosen = replace(chosen, nnodes=len(hosts), options=options)
-            heard = rank_program.run(prepare.here(chosen, environ).plan, None, settings.log_dir)
+            plan = prepare.here(chosen, environ).plan
+            heard = rank_program.run(plan, None, settings.log_dir, signals=how.signals)
         else:
             with prepare.approach(chosen, environ, how.note) as near:
                 near.fleet.specs = tuple(spec for spec in near.fleet.specs if spec.label in hosts)
                 world = pool.survey(near.fleet, near.wish, lambda _: None, strict=False)
-                heard = rank_program.run(near.backend.plan(near.job, world), near.fleet, settings.log_dir)
+                plan = near.backend.plan(near.job, world)
+                heard = rank_program.run(plan, near.fleet, settings.log_dir, signals=how.signals)
     except DdpkitError:
         return False
     return stage in {event["stage"] for event in heard.of("stage")}

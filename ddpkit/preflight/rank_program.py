@@ -7,8 +7,6 @@ of standard output that begin with `EVENT`; all else that it prints goes to its 
 from __future__ import annotations
 
 import json
-import os
-import queue
 import signal
 import threading
 import time
@@ -16,21 +14,21 @@ import zlib
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from ddpkit.config import LaunchSettings
 from ddpkit.console.relay import Relay
-from ddpkit.console.writer import Screen
+from ddpkit.console.text import TextDisplay, TextStream
 from ddpkit.diagnosis.outcome import Outcome
-from ddpkit.errors import UsageError
+from ddpkit.errors import LaunchError
 from ddpkit.execution import executor
+from ddpkit.execution.lifecycle import LiveRun
 from ddpkit.execution.pool import Fleet
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Plan, Step
-from ddpkit.run import record
-from ddpkit.transports import batch
 from ddpkit.transports.protocol import NODE, Link
 
 EVENT = b"\x1eddpkit "
@@ -88,10 +86,8 @@ class Heard:
 class _Listener(Relay):
     """Takes the events out of the lines. Shows nothing; keeps the logs."""
 
-    def __init__(
-        self, folder: Path, null: IO[bytes], note: Callable[[str], None], heard: Callable[[Event], None]
-    ) -> None:
-        super().__init__(folder, null, null, colour=False)
+    def __init__(self, folder: Path, note: Callable[[str], None], heard: Callable[[Event], None]) -> None:
+        super().__init__(folder, TextStream(None), TextStream(None), colour=False)
         self._said, self._heard = note, heard
         self.agents: deque[str] = deque(maxlen=AGENTS)
 
@@ -142,6 +138,14 @@ class Silence:
                 return
 
 
+SignalScope = Callable[[executor.Inbox], AbstractContextManager[None]]
+
+
+def take_no_signals(_inbox: executor.Inbox) -> AbstractContextManager[None]:
+    """Leave the signal handlers of the program alone."""
+    return nullcontext()
+
+
 def run(
     plan: Plan,
     fleet: Fleet | None,
@@ -149,28 +153,27 @@ def run(
     heard: Callable[[Event], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
     silence: float = 0.0,
+    signals: SignalScope = take_no_signals,
 ) -> Heard:
     """Carry out a plan whose ranks are a program of ours. Returns all that they said, and how they ended.
 
     `heard` is called for every event as it comes, `note` for what a launch would print. `silence`: seconds without an
-    event after which they are ended (0: never); time in a scheduler's queue does not count. Raises UsageError where the
-    logs cannot be written, LaunchError where a scheduler refuses, SystemExit with 128+n where signal n ended it: then
-    nothing is left, a submitted job neither.
+    event after which they are ended (0: never); time in a scheduler's queue does not count. `signals`: forwards the
+    signals of a command meanwhile. Raises UsageError where the logs cannot be written, LaunchError where a scheduler
+    refuses, SystemExit with 128+n where signal n ended it: then nothing is left, a submitted job neither.
     """
-    plan = replace(plan, grace=min(plan.grace, GRACE))
-    folder = record.make_folder(Path(log_dir), plan.run_id)
-    try:
-        executor.write_files(plan)
-    except OSError as error:
-        raise UsageError(f"cannot write {error.filename or folder}: {error.strerror}", "--log-dir DIR") from None
-    inbox: executor.Inbox = queue.SimpleQueue()
-    with executor.signals(inbox):  # one that comes while a job is submitted ends that job
-        job_id = batch.submit(plan.batch) if plan.batch else None
-        if job_id:
-            note(f"job {job_id} is submitted")
-        watch = Silence(inbox, silence)
+    live = LiveRun(replace(plan, grace=min(plan.grace, GRACE)), fleet, log_dir)
+    with signals(live.inbox):  # one that comes while a job is submitted ends that job
+        live.submit()
+        if live.job_id:
+            note(f"job {live.job_id} is submitted")
+        watch = Silence(live.inbox, silence)
         try:
-            heard_all = _carried(plan, fleet, folder, job_id, inbox, heard, note, watch)
+            heard_all = _follow(live, heard, note, watch)
+        except BaseException:
+            with suppress(LaunchError):
+                live.cancel_job()
+            raise
         finally:
             watch.stop()
     if watch.broken:
@@ -181,16 +184,7 @@ def run(
     return heard_all
 
 
-def _carried(
-    plan: Plan,
-    fleet: Fleet | None,
-    folder: Path,
-    job_id: str | None,
-    inbox: executor.Inbox,
-    heard: Callable[[Event], None],
-    note: Callable[[str], None],
-    watch: Silence,
-) -> Heard:
+def _follow(live: LiveRun, heard: Callable[[Event], None], note: Callable[[str], None], watch: Silence) -> Heard:
     events: list[Event] = []
 
     def take(event: Event) -> None:
@@ -204,20 +198,19 @@ def _carried(
         note(text)
 
     def connect(step: Step) -> Link:
-        link = fleet.link(step) if fleet else batch.connect(plan, step, job_id)
+        link = live.connect(step)
         link.outlives = ""  # nobody needs such a job without the command that hears it
         link.margin = min(link.margin, MARGIN)
         return link
 
-    if plan.batch is None:
+    if live.plan.batch is None:
         watch.heard()
-    with open(os.devnull, "wb") as null:
-        relay = _Listener(folder, null, told, take)
-        try:
-            outcome = executor.carry(plan, relay, connect, inbox, Screen(null, null, lambda: None))
-        finally:
-            relay.close()
-    return Heard(outcome=outcome, events=events, folder=str(folder), agents=tuple(relay.agents))
+    relay = _Listener(live.folder, told, take)
+    try:
+        outcome = live.follow(relay, TextDisplay(), connect=connect)
+    finally:
+        relay.close()
+    return Heard(outcome=outcome, events=events, folder=str(live.folder), agents=tuple(relay.agents))
 
 
 Depth = Literal["quick", "usual", "full"]
@@ -232,6 +225,7 @@ class How:
     timeout: float = 5.0  # seconds for each step of the ranks
     progress: Callable[[str], None] = lambda _: None
     note: Callable[[str], None] = lambda _: None
+    signals: SignalScope = take_no_signals  # forwards the signals of a command to its ranks
 
     def args(self, *, nodes: bool = False) -> list[str]:
         mib = {"quick": 1, "usual": 16, "full": 64}[self.depth]

@@ -131,7 +131,8 @@ def _script(settings: LaunchSettings) -> dict[str, Any]:
 def _ranks(plan: Plan, fleet: Any, settings: LaunchSettings, how: How, result: Result) -> ranks.Heard:
     how.progress(f"starting {count(plan.world_size, 'rank')}")
     counting = _Counting(plan.world_size, how.progress)
-    heard = ranks.run(plan, fleet, settings.log_dir, counting.heard, how.note, SILENCE + how.timeout)
+    silence = SILENCE + how.timeout
+    heard = ranks.run(plan, fleet, settings.log_dir, counting.heard, how.note, silence, how.signals)
     result.folder = heard.folder
     result.checks += rank_checks.of_ranks(heard, plan, speed=how.depth == "full")
     return heard

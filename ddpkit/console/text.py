@@ -1,0 +1,54 @@
+"""Lines of a run as text to Python streams, or to none. Starts no thread, and needs no file descriptor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TextIO
+
+from ddpkit.console.progress import Standing
+
+
+class TextStream:
+    """Decodes bytes to a text stream. None: discards them."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def write(self, data: bytes) -> None:
+        if self._stream is not None:
+            try:
+                self._stream.write(data.decode("utf-8", "replace"))
+            except (OSError, ValueError):
+                self._stream = None  # closed; the logs of the run have all lines
+
+    def flush(self) -> None:
+        if self._stream is not None:
+            try:
+                self._stream.flush()
+            except (OSError, ValueError):
+                self._stream = None
+
+
+class TextDisplay:
+    """The display of a run in another program: two text streams, without status lines."""
+
+    has_status = False
+
+    def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
+        self.out = TextStream(out)
+        self.err = TextStream(err)
+
+    def wait_for_room(self) -> None:
+        """Writes do not wait in a queue."""
+
+    def hurry(self) -> None:
+        """Writes do not wait in a queue."""
+
+    def suspend(self) -> None:
+        """There is no status line to take away."""
+
+    def begin(self, source: Callable[[], Standing], /) -> None:
+        """There is no status line to show."""
+
+    def end(self) -> None:
+        """There is no status line to take away."""

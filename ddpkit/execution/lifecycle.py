@@ -1,0 +1,209 @@
+"""Life cycle of one run: folder, files, job, record, loop, diagnosis, finished record. Prints nothing.
+
+`ddpkit launch`, `test`, `bench` and `import ddpkit` share it. Lines of the run go to the caller's `Relay`.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import shlex
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddpkit.console.relay import Relay
+from ddpkit.diagnosis import verdict
+from ddpkit.diagnosis.outcome import Outcome
+from ddpkit.errors import LaunchError, UsageError
+from ddpkit.execution import executor, local_facts
+from ddpkit.launchers.plan import Batch, Plan, Step
+from ddpkit.launchers.shell import count
+from ddpkit.run import metrics, record, timeline
+from ddpkit.transports import batch
+from ddpkit.transports.protocol import Link
+from ddpkit.transports.srun import tell
+
+if TYPE_CHECKING:
+    from ddpkit.execution.pool import Fleet
+    from ddpkit.execution.prepare import Ready
+
+
+class LiveRun:
+    """One run that this process carries out. Its ranks end with this process, unless a scheduler runs them."""
+
+    def __init__(self, plan: Plan, fleet: Fleet | None, log_dir: str) -> None:
+        """Make the run's folder and write the files of the plan. Raises UsageError."""
+        self.plan = plan
+        self.inbox: executor.Inbox = queue.SimpleQueue()
+        self.job_id: str | None = None
+        self._fleet = fleet
+        self.folder = record.make_folder(Path(log_dir), plan.run_id)
+        try:
+            executor.write_files(plan)
+        except OSError as error:
+            what = f"cannot write {error.filename or self.folder}: {error.strerror}"
+            raise UsageError(what, "--log-dir DIR") from None
+
+    def submit(self) -> None:
+        """Submit the job of the plan, where it has one. Raises LaunchError."""
+        if self.plan.batch is not None:
+            self.job_id = batch.submit(self.plan.batch)
+
+    def cancel_job(self) -> None:
+        """Cancel the submitted job. Without one, do nothing. Raises LaunchError."""
+        if self.plan.batch is not None and self.job_id is not None:
+            argv = self._stop_argv(self.plan.batch)
+            done = tell(argv)
+            if done.returncode != 0:
+                words = " ".join(done.stderr.split()) or f"{argv[0]}: exit code {done.returncode}"
+                raise LaunchError(f"cannot stop job {self.job_id}: {words}", shlex.join(argv))
+
+    def _stop_argv(self, job: Batch) -> list[str]:
+        return [word.replace("{job}", self.job_id or "") for word in job.stop]
+
+    def connect(self, step: Step) -> Link:
+        """Return the link to the supervisor of a step."""
+        return self._fleet.link(step) if self._fleet else batch.connect(self.plan, step, self.job_id)
+
+    def follow(
+        self,
+        relay: Relay,
+        screen: executor.Display,
+        *,
+        connect: Callable[[Step], Link] | None = None,
+        hang_timeout: float = 0.0,
+        hang_action: str = "warn",
+    ) -> Outcome:
+        """Run the ranks to their end. Blocks; (-1, signal) in `inbox` acts as that signal to the launcher.
+
+        `hang_timeout` in seconds, 0: no watch.
+        """
+        return executor.carry(self.plan, relay, connect or self.connect, self.inbox, screen, hang_timeout, hang_action)
+
+
+class RecordedRun(LiveRun):
+    """A run with a record, which `ddpkit ps` lists and other shells can stop."""
+
+    def __init__(
+        self,
+        ready: Ready,
+        log_dir: str,
+        *,
+        began: float,
+        notes: Sequence[str] = (),
+        leave: bool = False,
+        session: record.Session | None = None,
+    ) -> None:
+        """Make the folder, submit the job and save the record. Raises UsageError, LaunchError.
+
+        `began`: seconds since the epoch at which the user asked for the run. `leave`: a submitted job is not followed.
+        """
+        super().__init__(ready.plan, ready.fleet, log_dir)
+        plan = self.plan
+        self._write_timeline(ready, began, notes)
+        self.submit()
+        self.followed = plan.batch is None or (plan.batch.follow and not leave)
+        self.record = record.Run(
+            run_id=plan.run_id,
+            folder=str(self.folder.absolute()),
+            backend=plan.backend,
+            command=ready.job.command,
+            workdir=ready.job.workdir,
+            hosts=tuple(step.host for step in plan.steps),
+            world_size=plan.world_size,
+            launcher_pid=os.getpid(),
+            launcher_started=record.process_started(os.getpid()),
+            launcher_host=os.uname().nodename,
+            launcher_boot=record.boot(),
+            launcher_python=sys.executable,
+            ranks={step.host: list(step.ranks) for step in plan.steps if not step.srun},
+            grace=plan.grace,
+            started=time.time(),
+            job_id=self.job_id,
+            job=batch.remembered(plan.batch, plan.steps[0], self.job_id) if plan.batch and self.job_id else None,
+            session=session,
+            state="running" if self.followed else "left",
+        )
+        self._save_first()
+        self._unlisted = record.remember(self.record)
+
+    def _write_timeline(self, ready: Ready, began: float, notes: Sequence[str]) -> None:
+        fleet, plan = ready.fleet, self.plan
+        local = plan.batch is None and not plan.steps[0].srun
+        timeline.write_launch(
+            self.folder,
+            began=began,
+            prepared=time.time(),
+            entered=fleet.entered if fleet else {},
+            notes=notes,
+            nodes=fleet.facts if fleet else {plan.steps[0].host: local_facts.facts(os.environ)} if local else {},
+            plan=str(plan),
+        )
+
+    def _save_first(self) -> None:
+        try:
+            self.record.save()
+        except OSError as error:
+            what = f"cannot write the record of this run to {self.folder}: {error.strerror}"
+            if self.plan.batch and self.job_id:
+                stop = " ".join(self._stop_argv(self.plan.batch))
+                raise LaunchError(f"{what}; job {self.job_id} was submitted all the same", stop) from None
+            raise UsageError(what, f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
+
+    def announce(self, relay: Relay, *, hang_timeout: float = 0.0) -> None:
+        """Write the first lines of the run: its ranks, its logs; of a job that is not followed also its output."""
+        plan, folder = self.plan, self.folder
+        where = f"in job {self.job_id}" if self.job_id else f"on {', '.join(self.record.hosts)}"
+        relay.note(f"ddpkit: run {plan.run_id}: {count(plan.world_size, 'rank')} {where}; logs in {folder}/")
+        if self._unlisted:
+            known_by = f"name this run by its folder: ddpkit status {folder}"
+            relay.note(f"ddpkit: cannot write to {record.index()}: {self._unlisted}; {known_by}")
+        if plan.batch is None or self.followed:
+            return
+        log = plan.batch.log.replace("{job}", f"{self.job_id}" if plan.batch.follow else f"{self.job_id}_*")
+        if hang_timeout:
+            relay.note("ddpkit: nobody follows this job, and nobody watches it: --hang-timeout has no effect")
+        stop = " ".join(self._stop_argv(plan.batch))
+        relay.note(f"ddpkit: submitted; its output: {log}; to stop it: {stop}")
+
+    def finish(self, relay: Relay, outcome: Outcome) -> Outcome:
+        """Write the diagnosis behind the last lines, then the end into the record. Returns the outcome with both."""
+        failure = outcome.failure
+        if failure is not None:
+            failure = replace(failure, diagnosis=verdict.diagnose(failure, self.folder / "all.log"))
+            outcome = replace(outcome, failure=failure)
+        state = self._end_state(outcome)
+        for line in verdict.report(outcome, failure.diagnosis if failure else None):
+            relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)
+        if state == "done":
+            relay.note(f"ddpkit: done in {outcome.seconds:.1f} s")
+        elif state == "stopped":
+            relay.note(f"ddpkit: {verdict.stopped(outcome)}")
+        self.record = replace(
+            self.record,
+            ended=time.time(),
+            state=state,
+            exit_code=outcome.exit_code,
+            verdict=verdict.verdict(failure, failure.diagnosis) if failure else None,
+        )
+        try:
+            self.record.save()
+        except OSError as error:
+            relay.note(f"ddpkit: cannot write the record of this run: {error.strerror}: {error.filename}")
+        return outcome
+
+    def _end_state(self, outcome: Outcome) -> str:
+        if outcome.stopped_by is not None:
+            return "left" if self.plan.batch and outcome.failure is None else "stopped"
+        return "failed" if outcome.failure else "done"
+
+    def keep_metrics(self, setting: str) -> None:
+        """Copy the metrics that the run wrote into its folder. A slow file system may be searched for them."""
+        run = self.record
+        file = metrics.of_run(setting, run.workdir, run.command, run.started, run.ended)
+        if file is not None:
+            metrics.keep(file, self.folder)
