@@ -66,6 +66,53 @@ settings = collect_settings(Path(), {}, None, {"NAME": 4})
         "nproc_per_node",
         "nproc_per_nodes",
     ),
+    "an event that is read": Wall(
+        """\
+from ddpkit.launchers.events import Event
+
+
+def exit_code(event: Event) -> int | None:
+    return event["NAME"] if event["e"] == "exit" else None
+""",
+        "code",
+        "cod",
+    ),
+    "an event that is made": Wall(
+        """\
+from ddpkit.launchers.events import Event, NoteEvent
+
+
+def remark() -> Event:
+    event: NoteEvent = {"e": "note", "NAME": "the job waits"}
+    return event
+""",
+        "text",
+        "txt",
+    ),
+    "the kind of an event": Wall(
+        """\
+from ddpkit.launchers.events import Event
+
+
+def is_end(event: Event) -> bool:
+    return event["e"] == "NAME"
+""",
+        "end",
+        "ended",
+    ),
+    "a command": Wall(
+        """\
+from ddpkit.launchers.events import StopCommand
+from ddpkit.transports.protocol import Link
+
+
+def stop(link: Link) -> None:
+    command: StopCommand = {"c": "stop", "NAME": 1.0}
+    link.send(command)
+""",
+        "grace",
+        "garce",
+    ),
 }
 
 

@@ -19,15 +19,16 @@ from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, Again
+from ddpkit.launchers.events import Command, Event, ExitEvent, FailedEvent, StartEvent, failure
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.monitor.server import Asking
 from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.timeline import Timeline
-from ddpkit.transports.protocol import ASK, LOOK, NODE, Event, Link, request
+from ddpkit.transports.protocol import ASK, LOOK, NODE, Link, request
 
 # (index of the step, event or None), or (-1, number of a signal)
-Inbox = queue.SimpleQueue[tuple[int, Any]]
+Inbox = queue.SimpleQueue[tuple[int, Event | int | None]]
 
 # Python runs a signal's handler when it is back from a wait; one that came just before the wait would not end it.
 LOOK_UP = 0.5  # seconds
@@ -141,7 +142,7 @@ class Carrier:
                         self.give_up()
                         return
                     continue
-            if index < 0:
+            if isinstance(message, int):
                 self.on_signal(message)
             elif message is None:
                 self.on_end(self.nodes[index])
@@ -167,10 +168,10 @@ class Carrier:
         return self.passed < len(self.nodes)
 
     def on_event(self, node: Node, event: Event) -> None:
-        kind, step = event["e"], node.step
+        step = node.step
         host = event.get("host", step.host)
-        self.timeline.heard(host, event)
-        if kind == "out":
+        self.timeline.record(host, event)
+        if event["e"] == "out":
             data = event["data"].encode("utf-8", "surrogateescape")
             rank = event["rank"]
             self.asking.last_line = time.time()
@@ -178,44 +179,44 @@ class Carrier:
             # where all ranks have ended well: the one with the store leaves first. It stays in its log.
             show = rank is not None or not (self.deadline is not None or all(each.finished for each in self.nodes))
             self.relay.write(rank, host, node.agent, event["fd"], data, show=show)
-        elif kind == "beat":
-            self.vitals.heard(step.host, event["t"], event["ranks"])
-        elif kind == "start":
+        elif event["e"] == "beat":
+            self.vitals.record(step.host, event["t"], event["ranks"])
+        elif event["e"] == "start":
             self.count(node, event)
             node.running.add(event["rank"])
             self.hosts.add(host)
-        elif kind == "exit":
+        elif event["e"] == "exit":
             self.count(node, event)
             node.running.discard(event["rank"])
             if event["code"] == 0:
                 node.well.add(event["rank"])
-            self.vitals.ended(host, event["rank"], event["code"], event["signal"])
+            self.vitals.record_exit(host, event["rank"], event["code"], event["signal"])
             self.outcome.ends[
                 f"signal {event['signal']}" if event["code"] is None else f"exit code {event['code']}"
             ] += 1
             self.on_late_news(node, event, host)
-        elif kind == "failed":
+        elif event["e"] == "failed":
             self.on_failure(node, event, host)
-        elif kind in ("dump", "top"):
+        elif event["e"] == "dump" or event["e"] == "top":
             self.asking.heard(node, event)
-        elif kind == "note":
+        elif event["e"] == "note":
             self.note(event["text"])
-        elif kind == "refused":
+        elif event["e"] == "refused":
             self.fail(node, what="the supervisor", reason=event["message"], code=4)
-        elif kind == "lost":
+        elif event["e"] == "lost":
             if self.deadline is not None:
                 self.note(f"{step.host}: {event['reason']}")
             self.on_lost(node, event["reason"])
-        elif kind == "left":
+        elif event["e"] == "left":
             self.note(f"ended what outlived its rank on {step.host}: {', '.join(event['names'])}")
-        elif kind == "stuck":
+        elif event["e"] == "stuck":
             self.note(f"cannot be ended on {step.host}, not even by KILL: {', '.join(event['names'])}")
-        elif kind == "end":
+        elif event["e"] == "end":
             node.said_end = True
 
-    def count(self, node: Node, event: Event) -> None:
+    def count(self, node: Node, event: StartEvent | ExitEvent) -> None:
         if self.again is not None:
-            self.again.heard(self.nodes.index(node), event, time.monotonic())
+            self.again.record(self.nodes.index(node), event, time.monotonic())
 
     def end_if_hopeless(self) -> None:
         """Ranks that failed, and that torchrun would wait for other nodes to start again, which have finished."""
@@ -227,7 +228,7 @@ class Carrier:
             done = [node.step.host for node, each in zip(self.nodes, self.again.attempts, strict=True) if each.finished]
             self.note(f"rank {event['rank']} cannot be started again: all ranks of {', '.join(done)} have ended well")
             node = self.nodes[index]
-            self.on_failure(node, {**event, "what": "rank"}, event.get("host", node.step.host))
+            self.on_failure(node, failure(event), event.get("host", node.step.host))
 
     def on_lost(self, node: Node, reason: str) -> None:
         """A node is gone. An elastic run goes on without it while enough are left."""
@@ -244,7 +245,7 @@ class Carrier:
         else:
             self.fail(node, what="the supervisor", reason=reason)
 
-    def on_late_news(self, node: Node, event: Event, host: str) -> None:
+    def on_late_news(self, node: Node, event: ExitEvent, host: str) -> None:
         """A node that was told to stop calls nothing a failure. What ended there before the known failure is the first.
 
         What ended because of it, or of our TERM, has a later time: an event's is too late by its way here, never early.
@@ -257,9 +258,9 @@ class Carrier:
             return
         again = any(proc.restarts for proc in node.step.procs)  # then an end may be one of an earlier attempt
         if known is not None and when is not None and when < known.at and event["code"] != 0 and not again:
-            self.on_failure(node, {**event, "what": "rank"}, host)
+            self.on_failure(node, failure(event), host)
 
-    def on_failure(self, node: Node, event: Event, host: str) -> None:
+    def on_failure(self, node: Node, event: FailedEvent, host: str) -> None:
         where = host if event["rank"] is not None else node.step.host  # an agent's lines are those of its step
         lines = self.relay.tail(event["rank"], where, node.agent)
         self.fail(
@@ -359,7 +360,7 @@ class Carrier:
         self.screen.hurry()
         self.tell({"c": "stop", "grace": grace})
 
-    def tell(self, command: Event, besides: Node | None = None) -> None:
+    def tell(self, command: Command, besides: Node | None = None) -> None:
         for node in self.nodes:
             if not node.ended and node is not besides:
                 node.link.send(command)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+from ddpkit.launchers.events import ExitEvent, StartEvent
 
 # Seconds for ranks that ended well because they were told to, as those do that save at TERM, to be started again. With
 # fewer nodes than there may be torchrun waits 30 s for more.
@@ -25,9 +26,9 @@ class Attempt:
     size: int
     running: set[int] = field(default_factory=set)
     well: set[int] = field(default_factory=set)
-    badly: list[dict[str, Any]] = field(default_factory=list)  # their events, the first in front
+    badly: list[ExitEvent] = field(default_factory=list)  # their events, the first in front
 
-    def heard(self, event: dict[str, Any]) -> None:
+    def record(self, event: StartEvent | ExitEvent) -> None:
         rank = event["rank"]
         if event["e"] == "start":
             if not self.running:
@@ -54,10 +55,10 @@ class Again:
         self._limit = limit
         self._until: float | None = None
 
-    def heard(self, index: int, event: dict[str, Any], now: float) -> None:
+    def record(self, index: int, event: StartEvent | ExitEvent, now: float) -> None:
         """A rank of a node started or ended; `now` in seconds of any clock, the same in `hopeless`."""
         before = self._finished
-        self.attempts[index].heard(event)
+        self.attempts[index].record(event)
         if not self._failed or not self._finished:
             self._until = None
         elif self._until is None:
@@ -67,7 +68,7 @@ class Again:
         """A node is gone: the others go on without it, if they can."""
         self.attempts[index] = Attempt(self.attempts[index].size)
 
-    def hopeless(self, now: float) -> tuple[int, dict[str, Any]] | None:
+    def hopeless(self, now: float) -> tuple[int, ExitEvent] | None:
         """The node, and the event, of the failure that nothing comes after; None: wait."""
         if self._until is None or now < self._until:
             return None
@@ -78,5 +79,5 @@ class Again:
         return any(attempt.finished for attempt in self.attempts)
 
     @property
-    def _failed(self) -> list[tuple[int, dict[str, Any]]]:
+    def _failed(self) -> list[tuple[int, ExitEvent]]:
         return [(index, attempt.badly[0]) for index, attempt in enumerate(self.attempts) if attempt.badly]

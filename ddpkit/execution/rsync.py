@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ddpkit.errors import UsageError, install
+from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
 from ddpkit.transports.hosts import ALONE, HostSpec
 from ddpkit.transports.problem import Problem
-from ddpkit.transports.protocol import Event, LocalLink, program_request
+from ddpkit.transports.protocol import LocalLink, program_request
 
 AT_ONCE = 8  # more would share one network card and one disk
 _OLDEST = (3, 1)  # with --info=progress2
@@ -107,7 +108,7 @@ def _copy(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], 
         elif event["e"] == "out":
             said.append(event["data"])
         elif event["e"] == "failed":
-            code = event["code"] if event["code"] is not None else 128 + event["signal"]
+            code = event["code"] if event["code"] is not None else 128 + (event["signal"] or 0)
     link.close()
     if code == 0:
         progress(spec.label, 100)

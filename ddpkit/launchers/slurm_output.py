@@ -16,9 +16,8 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from typing import Any
 
-Event = dict[str, Any]
+from ddpkit.launchers.events import Event, OutputEvent
 
 PIECE = 1024
 # Printed by each rank's own shell (or tap) to its standard error before the script runs.
@@ -139,8 +138,16 @@ class SrunReader:
     def _first_raised(self) -> Iterator[Event]:
         rank = min(self.raised, key=self.raised.__getitem__)
         self.failed, (self._since, name) = True, self.raised[rank]
-        how = {"code": 1, "signal": None, "raised": name, "t": self._since}
-        yield {"e": "failed", "rank": rank, "host": self.hosts.get(rank, "?"), "what": "rank", **how}
+        yield {
+            "e": "failed",
+            "rank": rank,
+            "host": self.hosts.get(rank, "?"),
+            "what": "rank",
+            "code": 1,
+            "signal": None,
+            "raised": name,
+            "t": self._since,
+        }
 
     def forget_failure(self) -> None:
         """What failed belongs to an attempt before."""
@@ -149,7 +156,10 @@ class SrunReader:
         self._since = None
 
     def _of_rank(self, rank: int, number: int, text: str) -> Event:
-        return {**_out(rank, number, text), **({"host": self.hosts[rank]} if rank in self.hosts else {})}
+        event = _out(rank, number, text)
+        if rank in self.hosts:
+            event["host"] = self.hosts[rank]
+        return event
 
     def _task_ended(self, host: str, tasks: str, how: str) -> Iterator[Event]:
         code = _CODE.match(how)
@@ -172,21 +182,21 @@ class SrunReader:
             yield from self._fail(rank, host, "rank", code, killer)
         elif rank == min(self.raised, key=self.raised.__getitem__):
             self._since = self.raised[rank][0]
-            yield from self._fail(rank, host, "rank", code, killer, t=self._since)
+            yield from self._fail(rank, host, "rank", code, killer, at=self._since)
         else:
             yield from self._first_raised()  # whose process takes longer to end
 
     def _fail(
-        self, rank: int | None, host: str, what: str, code: int | None, killer: int | None, **more: float
+        self, rank: int | None, host: str, what: str, code: int | None, killer: int | None, at: float | None = None
     ) -> Iterator[Event]:
         """Only the first failure is one: after it srun ends the other tasks, whose ends have later times."""
         if not self.failed:
             self.failed = True
-            how = {"code": code, "signal": killer, "t": time.time(), **more}
-            yield {"e": "failed", "rank": rank, "host": host, "what": what, **how}
+            t = time.time() if at is None else at
+            yield {"e": "failed", "rank": rank, "host": host, "what": what, "code": code, "signal": killer, "t": t}
 
 
-def _out(rank: int | None, number: int, text: str) -> Event:
+def _out(rank: int | None, number: int, text: str) -> OutputEvent:
     return {"e": "out", "rank": rank, "fd": number, "data": text + "\n"}
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.launchers.events import DumpCommand, ReplyEvent
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.monitor import hang, rank_state
 from ddpkit.run import record
@@ -39,7 +40,7 @@ PATIENCE = 14.0  # seconds for a launcher to answer another shell
 SUMMARY = "summary.json"
 
 
-def command(number: int) -> dict[str, Any]:
+def command(number: int) -> DumpCommand:
     """What a supervisor is told. It learns by it how to look."""
     return {"c": "dump", "id": number, "limit": LIMIT, "source": (NODE / "stack_dump.py").read_text()}
 
@@ -87,7 +88,7 @@ class Question:
         self._held: dict[int, str] = {}
         self._done: set[int] = set()
 
-    def heard(self, node: int, event: Mapping[str, Any], host: str) -> None:
+    def heard(self, node: int, event: ReplyEvent, host: str) -> None:
         """A piece of a node's answer. One that speaks for several hosts says `answers`."""
         if event["id"] != self.number:
             return

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ddpkit.console.relay import Relay
 from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.launchers.events import ReplyEvent, TopCommand
 from ddpkit.monitor import dump
 from ddpkit.run import record
-from ddpkit.transports.protocol import LOOK, NODE, Event
+from ddpkit.transports.protocol import LOOK, NODE
 
 if TYPE_CHECKING:
     from ddpkit.run.record import Run
@@ -89,8 +90,8 @@ class Sampling:
             span = max(each["span"] for each in wanted)
             limit = LIMIT + span
             self.question = dump.Question(self._number, "top", silent, len(asked), limit, Answered)
-            command = {"c": "top", "id": self._number, "span": span, "limit": limit}
-            command["pss"] = any(each["pss"] for each in wanted)
+            pss = any(each["pss"] for each in wanted)
+            command: TopCommand = {"c": "top", "id": self._number, "span": span, "limit": limit, "pss": pss}
             for index, node in asked:
                 self._owing.add(index)
                 node.link.send(command if index in self._taught else {**command, "source": self._source})
@@ -106,7 +107,7 @@ class Sampling:
             except (OSError, ValueError, TypeError, KeyError):
                 continue
 
-    def heard(self, index: int, event: Event, host: str) -> None:
+    def heard(self, index: int, event: ReplyEvent, host: str) -> None:
         """A piece of a node's answer, in time or not."""
         if not event.get("more"):
             self._owing.discard(index)

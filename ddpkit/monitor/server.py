@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddpkit.console.relay import Relay
+from ddpkit.launchers.events import Command, ReplyEvent
 from ddpkit.launchers.plan import Plan, Step
-from ddpkit.transports.protocol import Event
 
 if TYPE_CHECKING:  # see above
     from ddpkit.monitor.dump import Dump, Question
@@ -37,7 +37,7 @@ class Launcher(Protocol):
     @property
     def nodes(self) -> Sequence[Any]: ...
 
-    def tell(self, command: Event) -> None: ...
+    def tell(self, command: Command) -> None: ...
 
     def note(self, text: str) -> None: ...
 
@@ -83,7 +83,7 @@ class Asking:
             self._sampling = Sampling(self._launcher)
         self._sampling.ask()
 
-    def heard(self, node: Asked, event: Event) -> None:
+    def heard(self, node: Asked, event: ReplyEvent) -> None:
         number = list(self._launcher.nodes).index(node)
         host = "" if node.step.srun else node.step.host
         if event["e"] == "top" and self._sampling is not None:

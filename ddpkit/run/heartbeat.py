@@ -11,8 +11,11 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from ddpkit.launchers.events import RankSample
 
 EVERY = 5.0  # seconds between two writes
 
@@ -26,8 +29,8 @@ class Vitals:
         self._before: dict[str, Any] = {}
         self._written = 0.0
 
-    def heard(self, host: str, when: float, ranks: dict[str, dict[str, Any]]) -> None:
-        """A host's sign of life."""
+    def record(self, host: str, when: float, ranks: Mapping[str, RankSample]) -> None:
+        """Record a host's sign of life."""
         known = self._hosts.setdefault(host, {"t": when, "ranks": {}})
         known["t"] = when
         for rank, now in ranks.items():
@@ -35,7 +38,7 @@ class Vitals:
         if time.monotonic() - self._written >= EVERY:
             self.write()
 
-    def ended(self, host: str, rank: int, code: int | None, number: int | None) -> None:
+    def record_exit(self, host: str, rank: int, code: int | None, number: int | None) -> None:
         known = self._hosts.setdefault(host, {"t": time.time(), "ranks": {}})
         last = known["ranks"].get(str(rank), {"pid": None, "cpu": 0.0, "rss": 0, "out": None})
         known["ranks"][str(rank)] = {**last, "state": "", "code": code, "signal": number}

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ddpkit.errors import UsageError
+from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.run.record import Run
 
@@ -159,10 +160,10 @@ class _Job:
         return [_of_job(each) for _, reader in self._files.values() for each in reader.flush() if each["e"] == "out"]
 
 
-def _of_job(event: dict[str, object]) -> Line:
-    text = str(event["data"]).rstrip("\n").encode("utf-8", "surrogateescape")
+def _of_job(event: OutputEvent) -> Line:
+    text = event["data"].rstrip("\n").encode("utf-8", "surrogateescape")
     who = "srun" if event["rank"] is None else str(event["rank"])
-    return Line(who=who, host=str(event.get("host", "job")), text=text)
+    return Line(who=who, host=event.get("host", "job"), text=text)
 
 
 def lines(

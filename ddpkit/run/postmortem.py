@@ -9,7 +9,8 @@ from typing import IO
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.verdict import diagnose, verdict
-from ddpkit.launchers.slurm_output import Event, SrunReader
+from ddpkit.launchers.events import Event, FailedEvent
+from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.run.record import Run
 
 HEAD = 1 << 20  # bytes at the beginning: each rank says there where it is
@@ -24,7 +25,8 @@ def first_failure(run: Run) -> tuple[Failure, str] | None:
     log = Path(run.job.log.replace("{job}", run.job_id or ""))
     reader = SrunReader(run.world_size, torchrun=run.job.torchrun, labels=run.job.labels)
     said: dict[int | None, deque[str]] = defaultdict(lambda: deque(maxlen=LINES))
-    first: tuple[int, Event] | None = None  # and the attempt: what failed before the job was started again is history
+    # The attempt, and its first failure: that of an attempt before does not count.
+    first: tuple[int, FailedEvent] | None = None
     try:
         for event in _events(log, reader):
             if event["e"] == "out":

@@ -26,6 +26,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ddpkit.launchers.events import Event
+
 FORMAT = 1
 LAUNCH, TIMELINE = "launch.json", "timeline.json"
 MARKS, JOB = "marks", "job"  # the folder of the ranks' own files, and the file of their job's script among them
@@ -48,25 +50,24 @@ class Timeline:
         self._news = False
         self._lines: set[int] = set()  # ranks that have printed
 
-    def heard(self, host: str, event: dict[str, Any]) -> None:
-        """An event of a supervisor."""
-        kind = event["e"]
-        if kind == "out":
+    def record(self, host: str, event: Event) -> None:
+        """Record an event of a supervisor."""
+        if event["e"] == "out":
             if event["rank"] is not None and event["rank"] not in self._lines:
                 self._lines.add(event["rank"])
                 self._mark(host, event["rank"], "line", time.time())
-        elif kind == "start":
+        elif event["e"] == "start":
             known = self._rank(host, event["rank"])
             known["attempts"] += 1
             known["host"] = host
             known["marks"] = {}  # of a rank that is started again the last start counts
             self._lines.discard(event["rank"])
             self._mark(host, event["rank"], "start", event.get("t"))
-        elif kind == "mark":
+        elif event["e"] == "mark":
             self._mark(host, event["rank"], str(event["name"]), event["t"])
-        elif kind == "exit":
+        elif event["e"] == "exit":
             self._mark(host, event["rank"], "end", event.get("t"), again=True)
-        elif kind == "steps":
+        elif event["e"] == "steps":
             for rank, found in event["ranks"].items():
                 known = self._rank(host, rank)
                 known["bins"] = merged(known["bins"] + found, self._most)

@@ -15,11 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from ddpkit.errors import LaunchError
+from ddpkit.launchers.events import Command, Event, FailedEvent
 from ddpkit.launchers.plan import FACTS, Batch, Plan, Scheduled, Step, told
 from ddpkit.launchers.shell import join
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.transports.container import ContainerLink
-from ddpkit.transports.protocol import Event, Link, LocalLink, revealed
+from ddpkit.transports.protocol import Link, LocalLink, revealed
 from ddpkit.transports.srun import COMMAND_LIMIT, Post, SrunLink, answer, ask, tell, text_of
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
@@ -112,7 +113,7 @@ class JobLink:
         self._offset = 0
         self._restarts = 0  # as the scheduler counts them; the reader counts what it has read
         # A failure, and the attempt in which it was read. It is the job's only if the job is not started again.
-        self._held: tuple[int, Event] | None = None
+        self._held: tuple[int, FailedEvent] | None = None
         self._ending: float | None = None  # when the job was first seen to be ending
         self._silent: float | None = None  # when the scheduler stopped answering
         self._runs = False
@@ -132,7 +133,7 @@ class JobLink:
         self._post = post
         threading.Thread(target=self._follow, args=(post,), daemon=True).start()
 
-    def send(self, command: Event) -> None:
+    def send(self, command: Command) -> None:
         """Pass a signal on. A stop comes after a failure only: the job ends by itself, or the grace over, by us.
 
         Where what failed has not ended, srun ends nobody: then the ranks get their TERM from us.
@@ -226,8 +227,9 @@ class JobLink:
             self._said = text
             yield {"e": "note", "text": f"job {self._job_id} {text}"}
 
-    def _failed(self, reason: str, **how: int) -> Event:
-        return {"e": "failed", "rank": None, "what": f"job {self._job_id}", "reason": reason, **how}
+    def _failed(self, reason: str, code: int | None = None, signal: int | None = None) -> FailedEvent:
+        what = f"job {self._job_id}"
+        return {"e": "failed", "rank": None, "what": what, "reason": reason, "code": code, "signal": signal}
 
     def _facts(self) -> dict[str, str]:
         """What the scheduler knows of the job; a state of "" where it does not answer."""

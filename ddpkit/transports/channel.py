@@ -18,9 +18,10 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from ddpkit.diagnosis.symptoms import login_fix
+from ddpkit.launchers.events import Command, Event
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import join, quote
-from ddpkit.transports.protocol import BOOT, Event, Pieces, lesson, program
+from ddpkit.transports.protocol import BOOT, Pieces, lesson, program
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
 BEAT = 5.0  # seconds between two signs of life
@@ -164,6 +165,7 @@ class Door:
     def answer(self, until: float) -> Any:
         """What the node says. `until` is a time.monotonic(). Raises NoAnswerError."""
         event = self._next("answer", until)
+        assert event["e"] == "answer"
         if event["error"] is not None:
             raise NoAnswerError(event["error"])
         return event["value"]
@@ -197,7 +199,7 @@ class Door:
             self._lost(self._ended)
         self._write(request.encode() + b"\n")
 
-    def send(self, command: Event) -> None:
+    def send(self, command: Command) -> None:
         self._send(command)
 
     def close(self) -> None:
@@ -214,7 +216,7 @@ class Door:
             finally:
                 self._writing.release()
 
-    def _send(self, message: Event) -> None:
+    def _send(self, message: Mapping[str, object]) -> None:
         self._write(json.dumps(message).encode() + b"\n")
 
     def _write(self, data: bytes) -> None:
@@ -261,7 +263,7 @@ class Door:
                     self._noise.append(text)
                 continue
             try:
-                event = json.loads(line)
+                event: Event = json.loads(line)
             except ValueError:
                 continue  # it was cut off in the middle of a word
             if "t" in event:

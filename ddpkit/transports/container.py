@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import chain
 
+from ddpkit.launchers.events import Event
 from ddpkit.launchers.plan import Container
-from ddpkit.transports.protocol import BOOT, Event, LocalLink, program
+from ddpkit.transports.protocol import BOOT, LocalLink, program
 
 
 class ContainerLink(LocalLink):

@@ -26,10 +26,11 @@ from pathlib import Path
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install, no_folder
+from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
 from ddpkit.transports.channel import RefusedError, aside, not_started, said_words
 from ddpkit.transports.hosts import ALONE, HostSpec
-from ddpkit.transports.protocol import Event, LocalLink, program_request
+from ddpkit.transports.protocol import LocalLink, program_request
 
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")

@@ -22,10 +22,10 @@ from pathlib import Path
 from types import CodeType
 from typing import IO, Any, Protocol
 
+from ddpkit.launchers.events import Command, Event
 from ddpkit.launchers.plan import Plan, Step, exec_argv
 from ddpkit.launchers.shell import Raw, Secret, Value
 
-Event = dict[str, Any]
 # Asks a launcher where its ranks are (`ddpkit dump`). By default it is ignored: it ends no older launcher.
 ASK = signal.SIGURG
 # Asks it for a sample of its nodes (`ddpkit top`), if a shell wants one: a terminal sends it when its size changes.
@@ -124,7 +124,7 @@ class Link(Protocol):
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
         """Start it, send the request, and post its events from then on; None is its end."""
 
-    def send(self, command: Event) -> None:
+    def send(self, command: Command) -> None:
         """Send a command; to a supervisor that is gone it does nothing."""
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class LocalLink:
         except BrokenPipeError:
             pass  # it is gone; its end says so
 
-    def send(self, command: Event) -> None:
+    def send(self, command: Command) -> None:
         self._write(json.dumps(command).encode() + b"\n")
 
     def close(self) -> None:

@@ -8,9 +8,10 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 
+from ddpkit.launchers.events import Command, DumpCommand, Event, FailedEvent
 from ddpkit.launchers.plan import Step
 from ddpkit.launchers.slurm_output import SrunReader
-from ddpkit.transports.protocol import Event, LocalLink
+from ddpkit.transports.protocol import LocalLink
 from ddpkit.transports.srun_overlap import Beside, overlap
 
 Post = Callable[[Event | None], None]
@@ -29,7 +30,7 @@ class SrunLink:
         self._timer: threading.Timer | None = None
         self._post: Post = lambda _: None
         self._beside: Beside | None = None
-        self._late: tuple[threading.Timer, Event] | None = None  # a failure, and what posts it soon
+        self._late: tuple[threading.Timer, FailedEvent] | None = None  # a failure, and what posts it soon
 
     def start(self, request: str, post: Post) -> None:
         self._post = post
@@ -66,9 +67,9 @@ class SrunLink:
         else:
             yield event
 
-    def send(self, command: Event) -> None:
+    def send(self, command: Command) -> None:
         """A stop gives the ranks their grace: srun by itself would kill them at once."""
-        grace = float(command.get("grace", 0.0))
+        grace = command["grace"] if command["c"] == "stop" else 0.0
         if command["c"] == "signal":
             self._signal(command["name"])
         elif command["c"] == "top":
@@ -86,7 +87,7 @@ class SrunLink:
             self._timer.daemon = True
             self._timer.start()
         else:
-            self._inner.send({**command, "grace": 5.0} if command["c"] == "stop" else command)
+            self._inner.send({"c": "stop", "grace": 5.0})
 
     def _signal(self, name: str) -> None:
         """To the ranks, wherever they are; srun passes on some signals only."""
@@ -102,7 +103,7 @@ class SrunLink:
         self._inner.close()
 
 
-def answer(job: str, reader: SrunReader, command: Event, post: Post) -> None:
+def answer(job: str, reader: SrunReader, command: DumpCommand, post: Post) -> None:
     """Ask the ranks of a job, and post what its nodes answered."""
     answers, why = look(job, reader, command)
     post({"e": "dump", "id": command["id"], "answers": answers})
@@ -110,7 +111,7 @@ def answer(job: str, reader: SrunReader, command: Event, post: Post) -> None:
         post({"e": "note", "text": f"cannot ask the ranks of job {job}: {why}"})
 
 
-def look(job: str, reader: SrunReader, command: Event) -> tuple[list[str], str]:
+def look(job: str, reader: SrunReader, command: DumpCommand) -> tuple[list[str], str]:
     """What each node of a job says of its ranks, packed; and why some say nothing.
 
     A step beside the one that runs (--overlap), one task a node. Its program comes over standard input, which srun

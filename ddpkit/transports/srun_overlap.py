@@ -15,10 +15,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
+from ddpkit.launchers.events import Event, SampleRequest, TopCommand
 from ddpkit.launchers.slurm_output import SrunReader
-from ddpkit.transports.protocol import BOOT, NODE, Event
+from ddpkit.transports.protocol import BOOT, NODE
 
 START = 3.0  # seconds more for the first sample, until the step has begun
 WAY = 2.0  # seconds for an answer's way back
@@ -54,18 +54,19 @@ class Beside:
         self._said = b""  # a line of its output that has not ended
         self._one = threading.Lock()
 
-    def post(self, command: Event, post: Callable[[Event | None], None]) -> None:
+    def post(self, command: TopCommand, post: Callable[[Event | None], None]) -> None:
         """Ask without waiting, for a launcher: what comes is posted as one event."""
 
         def ask() -> None:
-            answers, why = self.ask({name: command[name] for name in ("id", "span", "pss", "limit")})
-            post({"e": "top", "id": command["id"], "answers": answers})
+            number, span, pss, limit = command["id"], command["span"], command["pss"], command["limit"]
+            answers, why = self.ask({"id": number, "span": span, "pss": pss, "limit": limit})
+            post({"e": "top", "id": number, "answers": answers})
             if why and not answers:
                 post({"e": "note", "text": f"cannot take a sample of this step's nodes: {why}"})
 
         threading.Thread(target=ask, daemon=True).start()
 
-    def ask(self, asked: dict[str, Any]) -> tuple[list[str], str]:
+    def ask(self, asked: SampleRequest) -> tuple[list[str], str]:
         """What each node says, packed; and why some say nothing."""
         with self._one:
             ranks: dict[str, dict[int, int]] = {}

@@ -15,6 +15,7 @@ from ddpkit.console.relay import Relay
 from ddpkit.console.writer import Screen
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.execution.executor import carry
+from ddpkit.launchers.events import Command
 from ddpkit.launchers.plan import Plan, Proc, Step
 
 
@@ -33,7 +34,7 @@ class Played:
         for event in self._at_once:
             post(event)
 
-    def send(self, command: dict[str, Any]) -> None:
+    def send(self, command: Command) -> None:
         if command["c"] == "stop":
             for event in [*self._after_stop, {"e": "end", "t": time.time()}, None]:
                 self._post(event)

@@ -16,10 +16,10 @@ class Told:
             self.starts(0.0, rank)
 
     def starts(self, now: float, rank: int) -> None:
-        self.again.heard(rank // 2, {"e": "start", "rank": rank, "t": now}, now)
+        self.again.record(rank // 2, {"e": "start", "rank": rank, "pid": 1, "t": now}, now)
 
     def ends(self, now: float, rank: int, code: int | None = 0) -> None:
-        self.again.heard(rank // 2, {"e": "exit", "rank": rank, "code": code, "signal": None, "t": now}, now)
+        self.again.record(rank // 2, {"e": "exit", "rank": rank, "code": code, "signal": None, "t": now}, now)
 
     def hopeless(self, now: float) -> Any:
         found = self.again.hopeless(now)

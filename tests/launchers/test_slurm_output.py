@@ -27,12 +27,12 @@ def code(rank: int, number: int = 1) -> str:
     return f"srun: error: node{rank // 2 + 1}: task {rank}: Exited with exit code {number}\n"
 
 
-def read(text: str, *, torchrun: bool = False) -> tuple[SrunReader, list[dict[str, Any]]]:
+def read(text: str, *, torchrun: bool = False) -> tuple[SrunReader, list[Any]]:
     """All events; in pieces, as a file that grows is read."""
     reader = SrunReader(4, torchrun=torchrun)
     data = text.encode()
 
-    def pieces() -> Iterator[dict[str, Any]]:
+    def pieces() -> Iterator[Any]:
         for at in range(0, len(data), 37):
             yield from reader.feed(1, data[at : at + 37])
 

@@ -176,8 +176,8 @@ def test_neighbours_are_put_together() -> None:
 def test_a_rank_that_is_started_again_begins_anew(tmp_path: Path) -> None:
     found = timeline.Timeline(tmp_path, 1)
     for at in (1.0, 5.0):
-        found.heard("a", {"e": "start", "rank": 0, "pid": 1, "t": at})
-        found.heard("a", {"e": "mark", "rank": 0, "name": "python", "t": at + 1})
+        found.record("a", {"e": "start", "rank": 0, "pid": 1, "t": at})
+        found.record("a", {"e": "mark", "rank": 0, "name": "python", "t": at + 1})
     found.write()
     rank = json.loads((tmp_path / timeline.TIMELINE).read_text())["ranks"]["0"]
     assert rank == {"host": "a", "attempts": 2, "marks": {"start": 5.0, "python": 6.0}, "bins": []}

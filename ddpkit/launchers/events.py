@@ -1,0 +1,219 @@
+"""Event types (supervisor to launcher) and command types (launcher to supervisor).
+
+Each is one line of JSON. `e` is the kind of an event, `c` the kind of a command; mypy narrows on them. The docstring of
+`ddpkit/node/supervisor.py` is their specification on the node's side. Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from typing_extensions import NotRequired  # in `typing` from Python 3.11
+
+
+class _Event(TypedDict, total=False):
+    """Keys that every event may have."""
+
+    host: str  # where it happened, if one sender speaks for several hosts
+    t: float
+
+
+class HelloEvent(_Event):
+    """The supervisor is up, before anything is asked or started."""
+
+    e: Literal["hello"]
+    pid: int
+
+
+class SourceEvent(_Event):
+    """This Python cannot run our bytecode: it needs the supervisor's source."""
+
+    e: Literal["source"]
+
+
+class AnswerEvent(_Event):
+    """The answer to a question; `error` or `value` is None."""
+
+    e: Literal["answer"]
+    id: int
+    value: object
+    error: str | None
+
+
+class RankSample(TypedDict):
+    """Resources that one rank uses, with all processes below it."""
+
+    pid: int | None
+    state: str  # the kernel's letter
+    cpu: float  # seconds
+    rss: int  # bytes
+    out: float | None  # time of its last line
+
+
+class BeatEvent(_Event):
+    """A sign of life every few seconds."""
+
+    e: Literal["beat"]
+    ranks: dict[str, RankSample]
+
+
+class StartEvent(_Event):
+    """A rank runs."""
+
+    e: Literal["start"]
+    rank: int
+    pid: int
+
+
+class MarkEvent(_Event):
+    """A rank reached a point of its start (`ddpkit/node/rank_events.py`)."""
+
+    e: Literal["mark"]
+    rank: int
+    name: str
+
+
+class StepsEvent(_Event):
+    """Durations of the steps that each rank took since the last such event."""
+
+    e: Literal["steps"]
+    ranks: dict[str, list[list[float]]]
+
+
+class OutputEvent(_Event):
+    """Whole lines of a rank, or (rank None) of an agent. With `more` they go on in the next event."""
+
+    e: Literal["out"]
+    rank: int | None
+    fd: int  # 1: standard output, 2: standard error
+    data: str
+    more: NotRequired[bool]
+
+
+class ExitEvent(_Event):
+    """A rank ended; `code` or `signal` is None."""
+
+    e: Literal["exit"]
+    rank: int
+    code: int | None
+    signal: int | None
+    oom: NotRequired[str]  # why the kernel ended it for want of memory
+
+
+class FailedEvent(_Event):
+    """The first failure of a supervisor: its other ranks are being ended."""
+
+    e: Literal["failed"]
+    rank: int | None
+    code: int | None
+    signal: int | None
+    what: str
+    reason: NotRequired[str]
+    raised: NotRequired[str]  # the exception's name, of a rank that has not ended yet
+    oom: NotRequired[str]
+
+
+class LeftoverEvent(_Event):
+    """Processes that outlived their rank, and were ended."""
+
+    e: Literal["left"]
+    names: list[str]
+
+
+class StuckEvent(_Event):
+    """Processes that even KILL does not end."""
+
+    e: Literal["stuck"]
+    names: list[str]
+
+
+class ReplyEvent(_Event):
+    """A reply to a `dump` or `top` command, packed: one host's in pieces (`data`), or several hosts' at once."""
+
+    e: Literal["dump", "top"]
+    id: int
+    data: NotRequired[str]
+    more: NotRequired[bool]
+    answers: NotRequired[list[str]]
+
+
+class RefusedEvent(_Event):
+    """Nothing was started."""
+
+    e: Literal["refused"]
+    message: str
+
+
+class EndEvent(_Event):
+    """Nothing of this run is alive on the node."""
+
+    e: Literal["end"]
+
+
+class LostEvent(_Event):
+    """The transport lost its node."""
+
+    e: Literal["lost"]
+    reason: str
+
+
+class NoteEvent(_Event):
+    """A transport's remark for the user."""
+
+    e: Literal["note"]
+    text: str
+
+
+Event = (
+    HelloEvent | SourceEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | StepsEvent | OutputEvent |
+    ExitEvent | FailedEvent | LeftoverEvent | StuckEvent | ReplyEvent | RefusedEvent | EndEvent | LostEvent |
+    NoteEvent
+)  # fmt: skip
+
+
+def failure(event: ExitEvent) -> FailedEvent:
+    """Convert the end of a rank into a failure."""
+    return {**event, "e": "failed", "what": "rank", "reason": "", "raised": ""}
+
+
+class StopCommand(TypedDict):
+    """End all ranks: TERM, and KILL after `grace` seconds."""
+
+    c: Literal["stop"]
+    grace: float
+
+
+class SignalCommand(TypedDict):
+    """Send a signal to every rank."""
+
+    c: Literal["signal"]
+    name: str
+
+
+class DumpCommand(TypedDict):
+    """Collect the stacks of all ranks within `limit` seconds."""
+
+    c: Literal["dump"]
+    id: int
+    limit: float
+    source: NotRequired[str]  # the program that does it; a supervisor keeps it
+
+
+class SampleRequest(TypedDict):
+    """Bounds of one resource sample."""
+
+    id: int
+    span: float  # seconds between its two looks
+    pss: bool  # proportional memory as well, which is slow
+    limit: float
+
+
+class TopCommand(SampleRequest):
+    """Take a resource sample."""
+
+    c: Literal["top"]
+    source: NotRequired[str]
+
+
+Command = StopCommand | SignalCommand | DumpCommand | TopCommand
