@@ -525,14 +525,14 @@ def work_alone(place: Place, gpu: bool) -> dict[str, float]:
 
 def tell_of_node(place: Place, smi: bool) -> dict[str, Any]:
     """Say what this node is. The programs for it came with this one."""
-    facts, probe = importlib.import_module("facts"), importlib.import_module("probe")
+    inventory, probe = importlib.import_module("inventory"), importlib.import_module("probe")
 
     look = probe.look(".", None, sys.executable, {}, None, True)
     probe.close()
     torch_folder = (look["torch"] or {}).get("place")
     places = {"tmp": look["tmp"], "shm": "/dev/shm", "workdir": look["workdir"]}
     names = [place.master_addr] if place.master_addr else []
-    emit("facts", look=look, facts=facts.gather(places, names, torch_folder, smi))
+    emit("facts", look=look, facts=inventory.gather(places, names, torch_folder, smi))
     return dict(look)
 
 
