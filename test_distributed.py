@@ -34,19 +34,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 BAD = 3
-# `ddpkit test` starts these ranks with DDPKIT_EVENTS=1 and reads lines that begin so; then nothing else is printed.
+# `ddpkit test` starts these ranks with DDPKIT_EVENTS=1 and reads lines with this prefix; nothing else is printed then.
 EVENT = "\x1eddpkit "
-# What a rank says when another one is to blame. The first that fails has other words.
+# Messages of a rank that lost another rank. The rank that failed first has other messages.
 CONSEQUENCES = ("closed by peer", "reset by peer", "roken pipe", "ncclRemoteError", "Application timeout caused pair")
-MOST_ROUNDS = 16  # in which every node meets another one
-PAIR_SECONDS = 1.5  # for two ranks that add alone; thrice that is spent on it
+MAX_ROUNDS = 16  # of pairs
+PAIR_SECONDS = 1.5  # for one all_reduce of a pair; a pair takes three times that at most
 NCCL_ADVICE = "NCCL_DEBUG=INFO says more; where a node has several networks: export NCCL_SOCKET_IFNAME=<interface>"
 GLOO_ADVICE = "the nodes have to reach each other on any port; export GLOO_SOCKET_IFNAME=<interface> chooses a network"
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What is wrong with a rank, and what to do. A host that is not known is ''."""
+class RankProblem:
+    """Problem of a rank, and its fix. The host of a missing rank may be ''."""
 
     rank: int
     host: str
@@ -57,21 +57,14 @@ class Problem:
     cause: str = ""
 
     def __str__(self) -> str:
-        where = f" on {self.host}" if self.host else ""
+        host = f" on {self.host}" if self.host else ""
         word = "FAILED" if self.level == "fail" else "warning"
-        return f"test_distributed: {word}: rank {self.rank}{where}: {self.problem}; fix: {self.fix}"
-
-
-def emit(kind: str, **event: object) -> None:
-    """Tell the launcher, where one listens: one line, written at once, so that no other rank's can mix with it."""
-    if os.environ.get("DDPKIT_EVENTS") == "1":
-        sys.stdout.flush()
-        os.write(1, (EVENT + json.dumps({"e": kind, **event}) + "\n").encode())
+        return f"test_distributed: {word}: rank {self.rank}{host}: {self.problem}; fix: {self.fix}"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Who a process is among its peers, and where they meet."""
+class RankEnv:
+    """Rank, sizes and master address of this process."""
 
     rank: int
     world_size: int
@@ -82,8 +75,8 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What a rank tells rank 0 before anything else."""
+class RankReport:
+    """Description of a rank, which it sends to rank 0 first."""
 
     rank: int
     host: str
@@ -92,38 +85,60 @@ class Report:
     local_world_size: int
     devices: int
     device: str
-    identity: str | None
-    """What no other device in the world has, or None without a device."""
+    identity: str | None  # of the device, unique in the world; None without a device
     nccl: bool = True  # torch has it
 
 
-# ---------------------------------------------------------------- who is this?
+def emit(kind: str, **event: object) -> None:
+    """Write an event for the launcher: one line in one write, which no other rank's line can split."""
+    if emits_events():
+        sys.stdout.flush()
+        os.write(1, (EVENT + json.dumps({"e": kind, **event}) + "\n").encode())
 
 
-def find_place(environ: dict[str, str]) -> Place:
-    """Return who this process is. Raises ValueError."""
+def emits_events() -> bool:
+    """Return whether a launcher reads events instead of text."""
+    return os.environ.get("DDPKIT_EVENTS") == "1"
+
+
+def emit_problems(problems: list[RankProblem]) -> None:
+    """Write an event for each problem."""
+    for problem in problems:
+        emit("problem", **asdict(problem))
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or its type."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+# ---------------------------------------------------------------- rank and device of this process
+
+
+def read_rank_env(environ: dict[str, str]) -> RankEnv:
+    """Read the rank of this process with ddpkit's resolver, or without ddpkit. Raises ValueError."""
     try:
-        from ddpkit.distributed import torch as ddp
+        from ddpkit.distributed.torch import gather_facts, resolve
         from ddpkit.errors import DdpkitError
     except ImportError:
-        return find_place_alone(environ)
+        return read_launcher_variables(environ)
     try:
-        env = ddp.resolve(environ, (), ddp.gather_facts(environ))
+        env = resolve(environ, (), gather_facts(environ))
     except DdpkitError as error:
         raise ValueError(error.message + (f" ({error.hint})" if error.hint else "")) from None
-    return Place(env.rank, env.world_size, env.local_rank, env.local_world_size, env.master_addr, env.master_port)
+    return RankEnv(env.rank, env.world_size, env.local_rank, env.local_world_size, env.master_addr, env.master_port)
 
 
-def find_place_alone(environ: dict[str, str]) -> Place:
-    """Do the same without ddpkit: by PyTorch's variables, else by those of a SLURM step, else this is the only one."""
-    seen = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if environ.get(name)]
-    if "RANK" in seen or "WORLD_SIZE" in seen:
-        if len(seen) < 4:
-            raise ValueError(f"of PyTorch's variables only {', '.join(seen)} are set")
+def read_launcher_variables(environ: dict[str, str]) -> RankEnv:
+    """Read the rank from PyTorch's variables, else from those of a SLURM step, else assume one process."""
+    present = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if environ.get(name)]
+    if "RANK" in present or "WORLD_SIZE" in present:
+        if len(present) < 4:
+            raise ValueError(f"of PyTorch's variables only {', '.join(present)} are set")
         rank, world = int(environ["RANK"]), int(environ["WORLD_SIZE"])
         local, width = int(environ.get("LOCAL_RANK", 0)), int(environ.get("LOCAL_WORLD_SIZE", 1))
-        return Place(rank, world, local, width, environ["MASTER_ADDR"], int(environ["MASTER_PORT"]))
-    # A step, and not SLURM_PROCID alone, which a job script has as well. The largest ids are those of no real step.
+        return RankEnv(rank, world, local, width, environ["MASTER_ADDR"], int(environ["MASTER_PORT"]))
+    # A step: a job script has SLURM_PROCID as well. SLURM reserves the largest step ids.
     if environ.get("SLURM_STEP_NUM_TASKS", "1") != "1" and int(environ.get("SLURM_STEP_ID", 0)) < 2**32 - 16:
         address = environ.get("MASTER_ADDR")
         if not address:
@@ -133,15 +148,15 @@ def find_place_alone(environ: dict[str, str]) -> Place:
         port = int(environ.get("MASTER_PORT") or 20000 + (job * 16 + step % 16) % 12000)
         ids = environ["SLURM_GTIDS"].split(",")
         rank, world = int(environ["SLURM_PROCID"]), int(environ["SLURM_STEP_NUM_TASKS"])
-        return Place(rank, world, int(environ["SLURM_LOCALID"]), len(ids), address, port)
+        return RankEnv(rank, world, int(environ["SLURM_LOCALID"]), len(ids), address, port)
     for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"):
         if environ.get(name, "1") != "1":
             raise ValueError(f"{name}={environ[name]} says that mpirun started it, which takes ddpkit to understand")
-    return Place(0, 1, 0, 1, "127.0.0.1", 0)
+    return RankEnv(0, 1, 0, 1, "127.0.0.1", 0)
 
 
-def identify(index: int) -> tuple[str, str]:
-    """Return a GPU's name, and what tells it from every other: its UUID, or its place in this host."""
+def identify_gpu(index: int) -> tuple[str, str]:
+    """Return a GPU's name and its unique identity: the UUID, or host and PCI address."""
     import torch
 
     properties: Any = torch.cuda.get_device_properties(index)
@@ -154,52 +169,55 @@ def identify(index: int) -> tuple[str, str]:
     return properties.name, str(identity)
 
 
-def report(place: Place, count: int, identify: Callable[[int], tuple[str, str]]) -> Report:
+def gpu_index(env: RankEnv, count: int) -> int:
+    """Return the index of this rank's GPU: 0 where only one is visible, else the local rank."""
+    return 0 if count == 1 else env.local_rank
+
+
+def describe_rank(env: RankEnv, count: int, identify: Callable[[int], tuple[str, str]]) -> RankReport:
+    """Describe this rank; `count` GPUs are visible."""
     import torch
 
-    # A rank that sees one device has been given that one; else the local rank chooses.
-    index = 0 if count == 1 else place.local_rank
+    index = gpu_index(env, count)
     name, identity = identify(index) if index < count else ("cpu", None)
-    version = str(torch.__version__)
-    host = socket.gethostname()
-    nccl = torch.distributed.is_nccl_available()
-    return Report(place.rank, host, version, place.local_rank, place.local_world_size, count, name, identity, nccl)
+    version, nccl = str(torch.__version__), torch.distributed.is_nccl_available()
+    host, width = socket.gethostname(), env.local_world_size
+    return RankReport(env.rank, host, version, env.local_rank, width, count, name, identity, nccl)
 
 
-# ---------------------------------------------------------------- what is wrong?
+# ---------------------------------------------------------------- problems that the reports show
 
 
-def find_missing(reports: dict[int, Report], world: int, seconds: float) -> list[Problem]:
-    """Name the ranks that did not come; their hosts where others of the same node did, with ranks in order."""
+def find_missing_ranks(reports: dict[int, RankReport], world: int, seconds: float) -> list[RankProblem]:
+    """Return a problem for each rank without a report; its host is known if ranks of that node reported."""
     width = max((one.local_world_size for one in reports.values()), default=1)
     hosts = {rank // width: one.host for rank, one in reports.items() if one.local_rank == rank % width}
     fix = (
         "look at its first error; were so many processes started, and does every node reach rank 0's address and port?"
     )
-    # Each of them has come, or has not: what `monitored_barrier` would find out needs a group first.
     return [
-        Problem(rank, hosts.get(rank // width, ""), f"did not come within {seconds:.0f} s", fix)
+        RankProblem(rank, hosts.get(rank // width, ""), f"did not come within {seconds:.0f} s", fix)
         for rank in range(world)
         if rank not in reports
     ]
 
 
-def find_problems(reports: list[Report]) -> list[Problem]:
-    """Say what would make NCCL fail, or the ranks differ."""
-    found: list[Problem] = []
-    users: dict[str, Report] = {}
+def compare_reports(reports: list[RankReport]) -> list[RankProblem]:
+    """Return problems that would make NCCL fail, and differences between ranks."""
+    problems: list[RankProblem] = []
+    users: dict[str, RankReport] = {}
     first = reports[0]
-    some = next((one for one in reports if one.devices), None)
+    with_gpu = next((one for one in reports if one.devices), None)
     for one in reports:
 
-        def add(problem: str, fix: str, one: Report = one, check: str = "gpu-map") -> None:
-            found.append(Problem(one.rank, one.host, problem, fix, check))
+        def add(problem: str, fix: str, one: RankReport = one, check: str = "gpu-map") -> None:
+            problems.append(RankProblem(one.rank, one.host, problem, fix, check))
 
         if one.local_world_size != first.local_world_size and one.local_rank == 0:
             text = f"{one.local_world_size} ranks on this node, {first.local_world_size} on {first.host}"
             cause = "the world is smaller or larger than nodes times ranks; code that divides by it is wrong"
             fix = "give every node as many ranks, if that was not meant"
-            found.append(Problem(one.rank, one.host, text, fix, "ranks", "warn", cause))
+            problems.append(RankProblem(one.rank, one.host, text, fix, "ranks", "warn", cause))
         if one.devices and not one.nccl:
             text, fix = f"torch {one.torch} has no NCCL, and there are GPUs", "install a build of torch with CUDA"
             add(text, fix, check="nccl")
@@ -211,9 +229,9 @@ def find_problems(reports: list[Report]) -> list[Problem]:
                 f"local rank {one.local_rank} of {one.local_world_size}, but torch sees only {one.devices} GPUs here",
                 f"start at most {one.devices} ranks on this node, or make more GPUs visible (CUDA_VISIBLE_DEVICES)",
             )
-        elif one.identity is None and some:
+        elif one.identity is None and with_gpu:
             add(
-                f"has no GPU, rank {some.rank} on {some.host} has one",
+                f"has no GPU, rank {with_gpu.rank} on {with_gpu.host} has one",
                 "compare nvidia-smi and CUDA_VISIBLE_DEVICES of the two; does torch there have CUDA?",
             )
         elif one.identity in users:
@@ -224,131 +242,154 @@ def find_problems(reports: list[Report]) -> list[Problem]:
             )
         elif one.identity is not None:
             users[one.identity] = one
-    return found
+    return problems
 
 
-# ---------------------------------------------------------------- the ranks among themselves
+# ---------------------------------------------------------------- the store
 
 
-class Late(RuntimeError):  # noqa: N818
-    """Something took longer than it may."""
+class StepTimeoutError(RuntimeError):
+    """A step took longer than its timeout."""
 
 
-def find_store(place: Place, seconds: float) -> None:
-    """Wait until somebody listens where rank 0 should. Raises OSError. The store itself would say less, and later."""
-    until = time.monotonic() + seconds
-    while True:
+def call_within(seconds: float, function: Callable[[], Any]) -> Any:
+    """Call a function in a thread, because it may hang in a library. Raises StepTimeoutError."""
+    results: list[Any] = []
+
+    def call() -> None:
         try:
-            left = max(0.1, until - time.monotonic())
-            socket.create_connection((place.master_addr, place.master_port), left).close()
-            return
-        except socket.gaierror as error:
-            raise OSError(f"{place.master_addr}: {error.strerror}") from None
-        except OSError as error:
-            if time.monotonic() + 0.2 > until:
-                said = "no answer" if isinstance(error, socket.timeout) else error.strerror or error
-                raise OSError(f"{said}, for {seconds:.0f} s") from None
-        time.sleep(0.1)
-
-
-class Room:
-    """Where the ranks meet: a store that rank 0, or its torchrun, serves. Nothing in it waits longer than told."""
-
-    def __init__(self, place: Place, seconds: float) -> None:
-        import torch.distributed as dist
-
-        self.told = False  # torchrun sends TERM to all as soon as one has failed: what is to be said is still said
-        with contextlib.suppress(ValueError):  # not in the main thread
-            signal.signal(signal.SIGTERM, self._on_term)
-        self._loose: Any = dist  # torch's stubs leave out the stores
-        self._place, self._seconds = place, seconds
-        if place.world_size == 1:
-            self.store: Any = self._loose.HashStore()
-            return
-        serve = place.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-        if not serve:
-            find_store(place, seconds)
-        self.store = within(seconds + 2, lambda: self._connect(serve))
-        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        if within(seconds, lambda: self.store.add(f"rank {place.rank} {attempt}", 1)) > 1:
-            raise ValueError("another process is this rank as well: two launchers, or two jobs, meet at one address")
-
-    def _connect(self, serve: bool) -> Any:
-        place, patience = self._place, datetime.timedelta(seconds=self._seconds)
-        options = {"is_master": serve, "timeout": patience, "wait_for_workers": False}
-        store = self._loose.TCPStore(place.master_addr, place.master_port, place.world_size, **options)
-        return self._loose.PrefixStore("test_distributed", store)
-
-    def corner(self, name: str) -> Any:
-        """A store for a group, by a connection of its own: a group that waits in it keeps no other from it."""
-        store = self.store if self._place.world_size == 1 else self._connect(False)
-        return self._loose.PrefixStore(name, store)
-
-    def _on_term(self, *_: object) -> None:
-        self.told = True
-
-    def say(self, key: str, value: object) -> None:
-        within(self._seconds, lambda: self.store.set(key, json.dumps(value)))
-
-    def hear(self, keys: list[str], seconds: float) -> dict[str, Any]:
-        """Return what was said under these keys, those not said in time left out. Raises Late: the store is silent."""
-        heard: dict[str, Any] = {}
-
-        def listen() -> None:
-            until = time.monotonic() + seconds
-            while True:
-                for key in keys:
-                    if key not in heard and self.store.check([key]):
-                        heard[key] = json.loads(self.store.get(key))
-                if self.told:
-                    until, self.told = min(until, time.monotonic() + 2), False
-                if len(heard) == len(keys) or time.monotonic() > until:
-                    return
-                time.sleep(0.01)
-
-        within(seconds + 2, listen)
-        return heard
-
-    def gather(self, topic: str, ranks: list[int], seconds: float) -> dict[int, Any]:
-        """Return what these ranks said on a topic, by rank."""
-        heard = self.hear([f"{topic} {rank}" for rank in ranks], seconds)
-        return {rank: heard[f"{topic} {rank}"] for rank in ranks if f"{topic} {rank}" in heard}
-
-
-def within(seconds: float, function: Callable[[], Any]) -> Any:
-    """Return what a function does, or raise Late. One that hangs in a library comes back in no other way."""
-    ended: list[Any] = []
-
-    def work() -> None:
-        try:
-            ended.append((function(), None))
+            results.append((function(), None))
         except BaseException as error:
-            ended.append((None, error))
+            results.append((None, error))
 
-    worker = threading.Thread(target=work, daemon=True)
+    worker = threading.Thread(target=call, daemon=True)
     worker.start()
     worker.join(seconds)
-    if not ended:
-        raise Late(f"no answer for {seconds:.0f} s")
-    value, error = ended[0]
+    if not results:
+        raise StepTimeoutError(f"no answer for {seconds:.0f} s")
+    value, error = results[0]
     if error is not None:
         raise error
     return value
 
 
-def reduce(place: Place, device: Any, elements: int, seconds: float, group: Any = None) -> float:
-    """Add up over all ranks, thrice, once if that takes long. Returns the seconds of the fastest.
+def wait_for_listener(env: RankEnv, seconds: float) -> None:
+    """Wait until rank 0 listens at the master address. Raises OSError with more detail than torch's store."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            left = max(0.1, deadline - time.monotonic())
+            socket.create_connection((env.master_addr, env.master_port), left).close()
+            return
+        except socket.gaierror as error:
+            raise OSError(f"{env.master_addr}: {error.strerror}") from None
+        except OSError as error:
+            if time.monotonic() + 0.2 > deadline:
+                reason = "no answer" if isinstance(error, socket.timeout) else error.strerror or error
+                raise OSError(f"{reason}, for {seconds:.0f} s") from None
+        time.sleep(0.1)
 
-    Raises ArithmeticError. The numbers differ along the way: a piece in the wrong place is a wrong sum.
+
+def serves_store(env: RankEnv) -> bool:
+    """Return whether this rank serves the store: rank 0, unless its torchrun does."""
+    return env.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+
+
+def connect_store(env: RankEnv, serve: bool, seconds: float, prefix: str) -> Any:
+    """Open a connection to torch's store at the master address."""
+    import torch.distributed as dist
+
+    torch_dist: Any = dist  # torch's stubs leave out the stores
+    timeout = datetime.timedelta(seconds=seconds)
+    store = torch_dist.TCPStore(
+        env.master_addr, env.master_port, env.world_size, is_master=serve, timeout=timeout, wait_for_workers=False
+    )
+    return torch_dist.PrefixStore(prefix, store)
+
+
+class RankStore:
+    """Keys and values that all ranks share. No request waits longer than its timeout."""
+
+    def __init__(self, env: RankEnv, seconds: float) -> None:
+        import torch.distributed as dist
+
+        self._terminated = False  # torchrun sends SIGTERM to all ranks after the first failure; they still report
+        with contextlib.suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGTERM, self._on_term)
+        self._torch_dist: Any = dist  # torch's stubs leave out the stores
+        self._env, self._seconds = env, seconds
+        if env.world_size == 1:
+            self._store: Any = self._torch_dist.HashStore()
+            return
+        serve = serves_store(env)
+        if not serve:
+            wait_for_listener(env, seconds)
+        self._store = call_within(seconds + 2, lambda: connect_store(env, serve, seconds, "test_distributed"))
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        if call_within(seconds, lambda: self._store.add(f"rank {env.rank} {attempt}", 1)) > 1:
+            raise ValueError("another process is this rank as well: two launchers, or two jobs, meet at one address")
+
+    def connect_group(self, name: str) -> Any:
+        """Return a store for a process group, with a connection of its own: a group may wait in it."""
+        alone = self._env.world_size == 1
+        store = self._store if alone else connect_store(self._env, False, self._seconds, "test_distributed")
+        return self._torch_dist.PrefixStore(name, store)
+
+    def _on_term(self, *_: object) -> None:
+        self._terminated = True
+
+    def publish(self, key: str, value: object) -> None:
+        """Set a value."""
+        call_within(self._seconds, lambda: self._store.set(key, json.dumps(value)))
+
+    def read(self, keys: list[str], seconds: float) -> dict[str, Any]:
+        """Return the values that are set in time. Raises StepTimeoutError where the store does not answer."""
+        values: dict[str, Any] = {}
+
+        def poll() -> None:
+            deadline = time.monotonic() + seconds
+            while True:
+                for key in keys:
+                    if key not in values and self._store.check([key]):
+                        values[key] = json.loads(self._store.get(key))
+                if self._terminated:
+                    deadline, self._terminated = min(deadline, time.monotonic() + 2), False
+                if len(values) == len(keys) or time.monotonic() > deadline:
+                    return
+                time.sleep(0.01)
+
+        call_within(seconds + 2, poll)
+        return values
+
+    def read_one(self, key: str, seconds: float) -> Any:
+        """Return one value. Raises StepTimeoutError where it is not set in time."""
+        values = self.read([key], seconds)
+        if key not in values:
+            raise StepTimeoutError(key)
+        return values[key]
+
+    def read_ranks(self, topic: str, ranks: list[int], seconds: float) -> dict[int, Any]:
+        """Return the values of `TOPIC RANK` that are set in time, by rank."""
+        values = self.read([f"{topic} {rank}" for rank in ranks], seconds)
+        return {rank: values[f"{topic} {rank}"] for rank in ranks if f"{topic} {rank}" in values}
+
+
+# ---------------------------------------------------------------- steps: gloo, NCCL and pairs
+
+
+def time_all_reduce(env: RankEnv, device: Any, elements: int, seconds: float, group: Any = None) -> float:
+    """Run an all_reduce three times, once if it is slow. Returns the seconds of the fastest.
+
+    Raises ArithmeticError. Elements differ, so that a piece at a wrong offset gives a wrong sum.
     """
     import torch
     import torch.distributed as dist
 
     best = float("inf")
-    along = torch.arange(elements, device=device, dtype=torch.float32) % 251
-    wanted = along * place.world_size + sum(rank % 16 + 1 for rank in range(place.world_size))
+    pattern = torch.arange(elements, device=device, dtype=torch.float32) % 251
+    expected = pattern * env.world_size + sum(rank % 16 + 1 for rank in range(env.world_size))
     for _ in range(3):
-        numbers = along + (place.rank % 16 + 1)
+        numbers = pattern + (env.rank % 16 + 1)
         if device.type == "cuda":
             torch.cuda.synchronize()
         began = time.perf_counter()
@@ -357,12 +398,12 @@ def reduce(place: Place, device: Any, elements: int, seconds: float, group: Any 
             torch.cuda.synchronize()
         took = time.perf_counter() - began
         best = min(best, took)
-        wrong = int((numbers != wanted).sum())
+        wrong = int((numbers != expected).sum())
         if wrong:
-            at = int((numbers != wanted).nonzero()[0])
-            said = f"the first, {at}, is {numbers[at].item():g} and not {wanted[at].item():g}"
-            raise ArithmeticError(f"{wrong} of {elements} sums are wrong: {said}")
-        # All ranks have to agree on how often they add; they agree on the slowest.
+            at = int((numbers != expected).nonzero()[0])
+            example = f"the first, {at}, is {numbers[at].item():g} and not {expected[at].item():g}"
+            raise ArithmeticError(f"{wrong} of {elements} sums are wrong: {example}")
+        # All ranks have to repeat it equally often: they agree on the slowest.
         slow = torch.tensor([float(took > seconds / 8)], device=device)
         dist.all_reduce(slow, group=group)
         if slow.item():
@@ -370,497 +411,507 @@ def reduce(place: Place, device: Any, elements: int, seconds: float, group: Any 
     return best
 
 
-class Adding:
-    """The steps of one backend. What it was doing last is what failed."""
+class BackendCheck:
+    """Sums over one backend. `doing` names the part that failed."""
 
-    def __init__(self, place: Place, room: Room, backend: str, mib: int, seconds: float) -> None:
-        self.place, self.room, self.backend, self.mib, self.seconds = place, room, backend, mib, seconds
+    def __init__(self, env: RankEnv, store: RankStore, backend: str, mib: int, seconds: float) -> None:
+        self.env, self.store, self.backend, self.mib, self.seconds = env, store, backend, mib, seconds
         self.doing = f"starting {backend}"
 
     def start(self) -> Any:
-        """Make the backend's group the only one. Returns the device that it works on."""
+        """Start the process group instead of an earlier one. Returns its device."""
         import torch
         import torch.distributed as dist
 
         device: Any = torch.device("cpu")
-        more: dict[str, Any] = {}
+        options: dict[str, Any] = {"rank": self.env.rank, "world_size": self.env.world_size}
         if self.backend == "nccl":
-            device = torch.device("cuda", 0 if torch.cuda.device_count() == 1 else self.place.local_rank)
+            device = torch.device("cuda", gpu_index(self.env, torch.cuda.device_count()))
             torch.cuda.set_device(device)
             if "device_id" in inspect.signature(dist.init_process_group).parameters:  # torch >= 2.3
-                more["device_id"] = device
+                options["device_id"] = device
         if dist.is_initialized():
             dist.destroy_process_group()
-        more |= {"store": self.room.corner(self.backend), "rank": self.place.rank, "world_size": self.place.world_size}
-        dist.init_process_group(self.backend, timeout=datetime.timedelta(seconds=self.seconds), **more)
+        timeout = datetime.timedelta(seconds=self.seconds)
+        store = self.store.connect_group(self.backend)
+        dist.init_process_group(self.backend, timeout=timeout, store=store, **options)
         return device
 
-    def work(self) -> dict[str, Any]:
+    def run(self) -> dict[str, Any]:
+        """Run a small and a large all_reduce. Returns their times."""
         import torch
         import torch.distributed as dist
 
-        place = self.place
+        env = self.env
         device = self.start()
         self.doing = "a small all_reduce"
-        small = reduce(place, device, 1, self.seconds)
+        small = time_all_reduce(env, device, 1, self.seconds)
         self.doing = f"an all_reduce of {self.mib} MiB"
-        large = reduce(place, device, self.mib * 2**18, self.seconds)
+        large = time_all_reduce(env, device, self.mib * 2**18, self.seconds)
         if self.backend == "nccl":
-            # As many programs do, for what processors have to tell each other.
+            # Many programs exchange their CPU tensors so.
             self.doing = "gloo beside NCCL"
-            patience = datetime.timedelta(seconds=self.seconds)
-            reduce(place, torch.device("cpu"), 1, self.seconds, dist.new_group(backend="gloo", timeout=patience))
-        # The bandwidth that the busiest wire needs in a ring, as nccl-tests count it.
-        moved = self.mib * 2**20 * 2 * (place.world_size - 1) / place.world_size
+            timeout = datetime.timedelta(seconds=self.seconds)
+            time_all_reduce(env, torch.device("cpu"), 1, self.seconds, dist.new_group(backend="gloo", timeout=timeout))
+        # The bandwidth of the busiest wire in a ring, as in nccl-tests.
+        moved = self.mib * 2**20 * 2 * (env.world_size - 1) / env.world_size
         return {"small_ms": small * 1e3, "large_ms": large * 1e3, "gb_per_s": moved / large / 1e9}
 
 
-def measure(place: Place, room: Room, backend: str, mib: int, seconds: float, advice: str) -> dict[str, Any]:
-    """Start the group and add. Returns this rank's times, or what was wrong."""
-    adding = Adding(place, room, backend, mib, seconds)
+def check_backend(
+    env: RankEnv, store: RankStore, backend: str, mib: int, seconds: float, advice: str
+) -> dict[str, Any]:
+    """Run a BackendCheck. Returns this rank's times, or its problem."""
+    check = BackendCheck(env, store, backend, mib, seconds)
     try:
-        return dict(within(seconds, adding.work))
-    except Late:
-        return {"problem": f"no answer after {seconds:.3g} s of {adding.doing}", "fix": advice, "late": True}
+        return dict(call_within(seconds, check.run))
+    except StepTimeoutError:
+        return {"problem": f"no answer after {seconds:.3g} s of {check.doing}", "fix": advice, "late": True}
     except Exception as error:
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return {"problem": f"{adding.doing}: {said}", "fix": advice}
+        return {"problem": f"{check.doing}: {first_line(error)}", "fix": advice}
 
 
-def add_in_pair(place: Place, room: Room, other: int, name: str, seconds: float) -> str:
-    """Add over gloo with one other rank alone. Returns what was wrong; empty: nothing."""
+def add_in_pair(env: RankEnv, store: RankStore, other: int, name: str, seconds: float) -> str:
+    """Run an all_reduce over gloo with one other rank. Returns the problem, or ''."""
     import torch
     import torch.distributed as dist
 
     doing = ["connecting"]
 
-    def work() -> None:
-        patience = datetime.timedelta(seconds=seconds)
-        loose: Any = dist
-        group = loose.ProcessGroupGloo(room.corner(name), int(place.rank > other), 2, patience)
+    def add() -> None:
+        timeout = datetime.timedelta(seconds=seconds)
+        torch_dist: Any = dist
+        group = torch_dist.ProcessGroupGloo(store.connect_group(name), int(env.rank > other), 2, timeout)
         for elements, size in ((1, "4 bytes"), (1 << 17, "512 KiB")):
             doing.append(f"{size} do not pass, and {doing[-1]} did" if len(doing) > 1 else f"{size} do not pass")
-            numbers = torch.ones(elements)
-            group.allreduce([numbers]).wait()
+            group.allreduce([torch.ones(elements)]).wait()
             doing[-1] = size
 
     try:
-        within(seconds, work)
-    except Late:
+        call_within(seconds, add)
+    except StepTimeoutError:
         return doing[-1] if len(doing) > 1 else "they do not connect"
     except Exception as error:
-        return (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return first_line(error)
     return ""
 
 
-def find_rounds(ranks: list[int]) -> list[list[tuple[int, int]]]:
-    """Return rounds in which each rank meets one other, until each has met all: a tournament."""
-    places: list[int | None] = [*ranks, *([None] if len(ranks) % 2 else [])]
+def pair_rounds(members: list[int]) -> list[list[tuple[int, int]]]:
+    """Return rounds of pairs in which each two members meet once: a tournament."""
+    order: list[int | None] = [*members, *([None] if len(members) % 2 else [])]
     rounds = []
-    for _ in range(len(places) - 1):
-        half = len(places) // 2
-        pairs = zip(places[:half], reversed(places[half:]), strict=True)
+    for _ in range(len(order) - 1):
+        pairs = [(order[index], order[-1 - index]) for index in range(len(order) // 2)]
         rounds.append([(min(a, b), max(a, b)) for a, b in pairs if a is not None and b is not None])
-        places = [places[0], places[-1], *places[1:-1]]
+        order = [order[0], order[-1], *order[1:-1]]
     return rounds
 
 
-def find_apart(tried: dict[tuple[int, int], str], reports: list[Report], advice: str) -> list[Problem]:
-    """Name a rank that gets on with nobody, else each pair. `tried`: what was wrong with a pair, or empty."""
+def find_broken_pairs(results: dict[tuple[int, int], str], reports: list[RankReport], advice: str) -> list[RankProblem]:
+    """Return a problem for each rank that fails in all its pairs, else for each pair. Results: a problem or ''."""
     hosts = {one.rank: one.host for one in reports}
-    bad = {pair: text for pair, text in tried.items() if text}
-    found = []
-    while bad:
-        often = {rank: sum(rank in pair for pair in bad) for pair in bad for rank in pair}
-        rank = max(often, key=lambda one: (often[one], one))
-        met = [pair for pair in tried if rank in pair]
-        if often[rank] > 1 and all(tried[pair] for pair in met):
-            text = next(text for pair, text in bad.items() if rank in pair)
-            said = f"does not get on with any other: {text}"
+    broken = {pair: text for pair, text in results.items() if text}
+    problems = []
+    while broken:
+        counts = {rank: sum(rank in pair for pair in broken) for pair in broken for rank in pair}
+        rank = max(counts, key=lambda one: (counts[one], one))
+        if counts[rank] > 1 and all(text for pair, text in results.items() if rank in pair):
+            text = next(text for pair, text in broken.items() if rank in pair)
+            message = f"does not get on with any other: {text}"
             cause = "its name, its interface, or its firewall"
-            found.append(Problem(rank, hosts[rank], said, advice, "gloo", "fail", cause))
-            bad = {pair: text for pair, text in bad.items() if rank not in pair}
+            problems.append(RankProblem(rank, hosts[rank], message, advice, "gloo", "fail", cause))
+            broken = {pair: text for pair, text in broken.items() if rank not in pair}
             continue
-        pair, text = next((pair, text) for pair, text in bad.items() if rank in pair)
+        pair, text = next((pair, text) for pair, text in broken.items() if rank in pair)
         other = pair[0] if pair[1] == rank else pair[1]
-        rest = "; all other pairs get on" if len(tried) > 1 and sum(map(bool, tried.values())) == 1 else ""
-        said = f"does not get on with rank {other} on {hosts[other]}: {text}{rest}"
-        some = "and 4 bytes did" in text
-        cause = "what is small passes, what is large is lost: an MTU, a cable, a filter" if some else ""
+        rest = "; all other pairs get on" if len(results) > 1 and sum(map(bool, results.values())) == 1 else ""
+        message = f"does not get on with rank {other} on {hosts[other]}: {text}{rest}"
+        small_passed = "and 4 bytes did" in text
+        cause = "what is small passes, what is large is lost: an MTU, a cable, a filter" if small_passed else ""
         ping = f"ssh {hosts[rank]} ping -c 2 -M do -s 1472 {hosts[other]}"
-        fix = f"{ping} shows it: mend the path, lower its MTU, or leave one of the two out" if some else advice
-        found.append(Problem(rank, hosts[rank], said, fix, "gloo", "fail", cause))
-        del bad[pair]
-    return found
+        fix = f"{ping} shows it: mend the path, lower its MTU, or leave one of the two out" if small_passed else advice
+        problems.append(RankProblem(rank, hosts[rank], message, fix, "gloo", "fail", cause))
+        del broken[pair]
+    return problems
 
 
-def work_alone(place: Place, gpu: bool) -> dict[str, float]:
-    """Return the seconds of a matrix product and of a copy: the best of several, as others may use this machine."""
+def find_failures(
+    results: dict[int, dict[str, Any]], reports: list[RankReport], check: str = "gloo"
+) -> list[RankProblem]:
+    """Return the problems of ranks that died, else of ranks with a reason of their own, else of all that failed."""
+    silent = [one for one in reports if one.rank not in results]
+    if silent:
+        fix = "look at its own last lines, and in dmesg there for one that was killed"
+        text, cause = "ended, or hung, while the ranks added", "it says nothing any more"
+        return [RankProblem(one.rank, one.host, text, fix, check, cause=cause) for one in silent]
+    failed = [(one, results[one.rank]) for one in reports if "problem" in results[one.rank]]
+    known = [each for each in failed if not each[1].get("late")]
+    first = [each for each in known if not any(words in each[1]["problem"] for words in CONSEQUENCES)]
+    return [RankProblem(one.rank, one.host, own["problem"], own["fix"], check) for one, own in first or known or failed]
+
+
+# ---------------------------------------------------------------- step: the speed of each rank alone
+
+
+def time_local_work(env: RankEnv, gpu: bool) -> dict[str, float]:
+    """Return the seconds of a matrix product and of a copy: the best of several, as the machine may be shared."""
     import torch
 
-    device = torch.device("cuda", 0 if torch.cuda.device_count() == 1 else place.local_rank) if gpu else None
+    device = torch.device("cuda", gpu_index(env, torch.cuda.device_count())) if gpu else None
     size, kind = (8192, torch.float16) if gpu else (384, torch.float32)
-    # The processor's own time, where there is one: that others use it as well is no fault of it.
+    # On a CPU the time of this thread: other processes do not count.
     clock = time.perf_counter if gpu else time.thread_time
-    before = torch.get_num_threads()
+    threads = torch.get_num_threads()
     if not gpu:
         torch.set_num_threads(1)
     factor = torch.ones((size, size), dtype=kind, device=device)
     block = torch.ones((16 if gpu else 4) << 20, dtype=torch.float32, pin_memory=gpu)
 
     def best(function: Callable[[], object]) -> float:
-        found = float("inf")
+        seconds = float("inf")
         for _ in range(8):
             began = clock()
             function()
             if gpu:
                 torch.cuda.synchronize()
-            found = min(found, clock() - began)
-        return found
+            seconds = min(seconds, clock() - began)
+        return seconds
 
-    answer = {"gemm": best(lambda: factor @ factor), "copy": best(lambda: block.to(device) if gpu else block.clone())}
-    torch.set_num_threads(before)
-    return answer
-
-
-def tell_of_node(place: Place, smi: bool) -> dict[str, Any]:
-    """Say what this node is. The programs for it came with this one."""
-    inventory, probe = importlib.import_module("inventory"), importlib.import_module("probe")
-
-    look = probe.look(".", None, sys.executable, {}, None, True)
-    probe.close()
-    torch_folder = (look["torch"] or {}).get("place")
-    places = {"tmp": look["tmp"], "shm": "/dev/shm", "workdir": look["workdir"]}
-    names = [place.master_addr] if place.master_addr else []
-    emit("facts", look=look, facts=inventory.gather(places, names, torch_folder, smi))
-    return dict(look)
+    times = {"gemm": best(lambda: factor @ factor), "copy": best(lambda: block.to(device) if gpu else block.clone())}
+    torch.set_num_threads(threads)
+    return times
 
 
-class Telling:
-    """`tell_of_node` beside the import of torch, which takes longer; a hung driver keeps no rank from coming."""
+def find_slow_ranks(times: dict[int, dict[str, Any]], reports: list[RankReport], gpu: bool) -> list[RankProblem]:
+    """Return ranks that are much slower than the median. GPUs of one kind differ little; CPUs are shared."""
+    bound = 1.15 if gpu else 2.5
+    problems = []
+    for name, words in (("gemm", "a matrix product"), ("copy", "a copy to the GPU" if gpu else "a copy in memory")):
+        ordered = sorted(one[name] for one in times.values() if name in one)
+        if len(ordered) < 2:
+            continue
+        median = ordered[(len(ordered) - 1) // 2]
+        for one in reports:
+            own = times.get(one.rank, {}).get(name, 0.0)
+            if own > bound * median:
+                text = f"{words} takes {own * 1e3:.1f} ms, {own / median:.1f} times as long as on the others"
+                fix = "look for heat, throttling and other users there: nvidia-smi -q -d PERFORMANCE"
+                fix = fix if gpu else "top, lscpu there"
+                problems.append(RankProblem(one.rank, one.host, text, fix, "speed", "warn"))
+    return problems
 
-    def __init__(self, place: Place, smi: bool) -> None:
+
+# ---------------------------------------------------------------- step: nodes, for `ddpkit test` with a scheduler
+
+
+class NodeReport:
+    """Facts of this node, gathered during the import of torch. A hung driver keeps no rank from starting.
+
+    `inventory` and `probe` are modules that the launcher sends along.
+    """
+
+    def __init__(self, env: RankEnv, smi: bool) -> None:
         self._look: dict[str, Any] = {}
-        self._thread = threading.Thread(target=self._run, args=(place, smi), daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(env, smi), daemon=True)
         self._thread.start()
 
-    def _run(self, place: Place, smi: bool) -> None:
+    def _run(self, env: RankEnv, smi: bool) -> None:
         try:
-            self._look = tell_of_node(place, smi)
-        except Exception as error:  # what cannot be looked at is not known, and no failure
+            self._look = self._emit_facts(env, smi)
+        except Exception as error:  # unknown facts are no failure
             emit("unknown", host=socket.gethostname(), why=f"{type(error).__name__}: {error}")
 
-    def answer(self, seconds: float) -> dict[str, Any]:
+    def _emit_facts(self, env: RankEnv, smi: bool) -> dict[str, Any]:
+        inventory, probe = importlib.import_module("inventory"), importlib.import_module("probe")
+        look = probe.look(".", None, sys.executable, {}, None, True)
+        probe.close()
+        torch_folder = (look["torch"] or {}).get("place")
+        paths = {"tmp": look["tmp"], "shm": "/dev/shm", "workdir": look["workdir"]}
+        names = [env.master_addr] if env.master_addr else []
+        emit("facts", look=look, facts=inventory.gather(paths, names, torch_folder, smi))
+        return dict(look)
+
+    def wait(self, seconds: float) -> dict[str, Any]:
+        """Return the facts that are known in time."""
         self._thread.join(seconds)
         return self._look
 
 
 def compare_nodes(
-    room: Room, place: Place, reports: list[dict[str, Any]], seconds: float, look: dict[str, Any]
+    store: RankStore, env: RankEnv, reports: list[dict[str, Any]], seconds: float, look: dict[str, Any]
 ) -> dict[str, Any]:
-    """Try, from one rank of each node, every other node's addresses and clock. For a launcher that cannot do it itself.
+    """Try every other node's addresses and clock, from one rank of each node.
 
-    Returns {"host", "said": {host: {address: what went wrong}}, "behind": [least, most]}: by how many seconds this
-    node's clock is ahead of rank 0's. Needs `probe`, which the launcher sends along.
+    Returns {"host", "said": {host: {address: problem}}, "behind": [least, most]}: the seconds by which this node's
+    clock is ahead of rank 0's. Needs `probe`, which the launcher sends along.
     """
     leaders = [one["rank"] for one in reports if one["local_rank"] == 0]
-    if place.rank not in leaders:
+    if env.rank not in leaders:
         return {}
     probe = importlib.import_module("probe")
     own = {**probe.listen(None), "host": socket.gethostname(), "addresses": [], "own_name": []}
     own.update({name: look[name] for name in ("host", "addresses", "own_name") if name in look})
-    room.say(f"at {place.rank}", own)
-    others = room.gather("at", leaders, seconds)
-    targets, whose = [], []
+    store.publish(f"at {env.rank}", own)
+    others = store.read_ranks("at", leaders, seconds)
+    targets, hosts = [], []
     for rank, other in others.items():
-        named = [name for name in other["own_name"] if not name.startswith("127.")]
-        for name in dict.fromkeys([*named, *(address for _, address in other["addresses"])]):
-            if rank != place.rank:
+        names = [name for name in other["own_name"] if not name.startswith("127.")]
+        for name in dict.fromkeys([*names, *(address for _, address in other["addresses"])]):
+            if rank != env.rank:
                 targets.append([name, other["high_port"], other["secret"]])
-                whose.append(other["host"])
-    said: dict[str, dict[str, str]] = {}
+                hosts.append(other["host"])
+    results: dict[str, dict[str, str]] = {}
     for index, answer in enumerate(probe.reach(targets, min(2.0, seconds))):
-        said.setdefault(whose[index], {})[targets[index][0]] = answer[1]
-    behind = compare_clocks(room, place, leaders, seconds)
-    room.say(f"tried {place.rank}", True)
-    room.gather("tried", leaders, seconds)  # they try us as well
+        results.setdefault(hosts[index], {})[targets[index][0]] = answer[1]
+    ahead = compare_clocks(store, env, leaders, seconds)
+    store.publish(f"tried {env.rank}", True)
+    store.read_ranks("tried", leaders, seconds)  # the others try this node as well
     probe.close()
-    return {"host": own["host"], "said": said, "behind": behind}
+    return {"host": own["host"], "said": results, "behind": ahead}
 
 
-def compare_clocks(room: Room, place: Place, leaders: list[int], seconds: float) -> list[float]:
-    """Return by how many seconds this node's clock is ahead of the first's, at least and at most."""
-    if place.rank == leaders[0]:
-        asked = {f"ask {rank}" for rank in leaders[1:]}
-        until = time.monotonic() + seconds
-        while asked and time.monotonic() < until:
-            # Whoever asks first is told first: what lies between is what the answer does not know.
-            for key in room.hear(sorted(asked), 0.0):
-                room.say(key.replace("ask", "clock"), time.time())
-                asked.remove(key)
+def compare_clocks(store: RankStore, env: RankEnv, leaders: list[int], seconds: float) -> list[float]:
+    """Return by how many seconds this node's clock is ahead of the first node's, at least and at most."""
+    if env.rank == leaders[0]:
+        requests = {f"ask {rank}" for rank in leaders[1:]}
+        deadline = time.monotonic() + seconds
+        while requests and time.monotonic() < deadline:
+            # Answered at once: the delay of the answer widens the result.
+            for key in store.read(sorted(requests), 0.0):
+                store.publish(key.replace("ask", "clock"), time.time())
+                requests.remove(key)
         return [0.0, 0.0]
     before = time.time()
-    room.say(f"ask {place.rank}", True)
-    theirs = room.hear([f"clock {place.rank}"], seconds).get(f"clock {place.rank}")
+    store.publish(f"ask {env.rank}", True)
+    theirs = store.read([f"clock {env.rank}"], seconds).get(f"clock {env.rank}")
     return [0.0, 0.0] if theirs is None else [before - theirs, time.time() - theirs]
-
-
-def find_slow(done: dict[int, dict[str, Any]], reports: list[Report], gpu: bool) -> list[Problem]:
-    """Name ranks that are much slower than the middle one. GPUs of one kind differ little; processors are shared."""
-    bound = 1.15 if gpu else 2.5
-    found = []
-    for what, word in (("gemm", "a matrix product"), ("copy", "a copy to the GPU" if gpu else "a copy in memory")):
-        times = sorted(one[what] for one in done.values() if what in one)
-        if len(times) < 2:
-            continue
-        middle = times[(len(times) - 1) // 2]
-        for one in reports:
-            own = done.get(one.rank, {}).get(what, 0.0)
-            if own > bound * middle:
-                text = f"{word} takes {own * 1e3:.1f} ms, {own / middle:.1f} times as long as on the others"
-                fix = "look for heat, throttling and other users there: nvidia-smi -q -d PERFORMANCE"
-                found.append(Problem(one.rank, one.host, text, fix if gpu else "top, lscpu there", "speed", "warn"))
-    return found
-
-
-def find_failures(done: dict[int, dict[str, Any]], reports: list[Report], check: str = "gloo") -> list[Problem]:
-    """Ranks that are gone come alone: what the others say is that they are gone. So do those that know a reason."""
-    gone = [one for one in reports if one.rank not in done]
-    if gone:
-        fix = "look at its own last lines, and in dmesg there for one that was killed"
-        said = "ended, or hung, while the ranks added"
-        return [Problem(one.rank, one.host, said, fix, check, cause="it says nothing any more") for one in gone]
-    answers = [(one, done[one.rank]) for one in reports if "problem" in done[one.rank]]
-    known = [each for each in answers if not each[1].get("late")]
-    first = [each for each in known if not any(words in each[1]["problem"] for words in CONSEQUENCES)]
-    return [Problem(one.rank, one.host, got["problem"], got["fix"], check) for one, got in first or known or answers]
-
-
-# ---------------------------------------------------------------- what rank 0 prints
-
-
-def table(reports: list[Report], done: dict[int, dict[str, Any]], mib: int) -> str:
-    rows = [("rank", "host", "device", "small", f"{mib} MiB", "bandwidth")]
-    for one in reports:
-        got = done.get(one.rank, {})
-        times = ("-", "-", "-")
-        if "small_ms" in got:
-            times = (f"{got['small_ms']:.2f} ms", f"{got['large_ms']:.1f} ms", f"{got['gb_per_s']:.2f} GB/s")
-        rows.append((str(one.rank), one.host, one.device, *times))
-    widths = [max(len(row[column]) for row in rows) for column in range(6)]
-    return "\n".join("  ".join(row[i].ljust(widths[i]) for i in range(6)).rstrip() for row in rows)
-
-
-def tell(as_json: bool, problems: list[Problem], exam: Exam) -> None:
-    if os.environ.get("DDPKIT_EVENTS") == "1":
-        return
-    reports, failed = exam.reports, [one for one in problems if one.level == "fail"]
-    if as_json:
-        ranks = [asdict(one) | exam.done.get(one.rank, {}) for one in reports]
-        listed = [asdict(problem) for problem in problems]
-        shown = {"ok": not failed, "backend": exam.backend, "mib": exam.args.mib, "ranks": ranks, "problems": listed}
-        print(json.dumps(shown))
-        return
-    if reports:
-        print(table(reports, exam.done, exam.args.mib))
-    for problem in problems:
-        print(problem)
-    if not failed:
-        hosts = len({one.host for one in reports})
-        ranks_on = f"{len(reports)} rank{'s' * (len(reports) > 1)} on {hosts} host{'s' * (hosts > 1)}"
-        print(f"test_distributed: ok: {ranks_on}, {exam.backend}, torch {reports[0].torch}")
 
 
 # ---------------------------------------------------------------- the steps, in order
 
 
-class Exam:
-    """One rank's part. Rank 0 hears the others after every step, judges, and says whether to go on."""
+class RankCheck:
+    """Part of one rank in all steps. After each, rank 0 reads the results of all and decides how to go on."""
 
-    def __init__(self, place: Place, args: argparse.Namespace, room: Room) -> None:
-        self.place, self.args, self.room = place, args, room
-        self.everybody = list(range(place.world_size))
-        self.reports: list[Report] = []
-        self.problems: list[Problem] = []  # rank 0 only, as the next two
-        self.done: dict[int, dict[str, Any]] = {}
+    def __init__(self, env: RankEnv, args: argparse.Namespace, store: RankStore) -> None:
+        self.env, self.args, self.store = env, args, store
+        self.ranks = list(range(env.world_size))
+        self.reports: list[RankReport] = []
+        self.problems: list[RankProblem] = []  # rank 0 only, as the next two
+        self.times: dict[int, dict[str, Any]] = {}
         self.alive: list[int] = []
         self.backend = "gloo"
         self.plan: dict[str, Any] = {}
 
-    def meet(self, own: Report) -> dict[str, Any]:
-        """Tell rank 0 what this rank is. Returns what is to be done."""
+    def join(self, own: RankReport) -> dict[str, Any]:
+        """Send this rank's report to rank 0. Returns the steps to run."""
         seconds = self.args.meeting
-        self.room.say(f"here {self.place.rank}", asdict(own))
+        self.store.publish(f"here {self.env.rank}", asdict(own))
         emit("here", **asdict(own), waits=seconds)
-        if self.place.rank:
-            self.plan = self.told("plan", seconds + 3)
-            self.reports = [Report(**said) for said in self.plan["reports"]]
+        if self.env.rank:
+            self.plan = self.store.read_one("plan", seconds + 3)
+            self.reports = [RankReport(**fields) for fields in self.plan["reports"]]
             return self.plan
-        heard = self.room.gather("here", self.everybody, seconds)
-        reports = {rank: Report(**said) for rank, said in heard.items()}
-        self.reports = [reports[rank] for rank in sorted(reports)]
-        self.alive = sorted(reports)
-        missing = find_missing(reports, self.place.world_size, seconds)
-        self.problems = missing or find_problems(self.reports)
+        values = self.store.read_ranks("here", self.ranks, seconds)
+        reports = {rank: RankReport(**fields) for rank, fields in sorted(values.items())}
+        self.reports, self.alive = list(reports.values()), list(reports)
+        missing = find_missing_ranks(reports, self.env.world_size, seconds)
+        self.problems = missing or compare_reports(self.reports)
         gpus = all(one.identity for one in self.reports)
         mapped = not any(one.check in ("gpu-map", "nccl") for one in self.problems)
         self.backend = "nccl" if gpus else "gloo"
-        # Wrong GPUs do not keep the ranks from adding over gloo, so that what is wrong there is known as well.
+        # Gloo is tried also where GPUs are mapped wrongly, so that its problems are known as well.
         steps = ["gloo", *(["nccl"] if gpus and mapped else []), *(["speed"] if self.args.speed else [])]
         steps = [] if missing else ["mesh", *steps] if self.args.nodes else steps
-        said = [asdict(one) for one in self.reports]
-        self.plan = {"steps": steps, "gpus": gpus, "reports": said, "seconds": self.args.step}
-        self.room.say("plan", self.plan)
-        self.announce(self.problems)
+        listed = [asdict(one) for one in self.reports]
+        self.plan = {"steps": steps, "gpus": gpus, "reports": listed, "seconds": self.args.step}
+        self.store.publish("plan", self.plan)
+        emit_problems(self.problems)
         if not missing:
             emit("stage", stage="ranks", seconds=0)
         if gpus and mapped:
             emit("stage", stage="gpu-map", seconds=0)
         return self.plan
 
-    def told(self, key: str, seconds: float) -> Any:
-        """Return what rank 0 says. Raises Late where it says nothing, which is what is wrong then."""
-        heard = self.room.hear([key], seconds)
-        if key not in heard:
-            raise Late(key)
-        return heard[key]
-
-    def step(self, name: str, gpus: bool) -> bool:
-        """Do one step with all others. Returns whether it went well for all."""
-        place, args, seconds = self.place, self.args, float(self.plan["seconds"])
+    def run_step(self, name: str, gpus: bool) -> bool:
+        """Run one step with all other ranks. Returns whether all succeeded."""
         began = time.monotonic()
+        own = self._run_own_part(name, gpus)
+        self.store.publish(f"{name} {self.env.rank}", own)
+        emit("did", stage=name, rank=self.env.rank, **own)
+        # All began together: a rank without a result soon after the timeout is lost.
+        seconds = float(self.plan["seconds"])
+        longest = 3 * seconds if name in ("mesh", "speed") else seconds
+        left = max(0.0, began + longest + 1 - time.monotonic())
+        if self.env.rank:
+            decision = self.store.read_one(f"after {name}", left + 1.5)
+            if decision["pairs"]:
+                self.check_pairs()
+            return bool(decision["well"])
+        return self._judge_step(name, gpus, self.store.read_ranks(name, self.ranks, left))
+
+    def _run_own_part(self, name: str, gpus: bool) -> dict[str, Any]:
+        seconds = float(self.plan["seconds"])
         if name == "mesh":
-            mine = compare_nodes(self.room, place, self.plan["reports"], seconds, args.look(seconds))
-        elif name == "speed":
-            mine = work_alone(place, gpus)
-        else:
-            # Where NCCL carries the data, gloo carries little.
-            mib = 1 if name == "gloo" and gpus else args.mib
-            mine = measure(place, self.room, name, mib, seconds, NCCL_ADVICE if name == "nccl" else GLOO_ADVICE)
-        self.room.say(f"{name} {place.rank}", mine)
-        emit("did", stage=name, rank=place.rank, **mine)
-        # All began together: who has not answered soon after the last moment is gone.
-        most = 3 * seconds if name in ("mesh", "speed") else seconds
-        left = max(0.0, began + most + 1 - time.monotonic())
-        if place.rank:
-            after = self.told(f"after {name}", left + 1.5)
-            if after["pairs"]:
-                self.pair_up()
-            return bool(after["well"])
-        heard = self.room.gather(name, self.everybody, left)
-        self.alive = sorted(heard)
-        found = []  # what the mesh has found, the launcher judges
+            return compare_nodes(self.store, self.env, self.plan["reports"], seconds, self.args.look(seconds))
         if name == "speed":
-            found = find_slow(heard, self.reports, gpus)
+            return dict(time_local_work(self.env, gpus))
+        # Where NCCL carries the data, gloo carries little.
+        mib = 1 if name == "gloo" and gpus else self.args.mib
+        advice = NCCL_ADVICE if name == "nccl" else GLOO_ADVICE
+        return check_backend(self.env, self.store, name, mib, seconds, advice)
+
+    def _judge_step(self, name: str, gpus: bool, results: dict[int, dict[str, Any]]) -> bool:
+        """Decide, on rank 0, whether all succeeded and whether pairs are tried. The launcher judges the mesh."""
+        self.alive = sorted(results)
+        problems = []
+        if name == "speed":
+            problems = find_slow_ranks(results, self.reports, gpus)
         elif name != "mesh":
-            found = find_failures(heard, self.reports, name)
-            if not found and name == self.backend:
-                self.done = heard
-        well = not any(one.level == "fail" for one in found)
-        # Fresh groups of gloo stand beside one that hangs. NCCL's kernels would wait behind those that hang.
+            problems = find_failures(results, self.reports, name)
+            if not problems and name == self.backend:
+                self.times = results
+        success = not any(one.level == "fail" for one in problems)
+        # New groups of gloo work beside one that hangs; NCCL's kernels would wait behind those that hang.
         # An all_reduce does not use every pair: with more than two nodes all are tried, as other collectives do.
         several = len({one.host for one in self.reports}) > 2
-        pairs = name == "gloo" and (several or not well) and len(heard) == place.world_size > 1
-        self.room.say(f"after {name}", {"well": well, "pairs": pairs})
+        pairs = name == "gloo" and (several or not success) and len(results) == self.env.world_size > 1
+        self.store.publish(f"after {name}", {"well": success, "pairs": pairs})
         if pairs:
-            found = find_apart(self.pair_up(), self.reports, GLOO_ADVICE) or found
-            well = well and not found
-        self.problems += found
-        self.announce(found)
-        if well:
-            emit("stage", stage=name, done={str(rank): said for rank, said in heard.items()})
-        return well
+            broken = find_broken_pairs(self.check_pairs(), self.reports, GLOO_ADVICE)
+            problems = broken or problems
+            success = success and not problems
+        self.problems += problems
+        emit_problems(problems)
+        if success:
+            emit("stage", stage=name, done={str(rank): own for rank, own in results.items()})
+        return success
 
-    def pair_up(self) -> dict[tuple[int, int], str]:
-        """Let one rank of each node add with one of each other node; where there is one node, its ranks."""
+    def check_pairs(self) -> dict[tuple[int, int], str]:
+        """Try all pairs of nodes, with one rank of each; on a single node, all pairs of its ranks."""
         first = {one.host: one.rank for one in reversed(self.reports)}
-        ranks = sorted(first.values()) if len(first) > 1 else self.everybody[:MOST_ROUNDS]
+        ranks = sorted(first.values()) if len(first) > 1 else self.ranks[:MAX_ROUNDS]
         seconds = min(PAIR_SECONDS, float(self.plan["seconds"]))
-        tried: dict[tuple[int, int], str] = {}
-        costly = 0
-        for number, pairs in enumerate(find_rounds(ranks)[:MOST_ROUNDS]):
-            if self.place.rank == 0:
-                self.room.say(f"round {number}", costly < 3)
-            if not (costly < 3 if self.place.rank == 0 else self.told(f"round {number}", 3 * seconds + 2)):
+        results: dict[tuple[int, int], str] = {}
+        bad_rounds = 0
+        for number, pairs in enumerate(pair_rounds(ranks)[:MAX_ROUNDS]):
+            if self.env.rank == 0:
+                self.store.publish(f"round {number}", bad_rounds < 3)
+            if not (bad_rounds < 3 if self.env.rank == 0 else self.store.read_one(f"round {number}", 3 * seconds + 2)):
                 break
             for low, high in pairs:
-                if self.place.rank in (low, high):
-                    other = high if self.place.rank == low else low
-                    said = add_in_pair(self.place, self.room, other, f"pair {number} {low}", seconds)
-                    self.room.say(f"pair {number} {self.place.rank}", said)
-            if self.place.rank == 0:
-                heard = self.room.gather(f"pair {number}", [rank for pair in pairs for rank in pair], 2 * seconds)
-                answers = {pair: [heard.get(rank, "no answer") for rank in pair] for pair in pairs}
-                tried |= {pair: max(said, key=len) for pair, said in answers.items()}
-                costly += any(tried[pair] for pair in pairs)
-        return tried
+                if self.env.rank in (low, high):
+                    other = high if self.env.rank == low else low
+                    problem = add_in_pair(self.env, self.store, other, f"pair {number} {low}", seconds)
+                    self.store.publish(f"pair {number} {self.env.rank}", problem)
+            if self.env.rank == 0:
+                values = self.store.read_ranks(f"pair {number}", [rank for pair in pairs for rank in pair], 2 * seconds)
+                for pair in pairs:
+                    results[pair] = max((values.get(rank, "no answer") for rank in pair), key=len)
+                bad_rounds += any(results[pair] for pair in pairs)
+        return results
 
-    def announce(self, problems: list[Problem]) -> None:
-        for problem in problems:
-            emit("problem", **asdict(problem))
-
-    def end(self) -> int:
-        """Say how it was, on all ranks alike."""
-        if self.place.rank:
-            failed = bool(self.told("over", float(self.plan["seconds"])))
-            self.room.say(f"read {self.place.rank}", True)
+    def finish(self) -> int:
+        """Print the result on rank 0. Returns the exit code, the same on all ranks."""
+        if self.env.rank:
+            failed = bool(self.store.read_one("over", float(self.plan["seconds"])))
+            self.store.publish(f"read {self.env.rank}", True)
             return BAD if failed else 0
-        tell(self.args.json, self.problems, self)
+        if not emits_events():
+            print_results(self)
         sys.stdout.flush()
         failed = any(one.level == "fail" for one in self.problems)
-        self.room.say("over", failed)
-        # The store may end with this process: those who are there read it before.
-        self.room.hear([f"read {rank}" for rank in self.alive if rank], 2 if failed else 5)
+        self.store.publish("over", failed)
+        # The store may end with this process: the living ranks read it before.
+        self.store.read([f"read {rank}" for rank in self.alive if rank], 2 if failed else 5)
         return BAD if failed else 0
 
 
-def refuse(problem: Problem) -> int:
-    """Say why this rank does not go on. Returns its exit code."""
-    emit("problem", **asdict(problem))
-    if os.environ.get("DDPKIT_EVENTS") != "1":
+def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int], tuple[str, str]]) -> int:
+    """Run all steps as this rank. Returns the exit code, the same on all ranks."""
+    import torch
+
+    host, endpoint = socket.gethostname(), f"{env.master_addr}:{env.master_port}"
+    check, doing = None, "ranks"
+    try:
+        check = RankCheck(env, args, RankStore(env, args.meeting))
+        devices = torch.cuda.device_count() if args.devices is None else args.devices
+        plan = check.join(describe_rank(env, devices, identify))
+        success = True
+        for name in plan["steps"]:
+            doing = name
+            # The speed of each rank is worth knowing also where the ranks do not reach each other.
+            if success or name == "speed":
+                success = check.run_step(name, plan["gpus"]) and success
+        return check.finish()
+    except ValueError as error:
+        return fail(RankProblem(env.rank, host, str(error), "one launcher alone, and a port that no other job uses"))
+    except StepTimeoutError:
+        if check is None:
+            return fail(RankProblem(env.rank, host, f"does not get on with the store at {endpoint}", "look at rank 0"))
+        hosts = {one.rank: one.host for one in check.reports}
+        text = "does not go on" if doing == "ranks" else f"ended, or hung, in the step {doing}"
+        fix = "look at its own last lines, and in dmesg there if it was killed"
+        doing = doing if doing in ("gloo", "nccl", "speed") else "ranks"
+        return fail(RankProblem(0, hosts.get(0, ""), text, fix, doing))
+    except (RuntimeError, OSError) as error:  # of the store
+        text = first_line(error)
+        if env.rank == 0:
+            taken = "EADDRINUSE" in text or "address already in use" in text.lower()
+            fix = "export MASTER_PORT=<free port>" if taken else "is this an address of rank 0's host?"
+            return fail(RankProblem(0, host, f"cannot listen at {endpoint}: {text}", fix))
+        fix = f"is rank 0 running, and does `nc -vz {env.master_addr} {env.master_port}` reach it from here?"
+        return fail(RankProblem(env.rank, host, f"does not reach rank 0 at {endpoint}: {text}", fix))
+
+
+# ---------------------------------------------------------------- output
+
+
+def table(reports: list[RankReport], times: dict[int, dict[str, Any]], mib: int) -> str:
+    """Return the table of ranks and their times."""
+    rows = [("rank", "host", "device", "small", f"{mib} MiB", "bandwidth")]
+    for one in reports:
+        own = times.get(one.rank, {})
+        cells = ("-", "-", "-")
+        if "small_ms" in own:
+            cells = (f"{own['small_ms']:.2f} ms", f"{own['large_ms']:.1f} ms", f"{own['gb_per_s']:.2f} GB/s")
+        rows.append((str(one.rank), one.host, one.device, *cells))
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    return "\n".join("  ".join(row[i].ljust(widths[i]) for i in range(6)).rstrip() for row in rows)
+
+
+def print_results(check: RankCheck) -> None:
+    """Print the table, or one JSON object, and the problems."""
+    reports, problems, mib = check.reports, check.problems, check.args.mib
+    failed = [one for one in problems if one.level == "fail"]
+    if check.args.json:
+        ranks = [{**asdict(one), **check.times.get(one.rank, {})} for one in reports]
+        listed = [asdict(problem) for problem in problems]
+        print(json.dumps({"ok": not failed, "backend": check.backend, "mib": mib, "ranks": ranks, "problems": listed}))
+        return
+    if reports:
+        print(table(reports, check.times, mib))
+    for problem in problems:
+        print(problem)
+    if not failed:
+        hosts = len({one.host for one in reports})
+        ranks_on = f"{len(reports)} rank{'s' * (len(reports) > 1)} on {hosts} host{'s' * (hosts > 1)}"
+        print(f"test_distributed: ok: {ranks_on}, {check.backend}, torch {reports[0].torch}")
+
+
+def fail(problem: RankProblem) -> int:
+    """Report why this rank does not go on. Returns its exit code."""
+    emit_problems([problem])
+    if not emits_events():
         print(problem, file=sys.stderr)
     return BAD
 
 
-def examine(place: Place, args: argparse.Namespace, identify: Callable[[int], tuple[str, str]]) -> int:
-    """Do what this rank has to do. Returns the exit code, the same on all ranks."""
-    import torch
-
-    host, where = socket.gethostname(), f"{place.master_addr}:{place.master_port}"
-    exam, doing = None, "ranks"
-    try:
-        exam = Exam(place, args, Room(place, args.meeting))
-        devices = torch.cuda.device_count() if args.devices is None else args.devices
-        plan = exam.meet(report(place, devices, identify))
-        well = True
-        for name in plan["steps"]:
-            doing = name
-            # What a rank does alone is worth knowing also where they do not reach each other.
-            if well or name == "speed":
-                well = exam.step(name, plan["gpus"]) and well
-        return exam.end()
-    except ValueError as error:
-        return refuse(Problem(place.rank, host, str(error), "one launcher alone, and a port that no other job uses"))
-    except Late:
-        if exam is None:
-            return refuse(Problem(place.rank, host, f"does not get on with the store at {where}", "look at rank 0"))
-        hosts = {one.rank: one.host for one in exam.reports}
-        text = "does not go on" if doing == "ranks" else f"ended, or hung, in the step {doing}"
-        fix = "look at its own last lines, and in dmesg there if it was killed"
-        found = Problem(0, hosts.get(0, ""), text, fix, doing if doing in ("gloo", "nccl", "speed") else "ranks")
-        return refuse(found)
-    except (RuntimeError, OSError) as error:  # of the store
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        if place.rank == 0:
-            taken = "EADDRINUSE" in said or "address already in use" in said.lower()
-            fix = "export MASTER_PORT=<free port>" if taken else "is this an address of rank 0's host?"
-            return refuse(Problem(0, host, f"cannot listen at {where}: {said}", fix))
-        fix = f"is rank 0 running, and does `nc -vz {place.master_addr} {place.master_port}` reach it from here?"
-        return refuse(Problem(place.rank, host, f"does not reach rank 0 at {where}: {said}", fix))
+# ---------------------------------------------------------------- start
 
 
-def age_of_import() -> float:
-    """Return the age of the process that imported torch and forked this one; 0 where torch is not there yet."""
+def import_age() -> float:
+    """Return the age of the process that imported torch and forked this one; 0 where torch is not loaded yet."""
     if "torch" not in sys.modules or sys.platform != "linux":
         return 0.0
     try:
@@ -871,8 +922,8 @@ def age_of_import() -> float:
         return 0.0
 
 
-def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify, devices: int | None = None) -> int:
-    """Run as one rank. `identify` and `devices` stand in for GPUs that are not there, for tests."""
+def parse_args(argv: list[str]) -> argparse.Namespace:
+    """Parse the command line. Ends the process with 2 where an option is wrong."""
     style = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("test_distributed.py", description=__doc__, formatter_class=style)
     parser.add_argument("--timeout", type=float, default=30, metavar="SECONDS", help="for each step (default: 30)")
@@ -883,35 +934,43 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify,
     args = parser.parse_args(argv)
     if not args.timeout > 0 or args.mib < 1:
         parser.error("--timeout and --mib have to be greater than 0")
+    return args
+
+
+def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_gpu, devices: int | None = None) -> int:
+    """Run as one rank. `identify` and `devices` replace GPUs in tests."""
+    args = parse_args(argv)
     args.devices, args.look = devices, lambda _: {}
     host = socket.gethostname()
     try:
-        place = find_place(dict(os.environ))
+        env = read_rank_env(dict(os.environ))
     except (ValueError, KeyError, OSError, subprocess.CalledProcessError) as error:
         fix = "start it with torchrun, srun, ddpkit or scripts/test_distributed.sh, or unset what is left over"
-        return refuse(Problem(int(os.environ.get("RANK") or 0), host, str(error), fix))
-    emit("rank", rank=place.rank, host=host, nodes=os.environ.get("SLURM_STEP_NODELIST", ""))
-    if args.nodes and place.local_rank == 0:
-        args.look = Telling(place, args.nodes != "quick").answer
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # what the store tries in vain is said here, once
-    before = age_of_import()
+        return fail(RankProblem(int(os.environ.get("RANK") or 0), host, str(error), fix))
+    emit("rank", rank=env.rank, host=host, nodes=os.environ.get("SLURM_STEP_NODELIST", ""))
+    if args.nodes and env.local_rank == 0:
+        args.look = NodeReport(env, args.nodes != "quick").wait
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # the store's failed tries are reported here, once
+    before = import_age()
     began = time.monotonic()
     try:
         import torch.distributed as dist
     except Exception as error:
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        text, fix = f"cannot import torch: {said}", f"{sys.executable} -c 'import torch' there; mend that Python"
-        return refuse(Problem(place.rank, host, text, fix))
+        text, fix = (
+            f"cannot import torch: {first_line(error)}",
+            f"{sys.executable} -c 'import torch' there; mend that Python",
+        )
+        return fail(RankProblem(env.rank, host, text, fix))
     if not dist.is_available():
         text = "this torch was built without torch.distributed"
-        return refuse(Problem(place.rank, host, text, f"{sys.executable} -m pip install --force-reinstall torch"))
+        return fail(RankProblem(env.rank, host, text, f"{sys.executable} -m pip install --force-reinstall torch"))
     took = time.monotonic() - began + before
-    # Where torch takes long to import, everything does; many ranks take longer to find each other.
-    pace = min(4.0, max(1.0, took / 4)) * max(1.0, place.world_size / 64)
-    args.step = args.timeout * pace
-    # The others may have begun to import it later, or on a slower disk: as long again, and longer where that is long.
-    args.meeting = args.timeout * max(1.0, place.world_size / 64) + max(1 + took, 2 * took - 3)
-    return examine(place, args, identify)
+    # Where the import of torch takes long, everything does; many ranks need longer to meet.
+    crowd = max(1.0, env.world_size / 64)
+    args.step = args.timeout * min(4.0, max(1.0, took / 4)) * crowd
+    # Other ranks may begin to import it later, or from a slower disk: as long again, and longer where that is long.
+    args.meeting = args.timeout * crowd + max(1 + took, 2 * took - 3)
+    return run_checks(env, args, identify)
 
 
 if __name__ == "__main__":

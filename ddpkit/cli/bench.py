@@ -27,7 +27,7 @@ from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.execution.prepare import Ready
-    from ddpkit.preflight.bench import Report
+    from ddpkit.preflight.bench import BenchResults
 
 BAD = 3
 
@@ -92,7 +92,7 @@ def bench(
     from ddpkit.preflight import bench as bandwidth
     from ddpkit.preflight import rank_program
 
-    wish = bandwidth.Wish(
+    options = bandwidth.BenchOptions(
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         factor=factor,
@@ -106,7 +106,7 @@ def bench(
         timeout=timeout,
         min_busbw=min_busbw,
     )
-    arguments = bandwidth.words(wish)
+    arguments = bandwidth.bench_arguments(options)
     if plot is not None:
         bandwidth.check_plot(plot)
     nproc_per_node, hosts = ranks_and_hosts(words, nproc_per_node)
@@ -149,48 +149,48 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
     from ddpkit.preflight import bench as bandwidth
     from ddpkit.preflight import rank_program
 
-    report = bandwidth.Report()
+    results = bandwidth.BenchResults()
 
     def heard(event: dict[str, Any]) -> None:
-        lines = report.hear(event)
+        lines = results.add_event(event)
         if not as_json:
             for line in lines:
                 print(line, flush=True)
 
     def said(text: str) -> None:
-        if not report.problems:  # what comes after them is that the others are ended
+        if not results.failures:  # what comes after them is that the others are ended
             note(text)
 
     done = rank_program.run(ready.plan, ready.fleet, log_dir, heard, said, signals=forward_signals)
     outcome, failure = done.outcome, done.outcome.failure
     code = outcome.exit_code
-    if outcome.stopped_by is None and (report.problems or (code == 0 and not report.ended)):
+    if outcome.stopped_by is None and (results.failures or (code == 0 and not results.ended)):
         code = BAD
     # What the ranks found ends each of them with 3, which says nothing more; a signal, or another code, does.
-    told = report.problems and failure is not None and failure.signal is None and failure.code in (1, BAD)
+    told = results.failures and failure is not None and failure.signal is None and failure.code in (1, BAD)
     died = verdict.report(outcome) if failure is not None and not told else []
-    if code == BAD and not (report.problems or died):
+    if code == BAD and not (results.failures or died):
         died = ["rank 0 did not say its last word, so some results are missing"]
     if as_json:
         found = {"run_id": ready.plan.run_id, "backend": ready.plan.backend, "logs": done.folder, "exit_code": code}
-        print(json.dumps({**report.as_dict(), "ok": code == 0, **found, "died": died}, indent=2))
+        print(json.dumps({**results.as_dict(), "ok": code == 0, **found, "died": died}, indent=2))
     else:
-        _tell(report, died, code, done.folder)
-    if plot is not None and any(not row.note for row in report.rows):
-        bandwidth.plot(report, plot)
+        _tell(results, died, code, done.folder)
+    if plot is not None and any(not row.note for row in results.measurements):
+        bandwidth.plot(results, plot)
         note(f"the picture: {plot}")
     return code
 
 
-def _tell(report: Report, more: list[str], code: int, folder: str) -> None:
+def _tell(results: BenchResults, more: list[str], code: int, folder: str) -> None:
     from ddpkit.preflight import bench as bandwidth
 
-    for line in bandwidth.best(report.rows):
+    for line in bandwidth.best_bandwidths(results.measurements):
         print(line)
     sys.stdout.flush()
     for line in more:
         note(line)
-    for problem in report.problems:
+    for problem in results.failures:
         who = "" if problem.rank is None else f"rank {problem.rank}{' on ' if problem.host else ''}{problem.host}: "
         note(f"{who}{problem.problem}")
         note(f"hint: {problem.fix}")

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from ddpkit.errors import EnvError
 
-Environ = Mapping[str, str]
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+Environ: TypeAlias = "Mapping[str, str]"  # a text, for Python 3.8
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Num:
         return self.origin.partition(" ")[0]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Task:
     """One source's answer. The master is None where the source does not know it."""
 

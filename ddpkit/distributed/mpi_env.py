@@ -130,7 +130,8 @@ def _mpi_task(
 def _lsf_first_host(environ: Environ) -> tuple[str, str] | None:
     """Return the first compute host of an LSF job: the list may open with the node that runs the job's script."""
     words = text_of(environ, "LSB_MCPU_HOSTS").split()
-    slots = [(host, int(count)) for host, count in zip(words[::2], words[1::2], strict=False) if count.isdigit()]
+    entries = zip(words[::2], words[1::2])  # noqa: B905  # strict= needs Python 3.10
+    slots = [(host, int(count)) for host, count in entries if count.isdigit()]
     name = "LSB_MCPU_HOSTS"
     if not slots:
         name = "LSB_HOSTS"

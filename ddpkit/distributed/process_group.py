@@ -36,7 +36,7 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
     # an hour (torch 2.13) for a rank that died after the meeting, or whose host name means 127.0.1.1 to the others.
     set_group_timeout = getattr(dist.distributed_c10d, "_set_pg_timeout", None)
     patient = backend == "gloo" and set_group_timeout is not None
-    starting = options | {"timeout": timedelta(seconds=init_timeout)} if patient else options
+    starting = {**options, "timeout": timedelta(seconds=init_timeout)} if patient else options
     try:
         # torch's rendezvous, and not a store of our own: under torchrun the store is the agent's.
         meeting = dist.rendezvous(

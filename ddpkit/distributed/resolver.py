@@ -36,7 +36,7 @@ from ddpkit.distributed.torch_env import complete_set, read_torch
 from ddpkit.errors import EnvError
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DistEnv:
     """Who this process is among its peers, and for every field which variable or rule said so."""
 
@@ -55,7 +55,7 @@ class DistEnv:
     origin: Mapping[str, str] = field(hash=False)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Rejected:
     """A source that was considered and not used."""
 
@@ -63,7 +63,7 @@ class Rejected:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Resolution:
     """How the answer came about: exactly one of `env` and `error` is not None."""
 
@@ -258,7 +258,7 @@ def _finish(task: Task, environ: Environ) -> DistEnv:
         "master_port": port,
     }
     origin = {name: number.origin for name, number in numbers.items()}
-    origin |= {"master_addr": addr_origin, "device_index": device_origin, "source": task.because}
+    origin.update(master_addr=addr_origin, device_index=device_origin, source=task.because)
     return DistEnv(
         rank=task.rank.value,
         world_size=task.world_size.value,

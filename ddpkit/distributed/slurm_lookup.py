@@ -21,7 +21,7 @@ _MULTIPLEXERS = frozenset("tmux screen".split())
 _WITH_VALUE = frozenset("--rcfile --init-file -o +o -O +O".split())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Facts:
     """What was looked up. The default is: nothing was."""
 

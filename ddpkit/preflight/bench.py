@@ -1,6 +1,6 @@
-"""What `ddpkit bench` measures and shows, apart from the ranks that do it (`ddpkit/distributed/collectives.py`).
+"""`ddpkit bench` on the launcher's side: arguments of the rank program, its results, a table and a plot of them.
 
-Pure, but for `plot`: words for the rank program out, its events in, a table, a report and a picture of them.
+Pure, but for `plot`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ddpkit.distributed import collectives
-from ddpkit.distributed.collectives import Problem, Row
+from ddpkit.distributed.bench.cases import DTYPES, OPS, SCOPES, parse_names, parse_size, show_size
+from ddpkit.distributed.bench.output import headline, slowest_group, table_line
+from ddpkit.distributed.bench.results import BenchFailure, Measurement
+from ddpkit.distributed.collectives import bench_parser
 from ddpkit.errors import UsageError
 
-KNOWN = {"ops": collectives.OPS, "dtypes": collectives.DTYPES, "scope": collectives.SCOPES}
-WHAT = {"ops": "collective", "dtypes": "type", "scope": "scope"}
+KNOWN_NAMES = {"ops": ("collective", OPS), "dtypes": ("type", DTYPES), "scope": ("scope", SCOPES)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What is to be measured, as words of a command line; None: the rank program's default."""
+class BenchOptions:
+    """Options of the rank program as texts; None: its default."""
 
     min_bytes: str | None = None
     max_bytes: str | None = None
@@ -36,32 +37,31 @@ class Wish:
     min_busbw: str | None = None
 
 
-def words(wish: Wish) -> tuple[str, ...]:
-    """The rank program's command line. Raises UsageError, so that no rank has to."""
-    found = []
-    for entry in fields(wish):
-        text = getattr(wish, entry.name)
+def bench_arguments(options: BenchOptions) -> tuple[str, ...]:
+    """Return the rank program's arguments. Raises UsageError, so that no rank has to."""
+    arguments = []
+    for entry in fields(options):
+        text = getattr(options, entry.name)
         if text is not None:
             flag = f"--{entry.name.replace('_', '-')}"
-            _check(entry.name, flag, text)
-            found.append(f"{flag}={text}")
-    usual = collectives.options().parse_args([])
-    least, most = (
-        collectives.parse_size(text) if text else usual_size
-        for text, usual_size in ((wish.min_bytes, usual.min_bytes), (wish.max_bytes, usual.max_bytes))
-    )
+            _check_option(entry.name, flag, text)
+            arguments.append(f"{flag}={text}")
+    default = bench_parser().parse_args([])
+    least = parse_size(options.min_bytes) if options.min_bytes else default.min_bytes
+    most = parse_size(options.max_bytes) if options.max_bytes else default.max_bytes
     if least > most:
-        show = collectives.show_size
-        raise UsageError(f"--min-bytes {show(least)} is more than --max-bytes {show(most)}", f"-e {show(least)}")
-    return tuple(found)
+        text = f"--min-bytes {show_size(least)} is more than --max-bytes {show_size(most)}"
+        raise UsageError(text, f"-e {show_size(least)}")
+    return tuple(arguments)
 
 
-def _check(name: str, flag: str, text: str) -> None:
+def _check_option(name: str, flag: str, text: str) -> None:
     try:
         if name.endswith("_bytes"):
-            collectives.parse_size(text)
-        elif name in KNOWN:
-            collectives.listed(text, KNOWN[name], WHAT[name])
+            parse_size(text)
+        elif name in KNOWN_NAMES:
+            kind, names = KNOWN_NAMES[name]
+            parse_names(text, names, kind)
         elif name in ("factor", "iters", "warmup"):
             if not text.isdecimal() or int(text) < (2 if name == "factor" else 0):
                 raise ValueError(f"{text} is not a whole number from {2 if name == 'factor' else 0}")
@@ -82,68 +82,63 @@ def _number(text: str) -> float:
 
 
 @dataclass(kw_only=True)
-class Report:
-    """All that the ranks have said so far."""
+class BenchResults:
+    """Results that the ranks have sent so far."""
 
-    facts: dict[str, Any] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    world: dict[str, Any] = field(default_factory=dict)  # comm, world_size, nodes, device, torch
+    measurements: list[Measurement] = field(default_factory=list)
+    failures: list[BenchFailure] = field(default_factory=list)
     seconds: float = 0.0
-    ended: bool = False  # rank 0 came to its end
+    ended: bool = False  # rank 0 sent its last event
 
-    def hear(self, event: dict[str, Any]) -> list[str]:
-        """Take one event in. Returns lines for people."""
+    def add_event(self, event: dict[str, Any]) -> list[str]:
+        """Add an event of a rank. Returns lines for people."""
         kind = event["e"]
         if kind == "bench":
-            self.facts = {name: event[name] for name in ("comm", "world_size", "nodes", "device", "torch")}
-            return [collectives.headline(self.facts), collectives.table_line(None)]
+            self.world = {name: event[name] for name in ("comm", "world_size", "nodes", "device", "torch")}
+            return [headline(self.world), table_line(None)]
         if kind == "row":
-            self.rows.append(Row(**{entry.name: event[entry.name] for entry in fields(Row)}))
-            groups = self.rows[-event["groups"] :]
-            return [collectives.table_line(slowest(groups))] if event["group_index"] == event["groups"] - 1 else []
+            self.measurements.append(Measurement(**{entry.name: event[entry.name] for entry in fields(Measurement)}))
+            groups = self.measurements[-event["groups"] :]
+            return [table_line(slowest_group(groups))] if event["group_index"] == event["groups"] - 1 else []
         if kind == "problem":
-            problem = Problem(**{entry.name: event[entry.name] for entry in fields(Problem)})
-            if problem not in self.problems:  # what rank 0 is blamed for, many say
-                self.problems.append(problem)
+            failure = BenchFailure(**{entry.name: event[entry.name] for entry in fields(BenchFailure)})
+            if failure not in self.failures:  # many ranks report a failure of rank 0
+                self.failures.append(failure)
         elif kind == "end":
             self.seconds, self.ended = event["seconds"], True
         return []
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the object of `--json`."""
         return {
-            "ok": self.ended and not self.problems,
+            "ok": self.ended and not self.failures,
             "seconds": self.seconds,
-            **self.facts,
-            "results": [asdict(row) for row in self.rows],
-            "problems": [asdict(problem) for problem in self.problems],
+            **self.world,
+            "results": [asdict(one) for one in self.measurements],
+            "problems": [asdict(one) for one in self.failures],
         }
 
 
-def slowest(rows: Sequence[Row]) -> Row:
-    """Of the groups that were measured at the same time, the one that people should see."""
-    return max(rows, key=lambda row: row.seconds)
-
-
-def best(rows: Sequence[Row]) -> list[str]:
-    """The highest bandwidth of each collective in each scope, in lines; of several groups, the slowest counts."""
+def best_bandwidths(measurements: Sequence[Measurement]) -> list[str]:
+    """Return lines with the highest bandwidth of each collective per scope. Of several groups, the slowest counts."""
     lines = []
-    for scope in dict.fromkeys(row.scope for row in rows):
+    for scope in dict.fromkeys(one.scope for one in measurements):
         peaks = []
-        for op in dict.fromkeys(row.op for row in rows if row.scope == scope):
-            measured = [row for row in rows if (row.scope, row.op) == (scope, op) and not row.note]
-            by_size: dict[tuple[str, int], Row] = {}
-            for row in measured:
-                key = (row.dtype, row.bytes)
-                by_size[key] = slowest([row, by_size.get(key, row)])
+        for op in dict.fromkeys(one.op for one in measurements if one.scope == scope):
+            by_size: dict[tuple[str, int], list[Measurement]] = {}
+            for one in measurements:
+                if (one.scope, one.op) == (scope, op) and not one.note:
+                    by_size.setdefault((one.dtype, one.bytes), []).append(one)
             if by_size:
-                peaks.append(f"{op} {max(row.busbw for row in by_size.values()):.3g}")
+                peaks.append(f"{op} {max(slowest_group(groups).busbw for groups in by_size.values()):.3g}")
         if peaks:
             lines.append(f"best busbw, {scope}: {', '.join(peaks)} GB/s")
     return lines
 
 
 def check_plot(path: str) -> None:
-    """Refuse, before anything runs, what could not be drawn. Raises UsageError."""
+    """Check before the run that a plot can be drawn. Raises UsageError."""
     target = Path(path)
     if target.suffix != ".png":
         raise UsageError(f"--plot {path}: the picture is a PNG", f"--plot {target.with_suffix('.png')}")
@@ -155,47 +150,29 @@ def check_plot(path: str) -> None:
         raise UsageError(f"--plot needs matplotlib: {error}", "pip install 'ddpkit[plot]'") from None
 
 
-def plot(report: Report, path: str) -> None:
+def plot(results: BenchResults, path: str) -> None:
     """Draw bandwidth and time over size, a column for each scope. Raises UsageError where it cannot be written."""
     import matplotlib
 
-    matplotlib.use("Agg")  # no display is needed, and none is looked for
+    matplotlib.use("Agg")  # needs no display
     from matplotlib import pyplot
 
-    rows = [row for row in report.rows if not row.note]
-    scopes = list(dict.fromkeys(row.scope for row in rows))
-    if not rows:
+    measurements = [one for one in results.measurements if not one.note]
+    scopes = list(dict.fromkeys(one.scope for one in measurements))
+    if not measurements:
         raise UsageError(f"--plot {path}: nothing was measured", "look at what failed first")
     figure, axes = pyplot.subplots(
         2, len(scopes), figsize=(1.5 + 4.5 * len(scopes), 7), squeeze=False, sharex=True, sharey="row"
     )
-    shapes = ("-", "--", ":", "-.")
-    dtypes = list(dict.fromkeys(row.dtype for row in rows))
+    sizes = sorted({one.bytes for one in measurements})
+    ticks = sizes[:: -(-len(sizes) // 7)]
     for column, scope in enumerate(scopes):
         bandwidth, latency = axes[0][column], axes[1][column]
-        there = [row for row in rows if row.scope == scope]
-        groups = len({row.group for row in there})
-        for index, op in enumerate(collectives.OPS):
-            for number, dtype in enumerate(dtypes):
-                drawn = [row for row in there if (row.op, row.dtype) == (op, dtype)]
-                if not drawn:
-                    continue
-                at = sorted({row.bytes for row in drawn})
-                each = [[row for row in drawn if row.bytes == size] for size in at]
-                style = {"color": f"C{index}", "linestyle": shapes[number % 4]}
-                label = op if len(dtypes) == 1 else f"{op} {dtype}"
-                low = [min(row.busbw for row in same) for same in each]
-                bandwidth.plot(at, low, marker=".", label=label, **style)
-                latency.plot(at, [1e6 * max(row.seconds for row in same) for same in each], marker=".", **style)
-                if groups > 1:  # from the slowest group to the fastest
-                    high = [max(row.busbw for row in same) for same in each]
-                    bandwidth.fill_between(at, low, high, color=f"C{index}", alpha=0.15, linewidth=0)
+        groups = _draw_scope(bandwidth, latency, [one for one in measurements if one.scope == scope])
         bandwidth.set_title(scope if groups == 1 else f"{scope} (slowest of {groups}; shaded: to the fastest)")
         latency.set(xscale="log", yscale="log", xlabel="size")
         latency.set_xscale("log", base=2)
-        sizes = sorted({row.bytes for row in rows})
-        ticks = sizes[:: -(-len(sizes) // 7)]
-        latency.set_xticks(ticks, [collectives.show_size(size) for size in ticks])
+        latency.set_xticks(ticks, [show_size(size) for size in ticks])
         latency.minorticks_off()
         for one in (bandwidth, latency):
             one.grid(alpha=0.3)
@@ -203,7 +180,7 @@ def plot(report: Report, path: str) -> None:
     axes[0][0].set_ylim(bottom=0)
     axes[1][0].set_ylabel("time, microseconds")
     axes[0][0].legend(fontsize="small")
-    figure.suptitle(collectives.headline(report.facts))
+    figure.suptitle(headline(results.world))
     figure.tight_layout()
     try:
         figure.savefig(path, format="png", dpi=120)
@@ -211,3 +188,25 @@ def plot(report: Report, path: str) -> None:
         raise UsageError(f"--plot {path}: {error.strerror}", "another file") from None
     finally:
         pyplot.close(figure)
+
+
+def _draw_scope(bandwidth: Any, latency: Any, measurements: list[Measurement]) -> int:
+    """Draw the measurements of one scope on two axes. Returns the number of its groups."""
+    groups = len({one.group for one in measurements})
+    dtypes = list(dict.fromkeys(one.dtype for one in measurements))
+    for index, op in enumerate(OPS):
+        for number, dtype in enumerate(dtypes):
+            drawn = [one for one in measurements if (one.op, one.dtype) == (op, dtype)]
+            if not drawn:
+                continue
+            sizes = sorted({one.bytes for one in drawn})
+            by_size = [[one for one in drawn if one.bytes == size] for size in sizes]
+            style = {"color": f"C{index}", "linestyle": ("-", "--", ":", "-.")[number % 4]}
+            label = op if len(dtypes) == 1 else f"{op} {dtype}"
+            low = [min(one.busbw for one in same) for same in by_size]
+            bandwidth.plot(sizes, low, marker=".", label=label, **style)
+            latency.plot(sizes, [1e6 * max(one.seconds for one in same) for same in by_size], marker=".", **style)
+            if groups > 1:  # from the slowest group to the fastest
+                high = [max(one.busbw for one in same) for same in by_size]
+                bandwidth.fill_between(sizes, low, high, color=f"C{index}", alpha=0.15, linewidth=0)
+    return groups

@@ -7,6 +7,7 @@ of standard output that begin with `EVENT`; all else that it prints goes to its 
 from __future__ import annotations
 
 import json
+import re
 import signal
 import threading
 import time
@@ -36,16 +37,22 @@ MARGIN = 5.0  # seconds beyond that; a node that is gone does not answer later e
 GRACE = 1.0  # seconds for ranks of ours to end: they have said what they know
 AGENTS = 200  # lines
 RUNS = " runs on "  # what a scheduler's link says when a job has started
-DISTRIBUTED = NODE.parent / "distributed"
-# Runs what was packed as `__main__`; each of `helpers` becomes a module that it may import.
+PACKAGE = NODE.parent
+_IMPORT = re.compile(r"^ *from (ddpkit[\w.]*) import ", re.MULTILINE)
+# Runs the packed `__main__`; a finder imports the other packed modules by their names.
 _UNPACK = """\
-import base64, json, sys, types, zlib
+import base64, importlib.machinery, json, sys, zlib
 sources = json.loads(zlib.decompress(base64.b64decode(sys.argv.pop(2))))
 del sys.argv[1]
-for name, text in sources.items():
-    if name != "__main__":
-        sys.modules[name] = module = types.ModuleType(name)
-        exec(compile(text, name + ".py", "exec"), module.__dict__)
+class Packed:
+    def find_spec(name, path=None, target=None):
+        package = any(each.startswith(name + ".") for each in sources)
+        return importlib.machinery.ModuleSpec(name, Packed, is_package=package) if name in sources else None
+    def create_module(spec):
+        return None
+    def exec_module(module):
+        exec(compile(sources[module.__name__], module.__name__ + ".py", "exec"), module.__dict__)
+sys.meta_path.insert(0, Packed)
 sys.argv[0] = "{name}"
 exec(compile(sources["__main__"], "{name}.py", "exec"))
 """
@@ -54,14 +61,27 @@ Event = dict[str, Any]
 
 
 def command(program: str, name: str, *, helpers: Sequence[str] = (), args: Sequence[str] = ()) -> tuple[str, ...]:
-    """The words behind the interpreter that run one of our rank programs, `ddpkit/distributed/PROGRAM.py`.
+    """Return the words behind the interpreter that run a rank program, `ddpkit/distributed/PROGRAM.py`.
 
-    `name` is the run's, for people; `helpers` are programs of `ddpkit/node` that it may import by name.
+    Modules of ddpkit that it imports are packed with it. `helpers` are programs of `ddpkit/node`, which it imports by
+    their names alone. `name` is the run's, for people.
     """
     sources = {each: (NODE / f"{each}.py").read_text() for each in helpers}
-    sources["__main__"] = (DISTRIBUTED / f"{program}.py").read_text()
+    sources["__main__"] = (PACKAGE / "distributed" / f"{program}.py").read_text()
+    _add_imported(sources["__main__"], sources)
     packed = b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode()
     return ("-c", _UNPACK.format(name=f"ddpkit-{program}"), name, packed, *args)
+
+
+def _add_imported(text: str, sources: dict[str, str]) -> None:
+    """Add the modules of ddpkit that a source imports, and their packages as empty modules."""
+    for name in _IMPORT.findall(text):
+        parent = name.rpartition(".")[0]
+        while parent and parent not in sources:
+            sources[parent], parent = "", parent.rpartition(".")[0]
+        if name not in sources:
+            sources[name] = (PACKAGE.parent / f"{name.replace('.', '/')}.py").read_text()
+            _add_imported(sources[name], sources)
 
 
 def settings_for(settings: LaunchSettings, words: Sequence[str], env: Mapping[str, str]) -> LaunchSettings:

@@ -13,14 +13,19 @@ import signal
 import socket
 import subprocess
 import sys
+import zlib
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ddpkit.distributed import collectives
-from ddpkit.distributed.collectives import Group, Row, Scope
+from ddpkit.distributed.bench import cases, results
+from ddpkit.distributed.bench.cases import DTYPES, OPS, Case, Group, Scope
+from ddpkit.distributed.bench.results import Measurement
+from ddpkit.distributed.check import EVENT
+from ddpkit.preflight import rank_program
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "ddpkit/distributed/collectives.py"
@@ -93,14 +98,22 @@ def problems(ended: list[tuple[int, str, str]]) -> list[str]:
 # ---------------------------------------------------------------- without torch
 
 
-def test_importing_it_does_nothing_and_needs_only_the_standard_library() -> None:
-    tree = ast.parse(SCRIPT.read_text(), feature_version=(3, 8))
-    top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    names = {a.name for node in top if isinstance(node, ast.Import) for a in node.names}
-    names |= {node.module or "" for node in top if isinstance(node, ast.ImportFrom)}
-    assert {name.partition(".")[0] for name in names} <= set(sys.stdlib_module_names)
-    inner = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names} - names
-    assert inner == {"torch", "torch.distributed", "resource"}
+def test_its_parts_need_only_the_standard_library_of_python_3_8() -> None:
+    *_, packed = rank_program.command("collectives", "bench")
+    sources = json.loads(zlib.decompress(b64decode(packed)))
+    assert {"ddpkit.distributed.resolver", "ddpkit.errors"} <= set(sources)
+    for name, text in sources.items():
+        tree = ast.parse(text, feature_version=(3, 8))
+        imported = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
+        imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert {each for each in imported if each.startswith("ddpkit")} <= set(sources)
+        foreign = {each.partition(".")[0] for each in imported} - {"ddpkit"} - set(sys.stdlib_module_names)
+        assert foreign <= {"torch"}, name
+        later = [node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)]
+        assert not {"kw_only", "slots", "strict"} & set(later), f"{name}: keywords of Python 3.10"
+
+
+def test_importing_it_does_nothing() -> None:
     text = f"import sys, os, signal; sys.path.insert(0, {str(ROOT)!r}); was = dict(os.environ)\n"
     text += "import ddpkit.distributed.collectives\nassert 'torch' not in sys.modules and was == dict(os.environ)\n"
     text += "assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL"
@@ -123,15 +136,15 @@ def test_importing_it_does_nothing_and_needs_only_the_standard_library() -> None
     ],
 )
 def test_the_formulas_are_those_of_nccl_tests(op: str, ranks: int, factor: float) -> None:
-    assert collectives.bus_factor(op, ranks) == factor
+    assert cases.bus_factor(op, ranks) == factor
 
 
 def test_a_row_by_hand() -> None:
     """64 MiB in 1 ms over 4 ranks: 67.108864 GB/s, of which an all_reduce moves 1.5 over the busiest wire."""
     scope = Scope("world", (Group("all", (0, 1, 2, 3)),))
     got = {0: (0.0009, 0), 1: (0.001, 0), 2: (0.0008, 2), 3: (0.0009, 0)}
-    case = (scope, "all_reduce", "float32", 2**26)
-    row = collectives.make_row(case, scope.groups[0], 7, got, ["a", "a", "b", "b"])
+    case = Case(scope, "all_reduce", "float32", 2**26)
+    row = results.measure_group(case, scope.groups[0], 7, got, ["a", "a", "b", "b"])
     assert (row.seconds, row.seconds_min, row.bytes, row.rounds, row.ranks) == (0.001, 0.0008, 2**26, 7, 4)
     assert row.seconds_avg == pytest.approx(0.0009)
     assert row.algbw == pytest.approx(67.108864)
@@ -139,7 +152,7 @@ def test_a_row_by_hand() -> None:
     assert (row.slowest, row.host, row.wrong) == (1, "a", 2)
     # An array of shares is counted whole, as nccl-tests do; here it is cut to three equal ones: 21 * 3 * 4 bytes.
     three = Group("all", (0, 1, 2))
-    row = collectives.make_row((Scope("world", (three,)), "all_gather", "float32", 256), three, 7, got, ["a"] * 3)
+    row = results.measure_group(Case(Scope("world", (three,)), "all_gather", "float32", 256), three, 7, got, ["a"] * 3)
     assert row.bytes == 252
     assert row.busbw == pytest.approx(252 / 0.001 / 1e9 * 2 / 3)
 
@@ -149,25 +162,25 @@ def test_a_row_by_hand() -> None:
     [("8", 8), ("64K", 65536), ("1k", 1024), ("128M", 2**27), ("1GiB", 2**30), ("2 MB", 2**21), ("1T", 2**40)],
 )
 def test_sizes_are_read(text: str, number: int) -> None:
-    assert collectives.parse_size(text) == number
+    assert cases.parse_size(text) == number
 
 
 @pytest.mark.parametrize("text", ["", "0", "-8", "8.5M", "M", "8X", "1e6", "8 8"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size"):
-        collectives.parse_size(text)
+        cases.parse_size(text)
 
 
 def test_sizes_are_shown() -> None:
-    assert [collectives.show_size(n) for n in (8, 1000, 1024, 2**20, 3 * 2**20, 2**30)] == [
+    assert [cases.show_size(n) for n in (8, 1000, 1024, 2**20, 3 * 2**20, 2**30)] == [
         "8", "1000", "1K", "1M", "3M", "1G",
     ]  # fmt: skip
-    assert collectives.sizes(8, 200, 4) == [8, 32, 128]
+    assert cases.size_range(8, 200, 4) == [8, 32, 128]
 
 
 def test_scopes() -> None:
     def names(nodes: str, *wanted: str) -> list[tuple[str, list[tuple[int, ...]]]]:
-        found = collectives.lay_out(nodes.split(), wanted)
+        found = cases.list_scopes(nodes.split(), wanted)
         return [(scope.name, [group.ranks for group in scope.groups]) for scope in found]
 
     assert names("a a") == [("world", [(0, 1)])]
@@ -182,7 +195,7 @@ def test_scopes() -> None:
 
 @pytest.mark.parametrize("nodes", [2, 3, 4, 5, 8])
 def test_every_two_nodes_meet_once(nodes: int) -> None:
-    found = collectives.lay_out([f"n{i}" for i in range(nodes) for _ in range(2)], ["pairs"])
+    found = cases.list_scopes([f"n{i}" for i in range(nodes) for _ in range(2)], ["pairs"])
     met = [group.ranks for scope in found for group in scope.groups]
     assert sorted(met) == list(itertools.combinations(range(0, 2 * nodes, 2), 2))
     for scope in found:
@@ -192,29 +205,29 @@ def test_every_two_nodes_meet_once(nodes: int) -> None:
 
 
 def test_sizes_that_are_one_are_measured_once() -> None:
-    scopes = collectives.lay_out(["a"] * 4, [])
-    found = collectives.cases(scopes, ["all_gather", "broadcast"], ["float32"], [8, 16, 32])
+    scopes = cases.list_scopes(["a"] * 4, [])
+    found = cases.list_cases(scopes, ["all_gather", "broadcast"], ["float32"], [8, 16, 32])
     assert [(op, size) for _, op, _, size in found] == [
         ("all_gather", 8), ("all_gather", 32), ("broadcast", 8), ("broadcast", 16), ("broadcast", 32),
     ]  # fmt: skip
 
 
-def row(**changes: Any) -> Row:
+def row(**changes: Any) -> Measurement:
     fields: dict[str, Any] = {"scope": "world", "group": "all", "ranks": 4, "op": "all_reduce", "dtype": "float32"}
     fields |= {"bytes": 1024, "rounds": 5, "seconds": 0.1, "seconds_min": 0.1, "seconds_avg": 0.1, "algbw": 1.0}
-    return Row(**{**fields, "busbw": 1.5, "wrong": 0, "slowest": 3, "host": "node2", **changes})
+    return Measurement(**{**fields, "busbw": 1.5, "wrong": 0, "slowest": 3, "host": "node2", **changes})
 
 
 def test_less_than_was_asked_for() -> None:
     rows = [row(busbw=0.1, bytes=8), row(busbw=20.0, bytes=2**20), row(busbw=19.0, bytes=2**21)]
     rows += [row(op="broadcast", busbw=70.0), row(op="sendrecv", busbw=0.0, note="gloo: not supported")]
-    assert collectives.find_slow(rows, 20) == []
-    (slow,) = collectives.find_slow(rows, 21)
+    assert results.find_slow_groups(rows, 20) == []
+    (slow,) = results.find_slow_groups(rows, 21)
     assert slow.problem == (
         "all_reduce (world: all, 4 ranks, float32): busbw 20 GB/s at its best size, 1M; asked for: 21"
     )
     assert "rank 3 on node2 was the slowest" in slow.fix
-    assert "node9" in collectives.find_slow([row(), row(scope="intra", group="node9", busbw=1)], 1.2)[0].problem
+    assert "node9" in results.find_slow_groups([row(), row(scope="intra", group="node9", busbw=1)], 1.2)[0].problem
 
 
 def state(**changes: Any) -> dict[str, Any]:
@@ -227,7 +240,7 @@ def test_who_is_to_blame() -> None:
 
     def blamed(*states: dict[str, Any] | None) -> list[int | None]:
         heard = {rank: one for rank, one in enumerate(states) if one is not None}
-        return [problem.rank for problem in collectives.find_guilty(heard, hosts, "gloo", "advice")]
+        return [problem.rank for problem in results.blame_ranks(heard, hosts, "gloo", "advice")]
 
     lost = state(error="Connection closed by peer")
     assert blamed(state(), None, state()) == [1]
@@ -238,7 +251,7 @@ def test_who_is_to_blame() -> None:
     assert blamed(state(torch=False, inside=False), state(), state()) == [None]  # rank 0 waits for the others' words
     assert blamed(state(), state(), state()) == [None]
     assert blamed(*[state(ended=True)] * 3) == []  # Ctrl-C
-    (problem,) = collectives.find_guilty({0: state(), 1: state()}, hosts, "gloo", "advice")
+    (problem,) = results.blame_ranks({0: state(), 1: state()}, hosts, "gloo", "advice")
     assert (problem.host, problem.problem) == ("b", "ended, or hangs, near broadcast of 8")
 
 
@@ -264,7 +277,7 @@ def test_what_is_incomplete_is_said() -> None:
     argv = [sys.executable, str(SCRIPT)]
     done = subprocess.run(argv, env=environment(RANK="0"), capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert "of PyTorch's variables only RANK are set" in done.stderr
+    assert "RANK=0 is set, but WORLD_SIZE and MASTER_ADDR and MASTER_PORT is not" in done.stderr
 
 
 # ---------------------------------------------------------------- with torch
@@ -277,21 +290,21 @@ def test_all_collectives_are_right(world: int, ranks: Any) -> None:
     assert [code for code, _, _ in ended] == [0] * world, ended
     shown = json.loads(ended[0][1])
     assert (shown["ok"], shown["problems"], shown["comm"], shown["world_size"]) == (True, [], "gloo", world)
-    assert {one["op"] for one in shown["results"]} == set(collectives.OPS)
+    assert {one["op"] for one in shown["results"]} == set(OPS)
     for one in shown["results"]:
         assert (one["note"], one["wrong"], one["ranks"]) == ("", 0, world)
         assert 0 < one["seconds_min"] <= one["seconds_avg"] <= one["seconds"]
         assert one["algbw"] == pytest.approx(one["bytes"] / one["seconds"] / 1e9)
-        assert one["busbw"] == pytest.approx(one["algbw"] * collectives.bus_factor(one["op"], world))
+        assert one["busbw"] == pytest.approx(one["algbw"] * cases.bus_factor(one["op"], world))
     assert [said for _, said, _ in ended[1:]] == [""] * (world - 1)
 
 
 @torch
 def test_every_type(ranks: Any) -> None:
-    ended = ranks(3, "--json", "-d", ",".join(collectives.DTYPES), "-b", "1K", "-e", "1K").end()
+    ended = ranks(3, "--json", "-d", ",".join(DTYPES), "-b", "1K", "-e", "1K").end()
     assert [code for code, _, _ in ended] == [0, 0, 0], ended
     measured = {(one["op"], one["dtype"]) for one in json.loads(ended[0][1])["results"] if not one["note"]}
-    assert measured >= {(op, dtype) for op in collectives.OPS for dtype in ("float32", "float16", "int64")}
+    assert measured >= {(op, dtype) for op in OPS for dtype in ("float32", "float16", "int64")}
 
 
 @torch
@@ -306,7 +319,7 @@ def test_under_torchrun_from_its_own_folder() -> None:
     head, names, *rows, last = done.stdout.splitlines()
     assert head.startswith("2 ranks on 1 node, gloo, cpu, torch ")
     assert names.split()[:4] == ["scope", "collective", "type", "size"]
-    assert [line.split()[1] for line in rows[:: len(rows) // 5]] == list(collectives.OPS)
+    assert [line.split()[1] for line in rows[:: len(rows) // 5]] == list(OPS)
     assert last.startswith("bench: ok in ")
 
 
@@ -395,7 +408,8 @@ def test_a_rank_that_does_not_go_on_is_named(what: str, fault: str, said: str, r
 
 @torch
 def test_an_endless_loop_before_a_collective_is_named(ranks: Any) -> None:
-    loop = "def loop(*_):\n    while True: pass\nif RANK == 1: collectives.Work.check = loop"
+    loop = "from ddpkit.distributed.bench.collective import Collective\n"
+    loop += "def loop(*_):\n    while True: pass\nif RANK == 1: Collective.check = loop"
     ended = ranks(2, fault=loop).end()
     (line,) = problems(ended)
     assert f"rank 1 on {HOST}: hangs for " in line
@@ -443,8 +457,8 @@ def test_a_scope_that_is_not_there(ranks: Any) -> None:
 def test_events_are_short_single_lines(ranks: Any) -> None:
     ended = ranks(2, "--ops", "sendrecv", DDPKIT_EVENTS="1").end()
     lines = ended[0][1].rstrip("\n").split("\n")  # str.splitlines() parts at the mark as well
-    assert all(line.startswith(collectives.MARK) and len(line) < 1000 for line in lines)
-    kinds = [json.loads(line[len(collectives.MARK) :])["e"] for line in lines]
+    assert all(line.startswith(EVENT) and len(line) < 1000 for line in lines)
+    kinds = [json.loads(line[len(EVENT) :])["e"] for line in lines]
     assert kinds == ["bench", *["row"] * (len(kinds) - 2), "end"]
     assert len(kinds) > 3
 

@@ -59,10 +59,10 @@ def ranks(world: int, present: list[int], text: str, *args: str) -> dict[int, tu
     return {rank: (process.returncode, said[rank]) for rank, process in started.items()}
 
 
-def report(rank: int, **changes: Any) -> script.Report:
+def report(rank: int, **changes: Any) -> script.RankReport:
     fields: dict[str, Any] = {"rank": rank, "host": f"node{rank // 2 + 1}", "torch": "2.13", "local_rank": rank % 2}
     fields |= {"local_world_size": 2, "devices": 2, "device": "Fake", "identity": f"GPU-{rank}", **changes}
-    return script.Report(**fields)
+    return script.RankReport(**fields)
 
 
 # ---------------------------------------------------------------- without torch
@@ -83,16 +83,16 @@ STEP |= {"SLURM_GTIDS": "0,2", "SLURM_LOCALID": "1", "MASTER_ADDR": "b"}
 @pytest.mark.parametrize(
     ("environ", "place"),
     [
-        ({}, script.Place(0, 1, 0, 1, "127.0.0.1", 0)),
-        ({**TORCH, "MASTER_PORT": "9"}, script.Place(3, 4, 1, 2, "a", 9)),
-        ({**TORCH, **STEP, "MASTER_PORT": "9", "MASTER_ADDR": "a"}, script.Place(3, 4, 1, 2, "a", 9)),
-        (STEP, script.Place(2, 4, 1, 2, "b", 20113)),
-        ({**STEP, "SLURM_STEP_ID": "4294967290"}, script.Place(0, 1, 0, 1, "127.0.0.1", 0)),
-        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, script.Place(0, 1, 0, 1, "127.0.0.1", 0)),
+        ({}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
+        ({**TORCH, "MASTER_PORT": "9"}, script.RankEnv(3, 4, 1, 2, "a", 9)),
+        ({**TORCH, **STEP, "MASTER_PORT": "9", "MASTER_ADDR": "a"}, script.RankEnv(3, 4, 1, 2, "a", 9)),
+        (STEP, script.RankEnv(2, 4, 1, 2, "b", 20113)),
+        ({**STEP, "SLURM_STEP_ID": "4294967290"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
     ],
 )
-def test_who_it_is_without_ddpkit(environ: dict[str, str], place: script.Place) -> None:
-    assert script.find_place_alone(environ) == place
+def test_who_it_is_without_ddpkit(environ: dict[str, str], place: script.RankEnv) -> None:
+    assert script.read_launcher_variables(environ) == place
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_who_it_is_without_ddpkit(environ: dict[str, str], place: script.Place) 
 )
 def test_what_is_incomplete_is_said(environ: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        script.find_place_alone(environ)
+        script.read_launcher_variables(environ)
     for text in (START, WITHOUT_DDPKIT + START):
         done = run("-c", text + END, **{**environ, "MASTER_PORT": ""})
         (line,) = done.stderr.splitlines()
@@ -117,8 +117,8 @@ def test_a_wrong_option(args: tuple[str, ...]) -> None:
     assert "test_distributed.py: error: " in done.stderr
 
 
-def said(reports: list[script.Report]) -> list[str]:
-    return [str(problem).removeprefix("test_distributed: FAILED: ") for problem in script.find_problems(reports)]
+def said(reports: list[script.RankReport]) -> list[str]:
+    return [str(problem).removeprefix("test_distributed: FAILED: ") for problem in script.compare_reports(reports)]
 
 
 def test_problems_are_found_before_anything_is_added() -> None:
@@ -140,13 +140,13 @@ def test_problems_are_found_before_anything_is_added() -> None:
     (without,) = said([*four[:3], report(3, nccl=False)])
     assert without.startswith("rank 3 on node2: torch 2.13 has no NCCL, and there are GPUs; fix: ")
 
-    (uneven,) = script.find_problems([*four[:2], report(2, local_world_size=1, local_rank=0)])
+    (uneven,) = script.compare_reports([*four[:2], report(2, local_world_size=1, local_rank=0)])
     assert (uneven.rank, uneven.level, uneven.problem) == (2, "warn", "1 ranks on this node, 2 on node1")
 
 
 @pytest.mark.parametrize("number", range(2, 18))
 def test_every_rank_meets_every_other_once(number: int) -> None:
-    rounds = script.find_rounds(list(range(number)))
+    rounds = script.pair_rounds(list(range(number)))
     assert len(rounds) == number - 1 + number % 2
     met = [pair for one in rounds for pair in one]
     assert sorted(met) == [(low, high) for low in range(number) for high in range(low + 1, number)]
@@ -154,9 +154,9 @@ def test_every_rank_meets_every_other_once(number: int) -> None:
 
 
 def apart(number: int, *bad: tuple[int, int]) -> list[tuple[int, str]]:
-    tried = {pair: "lost" if pair in bad else "" for one in script.find_rounds(list(range(number))) for pair in one}
+    tried = {pair: "lost" if pair in bad else "" for one in script.pair_rounds(list(range(number))) for pair in one}
     reports = [report(rank, host=f"node{rank}") for rank in range(number)]
-    return sorted((one.rank, one.problem) for one in script.find_apart(tried, reports, "fix"))
+    return sorted((one.rank, one.problem) for one in script.find_broken_pairs(tried, reports, "fix"))
 
 
 def test_a_pair_or_a_node_is_named() -> None:
@@ -182,7 +182,7 @@ def test_who_only_says_that_another_went_is_not_named() -> None:
 
 def test_a_missing_rank_is_looked_for_where_its_neighbours_are() -> None:
     here = {rank: report(rank) for rank in (0, 1, 2)}
-    assert [(one.rank, one.host) for one in script.find_missing(here, 6, 30)] == [(3, "node2"), (4, ""), (5, "")]
+    assert [(one.rank, one.host) for one in script.find_missing_ranks(here, 6, 30)] == [(3, "node2"), (4, ""), (5, "")]
 
 
 # ---------------------------------------------------------------- with torch
@@ -236,13 +236,13 @@ def test_a_master_that_is_not_there_is_named() -> None:
 def test_two_launchers_at_one_address_are_named() -> None:
     """L10: each starts a rank 1. The other one's is here what it leaves in the store."""
     twice = """
-connect = script.Room._connect
-def with_another(self, serve):
-    store = connect(self, serve)
-    if self._place.rank == 1:
+connect = script.connect_store
+def with_another(env, *args):
+    store = connect(env, *args)
+    if env.rank == 1:
         store.add("rank 1 0", 1)
     return store
-script.Room._connect = with_another
+script.connect_store = with_another
 """
     ended = ranks(2, [0, 1], twice + END, "--timeout", "2")
     assert ended[1][0] == 3, ended
@@ -260,9 +260,9 @@ def start(backend, timeout=None, store=None, rank=-1, world_size=-1, device_id=N
     print("start", backend, rank, world_size, device_id)
 dist.init_process_group = start
 dist.new_group = lambda backend, timeout: backend
-script.reduce = lambda place, device, elements, seconds, group=None: print("add", device, elements, group) or 1.0
-place = script.Place(0, 1, 1, 2, "127.0.0.1", 0)
-print(sorted(script.Adding(place, script.Room(place, 10), "nccl", 1, 10).work()))
+script.time_all_reduce = lambda env, device, elements, seconds, group=None: print("add", device, elements, group) or 1.0
+env = script.RankEnv(0, 1, 1, 2, "127.0.0.1", 0)
+print(sorted(script.BackendCheck(env, script.RankStore(env, 10), "nccl", 1, 10).run()))
 """
     done = run("-c", START + text)
     assert done.returncode == 0, done.stderr
@@ -278,7 +278,7 @@ print(sorted(script.Adding(place, script.Room(place, 10), "nccl", 1, 10).work())
 
 @pytest.mark.torch
 def test_a_rank_that_dies_is_named() -> None:
-    die = "if os.environ['RANK'] == '1': script.reduce = lambda *_: os._exit(9)\n"
+    die = "if os.environ['RANK'] == '1': script.time_all_reduce = lambda *_: os._exit(9)\n"
     ended = ranks(3, [0, 1, 2], die + END, "--json", "--timeout", "10")
     assert [code for code, _ in ended.values()] == [3, 9, 3], ended
     shown = json.loads(ended[0][1].splitlines()[-1])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ddpkit.distributed import collectives
+from ddpkit.distributed.bench.cases import OPS
 from ddpkit.errors import UsageError
 from ddpkit.preflight import bench
 
@@ -102,10 +102,10 @@ def event(**changes: Any) -> dict[str, Any]:
     return {**fields, "groups": 1, "group_index": 0, **changes}
 
 
-def heard(*events: dict[str, Any]) -> tuple[bench.Report, list[str]]:
-    report = bench.Report()
+def heard(*events: dict[str, Any]) -> tuple[bench.BenchResults, list[str]]:
+    report = bench.BenchResults()
     facts = {"comm": "gloo", "world_size": 4, "nodes": 2, "device": "cpu", "torch": "2.13.0"}
-    return report, [line for one in ({"e": "bench", **facts}, *events) for line in report.hear(one)]
+    return report, [line for one in ({"e": "bench", **facts}, *events) for line in report.add_event(one)]
 
 
 def test_of_several_groups_people_see_the_slowest() -> None:
@@ -116,7 +116,7 @@ def test_of_several_groups_people_see_the_slowest() -> None:
     assert lines[0] == "4 ranks on 2 nodes, gloo, cpu, torch 2.13.0"
     assert [line.split()[:2] for line in lines[2:]] == [["intra", "all_reduce"], ["world", "broadcast"]]
     assert lines[2].endswith("rank 3 on node2")
-    assert bench.best(report.rows) == [
+    assert bench.best_bandwidths(report.measurements) == [
         "best busbw, intra: all_reduce 1 GB/s",
         "best busbw, world: broadcast 0.25 GB/s",
     ]
@@ -127,7 +127,7 @@ def test_of_several_groups_people_see_the_slowest() -> None:
 def test_what_many_say_is_one_problem() -> None:
     told = {"e": "problem", "rank": 0, "host": "node1", "problem": "does not answer any more", "fix": "look"}
     report, _ = heard({**told, "from": 1}, {**told, "from": 2})
-    assert len(report.problems) == 1
+    assert len(report.failures) == 1
     assert report.as_dict()["ok"] is False
 
 
@@ -135,7 +135,7 @@ def test_a_collective_that_is_not_there_is_no_failure() -> None:
     report, lines = heard(event(note="gloo: not supported"), {"e": "end", "ok": True, "seconds": 1.0})
     assert lines[-1].endswith(" gloo: not supported")
     assert report.as_dict()["ok"] is True
-    assert bench.best(report.rows) == []
+    assert bench.best_bandwidths(report.measurements) == []
     with pytest.raises(UsageError, match="nothing was measured"):
         bench.plot(report, "x.png")
 
@@ -143,7 +143,7 @@ def test_a_collective_that_is_not_there_is_no_failure() -> None:
 def test_a_picture_of_scopes_types_and_groups(tmp_path: Path) -> None:
     rows = []
     for scope, groups in (("world", 1), ("intra", 2), ("inter", 1)):
-        for op in collectives.OPS:
+        for op in OPS:
             for dtype in ("float32", "bfloat16"):
                 for power in range(3, 28, 4):
                     for index in range(groups):
@@ -169,7 +169,7 @@ def test_two_ranks(ddpkit: DDPKIT, tmp_path: Path) -> None:
     assert head.startswith("2 ranks on 1 node, gloo, cpu, torch ")
     assert names.split()[:4] == ["scope", "collective", "type", "size"]
     assert [(line.split()[1], line.split()[3]) for line in rows] == [
-        (op, size) for op in collectives.OPS for size in ("8", "128", "2K")
+        (op, size) for op in OPS for size in ("8", "128", "2K")
     ]
     numbers = r"all_reduce [\d.e-]+, all_gather [\d.e-]+, reduce_scatter [\d.e-]+, broadcast [\d.e-]+"
     assert re.fullmatch(rf"best busbw, world: {numbers}, sendrecv [\d.e-]+ GB/s", best)
@@ -206,9 +206,9 @@ def test_json(ddpkit: DDPKIT) -> None:
 DEATH = """
 import os, signal, sys, threading, time
 def prepare():
-    while not hasattr(sys.modules["__main__"], "Bench"):
+    while not hasattr(sys.modules["__main__"], "BenchRank"):
         time.sleep(0.001)
-    sys.modules["__main__"].Bench.measure = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    sys.modules["__main__"].BenchRank.measure = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if os.environ.get("RANK") == "1":
     threading.Thread(target=prepare, daemon=True).start()
 """

@@ -1,0 +1,82 @@
+"""Agreement of the benchmark's ranks on a plan: each rank describes itself, rank 0 decides what is measured."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ddpkit.distributed.bench.cases import list_scopes
+from ddpkit.distributed.bench.results import BenchFailure
+from ddpkit.distributed.check import RankEnv
+
+
+def choose_device_index(env: RankEnv) -> int:
+    """Return the index of this rank's GPU: 0 where only one is visible, else the local rank."""
+    import torch
+
+    return 0 if torch.cuda.device_count() == 1 else env.local_rank
+
+
+def describe_rank(index: int) -> dict[str, str]:
+    """Return host, boot id, device, GPU UUID and torch version of this rank; `index` is that of its GPU."""
+    import torch
+
+    device, uuid = "cpu", ""
+    if index < torch.cuda.device_count():
+        properties: Any = torch.cuda.get_device_properties(index)
+        device, uuid = properties.name, str(getattr(properties, "uuid", ""))  # torch >= 2.3
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read()  # two machines may have one name
+    except OSError:
+        boot = ""
+    version = str(torch.__version__)
+    return {"host": socket.gethostname(), "boot": boot, "device": device, "gpu": uuid, "torch": version}
+
+
+def choose_backend(option: str, ranks: Mapping[int, dict[str, str]]) -> str:
+    """Return the backend of `--comm`; auto: nccl where a rank has a GPU."""
+    if option != "auto":
+        return option
+    return "nccl" if any(one["device"] != "cpu" for one in ranks.values()) else "gloo"
+
+
+def name_nodes(ranks: Mapping[int, dict[str, str]]) -> list[str]:
+    """Return a node name per rank. Two machines of one host name get different node names."""
+    machines = [(one["host"], one["boot"]) for one in ranks.values()]
+    ambiguous = {host for host, boot in machines if len({b for h, b in machines if h == host}) > 1}
+    return [host if host not in ambiguous else f"{host}/{boot[:8]}" for host, boot in machines]
+
+
+def check_ranks(
+    ranks: Mapping[int, dict[str, str]], world_size: int, seconds: float, comm: str, nccl_available: bool
+) -> list[BenchFailure]:
+    """Return a failure for each rank that is missing or cannot use the backend."""
+    fix = "look at its first error; were so many processes started, and does every node reach rank 0's address?"
+    missing = [rank for rank in range(world_size) if rank not in ranks]
+    failures = [BenchFailure(rank, "", f"did not come within {seconds:g} s", fix) for rank in missing]
+    if world_size == 1:
+        failures.append(BenchFailure(None, "", "one rank alone has nobody to talk to", "start two or more"))
+    if comm != "nccl":
+        return failures
+    first_users: dict[str, int] = {}
+    for rank, one in ranks.items():
+        if one["device"] == "cpu":
+            fix = "one rank per GPU; CUDA_VISIBLE_DEVICES and nvidia-smi there say more; --comm gloo needs none"
+            failures.append(BenchFailure(rank, one["host"], "torch sees no GPU for it here", fix))
+        elif one["gpu"] and first_users.setdefault(one["gpu"], rank) != rank:
+            text = f"uses the same GPU as rank {first_users[one['gpu']]}: {one['device']} {one['gpu']}"
+            failures.append(BenchFailure(rank, one["host"], text, "start one rank per GPU (CUDA_VISIBLE_DEVICES)"))
+    if not nccl_available:
+        failures.append(BenchFailure(0, ranks[0]["host"], "this torch has no NCCL", "--comm gloo"))
+    return failures
+
+
+def check_scopes(names: Sequence[str], nodes: Sequence[str]) -> list[BenchFailure]:
+    """Return a failure where the scopes asked for have no group of ranks."""
+    if not names or list_scopes(nodes, names):
+        return []
+    text = f"--scope {','.join(names)}: there is nothing of the kind"
+    fix = "intra needs two ranks on a node, inter and pairs two nodes; --scope world"
+    return [BenchFailure(None, "", f"{text} with {len(nodes)} ranks on {len(set(nodes))} nodes", fix)]

@@ -1,0 +1,135 @@
+"""Results of the collectives benchmark: measurements, and failures with the rank that caused them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ddpkit.distributed.bench.cases import Case, Group, bus_factor, dtype_bytes, element_count, show_size
+
+Timing = Sequence[Any]  # seconds of one round, and the number of wrong elements, of one rank
+
+
+@dataclass(frozen=True)
+class BenchFailure:
+    """A failure with its fix. `rank` is None where no single rank caused it."""
+
+    rank: int | None
+    host: str
+    problem: str
+    fix: str
+
+    def __str__(self) -> str:
+        subject = "" if self.rank is None else f"rank {self.rank}{' on ' * bool(self.host)}{self.host}: "
+        return f"FAILED: {subject}{self.problem}; fix: {self.fix}"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One collective of one size in one group. Bandwidths are GB/s (10^9 bytes); seconds are those of one round."""
+
+    scope: str
+    group: str
+    ranks: int
+    op: str
+    dtype: str
+    bytes: int
+    rounds: int
+    seconds: float  # of the slowest rank
+    seconds_min: float
+    seconds_avg: float
+    algbw: float
+    busbw: float
+    wrong: int  # elements, over all ranks
+    slowest: int  # rank
+    host: str  # of the slowest rank
+    note: str = ""  # why it was not measured
+
+
+def measure_group(
+    case: Case, group: Group, rounds: int, timings: Mapping[int, Timing], hosts: Sequence[str], note: str = ""
+) -> Measurement:
+    """Return the measurement of one group from the timings of its ranks."""
+    scope, op, dtype, size = case
+    count, width = len(group.ranks), dtype_bytes(dtype)
+    times = [timings[rank][0] for rank in group.ranks]
+    slowest = group.ranks[times.index(max(times))]
+    moved = element_count(op, size, count, width) * width
+    algbw = moved / max(times) / 1e9
+    return Measurement(
+        scope=scope.name,
+        group=group.name,
+        ranks=count,
+        op=op,
+        dtype=dtype,
+        bytes=moved,
+        rounds=rounds,
+        seconds=max(times),
+        seconds_min=min(times),
+        seconds_avg=sum(times) / count,
+        algbw=algbw,
+        busbw=algbw * bus_factor(op, count),
+        wrong=sum(timings[rank][1] for rank in group.ranks),
+        slowest=slowest,
+        host=hosts[slowest],
+        note=note,
+    )
+
+
+def find_wrong_results(case: Case, timings: Mapping[int, Timing], hosts: Sequence[str]) -> list[BenchFailure]:
+    """Return a failure for each rank that received wrong elements."""
+    fix = "again with --scope intra, then inter; then suspect its GPU, memory or network card (dmesg, nvidia-smi -q)"
+    return [
+        BenchFailure(rank, hosts[rank], f"wrong result: {wrong} elements of {case}", fix)
+        for rank, (_, wrong) in sorted(timings.items())
+        if wrong
+    ]
+
+
+def find_slow_groups(measurements: Sequence[Measurement], least: float) -> list[BenchFailure]:
+    """Return a failure for each group below `least` GB/s at all sizes. Small sizes measure latency."""
+    best: dict[tuple[str, str, str, str], Measurement] = {}
+    for one in measurements:
+        key = (one.scope, one.group, one.op, one.dtype)
+        if not one.note and (key not in best or one.busbw > best[key].busbw):
+            best[key] = one
+    failures = []
+    for one in best.values():
+        if one.busbw < least:
+            subject = f"{one.op} ({one.scope}: {one.group}, {one.ranks} ranks, {one.dtype})"
+            reached = f"busbw {one.busbw:.3g} GB/s at its best size, {show_size(one.bytes)}; asked for: {least:g}"
+            fix = f"rank {one.slowest} on {one.host} was the slowest; --scope intra,inter,pairs tells node and network"
+            failures.append(BenchFailure(None, one.host, f"{subject}: {reached}", fix))
+    return failures
+
+
+def blame_ranks(
+    states: Mapping[int, dict[str, Any]], hosts: Sequence[str], comm: str, advice: str
+) -> list[BenchFailure]:
+    """Return the failures that ended the benchmark, from the ranks' states. A rank without a state died or hangs."""
+    doing = next((state["where"] for state in states.values() if state["where"]), "the start")
+    silent = [rank for rank in range(len(hosts)) if rank not in states]
+    if silent:
+        fix = "look at its own last lines, and in dmesg there for one that was killed; py-spy dump shows one that hangs"
+        return [BenchFailure(rank, hosts[rank], f"ended, or hangs, near {doing}", fix) for rank in silent]
+    failed = {rank: state for rank, state in states.items() if state["error"]}
+    if failed:
+        fixes = {r: "--max-bytes 16M" if "memory" in state["error"] else advice for r, state in failed.items()}
+        return [
+            BenchFailure(r, hosts[r], f"{state['where']}: {state['error']}", fixes[r]) for r, state in failed.items()
+        ]
+    if all(state["ended"] for state in states.values()):
+        return []  # all received SIGTERM: a person's Ctrl-C, and no failure
+    last_step = min(state["step"] for state in states.values())
+    late = [rank for rank, state in states.items() if state["step"] == last_step]
+    if len(late) == len(states):  # all are in the same step: a rank outside of torch does not wait for others
+        late = [rank for rank, state in states.items() if state["inside"] and not state["torch"]]
+    if late and len(late) < len(states):
+        return [
+            BenchFailure(r, hosts[r], f"hangs for {states[r]['seconds']:.0f} s in {states[r]['at']}, near {doing}",
+                         "the others wait for it; look at that line")
+            for r in late
+        ]  # fmt: skip
+    seconds = max(state["seconds"] for state in states.values())
+    return [BenchFailure(None, "", f"{comm}: all ranks wait, for {seconds:.0f} s, in {doing}", advice)]
