@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar, cast
+from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest
 
@@ -223,6 +223,10 @@ class HostSettings:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+Caller = Literal["flag", "keyword"]  # the sources that win over all others
+SourcedName = Literal["hosts", "hostfile", "nproc_per_node", "python", "script"]  # their source decides something
+
+
 @dataclass(frozen=True, kw_only=True)
 class LaunchSettings:
     """All settings of one launch. Times are in seconds."""
@@ -252,11 +256,13 @@ class LaunchSettings:
     host: Mapping[str, HostSettings] = field(default_factory=dict)  # by name
     sources: Mapping[str, str] = field(default_factory=dict)  # by name, `options.KEY`, `env.KEY`; missing: default
 
-    def source(
-        self, name: Literal["hosts", "hostfile", "nproc_per_node", "python", "script"]
-    ) -> str:  # the settings whose source decides something
+    def source(self, name: SourcedName) -> str:
         """Name the source of a setting: `flag`, `DDPKIT_HOSTS`, `profile big (ddpkit.toml)`, `default`."""
         return self.sources.get(name, "default")
+
+    def is_given(self, name: SourcedName) -> bool:
+        """Tell whether the caller gave this setting, as a flag or as a keyword."""
+        return self.source(name) in get_args(Caller)
 
     def rows(self) -> list[tuple[str, object, str]]:
         """List (name, value, source) of every setting, for people."""
@@ -313,7 +319,7 @@ class SettingsFile:
 
 
 def collect_settings(
-    folder: Path, environ: Mapping[str, str], profile: str | None, keywords: Keywords, *, source: str = "flag"
+    folder: Path, environ: Mapping[str, str], profile: str | None, keywords: Keywords, *, source: Caller = "flag"
 ) -> LaunchSettings:
     """Combine all sources. `keywords` win; errors about them name flags where `source` is `flag`. Raises UsageError."""
     words = cast("Mapping[str, object]", keywords)

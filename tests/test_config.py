@@ -74,6 +74,8 @@ def test_values_of_a_program(tmp_path: Path) -> None:
     settings = collect_settings(tmp_path, {}, None, given, source="keyword")
     assert (settings.workdir, settings.nnodes, settings.grace) == (str(tmp_path), (1, 2), 3.0)
     assert settings.source("hosts") == "keyword"
+    assert settings.is_given("hosts")
+    assert not settings.is_given("python")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,9 @@ def test_values_of_a_program(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_value_is_named(given: Keywords, flag: str, keyword: str, tmp_path: Path) -> None:
-    for source, message in (("flag", flag), ("keyword", keyword)):
-        with pytest.raises(UsageError) as error:
-            collect_settings(tmp_path, {}, None, given, source=source)
-        assert error.value.message == message
+    with pytest.raises(UsageError) as error:
+        collect_settings(tmp_path, {}, None, given)
+    assert error.value.message == flag
+    with pytest.raises(UsageError) as error:
+        collect_settings(tmp_path, {}, None, given, source="keyword")
+    assert error.value.message == keyword

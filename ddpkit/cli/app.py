@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,18 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from rich.table import Table
 
     from ddpkit.launchers.plan import Plan
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """The words of one command."""
+
+    words: list[str]  # the command and its flags
+    script: list[str] | None  # the words behind `--`; None: there is no `--`
+
+    @property
+    def argv(self) -> list[str]:
+        return [*self.words, *([] if self.script is None else ["--", *self.script])]
 
 
 def _as_they_come(parameters: list[Any]) -> list[Any]:
@@ -167,11 +180,12 @@ def _explain(error: DdpkitError) -> int:
 
 def _run(argv: list[str]) -> int:
     # Everything behind the first `--` belongs to the script. Typer would take the `--` away.
-    head, tail = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, None)
+    end = argv.index("--") if "--" in argv else len(argv)
+    line = CommandLine(argv[:end], argv[end + 1 :] if "--" in argv else None)
     try:
-        if head and head[0] in _UNDERSTAND:
-            head, tail = _understood(head, tail)
-        app(args=head, obj=tail, prog_name="ddpkit")
+        if line.words and line.words[0] in _LAUNCHES:
+            line = _translate(line)
+        app(args=line.words, obj=line, prog_name="ddpkit")
     except DdpkitError as error:
         return _explain(error)
     except RuntimeError as error:
@@ -184,21 +198,21 @@ def _run(argv: list[str]) -> int:
 
 
 # Commands that take the words of a launch, as people have them from other launchers.
-_UNDERSTAND = ("launch", "emit", "test", "test-distributed")
+_LAUNCHES = ("launch", "emit", "test", "test-distributed")
 
 
-def _understood(head: list[str], tail: list[str] | None) -> tuple[list[str], list[str] | None]:
-    """The same in ddpkit's own words; a line for each that was another's."""
+def _translate(line: CommandLine) -> CommandLine:
+    """Translate the flags of torchrun. Prints a line for each."""
     from ddpkit.cli import torchrun_flags
 
     group: Any = typer.main.get_command(app)
-    own = {name: not each.is_flag for each in group.commands[head[0]].params for name in each.opts if name[0] == "-"}
-    typed = torchrun_flags.understood(head, tail, {**own, "-h": False, "--help": False})
+    own = {
+        name: not each.is_flag for each in group.commands[line.words[0]].params for name in each.opts if name[0] == "-"
+    }
+    typed = torchrun_flags.understood(line.words, line.script, {**own, "-h": False, "--help": False})
     for note in typed.notes:
         print(f"ddpkit: {note}", file=sys.stderr)
-    # The same words go to the launcher on another host.
-    sys.argv[1:] = [*typed.words, *([] if typed.script is None else ["--", *typed.script])]
-    return typed.words, typed.script
+    return CommandLine(typed.words, typed.script)
 
 
 def _version(wanted: bool) -> None:

@@ -97,12 +97,12 @@ def _script(settings: LaunchSettings) -> str:
     def note(text: str) -> None:
         print(f"ddpkit: {text}", file=sys.stderr)
 
-    kind, backend = prepare.backend_of(settings)
+    backend = prepare.build_backend(settings)
     port = int(getattr(backend, "master_port", 0))
-    if kind.reach == "slurm":
-        return script.job_script(prepare.for_later(settings, os.environ))
-    if kind.reach not in ("local", "ssh", "pdsh"):
-        raise UsageError(f"backend {kind.name} cannot be written as a script", "--dry-run shows its plan")
+    if backend.reach == "slurm":
+        return script.job_script(prepare.plan_later(settings, os.environ))
+    if backend.reach not in ("local", "ssh", "pdsh"):
+        raise UsageError(f"backend {backend.name} cannot be written as a script", "--dry-run shows its plan")
     if isinstance(settings.nnodes, tuple):
         raise UsageError("-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", "-N MAX")
     with prepare.prepare(settings, os.environ, note) as ready:
@@ -112,5 +112,5 @@ def _script(settings: LaunchSettings) -> str:
             fixed_port=port,
             timeout=float(getattr(backend, "connect_timeout", 10.0)),
             accept_new=bool(getattr(backend, "accepts_new", False)),
-            pdsh=str(getattr(backend, "pdsh_args", "")) if kind.reach == "pdsh" else None,
+            pdsh=str(getattr(backend, "pdsh_args", "")) if backend.reach == "pdsh" else None,
         )

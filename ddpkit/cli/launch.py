@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan, table, to_nobody
+from ddpkit.cli.app import CommandLine, JsonFlag, LeanCommand, app, show_plan, table, to_nobody
 from ddpkit.cli.options import (
     Backend,
     Grace,
@@ -132,7 +132,7 @@ def launch(
     if on is not None and not detach:
         raise UsageError(f"--on {on} starts the launcher there and leaves it", "add --detach")
     if on is not None and not dry_run:
-        raise typer.Exit(_launch_on(on, settings, as_json))
+        raise typer.Exit(_launch_on(on, settings, context.obj, as_json))
     raise typer.Exit(_launch(settings, detach=detach, dry_run=dry_run, as_json=as_json))
 
 
@@ -168,9 +168,9 @@ def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: b
         plan = ready.plan
         if leave and plan.batch is None:
             return _detach(as_json)
-        alone = prepare.left_alone(settings, os.environ)
-        if alone:
-            note(f"{alone}, and these ranks run on this machine alone; on the job's nodes: -b slurm")
+        allocation = prepare.unused_allocation(settings, os.environ)
+        if allocation:
+            note(f"{allocation}, and these ranks run on this machine alone; on the job's nodes: -b slurm")
         if not dry_run:
             as_json = as_json and waits is None
             return _carry(ready, settings, (began, notes), detach=detach, as_json=as_json, waits=waits)
@@ -217,9 +217,9 @@ class _Copying:
                 self._tasks.clear()
 
 
-def _launch_on(host: str, settings: LaunchSettings, as_json: bool) -> int:
+def _launch_on(host: str, settings: LaunchSettings, line: CommandLine, as_json: bool) -> int:
     """Give this command to the ddpkit of another host."""
-    from ddpkit.execution import prepare, remote_launch
+    from ddpkit.execution import remote_launch
     from ddpkit.transports import hosts
 
     _refuse_pipe(settings)
@@ -227,15 +227,14 @@ def _launch_on(host: str, settings: LaunchSettings, as_json: bool) -> int:
     if len(specs) != 1:
         raise UsageError(f"--on {host}: one host is needed, and these are {len(specs)}")
     spec = specs[0]
-    workdir, python, env = prepare.elsewhere(settings, os.environ, spec, _Copying())
-    argv, env = remote_launch.there(sys.argv[1:], env)
-    answer = remote_launch.launch(spec, python, workdir, argv, env, timeout=prepare.AWAY_TIMEOUT, note=_note)
-    if answer.words:
-        print(answer.words, file=sys.stderr)
+    command = remote_launch.prepare_host(settings, os.environ, spec, line.argv, _Copying())
+    answer = remote_launch.launch(spec, command, _note)
+    if answer.messages:
+        print(answer.messages, file=sys.stderr)
     if not answer.record:
         return answer.code or 1
     run = json.loads(answer.record)["run_id"]
-    _note(f"its launcher runs on {spec.label}: ssh -t {spec.target} {python} -m ddpkit attach {run} shows it")
+    _note(f"its launcher runs on {spec.label}: ssh -t {spec.target} {command.python} -m ddpkit attach {run} shows it")
     print(answer.record if as_json else run)
     return 0
 

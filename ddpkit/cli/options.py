@@ -13,6 +13,7 @@ from ddpkit.errors import UsageError
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from typing_extensions import Unpack
 
+    from ddpkit.cli.app import CommandLine
     from ddpkit.config import Keywords, LaunchSettings
 
 # What commands that start ranks have in common on the command line, with the same words of help.
@@ -41,10 +42,11 @@ def launch_settings(context: typer.Context, profile: str | None, **flags: Unpack
     from ddpkit import config
 
     flags["hosts"] = flags.get("hosts") or None
-    if context.obj is not None:
-        if not context.obj:
+    line: CommandLine = context.obj
+    if line.script is not None:
+        if not line.script:
             raise UsageError("nothing stands behind `--`", "ddpkit launch -- train.py ARGS")
-        flags["script"] = context.obj
+        flags["script"] = line.script
     try:
         folder = Path.cwd()
     except FileNotFoundError:

@@ -57,17 +57,13 @@ def facts(environ: Mapping[str, str]) -> dict[str, int]:
     return {"cpus": probe.cpus(), "gpus": gpus(environ)}
 
 
-def detection_is_off(environ: Mapping[str, str]) -> bool:
-    return environ.get("DDPKIT_DETECT_SLURM", "").lower() in ("0", "false", "no", "off")
-
-
 def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
     """What is asked of SLURM, and the allocation that this process stands in, if it does."""
     # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
     left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in _SITE]
     here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=(*probe.stale(environ), *left))
-    job_id = environ.get("SLURM_JOB_ID", "")
-    if not job_id or detection_is_off(environ):
+    job_id = _allocation(environ)
+    if not job_id:
         return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
     if environ.get("SLURM_HET_SIZE"):
         raise UsageError(
@@ -92,14 +88,23 @@ def scheduler(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[s
     return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
 
 
-def left_alone(environ: Mapping[str, str]) -> str | None:
-    """What a run on this machine alone leaves alone: the other nodes of the SLURM job that it was typed in. Or None."""
-    job_id, nodes = environ.get("SLURM_JOB_ID", ""), expand_nodelist(environ.get("SLURM_JOB_NODELIST", ""))
-    if not job_id or detection_is_off(environ):
-        return None
-    if nodes == [environ.get("SLURMD_NODENAME", short_hostname())]:
+def unused_allocation(environ: Mapping[str, str]) -> str | None:
+    """Describe the SLURM allocation of this process that has other nodes than this machine. None: there is none."""
+    job_id = _allocation(environ)
+    nodes = expand_nodelist(environ.get("SLURM_JOB_NODELIST", "")) if job_id else []
+    if not job_id or nodes == [environ.get("SLURMD_NODENAME", short_hostname())]:
         return None
     return f"this is SLURM job {job_id} on {environ.get('SLURM_JOB_NODELIST', '')}"
+
+
+def _allocation(environ: Mapping[str, str]) -> str:
+    """The job id of the SLURM allocation of this process. Empty: there is none, or its detection is switched off."""
+    job_id = environ.get("SLURM_JOB_ID", "")
+    if not job_id:
+        return ""
+    from ddpkit.distributed.slurm_env import turned_off
+
+    return "" if turned_off(environ) else job_id
 
 
 def _tasks_per_node(environ: Mapping[str, str], job_id: str, nnodes: int) -> int | None:

@@ -1,7 +1,7 @@
-"""`launch --detach --on HOST`: the launcher itself runs on a node, in a tmux session there, so that a laptop may leave.
+"""`launch --detach --on HOST`: starts the launcher on a node, in a tmux session there, so that a laptop may leave.
 
-The same command is given to the ddpkit of that host, in the same folder. Values of variables travel inside the
-connection, never on a command line.
+The ddpkit of that host gets the same command, in the same folder. Values of variables travel inside the connection,
+never on a command line.
 """
 
 from __future__ import annotations
@@ -12,14 +12,20 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from ddpkit.config import LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
+from ddpkit.execution import rsync
+from ddpkit.execution.job import remote_env
 from ddpkit.transports import ssh_agent
 from ddpkit.transports.channel import RefusedError, at_home
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.problem import refusal
 
-SILENCE = 8.0  # after which a person is told what is waited for, and again
-LIMIT = 120.0  # seconds for the launcher over there to start the run, or to say why not
+CONNECT_TIMEOUT = 5.0  # seconds
+NOTE_INTERVAL = 8.0  # seconds between two notes about a launcher that is waited for
+LIMIT = 120.0  # seconds until the remote launcher has started the run, or has failed
 _NO_FOLDER = 96  # an exit code that no program here has
 # Reads {"env", "cwd", "argv"} and becomes the command. One line, and no quotes that a shell would need.
 _BOOT = (
@@ -31,19 +37,49 @@ _BOOT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What the launcher over there said."""
+    """The output of the remote launcher."""
 
     code: int
-    record: str  # its run as JSON; empty where there is none
-    words: str
+    record: str  # the run as JSON; empty: there is none
+    messages: str
 
 
-def there(argv: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+@dataclass(frozen=True, kw_only=True)
+class RemoteCommand:
+    """The launcher's command on another host."""
+
+    python: str
+    workdir: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+def prepare_host(
+    settings: LaunchSettings,
+    environ: Mapping[str, str],
+    spec: HostSpec,
+    argv: Sequence[str],
+    progress: Callable[[str, int], None],
+) -> RemoteCommand:
+    """Make the command for a launcher on another host from that of this one. --sync copies the folder there first."""
+    workdir = str(Path(settings.workdir).absolute())
+    if settings.sync:
+        copies = rsync.commands([spec], workdir, settings.log_dir, CONNECT_TIMEOUT, accept_new=False)
+        problems = rsync.copy([spec], copies, progress)
+        if problems:
+            raise refusal(problems, 1)
+    words, env = translate_command(argv, remote_env(settings, environ))
+    return RemoteCommand(
+        python=spec.python or settings.python, workdir=spec.workdir or workdir, argv=tuple(words), env=env
+    )
+
+
+def translate_command(argv: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
     """The command line for the other host, without `--on`, and the variables that it needs there.
 
     `--env NAME=VALUE` becomes `--env NAME`: on a command line everybody could read the value.
     """
-    words, found, rest = [], dict(env), list(argv)
+    words, variables, rest = [], dict(env), list(argv)
     while rest:
         word = rest.pop(0)
         if word == "--":
@@ -53,71 +89,65 @@ def there(argv: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[
             rest.pop(0)
         elif word == "--env" and rest:
             name, equals, value = rest.pop(0).partition("=")
-            found |= {name: value} if equals else {}
+            variables |= {name: value} if equals else {}
             words += ["--env", name]
         elif word.startswith("--env="):
             name, equals, value = word[6:].partition("=")
-            found |= {name: value} if equals else {}
+            variables |= {name: value} if equals else {}
             words += ["--env", name]
         elif not word.startswith("--on=") and word != "--json":
             words.append(word)
     words.insert(1, "--json")
-    return words, found
+    return words, variables
 
 
-def launch(
-    spec: HostSpec,
-    python: str,
-    workdir: str,
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    *,
-    timeout: float,
-    note: Callable[[str], None] = lambda _: None,
-) -> Answer:
-    """Run `ddpkit ARGV` on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
+def launch(spec: HostSpec, command: RemoteCommand, note: Callable[[str], None] = lambda _: None) -> Answer:
+    """Run a launcher on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
     from ddpkit.transports.ssh import Ssh
 
     ssh_agent.leave_out_if_silent(os.environ, note)
-    way = Ssh(accept_new=False, timeout=timeout, note=lambda _: None)
+    way = Ssh(accept_new=False, timeout=CONNECT_TIMEOUT, note=lambda _: None)
+    request = {"e": dict(command.env), "c": command.workdir, "a": ["-m", "ddpkit", *command.argv]}
     until = time.monotonic() + LIMIT
     try:
-        wire = way.enter(spec, f"exec {at_home(python)} -c '{_BOOT}'", until)
+        wire = way.enter(spec, f"exec {at_home(command.python)} -c '{_BOOT}'", until)
     except RefusedError as refused:
         raise LaunchError(f"{spec.label}: {refused.what}", refused.fix) from None
-    said = b""
+    output = b""
     try:
-        wire.write(json.dumps({"e": dict(env), "c": workdir, "a": ["-m", "ddpkit", *argv]}).encode() + b"\n")
-        began = told = time.monotonic()
+        wire.write(json.dumps(request).encode() + b"\n")
+        began = noted = time.monotonic()
         while time.monotonic() < until:
-            said += wire.read()
-            if time.monotonic() > told + SILENCE:
-                told = time.monotonic()
-                note(f"waiting for the launcher on {spec.label}: it has not started after {told - began:.0f} s")
+            output += wire.read()
+            if time.monotonic() > noted + NOTE_INTERVAL:
+                noted = time.monotonic()
+                note(f"waiting for the launcher on {spec.label}: it has not started after {noted - began:.0f} s")
         raise LaunchError(f"{spec.label}: its launcher said nothing final in {LIMIT:g} s", f"ssh {spec.target}")
     except EOFError:
         code = wire.code()
     finally:
         wire.close()
         way.close()
-    text = said.decode("utf-8", "replace")
+    text = output.decode("utf-8", "replace")
     record = _record(text) if code == 0 else ""
-    words = text.replace(record, "") if record else text
+    messages = text.replace(record, "") if record else text
     if re.search("No module named '?(ddpkit|typer)", text) or code in (126, 127):
-        fix = f"ssh {spec.target} {python} -m pip install ddpkit, or --python PATH for one that has it"
-        raise LaunchError(f"{spec.label}: {python} has no ddpkit, which has to run there with --on", fix)
+        fix = f"ssh {spec.target} {command.python} -m pip install ddpkit, or --python PATH for one that has it"
+        raise LaunchError(f"{spec.label}: {command.python} has no ddpkit, which has to run there with --on", fix)
     if code == _NO_FOLDER:
-        raise UsageError(f"{spec.label}: there is no folder {workdir}", f"--workdir DIR, or --sync from {workdir}")
-    return Answer(code=code, record=record, words=words.strip())
+        raise UsageError(
+            f"{spec.label}: there is no folder {command.workdir}", f"--workdir DIR, or --sync from {command.workdir}"
+        )
+    return Answer(code=code, record=record, messages=messages.strip())
 
 
 def _record(text: str) -> str:
-    """The record that the launcher printed behind whatever a start-up file, and it itself, said; empty: none."""
-    for found in reversed(list(re.finditer(r"^\{$", text, re.MULTILINE))):
+    """Find the record among the launcher's messages and those of start-up files. Empty: there is none."""
+    for match in reversed(list(re.finditer(r"^\{$", text, re.MULTILINE))):
         try:
-            value, end = json.JSONDecoder().raw_decode(text, found.start())
+            value, end = json.JSONDecoder().raw_decode(text, match.start())
         except ValueError:
             continue
         if "run_id" in value:
-            return text[found.start() : end]
+            return text[match.start() : end]
     return ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import DdpkitError
-from ddpkit.execution import prepare
+from ddpkit.execution import named_nodes, prepare
 from ddpkit.launchers import registry
 from ddpkit.preflight import rank_program
 from ddpkit.preflight.check import Check
@@ -128,7 +128,7 @@ def _works(
             plan = prepare.here(chosen, environ).plan
             heard = rank_program.run(plan, None, settings.log_dir, signals=how.signals)
         else:
-            with prepare.approach(chosen, environ, how.note) as near:
+            with named_nodes.approach(chosen, environ, how.note) as near:
                 near.fleet.specs = tuple(spec for spec in near.fleet.specs if spec.label in hosts)
                 world = pool.survey(near.fleet, near.wish, lambda _: None, strict=False)
                 plan = near.backend.plan(near.job, world)

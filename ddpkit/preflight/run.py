@@ -9,7 +9,7 @@ from typing import Any
 
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
-from ddpkit.execution import compatibility, prepare
+from ddpkit.execution import compatibility, named_nodes, prepare
 from ddpkit.execution.compatibility import Wish
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Plan
@@ -79,7 +79,7 @@ def examine(settings: LaunchSettings, environ: Mapping[str, str], how: How) -> R
 
 
 def _nodes(settings: LaunchSettings, environ: Mapping[str, str], how: How, result: Result) -> None:
-    with prepare.approach(planned(settings, how), environ, how.note) as near:
+    with named_nodes.approach(planned(settings, how), environ, how.note) as near:
         wish = replace(near.wish, **_script(settings))
         met = nodes.examine(near.fleet, wish, smi=how.depth != "quick", progress=how.progress)
         result.checks += met.checks

@@ -1,0 +1,131 @@
+"""Job of a launch: how its command is started, in which folder, with which Python and environment.
+
+A command on this machine is looked up, and refused where it cannot run. Folder and Python of other nodes are looked up
+there, later. Raises UsageError.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from ddpkit.config import LaunchSettings
+from ddpkit.errors import UsageError
+from ddpkit.launchers import containers
+from ddpkit.launchers.nodes import Nodes
+from ddpkit.launchers.plan import Job
+from ddpkit.launchers.registry import Launcher
+from ddpkit.launchers.shell import guard
+from ddpkit.run import record
+
+Kind = Literal["script", "module", "program"]
+_PYTHON_FLAGS = ("-m", "-c")  # in front of a module, or code, in place of a script
+# Variables that tune the libraries of ranks. A launch on other machines passes them on without --env.
+FORWARDED = (
+    "NCCL_", "GLOO_", "UCX_", "FI_", "TORCH_", "PYTORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "HF_", "TRANSFORMERS_",
+    "TOKENIZERS_", "WANDB_", "OMP_", "MKL_", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_ORDER", "CUBLAS_", "PYTHONPATH",
+    "PYTHONHASHSEED",
+)  # fmt: skip
+
+
+def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
+    """The job of a launch on this machine, or of one that a scheduler takes from this machine."""
+    workdir = Path(settings.workdir).absolute()
+    if not workdir.is_dir():
+        raise UsageError(f"there is no folder {workdir}", "--workdir DIR names the ranks' working folder")
+    command = settings.script
+    image = str(getattr(backend, "container", ""))
+    if image and backend.reach == "local" and containers.is_file(image) and not (workdir / image).exists():
+        raise UsageError(f"there is no image {image} in {workdir}", f"ls {workdir}; -o container=FILE or docker://NAME")
+    # A container mounts the working folder only, and may give it another name.
+    mounted = command[0].endswith(".py") and not command[0].startswith("/")
+    unknown = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
+    kind = _kind_by_form(command) if unknown else _look_up(command, workdir, settings.source("script"))
+    python = _container_python(settings) if image else _local_python(settings)
+    return _job(settings, kind, str(workdir), python, settings.env)
+
+
+def remote_job(settings: LaunchSettings, environ: Mapping[str, str], backend: Nodes) -> Job:
+    """The job of a launch on named nodes."""
+    command = settings.script
+    workdir = settings.workdir
+    if not workdir.startswith("~"):  # the node expands it
+        workdir = str(Path(workdir).absolute())
+    python = _container_python(settings) if backend.container else settings.python
+    if not backend.container and "/" in python and not python.startswith(("/", "~/")):
+        python = str(Path(python).absolute())
+    known = Path(workdir).is_dir() and not backend.container_workdir
+    kind = _look_up(command, Path(workdir), settings.source("script")) if known else _kind_by_form(command)
+    return _job(settings, kind, workdir, python, remote_env(settings, environ))
+
+
+def remote_env(settings: LaunchSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of ranks, or of a launcher, on another machine: forwarded variables, then those of --env."""
+    forwarded = {name: value for name, value in environ.items() if name.startswith(FORWARDED)}
+    return {**forwarded, **settings.env}
+
+
+def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: Mapping[str, str]) -> Job:
+    job = Job(
+        run_id=record.new_id(settings.script),
+        command=settings.script,
+        kind=kind,
+        workdir=workdir,
+        python=python,
+        env={name: guard(name, value) for name, value in env.items()},
+        grace=settings.grace,
+    )
+    return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
+
+
+def _container_python(settings: LaunchSettings) -> str:
+    return "python3" if settings.source("python") == "default" else settings.python
+
+
+def _local_python(settings: LaunchSettings) -> str:
+    python = shutil.which(settings.python)
+    if python is None:
+        raise UsageError(f"there is no Python at {settings.python}", "--python /path/to/python")
+    # Absolute, but not resolved: the path of its link makes an interpreter that of a virtual environment.
+    return os.path.abspath(str(python))  # noqa: PTH100
+
+
+def _check_flag(command: tuple[str, ...]) -> None:
+    if command in (("-m",), ("-c",)):
+        what = "the name of a module" if command == ("-m",) else "Python code"
+        raise UsageError(f"{command[0]} needs {what}", "ddpkit launch -- -m pkg.train ARGS")
+
+
+def _kind_by_form(command: tuple[str, ...]) -> Kind:
+    """The kind of a command that is in a container or on a node, from its first word."""
+    _check_flag(command)
+    return "module" if command[0] in _PYTHON_FLAGS else "script" if command[0].endswith(".py") else "program"
+
+
+def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
+    """The kind of a command on this machine, which must be able to start it."""
+    first = command[0]
+    if first in _PYTHON_FLAGS:
+        _check_flag(command)
+        return "module"
+    path = workdir / first
+    if first.endswith(".py"):
+        if not path.is_file():
+            hint = "ddpkit launch -- SCRIPT ARGS" if source == "default" else f"ls {workdir}"
+            raise UsageError(f"there is no script {first} in {workdir}", hint)
+        return "script"
+    if "/" in first or path.is_file():
+        if not path.is_file():
+            raise UsageError(f"there is no program {first} in {workdir}", f"ls {workdir}")
+        if not os.access(path, os.X_OK):
+            raise UsageError(f"{path} may not be executed", f"chmod +x {path}, or name its interpreter in front of it")
+        if "/" not in first:
+            raise UsageError(f"{first} is a file here, but not a program on PATH", f"ddpkit launch -- ./{first} ARGS")
+        return "program"
+    if shutil.which(first) is None:
+        raise UsageError(f"there is no program {first} on PATH and no such file in {workdir}", "-- train.py ARGS")
+    return "program"

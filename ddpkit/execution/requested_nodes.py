@@ -1,0 +1,124 @@
+"""Nodes that a launch asks for: names and number, checked against what its backend can reach. Raises UsageError."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddpkit.config import DAY, LaunchSettings
+from ddpkit.errors import UsageError
+from ddpkit.execution import local_facts
+from ddpkit.launchers.nodes import Nodes
+from ddpkit.launchers.registry import Launcher
+
+if TYPE_CHECKING:
+    from ddpkit.transports.hosts import HostSpec
+
+
+def ranks_per_node(settings: LaunchSettings) -> int | None:
+    """The number of ranks on each node. None: one per GPU."""
+    return None if settings.nproc_per_node == "auto" else settings.nproc_per_node
+
+
+def number_of_nodes(settings: LaunchSettings, backend: Launcher) -> int | None:
+    """The number of nodes for a backend that takes no MIN:MAX. None: not given."""
+    if isinstance(settings.nnodes, tuple):
+        raise UsageError(f"backend {backend.name} takes one number of nodes", "-b ssh and -b pdsh take -N MIN:MAX")
+    return settings.nnodes
+
+
+def check_no_hostfile(settings: LaunchSettings) -> None:
+    """Refuse --sync and a host file for a backend that reaches no named node."""
+    if settings.sync:
+        raise UsageError(f"backend {settings.backend} copies nothing", "-b ssh and -b pdsh take --sync")
+    if settings.hostfile:
+        raise UsageError(
+            f"backend {settings.backend} reads no host file, and one was named: {settings.hostfile}",
+            "-b ssh or -b pdsh goes to the hosts of a file",
+        )
+
+
+def check_no_hosts(settings: LaunchSettings) -> None:
+    """Refuse host names for a backend whose scheduler chooses the nodes."""
+    if settings.hosts:
+        names = ",".join(settings.hosts)
+        raise UsageError(
+            f"backend {settings.backend} gets its nodes from its scheduler, and these were named: {names}",
+            f"-N COUNT asks for nodes; with SLURM -o nodelist={names} asks for these",
+        )
+
+
+def check_one_machine(settings: LaunchSettings, backend: Launcher) -> None:
+    """Refuse other machines for the local backend."""
+    _check_no_scripts(settings)
+    local = ("localhost", "127.0.0.1", local_facts.short_hostname())
+    if len(settings.hosts) > 1 or any(host not in local for host in settings.hosts):
+        raise UsageError(
+            f"backend local runs on this machine only, and these hosts were named: {' '.join(settings.hosts)}",
+            "leave the hosts out, or choose a backend that reaches them: ddpkit backends",
+        )
+    nnodes = number_of_nodes(settings, backend) or 1
+    if nnodes > 1:
+        raise UsageError(
+            f"backend local runs on this machine only, and -N {nnodes} was asked for",
+            "leave -N out, or choose a backend that reaches more nodes: ddpkit backends",
+        )
+
+
+def named_hosts(settings: LaunchSettings, backend: Nodes) -> list[HostSpec]:
+    """The nodes that words or a host file name, as many as -N asks for."""
+    _check_no_scripts(settings)
+    _check_options(backend)
+    specs = _read_hosts(settings, backend)
+    if not specs:
+        raise UsageError(
+            f"backend {backend.name} needs the names of nodes", f"ddpkit launch -b {settings.backend} node1 node2"
+        )
+    nnodes = settings.nnodes
+    if isinstance(nnodes, tuple):
+        backend.check(elastic=True)
+        nnodes = min(nnodes[1], max(nnodes[0], len(specs)))
+    if nnodes and nnodes > len(specs):
+        raise UsageError(
+            f"-N {nnodes}: {len(specs)} {'host was' if len(specs) == 1 else 'hosts were'} named", f"-N {len(specs)}"
+        )
+    if settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node"):  # stronger than the slots of a file
+        specs = [replace(spec, slots=None) for spec in specs]
+    return specs[: nnodes or len(specs)]
+
+
+def _read_hosts(settings: LaunchSettings, backend: Nodes) -> list[HostSpec]:
+    from ddpkit.transports import hosts
+
+    if settings.hosts and settings.hostfile and settings.source("hosts") == settings.source("hostfile"):
+        raise UsageError("hosts were named twice, as words and in a host file", "leave one of the two out")
+    path = settings.hostfile
+    if not path or (settings.hosts and settings.is_given("hosts")):
+        return hosts.parse(settings.hosts, settings.groups, settings.host, backend.exclude)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the host file {path}: {error}", "--hostfile FILE") from None
+    return hosts.parse_file(path, text, settings.host, backend.exclude, settings.groups)
+
+
+def _check_options(backend: Nodes) -> None:
+    from ddpkit.transports import hosts
+
+    if backend.heartbeat_timeout and not 1 <= backend.heartbeat_timeout <= DAY:
+        raise UsageError(
+            f"-o heartbeat_timeout={backend.heartbeat_timeout:g}: seconds, 1 to {DAY:.0f}",
+            "0 turns it off; 30 is usual",
+        )
+    if not 0 < backend.connect_timeout <= 600:
+        raise UsageError(f"-o connect_timeout={backend.connect_timeout:g}: seconds, more than 0 and at most 600")
+    hosts.check_master(backend.master_addr, backend.master_port)
+
+
+def _check_no_scripts(settings: LaunchSettings) -> None:
+    for host in settings.hosts:
+        if host.endswith(".py") or Path(settings.workdir, host).is_file():
+            raise UsageError(
+                f"{host} stands where hosts stand; the script comes behind `--`", f"ddpkit launch -- {host} ARGS"
+            )
