@@ -206,9 +206,8 @@ def _translate(line: CommandLine) -> CommandLine:
     from ddpkit.cli import torchrun_flags
 
     group: Any = typer.main.get_command(app)
-    own = {
-        name: not each.is_flag for each in group.commands[line.words[0]].params for name in each.opts if name[0] == "-"
-    }
+    parameters = group.commands[line.words[0]].params
+    own = {name: not each.is_flag for each in parameters for name in each.opts if name[0] == "-"}
     typed = torchrun_flags.understood(line.words, line.script, {**own, "-h": False, "--help": False})
     for note in typed.notes:
         print(f"ddpkit: {note}", file=sys.stderr)

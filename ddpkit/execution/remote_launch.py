@@ -135,9 +135,8 @@ def launch(spec: HostSpec, command: RemoteCommand, note: Callable[[str], None] =
         fix = f"ssh {spec.target} {command.python} -m pip install ddpkit, or --python PATH for one that has it"
         raise LaunchError(f"{spec.label}: {command.python} has no ddpkit, which has to run there with --on", fix)
     if code == _NO_FOLDER:
-        raise UsageError(
-            f"{spec.label}: there is no folder {command.workdir}", f"--workdir DIR, or --sync from {command.workdir}"
-        )
+        workdir = command.workdir
+        raise UsageError(f"{spec.label}: there is no folder {workdir}", f"--workdir DIR, or --sync from {workdir}")
     return Answer(code=code, record=record, messages=messages.strip())
 
 
