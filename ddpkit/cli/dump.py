@@ -11,6 +11,7 @@ import typer
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.text import format_ranks
 
 if TYPE_CHECKING:
     from ddpkit.run.record import Run
@@ -120,7 +121,7 @@ def _show(summary: dict[str, Any]) -> None:
         )
     table(("rank", "host", "pid", "state", "collectives", "where"), rows)
     for group in summary["stacks"]:
-        print(f"stack of {where.spans(group['ranks'])}:")
+        print(f"stack of {format_ranks(group['ranks'])}:")
         for frame in group["frames"][:SHOWN]:
             print(f"    {where.spot(frame)}")
         if len(group["frames"]) > SHOWN:

@@ -12,6 +12,8 @@ import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app
 from ddpkit.errors import UsageError
+from ddpkit.files import read_tail
+from ddpkit.text import format_ranges
 
 if TYPE_CHECKING:
     from ddpkit.diagnosis.analyze import Explanation, Finding
@@ -86,11 +88,8 @@ def _run(name: str) -> str | None:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - MOST))
-            skipped = max(0, size - MOST)
-            data = file.read()
+        data = read_tail(path, MOST)
+        skipped = path.stat().st_size > MOST
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", f"ls -l {path}") from None
     if skipped:
@@ -142,10 +141,11 @@ def _report(result: Explanation, many: bool) -> Iterator[str]:
         ranks = sorted(
             {each.speaker.rank for each in result.alike if each.speaker.rank is not None} - {first.speaker.rank}
         )
-        also = f", of rank {_ranges(ranks)} as well" if ranks else ""
+        also = f", of rank {format_ranges(ranks, most=12)} as well" if ranks else ""
         yield f"the same again: {len(result.alike)} x{also}"
     if result.silent:
-        yield f"look at rank {_ranges(result.silent)}: it speaks in this log, and does not say that it waited"
+        silent = format_ranges(result.silent, most=12)
+        yield f"look at rank {silent}: it speaks in this log, and does not say that it waited"
     for each in result.others[:LISTED]:
         yield f"later, {_place(each, many)}: {each.text[:160]}"
         yield f"  {each.cause}; fix: {each.fix}" if each.entry else f"  {each.words}"
@@ -162,24 +162,12 @@ def _consequences(result: Explanation, many: bool) -> Iterator[str]:
         yield "only consequences:"
     for found in list(groups.values())[:LISTED]:
         places = (
-            _ranges([each.number for each in found])
+            format_ranges((each.number for each in found), most=12)
             if not many
             else ", ".join(_place(each, True) for each in found[:4])
         )
         more = f" and {len(found) - 4} more" if many and len(found) > 4 else ""
         yield f"  {'line ' if not many else ''}{places}{more}: {found[0].cause}"
-
-
-def _ranges(numbers: list[int]) -> str:
-    """`0-3, 7`: numbers in few words."""
-    parts: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    shown = [str(low) if low == high else f"{low}-{high}" for low, high in parts]
-    return ", ".join(shown[:12]) + (", ..." if len(shown) > 12 else "")
 
 
 def _as_dict(result: Explanation) -> dict[str, Any]:

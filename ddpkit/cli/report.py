@@ -33,6 +33,7 @@ def report(
     as_json: JsonFlag = False,
 ) -> None:
     """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
+    from ddpkit.files import write_atomically
     from ddpkit.run import status
     from ddpkit.run.report import load, page, summary
 
@@ -46,10 +47,8 @@ def report(
         if output is None:
             return
     path = Path(output) if output is not None else Path(now.run.folder) / "report.html"
-    beside = path.with_name(f".{path.name}.tmp")
     try:
-        beside.write_text(page.page(found), encoding="utf-8")
-        beside.replace(path)
+        write_atomically(path, page.page(found))
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", "--output FILE, where you may write") from None
     print(path, file=sys.stderr if as_json else sys.stdout)

@@ -19,6 +19,7 @@ import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
+from ddpkit.text import format_size
 
 if TYPE_CHECKING:
     from ddpkit.run.logs import Choice
@@ -111,7 +112,7 @@ def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
             str(rank.pid or ""),
             rank.words,
             "" if rank.cpu is None else f"{100 * rank.cpu:.0f} %",
-            "" if rank.rss is None else _size(rank.rss),
+            "" if rank.rss is None else format_size(rank.rss),
             "none yet" if rank.quiet is None else f"{status.age(rank.quiet)} ago",
         )
         for rank in seen.ranks
@@ -120,14 +121,6 @@ def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
     print(f"as seen {status.age(seen.age)} ago")
     for line in odd:
         print(line)
-
-
-def _size(number: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}"
-        number /= 1024
-    return f"{number:.1f} GiB"
 
 
 @app.command(cls=LeanCommand)

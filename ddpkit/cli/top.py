@@ -15,6 +15,7 @@ import typer
 from ddpkit.cli.app import LeanCommand, app, table
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
+from ddpkit.text import format_size
 
 if TYPE_CHECKING:
     from ddpkit.run.record import Run
@@ -263,7 +264,7 @@ def _tables(summary: dict[str, Any], *, odd_first: bool = False) -> list[Table]:
             str(rank["pid"]),
             rank["state"],
             _percent(rank["cpu"]),
-            _size(rank["rss"] if rank["pss"] is None else rank["pss"]),
+            format_size(rank["rss"] if rank["pss"] is None else rank["pss"]),
             str(rank["tasks"]),
             ", ".join(map(str, rank["gpus"])) or "-",
             "-" if rank["quiet"] is None else f"{_age(rank['quiet'])} ago",
@@ -287,7 +288,7 @@ def _gpus_of(host: dict[str, Any]) -> str:
 
 def _other(process: dict[str, Any]) -> str:
     whose = process["user"] or ("?" if process["ours"] is None else "somebody")
-    size = "" if process["memory"] is None else f" {_size(process['memory'])}"
+    size = "" if process["memory"] is None else f" {format_size(process['memory'])}"
     return f"{process['pid']} {whose}{size}"
 
 
@@ -310,11 +311,3 @@ def _of(size: dict[str, Any] | None) -> str:
         return "-"
     used = "-" if size["used"] is None else f"{size['used'] / GIB:.1f}"
     return f"{used}/{size['total'] / GIB:.1f} GiB"
-
-
-def _size(number: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}"
-        number /= 1024
-    return f"{number:.1f} GiB"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ddpkit.diagnosis.outcome import Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN
+from ddpkit.files import read_tail
 
 LOOKED_AT = 1 << 20  # bytes at the end of a log
 # Nobody prints an exception and then dies of one of these: what stands in the log was dealt with before.
@@ -50,9 +51,7 @@ def diagnose(failure: Failure, everything: Path) -> Diagnosis | None:
 
 def _end(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - LOOKED_AT))
-            return file.read().decode("utf-8", "replace")
+        return read_tail(path, LOOKED_AT).decode("utf-8", "replace")
     except OSError:
         return ""
 

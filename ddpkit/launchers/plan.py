@@ -13,7 +13,8 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, Literal
 
-from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote, span
+from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
+from ddpkit.text import format_ranks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +251,7 @@ def render_plan(plan: Plan) -> str:
     out += [f"{join(argv)} || exit 1" for argv in plan.sync]
     end = f"END-{plan.run_id}"  # no word of the job is a line like this
     for number, step in enumerate(plan.steps, 1):
-        out.append(f"# step {number} of {len(plan.steps)}, on {step.host}: {span(step.ranks)}")
+        out.append(f"# step {number} of {len(plan.steps)}, on {step.host}: {format_ranks(step.ranks)}")
         text = render_step(step)
         if step.by_hand:
             out += [f"{join(step.by_hand)} sh <<'{end}' &", text, end, 'steps="$steps $!"']

@@ -13,6 +13,7 @@ from pathlib import Path
 from ddpkit.errors import UsageError
 from ddpkit.launchers.plan import Plan, Proc, Step
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
+from ddpkit.text import format_ranks
 
 _HERE = Path(__file__).parent
 _SSH = ("ssh", "-T", "-x", "-S", "none", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5")
@@ -164,7 +165,6 @@ def _into(step: Step, timeout: float, accept_new: bool) -> str:
 
 
 def _step(number: int, step: Step) -> list[str]:
-    ranks = f"ranks {step.ranks[0]}-{step.ranks[-1]}" if len(step.ranks) > 1 else f"rank {step.ranks[0]}"
     lines = [f"cd {quote(step.workdir)} || exit 1", *exports(step.env)]
     if len(step.procs) == 1 and step.procs[0].rank is None:
         lines.append(f"exec {join(step.procs[0].argv)}")
@@ -175,7 +175,7 @@ def _step(number: int, step: Step) -> list[str]:
             lines.append(f'{" ".join([*own, "rank", join(proc.argv)])} & pids="$pids $!"')
         lines += ['for pid in $pids; do wait "$pid" || code=$?; done', 'exit "$code"']
     # A word may have lines of its own, and they stay as they are.
-    return [f"step_{number}() {{ # on {step.host}: {ranks}", *(f"    {line}" for line in lines), "}"]
+    return [f"step_{number}() {{ # on {step.host}: {format_ranks(step.ranks)}", *(f"    {line}" for line in lines), "}"]
 
 
 def _launch(plan: Plan, pdsh: str | None) -> list[str]:

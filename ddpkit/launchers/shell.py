@@ -79,8 +79,3 @@ def exports(env: Mapping[str, Value]) -> list[str]:
 
 def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def span(ranks: range) -> str:
-    """`rank 0`, `ranks 0-3`."""
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]}-{ranks[-1]}"

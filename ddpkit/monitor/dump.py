@@ -17,7 +17,6 @@ stuck and none, the cause first. Beside it: `rank_N.json`, all that a rank answe
 from __future__ import annotations
 
 import json
-import os
 import time
 import zlib
 from base64 import b64decode
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.files import write_atomically
 from ddpkit.launchers.events import DumpCommand, ReplyEvent
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.monitor import hang, rank_state
@@ -188,9 +188,7 @@ def write(dump: Dump, folder: Path) -> Path:
         if answer.ras:
             (path / f"ras_{answer.host}.txt").write_text(answer.ras["text"])
     dump.summary["folder"] = str(path.absolute())
-    beside = path / f"{SUMMARY}.{os.getpid()}"
-    beside.write_text(json.dumps(dump.summary, indent=2) + "\n")
-    beside.replace(path / SUMMARY)
+    write_atomically(path / SUMMARY, json.dumps(dump.summary, indent=2) + "\n")
     return path
 
 

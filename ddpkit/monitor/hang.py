@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ddpkit.monitor.rank_state import InGroup, Rank, labels, spans, where
+from ddpkit.monitor.rank_state import InGroup, Rank, labels, where
+from ddpkit.text import format_ranks
 
 SHOWN = 8  # ranks that a finding names one by one
 _CALLS = ("T", "t", "D")
@@ -36,7 +37,9 @@ def judge(ranks: Sequence[Rank], silent: Mapping[str, Sequence[int]], workdir: s
     found = []
     known = {rank.rank: rank for rank in ranks}
     for host, theirs in silent.items():
-        found.append(Finding(kind="silent", ranks=tuple(theirs), words=f"{host} did not answer ({spans(theirs)})"))
+        found.append(
+            Finding(kind="silent", ranks=tuple(theirs), words=f"{host} did not answer ({format_ranks(theirs)})")
+        )
     named: set[int] = set()
     waits = [
         finding
@@ -70,7 +73,8 @@ def _all_groups(ranks: Sequence[Rank]) -> list[tuple[str, str, tuple[int, ...]]]
     count = Counter(key for key, _ in found)
     names = labels(key for key, _ in found)
     return [
-        (key, names[key] if count[key] == 1 else f"{names[key]} ({spans(members)})", members) for key, members in found
+        (key, names[key] if count[key] == 1 else f"{names[key]} ({format_ranks(members)})", members)
+        for key, members in found
     ]
 
 
@@ -99,7 +103,7 @@ def _judge_group(
     at_it = [number for number, each in waiting.items() if each.seq == first.seq]
     since = max(waiting[number].since for number in at_it)
     what = f"{first.op} #{first.seq} of group {label}"
-    wait = f"{spans(at_it)} wait{'s' if len(at_it) == 1 else ''} in it for {since:.0f} s"
+    wait = f"{format_ranks(at_it)} wait{'s' if len(at_it) == 1 else ''} in it for {since:.0f} s"
     late = [known[number] for number, group in inside.items() if group.begun < first.seq]
     late += [known[number] for number in members if number in known and number not in inside]
     absent = [number for number in members if number not in known]
@@ -118,9 +122,9 @@ def _judge_group(
     if len(late) > SHOWN:
         rest = [rank.rank for rank in late[SHOWN:]]
         named |= set(rest)
-        found.append(Finding(kind="late", ranks=tuple(rest), words=f"nor have {spans(rest)} joined {what}"))
+        found.append(Finding(kind="late", ranks=tuple(rest), words=f"nor have {format_ranks(rest)} joined {what}"))
     if absent:
-        words = f"{what} waits for {spans(absent)}, of which nothing is known ({wait})"
+        words = f"{what} waits for {format_ranks(absent)}, of which nothing is known ({wait})"
         found.append(Finding(kind="silent", ranks=tuple(absent), words=words))
     held = [known[number] for number in inside if known[number].state in _CALLS and number not in named]
     for rank in held:
@@ -129,7 +133,7 @@ def _judge_group(
         found.append(Finding(kind="stopped", ranks=(rank.rank,), words=words))
     if not found:
         words = (
-            f"all ranks have joined {what} ({spans(at_it)} in it for {since:.0f} s), and it has not ended: "
+            f"all ranks have joined {what} ({format_ranks(at_it)} in it for {since:.0f} s), and it has not ended: "
             "it works, or the network between them does not"
         )
         found.append(Finding(kind="stuck", ranks=(), words=words))
@@ -166,7 +170,7 @@ def _mismatch(
     for op, _ in reversed(count):
         theirs = [number for number, each in ops.items() if each == op]
         one = known[theirs[0]]
-        who = one.who if len(theirs) == 1 else spans(theirs)
+        who = one.who if len(theirs) == 1 else format_ranks(theirs)
         pending = one.groups[key].pending
         place = where(one, workdir)
         if pending is not None and pending.seq == seq:
@@ -191,7 +195,9 @@ def _judge_stacks(ranks: Sequence[Rank], named: set[int], workdir: str) -> list[
     if not inside:
         return []
     calls = sorted({rank.call or "torch.distributed" for rank in inside})
-    wait = f"{spans(rank.rank for rank in inside)} wait{'s' if len(inside) == 1 else ''} in {' and '.join(calls)}"
+    wait = (
+        f"{format_ranks(rank.rank for rank in inside)} wait{'s' if len(inside) == 1 else ''} in {' and '.join(calls)}"
+    )
     found = []
     for rank in outside[:SHOWN]:
         words = f"{rank.who} is in no collective while {wait}: {_place(rank, workdir)}"
@@ -201,7 +207,7 @@ def _judge_stacks(ranks: Sequence[Rank], named: set[int], workdir: str) -> list[
         ways = []
         for (_, call), number in reversed(spots.most_common()):
             theirs = [rank for rank in inside if (rank.user_frame, rank.call) == (_, call)]
-            who = theirs[0].who if number == 1 else spans(rank.rank for rank in theirs)
+            who = theirs[0].who if number == 1 else format_ranks(rank.rank for rank in theirs)
             ways.append(f"{who} in {call or 'torch.distributed'} at {where(theirs[0], workdir)}")
         least = min(spots.values())
         odd = [rank.rank for rank in inside if spots[rank.user_frame, rank.call] == least]

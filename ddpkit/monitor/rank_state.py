@@ -180,19 +180,6 @@ def spot(frame: Sequence[Any], workdir: str = "") -> str:
     return f"{short}:{line} in {name}"
 
 
-def spans(numbers: Iterable[int]) -> str:
-    """`ranks 0-2, 5`, `rank 3`."""
-    found: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if found and found[-1][1] == number - 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    words = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in found)
-    one = len(found) == 1 and found[0][0] == found[0][1]
-    return f"rank{'' if one else 's'} {words}"
-
-
 def alike(ranks: Sequence[Rank]) -> list[tuple[tuple[int, ...], tuple[Frame, ...]]]:
     """Ranks with the same stack of the main thread, the fewest first: the odd ones are the suspects."""
     found: dict[tuple[Frame, ...], list[int]] = {}

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ddpkit.console.relay import Relay
 from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.files import write_atomically
 from ddpkit.launchers.events import ReplyEvent, TopCommand
 from ddpkit.monitor import dump
 from ddpkit.run import record
@@ -122,13 +123,9 @@ class Sampling:
 
     def _write(self, hosts: list[dict[str, Any]], silent: dict[str, tuple[int, ...]], began: float) -> None:
         found = {"t": began, "ending": self._launcher.deadline is not None, "hosts": hosts, "silent": silent}
-        beside = self._folder / f"{ANSWER}.{os.getpid()}"
-        try:
-            beside.write_text(json.dumps({"number": f"{os.getpid()}.{time.monotonic_ns()}", **found}))
-            beside.replace(self._folder / ANSWER)
-        except OSError:  # a full disk must not end a run; who asked is told so when nothing comes
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
+        answer = json.dumps({"number": f"{os.getpid()}.{time.monotonic_ns()}", **found})
+        with suppress(OSError):  # a full disk must not end a run; who asked is told so when nothing comes
+            write_atomically(self._folder / ANSWER, answer)
 
 
 class FromLauncher:
@@ -150,13 +147,10 @@ class FromLauncher:
     def sample(self, span: float, pss: bool) -> dict[str, Any] | None:
         """One sample of every node; None where the run ended meanwhile. Raises DdpkitError."""
         run, ask = self._run, Path(self._run.folder) / ASK_FILES.replace("*", str(os.getpid()))
-        beside = ask.with_suffix(".new")
         self._last = self._read().get("number")
         try:
-            beside.write_text(json.dumps({"span": span, "pss": pss}))
-            beside.replace(ask)
+            write_atomically(ask, json.dumps({"span": span, "pss": pss}))
         except OSError as error:
-            beside.unlink(missing_ok=True)
             raise UsageError(
                 f"cannot write to {run.folder}, through which run {run.run_id} is asked: {error.strerror}",
                 f"df -h {run.folder}; ls -ld {run.folder}",

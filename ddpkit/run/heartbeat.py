@@ -9,12 +9,12 @@ letter, `out` the time of its last line.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ddpkit.files import write_atomically
 from ddpkit.launchers.events import RankSample
 
 EVERY = 5.0  # seconds between two writes
@@ -47,10 +47,8 @@ class Vitals:
         """Replace the file at once. A full disk must not end a run: then the last state stays."""
         self._written = time.monotonic()
         text = json.dumps({"t": time.time(), "hosts": self._hosts, "prev": self._before})
-        beside = self._path.with_suffix(f".{os.getpid()}")
         try:
-            beside.write_text(text)
-            beside.replace(self._path)
+            write_atomically(self._path, text)
         except OSError:
             return
         self._before = json.loads(json.dumps(self._hosts))

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ddpkit.errors import UsageError
+from ddpkit.files import write_atomically
 from ddpkit.launchers.plan import Scheduled
 
 FORMAT = 1  # of the record; grows when a field changes its meaning
@@ -68,15 +69,8 @@ class Run:
     format: int = FORMAT
 
     def save(self) -> None:
-        """Write the record beside its final place and rename it: a reader sees the old one or the new one."""
-        path = Path(self.folder) / FILE
-        beside = path.with_suffix(f".{os.getpid()}")
-        try:
-            beside.write_text(json.dumps(asdict(self), indent=2) + "\n")
-            beside.replace(path)
-        except OSError:
-            beside.unlink(missing_ok=True)
-            raise
+        """Replace the record: a reader sees the old one or the new one. Raises OSError."""
+        write_atomically(Path(self.folder) / FILE, json.dumps(asdict(self), indent=2) + "\n")
 
 
 def load(folder: Path) -> Run | None:

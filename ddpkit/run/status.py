@@ -23,6 +23,7 @@ from ddpkit.errors import UsageError
 from ddpkit.launchers import plan
 from ddpkit.run import record
 from ddpkit.run.record import Entry, Run
+from ddpkit.text import format_ranks
 
 COMMAND_LIMIT = 15.0  # seconds for a scheduler's own command
 QUIET = 30.0  # seconds without a line, after which a rank that uses no processor waits
@@ -325,7 +326,7 @@ def findings(now: Now, seen: Look) -> list[str]:
         found.append(f"all {_count(len(waiting))} wait: {calm}; to see for what: {look_at}")
     elif len(waiting) > len(working):
         who = ", ".join(f"rank {rank.rank} on {rank.host}" for rank in [*odd, *working][:4])
-        these = f"{len(waiting)} of {_count(len(living))} wait ({_spans(waiting)})"
+        these = f"{len(waiting)} of {_count(len(living))} wait ({format_ranks(rank.rank for rank in waiting)})"
         found.append(f"{these}: {calm}; who differs: {who}; to see where: {look_at}")
     else:
         for rank in waiting[:4]:
@@ -354,18 +355,6 @@ _CAUSES: dict[str, Callable[[Rank], str]] = {
 
 def _count(number: int) -> str:
     return f"{number} rank{'s' if number != 1 else ''}"
-
-
-def _spans(found: Sequence[Rank]) -> str:
-    """`ranks 0-2, 5`."""
-    spans: list[list[int]] = []
-    for rank in found:
-        if spans and spans[-1][1] == rank.rank - 1:
-            spans[-1][1] = rank.rank
-        else:
-            spans.append([rank.rank, rank.rank])
-    words = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
-    return f"rank{'s' if len(found) > 1 else ''} {words}"
 
 
 def age(seconds: float) -> str:

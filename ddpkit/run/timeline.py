@@ -23,9 +23,11 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ddpkit.files import write_atomically
 from ddpkit.launchers.events import Event
 
 FORMAT = 1
@@ -203,12 +205,8 @@ def write_launch(
 
 
 def _replace(path: Path, value: Any) -> None:
-    beside = path.with_suffix(f".{os.getpid()}")
-    try:
-        beside.write_text(json.dumps(value))
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
+    with suppress(OSError):
+        write_atomically(path, json.dumps(value))
 
 
 def process_began() -> float:

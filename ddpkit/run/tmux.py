@@ -21,10 +21,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ddpkit.errors import LaunchError, UsageError, install, no_folder
+from ddpkit.files import write_atomically
 from ddpkit.run.record import Run, Session, load, process_state
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
@@ -225,12 +226,8 @@ def keep(held: Session, environ: Mapping[str, str]) -> None:
 
 def answer(folder: str, run_folder: str) -> None:
     """Tell the parent, which waits in `folder`, where the record is. It may be gone; the run goes on without it."""
-    path = Path(folder) / "answer"
-    try:
-        path.with_suffix(".new").write_bytes(os.fsencode(run_folder))
-        path.with_suffix(".new").replace(path)
-    except OSError:
-        pass
+    with suppress(OSError):
+        write_atomically(Path(folder) / "answer", os.fsencode(run_folder))
 
 
 def shown(held: Session) -> bool:

@@ -20,7 +20,7 @@ from ddpkit.launchers import plan
 from ddpkit.run import record, status
 from ddpkit.run.report import load, page, steps, summary, svg
 from ddpkit.run.report import startup as start
-from ddpkit.run.report.escape import number, seconds, spans, text
+from ddpkit.run.report.escape import number, seconds, text
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -384,7 +384,6 @@ def test_lengths_of_time() -> None:
     assert [seconds(value) for value in values] == [
         "850 µs", "12.3 ms", "1.00 s", "4.21 s", "119 s", "3 min 20 s", "2 h 05 min",
     ]  # fmt: skip
-    assert spans((0, 1, 2, 5, 7, 8)) == "0-2, 5, 7-8"
 
 
 def test_the_page_of_many_ranks_is_quick_and_small(tmp_path: Path) -> None:

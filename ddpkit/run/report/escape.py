@@ -47,14 +47,3 @@ def number(value: float) -> str:
 def moment(value: float) -> str:
     """A time in this machine's zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(value))
-
-
-def spans(ranks: tuple[int, ...]) -> str:
-    """`0-3, 6`."""
-    found: list[list[int]] = []
-    for rank in ranks:
-        if found and found[-1][1] == rank - 1:
-            found[-1][1] = rank
-        else:
-            found.append([rank, rank])
-    return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in found)

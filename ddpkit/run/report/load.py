@@ -8,6 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from ddpkit.files import read_tail
 from ddpkit.run import metrics, timeline
 from ddpkit.run.record import Run
 
@@ -62,9 +63,7 @@ def _closing(lines: Sequence[str]) -> tuple[tuple[str, ...], str]:
 
 def _last(path: Path) -> list[str]:
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL))
-            data = file.read()
+        data = read_tail(path, TAIL)
     except OSError:
         return []
     return data.decode("utf-8", "surrogateescape").split("\n") if data else []

@@ -10,8 +10,9 @@ from typing import Any
 
 from ddpkit.run.report import startup, steps, svg
 from ddpkit.run.report.css import CSS
-from ddpkit.run.report.escape import moment, seconds, spans, text
+from ddpkit.run.report.escape import moment, seconds, text
 from ddpkit.run.report.summary import Place, Report
+from ddpkit.text import format_ranges
 
 ROWS = 64  # ranks in a picture; of more, those that differ most are shown
 Column = tuple[str, str, Callable[[Place], str]]  # title, class, what stands there
@@ -72,7 +73,7 @@ def _head(report: Report) -> str:
 def _places(report: Report) -> str:
     columns: list[Column] = [
         ("host", "", lambda each: text(each.host)),
-        ("ranks", "", lambda each: text(spans(each.ranks)) or "not known"),
+        ("ranks", "", lambda each: text(format_ranges(each.ranks)) or "not known"),
         ("GPUs", "n", lambda each: _known(each.gpus)),
         ("processors", "n", lambda each: _known(each.cpus)),
         ("Python", "", lambda each: text(each.python)),
