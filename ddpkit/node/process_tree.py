@@ -1,13 +1,14 @@
-"""The processes below this one: found, named, killed. A part of `supervisor.py`.
+"""Processes below this one: finds, names and kills them. A part of `supervisor.py`.
 
-On Linux this process is their subreaper: whose parent died comes to it. macOS has no such thing, and no /proc: there
-(`ps.py`; a laptop's own ranks and programs) what moved away is found by the process group that it was started in.
+On Linux this process is their subreaper: a process whose parent died becomes its child. macOS has neither subreapers
+nor /proc. There (`process_tree_macos.py`) a process that moved away is found by the process group that it began in.
 
 Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -15,15 +16,32 @@ import time
 
 TYPE_CHECKING = False
 if sys.platform != "linux":  # never sent: every node is Linux
-    if TYPE_CHECKING or __package__:
-        from ddpkit.node.process_tree_macos import command_of, every
-    else:
-        from process_tree_macos import command_of, every
+    from ddpkit.node.process_tree_macos import command_of, every
 
 LOOK_AGAIN = 0.02  # seconds between two looks at processes that are being ended
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 groups: set[int] = set()  # process groups that were begun here, by their first process
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def become_subreaper() -> None:
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(parent: int, number: int) -> None:
+    """Let the kernel send this signal when the parent dies. Exits at once where it has died already."""
+    _prctl(PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        _libc.prctl(option, value, 0, 0, 0)
 
 
 def processes() -> dict[int, tuple[int, str, float, int, int]]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PARTS = 128  # a record of steps lasts for one such part of the time since the first step
 SELDOM = 60.0  # seconds between two writes at most; at first a quarter of the time since the first step
 LAST_WORDS = 0.3  # seconds at the end for what was not yet written
-SETTLE = 0.7  # as in `supervisor.py`
+SETTLE = 0.7  # as in `rank_table.py`
 GRACE = 15.0  # seconds, where the file `grace` cannot be read
 
 # Arguments: the rank's process, what to say, where the grace stands, SETTLE, GRACE. It ignores TERM, as the rank does.

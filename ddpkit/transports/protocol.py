@@ -31,9 +31,16 @@ ASK = signal.SIGURG
 # Asks it for a sample of its nodes (`ddpkit top`), if a shell wants one: a terminal sends it when its size changes.
 LOOK = signal.SIGWINCH
 NODE = Path(__file__).parents[1] / "node"
-PARTS = ("scratch_dir", "oom", "rpc", "process_tree")  # that the supervisor imports
-# Imported, and not run as a file: Python keeps the compiled form of what is imported.
-_START = "import sys; sys.path.insert(0, sys.argv[1]); import supervisor; supervisor.main(*sys.argv[2:])"
+# Modules that the supervisor imports, each after those that it imports itself.
+PARTS = (
+    "scratch_dir", "oom", "rpc", "process_tree", "event_loop", "launcher_io", "rank_output", "children", "rank_table",
+    "rank_pipes", "spawn", "shutdown", "rank_calls",
+)  # fmt: skip
+# Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,
+# so that nothing else of ddpkit is imported, and no other folder comes onto the path.
+NODE_PACKAGE = 'import sys; new = type(sys); sys.modules["ddpkit"] = new("ddpkit"); '
+NODE_PACKAGE += 'm = sys.modules["ddpkit.node"] = new("ddpkit.node"); m.__path__ = [sys.argv[1]]; '
+_START = NODE_PACKAGE + "from ddpkit.node import supervisor; supervisor.main(*sys.argv[2:])"
 
 
 # The command line holds only this: what follows comes over the wire, where `ps` does not show it. No quotes of the kind
@@ -71,7 +78,7 @@ def program(*, compiled: bool = True) -> bytes:
 
     A Python that cannot run our bytecode answers `{"e": "source"}` to compiled ones, and waits for the others.
     """
-    parts = [(name, _code(name) if compiled else _source(name)) for name in (*PARTS, "supervisor")]
+    parts = [(f"ddpkit.node.{name}", _code(name) if compiled else _source(name)) for name in (*PARTS, "supervisor")]
     packed = zlib.compress(marshal.dumps(parts, _MARSHAL), 6)
     text = _READ.format(size=len(packed), magic=MAGIC_NUMBER if compiled else b"")
     return f"exec({text!r})\n".encode() + packed

@@ -19,7 +19,7 @@ from ddpkit.transports import channel, protocol
 from ddpkit.transports.channel import Door, Heart, NoAnswerError, RefusedError
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pdsh import PdshWire
-from ddpkit.transports.protocol import NODE
+from ddpkit.transports.protocol import NODE, NODE_PACKAGE
 
 PATIENCE = 120.0
 SKEW = 30.0  # seconds between a word and the moment at which a busy machine hears it
@@ -278,9 +278,9 @@ def test_a_node_with_another_bytecode_asks_for_the_text() -> None:
 
 
 def supervisor(**settings: float) -> subprocess.Popen[bytes]:
-    text = f"import sys; sys.path.insert(0, {str(NODE)!r}); import rpc, supervisor\n"
+    text = f"{NODE_PACKAGE}from ddpkit.node import rpc, supervisor\n"
     text += "".join(f"rpc.{name} = {value}\n" for name, value in settings.items())
-    argv = [sys.executable, "-S", "-I", "-c", f"{text}supervisor.main()"]
+    argv = [sys.executable, "-S", "-I", "-c", f"{text}supervisor.main()", str(NODE)]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 
 

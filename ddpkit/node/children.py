@@ -1,0 +1,65 @@
+"""Child processes of the supervisor: collects them in the order of their ends. A part of `supervisor.py`.
+
+Standard library only, Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+
+from ddpkit.node.event_loop import EventLoop
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+
+def exit_status(status: int) -> tuple[int | None, int | None]:
+    """A wait status as (exit code, None) or (None, signal)."""
+    return (None, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), None)
+
+
+class Children:
+    def __init__(self, loop: EventLoop) -> None:
+        self.living: dict[int, Callable[[int], None]] = {}  # process id: called with the wait status
+        self._loop = loop
+        self._pidfds: dict[int, int] = {}
+
+    def add(self, pid: int, on_exit: Callable[[int], None]) -> None:
+        self.living[pid] = on_exit
+        if hasattr(os, "pidfd_open"):  # not in Python 3.8, nor on macOS
+            try:
+                # Ready descriptors come in the order in which they became so; `waitpid` goes by the order of starts.
+                self._pidfds[pid] = os.pidfd_open(pid)
+                self._loop.watch(self._pidfds[pid], partial(self._wait, pid))
+            except OSError:  # Linux before 5.3
+                pass
+
+    def reap(self) -> None:
+        """Collect children. One with a descriptor in the loop waits for its turn there."""
+        try:
+            if sys.platform == "linux":
+                while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                    if ended.si_pid in self._pidfds:
+                        return
+                    self._wait(ended.si_pid)
+            else:  # no descriptors there, and `waitid` only since Python 3.13
+                while (collected := os.waitpid(-1, os.WNOHANG))[0]:
+                    self._collected(*collected)
+        except ChildProcessError:
+            pass  # none is left
+
+    def _wait(self, pid: int) -> None:
+        collected, status = os.waitpid(pid, os.WNOHANG)
+        if collected:
+            self._collected(pid, status)
+
+    def _collected(self, pid: int, status: int) -> None:
+        if pid in self._pidfds:
+            fd = self._pidfds.pop(pid)
+            self._loop.unwatch(fd)
+            os.close(fd)
+        if pid in self.living:
+            self.living.pop(pid)(status)

@@ -1,0 +1,104 @@
+"""Named pipes through which ranks report: starts and exits from their wrappers, progress and steps from their hooks.
+
+A part of `supervisor.py`. Standard library only, Python 3.8 and later. A line is shorter than PIPE_BUF, so that lines
+of several writers never mix.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ddpkit.node.event_loop import EventLoop
+from ddpkit.node.rank_output import RankOutput
+from ddpkit.node.rank_table import RankTable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterator
+
+
+CHUNK = 1 << 16
+MAX_RECORDS = 100  # of a rank's steps that wait for a heartbeat
+
+
+def make_pipe(path: str) -> int:
+    """Make a named pipe. It is opened for both, so that it never reads as ended between two writers."""
+    os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+class LinePipe:
+    """Whole lines of a named pipe that many processes write to."""
+
+    def __init__(self, path: str) -> None:
+        self.fd = make_pipe(path)
+        self._held = b""
+
+    def read(self) -> Iterator[bytes]:
+        while True:
+            try:
+                data = os.read(self.fd, CHUNK)
+            except OSError:
+                return
+            *lines, self._held = (self._held + data).split(b"\n")
+            yield from lines
+
+
+class RankPipes:
+    def __init__(self, loop: EventLoop, send: Callable[..., None], output: RankOutput, table: RankTable) -> None:
+        self._loop = loop
+        self._send = send
+        self._output = output
+        self._table = table
+        self._wrappers: LinePipe | None = None
+        self._hooks: LinePipe | None = None
+        self._steps: dict[str, list[list[float]]] = {}  # by rank: records that no heartbeat has sent yet
+
+    def open_wrappers(self, path: str) -> None:
+        """Read starts and exits of ranks that another program starts."""
+        self._wrappers = LinePipe(path)
+        self._loop.watch(self._wrappers.fd, self.read_wrappers)
+
+    def open_hooks(self, path: str) -> None:
+        """Read what `rank_events.py` reports in each rank."""
+        self._hooks = LinePipe(path)
+        self._loop.watch(self._hooks.fd, self._read_hooks)
+
+    def read_wrappers(self) -> None:
+        for line in self._wrappers.read() if self._wrappers is not None else ():
+            kind, local, rank, *rest = line.decode().split()
+            if kind == "start":
+                self._output.assign(int(local), int(rank))
+                self._table.on_start(int(rank), int(rest[0]), float(rest[1]))
+            else:
+                code, number = (None if word == "None" else int(word) for word in rest[:2])
+                self._output.drain_local(int(local))
+                self._table.on_exit(int(rank), code, number, float(rest[2]))
+
+    def _read_hooks(self) -> None:
+        """Nonsense, which a script may write, must do no harm."""
+        for line in self._hooks.read() if self._hooks is not None else ():
+            try:
+                kind, rank, *rest = line.decode().split()
+                if kind == "mark":
+                    self._send(e="mark", rank=int(rank), name=rest[0], t=float(rest[1]))
+                elif kind == "raised":
+                    self._table.on_exception(int(rank), float(rest[0]), rest[1])
+                elif kind == "steps" and len(self._steps.setdefault(rank, [])) < MAX_RECORDS:
+                    self._steps[rank].append([float(word) for word in rest])
+            except (ValueError, IndexError):
+                continue
+
+    def send_steps(self) -> None:
+        if self._steps:
+            self._send(e="steps", t=time.time(), ranks=self._steps)
+            self._steps = {}
+
+    def close(self) -> None:
+        """Read what is left, and read no more."""
+        self.read_wrappers()
+        self._read_hooks()
+        for pipe in (self._wrappers, self._hooks):
+            if pipe is not None:
+                self._loop.unwatch(pipe.fd)

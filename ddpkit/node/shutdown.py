@@ -1,0 +1,103 @@
+"""The end of a run on one node: TERM, the grace, KILL, and what ranks left behind. A part of `supervisor.py`.
+
+TERM goes to each rank and to nobody else, so that a rank which saves a checkpoint keeps its DataLoader workers. Then
+TERM goes to what the ranks left behind, then KILL to all.
+
+Standard library only, Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from ddpkit.node.process_tree import LOOK_AGAIN, childless, descendants, kill, kill_all_below, name_of
+from ddpkit.node.rank_table import RankTable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+
+LAUNCHER_PATIENCE = 1.0  # seconds for torchrun to end by itself once its ranks are gone
+LEFTOVER_PATIENCE = 2.0  # seconds between TERM and KILL for processes whose rank is gone
+STUCK_AFTER = 5.0  # seconds of KILL without effect
+DONE = -1.0
+
+
+class Shutdown:
+    """All times are time.monotonic(). `on_stop` is called before anything gets a signal."""
+
+    def __init__(self, table: RankTable, send: Callable[..., None], on_stop: Callable[[], None], grace: float) -> None:
+        self.grace = grace
+        self.deadline: float | None = None  # of the grace; None: no stop was asked for
+        self._table = table
+        self._send = send
+        self._on_stop = on_stop
+        self._idle_since: float | None = None  # all ranks ended with exit code 0
+        self._ranks_gone: float | None = None  # all ranks ended, of a run that is being stopped
+        self._terminated: set[int] = set()  # process ids that got TERM
+        self._killing_since: float | None = None
+
+    def stop(self, grace: float) -> None:
+        """Begin to end everything, or end it sooner than begun."""
+        deadline = time.monotonic() + grace
+        self._on_stop()
+        if self.deadline is None:
+            self.deadline = deadline
+            self._table.stopping = True
+            if self._table.restarts:
+                # Signalled alone, the ranks would be started again.
+                for pid in self._table.launchers:
+                    self._terminate(pid)
+            else:
+                self._table.signal(signal.SIGTERM)
+        self.deadline = min(self.deadline, deadline)
+
+    def _terminate(self, pid: int) -> None:
+        if pid not in self._terminated:
+            self._terminated.add(pid)
+            kill(pid, signal.SIGTERM)
+
+    def end_leftovers(self) -> float:
+        """End what ranks left behind that all ended well, after a moment. Returns seconds until the next look."""
+        self._on_stop()
+        if childless():
+            return DONE
+        left = descendants()
+        now = time.monotonic()
+        if self._idle_since is None:
+            self._idle_since = now
+        if now >= self._idle_since + LEFTOVER_PATIENCE:
+            self._send(e="left", names=_names(left))
+            self.stop(self.grace)
+        return LOOK_AGAIN
+
+    def wind_down(self) -> float:
+        """One look at an ending run. Returns the seconds until the next look, or DONE: nothing is left."""
+        now = time.monotonic()
+        assert self.deadline is not None
+        table = self._table
+        if now < self.deadline and (table.any_alive() or (table.restarts and table.launchers)):
+            return min(self.deadline - now, 1.0)
+        if self._ranks_gone is None:
+            self._ranks_gone = now
+        if childless():
+            return DONE
+        left = descendants()
+        term_at = self._ranks_gone + (LAUNCHER_PATIENCE if table.ranks and table.launchers else 0.0)
+        if now >= self.deadline or now >= term_at + LEFTOVER_PATIENCE:
+            if self._killing_since is None:
+                self._killing_since = now
+            kill_all_below()
+            if now > self._killing_since + STUCK_AFTER:
+                self._send(e="stuck", names=_names(left))
+                return DONE
+        elif now >= term_at:
+            for pid in left:
+                self._terminate(pid)
+        return LOOK_AGAIN
+
+
+def _names(pids: list[int]) -> list[str]:
+    return [f"{pid} ({name_of(pid)})" for pid in pids]

@@ -1,0 +1,208 @@
+"""Starts the ranks of a request: their environment, hooks, wrappers and pipes. A part of `supervisor.py`.
+
+Standard library only, Python 3.8 and later.
+
+A private folder holds what ranks need: the rank hook, the wrapper that torchrun starts in place of a rank, the fork
+server, and named pipes. It is made only where something needs it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import time
+
+from ddpkit.node.children import Children
+from ddpkit.node.process_tree import die_with_parent, groups
+from ddpkit.node.rank_output import RankOutput
+from ddpkit.node.rank_pipes import RankPipes, make_pipe
+from ddpkit.node.rank_table import RankTable
+from ddpkit.node.scratch_dir import FOLDER, make_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+
+# A terminal or a scheduler sends these, and the launcher decides about them.
+FROM_TERMINAL = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+RANK_SIGNALS = (*FROM_TERMINAL, signal.SIGTERM)  # what a rank may be sent
+
+
+class Spawner:
+    """`folder` is empty until the private folder is made."""
+
+    def __init__(
+        self, request: dict[str, Any], children: Children, table: RankTable, output: RankOutput, pipes: RankPipes
+    ) -> None:
+        self.folder = ""
+        self._request = request
+        self._sources: dict[str, str] = request.get("sources", {})  # of programs that run in ranks
+        self._children = children
+        self._table = table
+        self._output = output
+        self._pipes = pipes
+        self._hook = ""  # the folder of the rank hook
+
+    def start(self, on_launcher_exit: Callable[[int, int], None]) -> None:
+        """Start every process. Raises OSError; what was started before goes on."""
+        request = self._request
+        if request.get("inside") and os.environ.pop("DDPKIT_INSIDE", "") != request["inside"]:
+            raise OSError(errno.EINVAL, "the ranks belong in a container, and this is not it")
+        os.chdir(request["workdir"])
+        base = _merge({**os.environ, "PWD": request["workdir"]}, request["env"])
+        if request["preload"]:
+            self._start_fork_server(base, on_launcher_exit)
+            return
+        for proc in request["procs"]:
+            env = self._add_hook(_merge(base, proc["env"]), proc)
+            if proc["rank"] is None:
+                if "rank_wrapper" in self._sources:
+                    self._make_wrapper_pipes(len(request["ranks"]))
+                    env["DDPKIT_TAP"] = self._write("rank_wrapper.py", self._sources["rank_wrapper"])
+                    # torchrun makes a folder for logs that it does not write here, and leaves it behind.
+                    env.setdefault("PET_LOG_DIR", self.folder)
+                self._start_launcher(proc["argv"], env, proc["name"], on_launcher_exit)
+            else:
+                self._start_rank(proc["argv"], env, proc["rank"])
+
+    def _start_rank(self, argv: list[str], env: dict[str, str], rank: int) -> None:
+        pid = self._spawn(argv, env, rank)
+        self._children.add(pid, lambda status: self._table.on_child_exit(rank, status))
+        self._table.on_start(rank, pid, time.time())
+
+    def _start_launcher(
+        self, argv: list[str], env: dict[str, str], name: str, on_exit: Callable[[int, int], None]
+    ) -> None:
+        """Start a program that starts ranks itself: torchrun, srun, the fork server."""
+        pid = self._spawn(argv, env, None)
+        self._table.launchers[pid] = name
+        self._children.add(pid, lambda status: on_exit(pid, status))
+
+    def _start_fork_server(self, base: dict[str, str], on_exit: Callable[[int, int], None]) -> None:
+        """One interpreter runs the ranks' own command; `fork_server.py` on its path forks the ranks."""
+        request = self._request
+        self._make_wrapper_pipes(len(request["procs"]))
+        os.mkdir(f"{self.folder}/preload")
+        self._write("preload/sitecustomize.py", self._sources["fork_server"])
+        ranks = [{"rank": proc["rank"], "env": proc["env"]} for proc in request["procs"]]
+        env = self._add_hook(dict(base), {"rank": None})
+        spec = {
+            "folder": self.folder,
+            "hook": f"{self.folder}/preload",
+            "modules": request["preload"],
+            "ranks": ranks,
+            "answer": env.pop("DDPKIT_HOOK", ""),
+        }
+        env["DDPKIT_PRELOAD"] = self._write("preload.json", json.dumps(spec))
+        env["PYTHONPATH"] = _before(f"{self.folder}/preload", base)
+        self._start_launcher(request["procs"][0]["argv"], env, "preload", on_exit)
+
+    # ---- environment
+
+    def _add_hook(self, env: dict[str, str], proc: dict[str, Any]) -> dict[str, str]:
+        """Put the rank hook (`rank_hook.py`) on the path of a Python. A rank wrapper hands it on to its rank."""
+        if "rank_hook" not in self._sources or env.get("DDPKIT_DUMP") == "0":
+            return env
+        try:
+            self._make_hook()
+        except OSError:
+            return env  # a full disk: a run must not end because of it
+        env["DDPKIT_HOOK"] = self._hook
+        if proc["rank"] is not None and os.path.basename(proc["argv"][0]).startswith("python"):
+            env["PYTHONPATH"] = _before(self._hook, env)
+        elif proc["rank"] is not None:
+            del env["DDPKIT_HOOK"]
+        return env
+
+    def _make_hook(self) -> None:
+        self._make_folder()
+        self._hook = f"{self.folder}/hook"
+        if not os.path.isdir(self._hook):
+            os.mkdir(self._hook)
+            self._write("hook/sitecustomize.py", self._sources["rank_hook"])
+            self._write("hook/rank_responder.py", self._sources["rank_responder"])
+            self._write("hook/rank_events.py", self._sources["rank_events"])
+            self._pipes.open_hooks(f"{self._hook}/marks")
+
+    # ---- the private folder
+
+    def _make_folder(self) -> None:
+        if not self.folder:
+            make_folder(FOLDER)
+            self.folder = FOLDER
+
+    def _make_wrapper_pipes(self, ranks: int) -> None:
+        """Two named pipes for the output of each rank that another program starts, and one for starts and exits."""
+        self._make_folder()
+        self._pipes.open_wrappers(f"{self.folder}/events")
+        for local_rank in range(ranks):
+            for number, name in ((1, "out"), (2, "err")):
+                fd = make_pipe(f"{self.folder}/{name}.{local_rank}")
+                self._output.add(fd, number, self._request["ranks"][local_rank], local_rank)
+
+    def _write(self, name: str, text: str) -> str:
+        path = f"{self.folder}/{name}"
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text)
+        return path
+
+    # ---- processes
+
+    def _spawn(self, argv: list[str], env: dict[str, str], rank: int | None) -> int:
+        pipes = [os.pipe() for _ in range(2)]
+        supervisor = os.getpid()
+        # A TERM that comes before the child has its own handling of it would be lost: it waits until then.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, RANK_SIGNALS)
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            # The second line of defence, should this process itself be killed.
+            die_with_parent(supervisor, signal.SIGKILL)
+            redirect_to_devnull(0)
+            os.dup2(pipes[0][1], 1)
+            os.dup2(pipes[1][1], 2)
+            reset_signals()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            _exec(argv, env)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        groups.add(pid)
+        for number, (read, write) in enumerate(pipes, 1):
+            os.close(write)
+            os.set_blocking(read, False)
+            self._output.add(read, number, rank)
+        return pid
+
+
+def redirect_to_devnull(*fds: int) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in fds:
+        os.dup2(null, fd)
+
+
+def reset_signals() -> None:
+    """Undo what Python and this program changed: an ignored signal would stay ignored in the rank."""
+    for number in (*RANK_SIGNALS, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _exec(argv: list[str], env: dict[str, str]) -> None:
+    """Become `argv`, or say why not and exit as a shell would."""
+    try:
+        os.execvpe(argv[0], argv, env)
+    except OSError as error:
+        os.write(2, f"ddpkit: cannot start {argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))
+        os._exit(127 if error.errno == errno.ENOENT else 126)
+
+
+def _merge(env: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
+    """An environment with changes; None takes a name away."""
+    merged = {**env, **changes}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def _before(folder: str, env: dict[str, str]) -> str:
+    """PYTHONPATH with a folder in front."""
+    return os.pathsep.join([folder, *filter(None, [env.get("PYTHONPATH")])])
