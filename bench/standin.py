@@ -20,12 +20,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from ddpkit.console.relay import Relay
 from ddpkit.console.writer import Screen
-from ddpkit.execution import executor, pool
-from ddpkit.execution.compatibility import Wish
+from ddpkit.execution import executor
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.ssh import SshTorchrunAuto
-from ddpkit.transports.channel import Wire
+from ddpkit.transports.channel import ByteStream
+from ddpkit.transports.compatibility import Wish
 from ddpkit.transports.hosts import HostSpec, parse
+from ddpkit.transports.pool import NodePool
+from ddpkit.transports.remote_nodes import SshTransport
 
 RANKS = 8
 EVENTS = 5  # with two lines each, from each rank
@@ -114,7 +116,7 @@ class Nowhere:
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
         self._numbers = {spec.name: number for number, (spec, _) in enumerate(calls, 1)}
 
-    def enter(self, spec: HostSpec, command: str, until: float) -> Wire:
+    def enter(self, spec: HostSpec, command: str, until: float) -> ByteStream:
         return StandIn(spec, self._numbers[spec.name])
 
     def close(self) -> None: ...
@@ -136,13 +138,14 @@ def main(steps: int) -> None:
             master_addr="",
             master_port=0,
         )
-        nodes = pool.Fleet(specs, Nowhere(), 30.0, job.python)
+        nodes = NodePool(specs, Nowhere(), 30.0, job.python)
         try:
-            world = pool.survey(nodes, wish, lambda text: print(text, file=sys.stderr), strict=True)
+            transport = SshTransport(nodes, wish)
+            world = transport.survey(lambda text: print(text, file=sys.stderr), strict=True)
             plan = SshTorchrunAuto(starter="ranks").plan(job, world)
             screen = Screen(null, null, lambda: None)
             relay = Relay(Path(name), screen.out, screen.err, colour=False)
-            outcome = executor.carry(plan, relay, nodes.link, queue.SimpleQueue(), screen)
+            outcome = executor.carry(plan, relay, transport.connect, queue.SimpleQueue(), screen)
             relay.close()
             screen.close(None)
         finally:

@@ -161,7 +161,7 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
         if not results.failures:  # what comes after them is that the others are ended
             note(text)
 
-    done = rank_program.run(ready.plan, ready.fleet, log_dir, heard, said, signals=forward_signals)
+    done = rank_program.run(ready.plan, ready.transport, log_dir, heard, said, signals=forward_signals)
     outcome, failure = done.outcome, done.outcome.failure
     code = outcome.exit_code
     if outcome.stopped_by is None and (results.failures or (code == 0 and not results.ended)):

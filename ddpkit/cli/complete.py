@@ -130,10 +130,11 @@ def hosts(words: Sequence[str] = (), *, always: bool = False) -> list[str]:
     """Groups, and the nodes that ddpkit.toml or the host file names; none for a backend that takes none."""
     from ddpkit.launchers import registry
     from ddpkit.transports import hosts as names
+    from ddpkit.transports.choose import transport_class
 
     settings = _settings(words)
     backend = _typed(words, "-b", "--backend") or settings.backend
-    if not always and registry.load(backend).reach not in ("ssh", "pdsh"):
+    if not always and not transport_class(registry.load(backend)).names_nodes:
         return []
     found = [f"@{group}" for group in settings.groups] + list(settings.host)
     specs = [spec for group in settings.groups for spec in names.parse([f"@{group}"], settings.groups, {})]

@@ -93,15 +93,17 @@ def _script(settings: LaunchSettings) -> str:
     from ddpkit import templates
     from ddpkit.execution import prepare
     from ddpkit.launchers import script
+    from ddpkit.transports.choose import transport_class
 
     def note(text: str) -> None:
         print(f"ddpkit: {text}", file=sys.stderr)
 
     backend = prepare.build_backend(settings)
     port = int(getattr(backend, "master_port", 0))
-    if backend.reach == "slurm":
+    transport = transport_class(type(backend))
+    if transport.slurm:
         return script.job_script(prepare.plan_later(settings, os.environ))
-    if backend.reach not in ("local", "ssh", "pdsh"):
+    if transport.scheduled:
         raise UsageError(f"backend {backend.name} cannot be written as a script", "--dry-run shows its plan")
     if isinstance(settings.nnodes, tuple):
         raise UsageError("-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", "-N MAX")
@@ -112,5 +114,5 @@ def _script(settings: LaunchSettings) -> str:
             fixed_port=port,
             timeout=float(getattr(backend, "connect_timeout", 10.0)),
             accept_new=bool(getattr(backend, "accepts_new", False)),
-            pdsh=str(getattr(backend, "pdsh_args", "")) if backend.reach == "pdsh" else None,
+            pdsh=str(getattr(backend, "pdsh_args", "")) if transport.pdsh else None,
         )

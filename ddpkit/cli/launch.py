@@ -148,7 +148,6 @@ def _explain(settings: LaunchSettings, as_json: bool) -> None:
 
 def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
     from ddpkit.execution import prepare
-    from ddpkit.launchers import registry
     from ddpkit.run import timeline, tmux
 
     began, notes = timeline.process_began(), list[str]()
@@ -161,7 +160,7 @@ def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: b
     leave = detach and not dry_run and waits is None
     if leave:
         _refuse_pipe(settings)
-    if leave and registry.load(settings.backend).reach not in registry.SCHEDULERS:
+    if leave and not prepare.transport_of(settings).scheduled:
         return _detach(as_json)
     progress = None if dry_run else _Copying()
     with prepare.prepare(settings, os.environ, note, progress) as ready:

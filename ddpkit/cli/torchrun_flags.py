@@ -197,7 +197,7 @@ class _Reader:
 
     def _standalone(self) -> None:
         backend = self._backend()
-        if backend.reach != "local":
+        if not self._is_local(backend):
             raise UsageError(
                 f"--standalone means this machine alone, and backend {backend.name} goes to others",
                 "leave out --standalone, or -b local",
@@ -235,7 +235,7 @@ class _Reader:
             self.typed.words += ["-o", f"{key}={value}"]
             return
         found = "a port that is free there" if key == "master_port" else "the address"
-        where = "this machine" if backend.reach == "local" else "the job's first node"
+        where = "this machine" if self._is_local(backend) else "the job's first node"
         self._note(shown, f"not needed; the ranks meet on {where}, and ddpkit finds {found}")
 
     def _chosen(self, key: str) -> bool:
@@ -254,6 +254,12 @@ class _Reader:
 
         typed = self.given.get("-b") or self.given.get("--backend")
         return registry.load(typed or self._settings().backend)
+
+    @staticmethod
+    def _is_local(backend: Any) -> bool:
+        from ddpkit.transports.choose import transport_class
+
+        return transport_class(backend).local
 
     def _unknown(self, name: str, value: str) -> UsageError:
         from ddpkit import errors

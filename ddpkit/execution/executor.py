@@ -155,7 +155,7 @@ class Carrier:
         ranks = sum(len(node.running) for node in self.nodes)
         return Standing(
             state="ending" if self.deadline is not None else "running" if ranks or self.outcome.ends else "starting",
-            nodes=len(self.hosts if self.plan.steps[0].srun else self.nodes),
+            nodes=len(self.hosts if self.plan.steps[0].scheduled else self.nodes),
             ranks=ranks,
             world_size=self.plan.world_size,
             started=self.started,

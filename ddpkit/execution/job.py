@@ -16,11 +16,12 @@ from typing import Literal
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.launchers import containers
-from ddpkit.launchers.nodes import Nodes
+from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import guard
 from ddpkit.run import record
+from ddpkit.transports.choose import transport_class
 
 Kind = Literal["script", "module", "program"]
 _PYTHON_FLAGS = ("-m", "-c")  # in front of a module, or code, in place of a script
@@ -39,7 +40,12 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
         raise UsageError(f"there is no folder {workdir}", "--workdir DIR names the ranks' working folder")
     command = settings.script
     image = str(getattr(backend, "container", ""))
-    if image and backend.reach == "local" and containers.is_file(image) and not (workdir / image).exists():
+    if (
+        image
+        and not transport_class(type(backend)).scheduled
+        and containers.is_file(image)
+        and not (workdir / image).exists()
+    ):
         raise UsageError(f"there is no image {image} in {workdir}", f"ls {workdir}; -o container=FILE or docker://NAME")
     # A container mounts the working folder only, and may give it another name.
     mounted = command[0].endswith(".py") and not command[0].startswith("/")
@@ -49,16 +55,16 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     return _job(settings, kind, str(workdir), python, settings.env)
 
 
-def remote_job(settings: LaunchSettings, environ: Mapping[str, str], backend: Nodes) -> Job:
+def remote_job(settings: LaunchSettings, environ: Mapping[str, str], options: NodeOptions) -> Job:
     """The job of a launch on named nodes."""
     command = settings.script
     workdir = settings.workdir
     if not workdir.startswith("~"):  # the node expands it
         workdir = str(Path(workdir).absolute())
-    python = _container_python(settings) if backend.container else settings.python
-    if not backend.container and "/" in python and not python.startswith(("/", "~/")):
+    python = _container_python(settings) if options.container else settings.python
+    if not options.container and "/" in python and not python.startswith(("/", "~/")):
         python = str(Path(python).absolute())
-    known = Path(workdir).is_dir() and not backend.container_workdir
+    known = Path(workdir).is_dir() and not options.container_workdir
     kind = _look_up(command, Path(workdir), settings.source("script")) if known else _kind_by_form(command)
     return _job(settings, kind, workdir, python, remote_env(settings, environ))
 

@@ -19,7 +19,7 @@ from ddpkit.console.relay import Relay
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import LaunchError, UsageError
-from ddpkit.execution import executor, local_facts
+from ddpkit.execution import executor
 from ddpkit.launchers.plan import Batch, Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.run import metrics, record, timeline
@@ -28,19 +28,19 @@ from ddpkit.transports.protocol import Link
 from ddpkit.transports.srun import tell
 
 if TYPE_CHECKING:
-    from ddpkit.execution.pool import Fleet
     from ddpkit.execution.prepare import Ready
+    from ddpkit.transports.transport import Transport
 
 
 class LiveRun:
     """One run that this process carries out. Its ranks end with this process, unless a scheduler runs them."""
 
-    def __init__(self, plan: Plan, fleet: Fleet | None, log_dir: str) -> None:
+    def __init__(self, plan: Plan, transport: Transport, log_dir: str) -> None:
         """Make the run's folder and write the files of the plan. Raises UsageError."""
         self.plan = plan
         self.inbox: executor.Inbox = queue.SimpleQueue()
         self.job_id: str | None = None
-        self._fleet = fleet
+        self._transport = transport
         self.folder = record.make_folder(Path(log_dir), plan.run_id)
         try:
             executor.write_files(plan)
@@ -50,8 +50,7 @@ class LiveRun:
 
     def submit(self) -> None:
         """Submit the job of the plan, where it has one. Raises LaunchError."""
-        if self.plan.batch is not None:
-            self.job_id = batch.submit(self.plan.batch)
+        self.job_id = self._transport.submit(self.plan)
 
     def cancel_job(self) -> None:
         """Cancel the submitted job. Without one, do nothing. Raises LaunchError."""
@@ -67,7 +66,7 @@ class LiveRun:
 
     def connect(self, step: Step) -> Link:
         """Return the link to the supervisor of a step."""
-        return self._fleet.link(step) if self._fleet else batch.connect(self.plan, step, self.job_id)
+        return self._transport.connect(step)
 
     def follow(
         self,
@@ -102,7 +101,7 @@ class RecordedRun(LiveRun):
 
         `began`: seconds since the epoch at which the user asked for the run. `leave`: a submitted job is not followed.
         """
-        super().__init__(ready.plan, ready.fleet, log_dir)
+        super().__init__(ready.plan, ready.transport, log_dir)
         plan = self.plan
         self._write_timeline(ready, began, notes)
         self.submit()
@@ -120,7 +119,7 @@ class RecordedRun(LiveRun):
             launcher_host=os.uname().nodename,
             launcher_boot=record.boot(),
             launcher_python=sys.executable,
-            ranks={step.host: list(step.ranks) for step in plan.steps if not step.srun},
+            ranks={step.host: list(step.ranks) for step in plan.steps if not step.scheduled},
             grace=plan.grace,
             started=time.time(),
             job_id=self.job_id,
@@ -132,16 +131,14 @@ class RecordedRun(LiveRun):
         self._unlisted = record.remember(self.record)
 
     def _write_timeline(self, ready: Ready, began: float, notes: Sequence[str]) -> None:
-        fleet, plan = ready.fleet, self.plan
-        local = plan.batch is None and not plan.steps[0].srun
         timeline.write_launch(
             self.folder,
             began=began,
             prepared=time.time(),
-            entered=fleet.entered if fleet else {},
+            entered=dict(ready.transport.connected_at),
             notes=notes,
-            nodes=fleet.facts if fleet else {plan.steps[0].host: local_facts.facts(os.environ)} if local else {},
-            plan=str(plan),
+            nodes=ready.transport.facts,
+            plan=str(self.plan),
         )
 
     def _save_first(self) -> None:

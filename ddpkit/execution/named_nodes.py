@@ -13,24 +13,32 @@ from ddpkit.config import LaunchSettings
 from ddpkit.execution.job import remote_job
 from ddpkit.execution.requested_nodes import named_hosts, ranks_per_node
 from ddpkit.launchers import registry
-from ddpkit.launchers.nodes import Nodes
-from ddpkit.launchers.plan import Job
+from ddpkit.launchers.containers import Contained
+from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.plan import Container, Job, Plan, World
+from ddpkit.transports.choose import transport_class
 
 if TYPE_CHECKING:
-    from ddpkit.execution.compatibility import Wish
-    from ddpkit.execution.pool import Fleet
+    from ddpkit.transports.compatibility import Wish
     from ddpkit.transports.hosts import HostSpec
+    from ddpkit.transports.remote_nodes import RemoteNodesTransport
 
 
 @dataclass(frozen=True, kw_only=True)
 class Approach:
-    """Named nodes that are not surveyed yet, and what the survey asks them."""
+    """Named nodes that are not surveyed yet, and the job that they shall run."""
 
-    backend: Nodes
+    backend: registry.Launcher
+    options: NodeOptions
     job: Job
-    wish: Wish
-    fleet: Fleet
+    transport: RemoteNodesTransport
     copies: tuple[tuple[str, ...], ...] = ()  # commands of rsync
+
+    def plan(self, world: World) -> Plan:
+        """Make the plan for the surveyed nodes. A plan without a heartbeat gets that of the connections."""
+        plan = self.backend.plan(self.job, world)
+        heartbeat = plan.heartbeat_timeout or self.options.heartbeat_timeout
+        return replace(plan, sync=self.copies, heartbeat_timeout=heartbeat)
 
 
 @contextmanager
@@ -44,43 +52,47 @@ def approach(
 
     Copies the working folder where --sync asks for it and `progress` is given (see `ddpkit.execution.prepare`).
     """
-    from ddpkit.execution import pool  # with all that it needs, for those who use it
+    from ddpkit.transports.pool import NodePool
+    from ddpkit.transports.remote_nodes import RemoteNodesTransport
 
     backend = registry.build(registry.load(settings.backend), settings.options)
-    assert isinstance(backend, Nodes)
-    specs = named_hosts(settings, backend)
-    job = remote_job(settings, environ, backend)
-    wish = _wish(settings, backend, job, copied=progress is not None or not settings.sync)
-    way = pool.open_way(backend, note)
-    copies = _copy(settings, backend, specs, job, progress) if settings.sync else ()
-    # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
-    fleet = pool.Fleet(
-        specs,
-        way,
-        backend.heartbeat_timeout,
-        job.python,
-        lambda spec: backend.node_container(replace(job, workdir=spec.workdir or job.workdir)),
-    )
+    chosen = transport_class(type(backend))
+    assert issubclass(chosen, RemoteNodesTransport)  # callers have asked for `names_nodes`
+    options = NodeOptions.of(backend)
+    specs = named_hosts(settings, backend, options)
+    job = remote_job(settings, environ, options)
+    wish = _wish(settings, options, job, copied=progress is not None or not settings.sync)
+    connector = chosen.connector(options, note)
+    copies = _copy(settings, options, specs, job, progress) if settings.sync else ()
+
+    def container(spec: HostSpec) -> Container | None:
+        # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
+        if not isinstance(backend, Contained):
+            return None
+        return backend.node_container(replace(job, workdir=spec.workdir or job.workdir))
+
+    pool = NodePool(specs, connector, options.heartbeat_timeout, job.python, container)
+    transport = chosen(pool, wish)
     try:
-        yield Approach(backend=backend, job=job, wish=wish, fleet=fleet, copies=copies)
+        yield Approach(backend=backend, options=options, job=job, transport=transport, copies=copies)
     finally:
-        fleet.close()
+        transport.close()
 
 
-def _wish(settings: LaunchSettings, backend: Nodes, job: Job, *, copied: bool) -> Wish:
-    from ddpkit.execution.compatibility import Wish
+def _wish(settings: LaunchSettings, options: NodeOptions, job: Job, *, copied: bool) -> Wish:
+    from ddpkit.transports.compatibility import Wish
 
     script = job.command[0] if job.kind == "script" or (job.kind == "program" and "/" in job.command[0]) else None
     local = Path(job.workdir, script) if script else None
     return Wish(
-        job=replace(job, workdir=backend.container_workdir or job.workdir),
+        job=replace(job, workdir=options.container_workdir or job.workdir),
         nproc_per_node=ranks_per_node(settings),
         script=script,
         digest=hashlib.sha256(local.read_bytes()).hexdigest() if local and local.is_file() else "",
-        torch=job.kind != "program" or backend.starter != "ranks",
-        starter=backend.starter,
-        master_addr=backend.master_addr,
-        master_port=backend.master_port,
+        torch=job.kind != "program" or options.starter != "ranks",
+        starter=options.starter,
+        master_addr=options.master_addr,
+        master_port=options.master_port,
         here=Path(job.workdir).is_dir(),
         copied=copied,
         min_nodes=settings.nnodes[0] if isinstance(settings.nnodes, tuple) else None,
@@ -89,7 +101,7 @@ def _wish(settings: LaunchSettings, backend: Nodes, job: Job, *, copied: bool) -
 
 def _copy(
     settings: LaunchSettings,
-    backend: Nodes,
+    options: NodeOptions,
     specs: list[HostSpec],
     job: Job,
     progress: Callable[[str, int], None] | None,
@@ -98,8 +110,8 @@ def _copy(
     from ddpkit.execution import rsync
     from ddpkit.transports.problem import refusal
 
-    timeout = backend.connect_timeout
-    copies = tuple(rsync.commands(specs, job.workdir, settings.log_dir, timeout, accept_new=backend.accepts_new))
+    timeout = options.connect_timeout
+    copies = tuple(rsync.commands(specs, job.workdir, settings.log_dir, timeout, accept_new=options.accepts_new))
     problems = rsync.copy(specs, copies, progress) if progress is not None else []
     if problems:
         raise refusal(problems, len(specs))

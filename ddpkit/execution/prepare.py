@@ -8,28 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ddpkit.config import LaunchSettings
-from ddpkit.execution import local_facts, requested_nodes
+from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import local_job
 from ddpkit.execution.requested_nodes import number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Job, Plan
-
-if TYPE_CHECKING:
-    from ddpkit.execution.pool import Fleet
-
-NAMED = ("ssh", "pdsh")  # reaches that go to named nodes
+from ddpkit.transports import local_facts
+from ddpkit.transports.choose import transport_class
+from ddpkit.transports.scheduler import SchedulerTransport
+from ddpkit.transports.this_machine import LocalTransport
+from ddpkit.transports.transport import Transport
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """A plan, and the connections to the nodes that it needs."""
+    """A plan, and the transport that carries it out."""
 
     job: Job
     plan: Plan
-    fleet: Fleet | None = None
+    transport: Transport
 
 
 @contextmanager
@@ -44,16 +43,19 @@ def prepare(
     Changes nothing, except that --sync copies the working folder to the nodes if `progress` is given (None: a dry run).
     `note` gets lines for a person. Raises UsageError, LaunchError, PreflightError.
     """
-    if registry.load(settings.backend).reach not in NAMED:
+    if not transport_of(settings).names_nodes:
         yield here(settings, environ)
         return
-    from ddpkit.execution import pool
     from ddpkit.execution.named_nodes import approach
 
-    with approach(settings, environ, note, progress) as near:
-        world = pool.survey(near.fleet, near.wish, note, strict=settings.preflight)
-        plan = replace(near.backend.plan(near.job, world), sync=near.copies)
-        yield Ready(job=near.job, plan=plan, fleet=near.fleet)
+    with approach(settings, environ, note, progress) as nodes:
+        world = nodes.transport.survey(note, strict=settings.preflight)
+        yield Ready(job=nodes.job, plan=nodes.plan(world), transport=nodes.transport)
+
+
+def transport_of(settings: LaunchSettings) -> type[Transport]:
+    """The transport of the backend that the settings name. Raises UsageError."""
+    return transport_class(registry.load(settings.backend))
 
 
 def build_backend(settings: LaunchSettings) -> registry.Launcher:
@@ -67,12 +69,15 @@ def here(settings: LaunchSettings, environ: Mapping[str, str]) -> Ready:
     nnodes, nproc = number_of_nodes(settings, backend), ranks_per_node(settings)
     requested_nodes.check_no_hostfile(settings)
     job = local_job(settings, backend)
-    if backend.reach in registry.SCHEDULERS:
+    chosen = transport_class(type(backend))
+    transport: SchedulerTransport | LocalTransport
+    if issubclass(chosen, SchedulerTransport):
         requested_nodes.check_no_hosts(settings)
-        ask = local_facts.slurm if backend.reach == "slurm" else local_facts.scheduler
-        return Ready(job=job, plan=backend.plan(job, ask(nnodes, nproc, environ)))
-    requested_nodes.check_one_machine(settings, backend)
-    return Ready(job=job, plan=backend.plan(job, local_facts.this_machine(nproc, {**environ, **settings.env})))
+        transport = chosen(nnodes, nproc, environ)
+    else:
+        requested_nodes.check_one_machine(settings, backend)
+        transport = LocalTransport(nproc, environ, settings.env)
+    return Ready(job=job, plan=backend.plan(job, transport.survey()), transport=transport)
 
 
 def plan_later(settings: LaunchSettings, environ: Mapping[str, str]) -> Plan:

@@ -110,23 +110,23 @@ def launch(spec: HostSpec, command: RemoteCommand, note: Callable[[str], None] =
     request = {"e": dict(command.env), "c": command.workdir, "a": ["-m", "ddpkit", *command.argv]}
     until = time.monotonic() + LIMIT
     try:
-        wire = way.enter(spec, f"exec {at_home(command.python)} -c '{_BOOT}'", until)
+        stream = way.enter(spec, f"exec {at_home(command.python)} -c '{_BOOT}'", until)
     except RefusedError as refused:
         raise LaunchError(f"{spec.label}: {refused.what}", refused.fix) from None
     output = b""
     try:
-        wire.write(json.dumps(request).encode() + b"\n")
+        stream.write(json.dumps(request).encode() + b"\n")
         began = noted = time.monotonic()
         while time.monotonic() < until:
-            output += wire.read()
+            output += stream.read()
             if time.monotonic() > noted + NOTE_INTERVAL:
                 noted = time.monotonic()
                 note(f"waiting for the launcher on {spec.label}: it has not started after {noted - began:.0f} s")
         raise LaunchError(f"{spec.label}: its launcher said nothing final in {LIMIT:g} s", f"ssh {spec.target}")
     except EOFError:
-        code = wire.code()
+        code = stream.code()
     finally:
-        wire.close()
+        stream.close()
         way.close()
     text = output.decode("utf-8", "replace")
     record = _record(text) if code == 0 else ""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from ddpkit.config import DAY, LaunchSettings
 from ddpkit.errors import UsageError
-from ddpkit.execution import local_facts
-from ddpkit.launchers.nodes import Nodes
+from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.registry import Launcher
+from ddpkit.launchers.starters import Starter
+from ddpkit.transports import local_facts
 
 if TYPE_CHECKING:
     from ddpkit.transports.hosts import HostSpec
@@ -24,8 +25,12 @@ def ranks_per_node(settings: LaunchSettings) -> int | None:
 def number_of_nodes(settings: LaunchSettings, backend: Launcher) -> int | None:
     """The number of nodes for a backend that takes no MIN:MAX. None: not given."""
     if isinstance(settings.nnodes, tuple):
-        raise UsageError(f"backend {backend.name} takes one number of nodes", "-b ssh and -b pdsh take -N MIN:MAX")
+        raise _takes_one_number(backend)
     return settings.nnodes
+
+
+def _takes_one_number(backend: Launcher) -> UsageError:
+    return UsageError(f"backend {backend.name} takes one number of nodes", "-b ssh and -b pdsh take -N MIN:MAX")
 
 
 def check_no_hostfile(settings: LaunchSettings) -> None:
@@ -66,17 +71,19 @@ def check_one_machine(settings: LaunchSettings, backend: Launcher) -> None:
         )
 
 
-def named_hosts(settings: LaunchSettings, backend: Nodes) -> list[HostSpec]:
+def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOptions) -> list[HostSpec]:
     """The nodes that words or a host file name, as many as -N asks for."""
     _check_no_scripts(settings)
-    _check_options(backend)
-    specs = _read_hosts(settings, backend)
+    _check_options(options)
+    specs = _read_hosts(settings, options)
     if not specs:
         raise UsageError(
             f"backend {backend.name} needs the names of nodes", f"ddpkit launch -b {settings.backend} node1 node2"
         )
     nnodes = settings.nnodes
     if isinstance(nnodes, tuple):
+        if not isinstance(backend, Starter):
+            raise _takes_one_number(backend)
         backend.check(elastic=True)
         nnodes = min(nnodes[1], max(nnodes[0], len(specs)))
     if nnodes and nnodes > len(specs):
@@ -88,32 +95,32 @@ def named_hosts(settings: LaunchSettings, backend: Nodes) -> list[HostSpec]:
     return specs[: nnodes or len(specs)]
 
 
-def _read_hosts(settings: LaunchSettings, backend: Nodes) -> list[HostSpec]:
+def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec]:
     from ddpkit.transports import hosts
 
     if settings.hosts and settings.hostfile and settings.source("hosts") == settings.source("hostfile"):
         raise UsageError("hosts were named twice, as words and in a host file", "leave one of the two out")
     path = settings.hostfile
     if not path or (settings.hosts and settings.is_given("hosts")):
-        return hosts.parse(settings.hosts, settings.groups, settings.host, backend.exclude)
+        return hosts.parse(settings.hosts, settings.groups, settings.host, options.exclude)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the host file {path}: {error}", "--hostfile FILE") from None
-    return hosts.parse_file(path, text, settings.host, backend.exclude, settings.groups)
+    return hosts.parse_file(path, text, settings.host, options.exclude, settings.groups)
 
 
-def _check_options(backend: Nodes) -> None:
+def _check_options(options: NodeOptions) -> None:
     from ddpkit.transports import hosts
 
-    if backend.heartbeat_timeout and not 1 <= backend.heartbeat_timeout <= DAY:
+    if options.heartbeat_timeout and not 1 <= options.heartbeat_timeout <= DAY:
         raise UsageError(
-            f"-o heartbeat_timeout={backend.heartbeat_timeout:g}: seconds, 1 to {DAY:.0f}",
+            f"-o heartbeat_timeout={options.heartbeat_timeout:g}: seconds, 1 to {DAY:.0f}",
             "0 turns it off; 30 is usual",
         )
-    if not 0 < backend.connect_timeout <= 600:
-        raise UsageError(f"-o connect_timeout={backend.connect_timeout:g}: seconds, more than 0 and at most 600")
-    hosts.check_master(backend.master_addr, backend.master_port)
+    if not 0 < options.connect_timeout <= 600:
+        raise UsageError(f"-o connect_timeout={options.connect_timeout:g}: seconds, more than 0 and at most 600")
+    hosts.check_master(options.master_addr, options.master_port)
 
 
 def _check_no_scripts(settings: LaunchSettings) -> None:

@@ -1,8 +1,8 @@
-"""Base of the backends that reach named nodes: SSH, pdsh and legacy."""
+"""Options of a transport to named nodes, and the base of the backends that use it: SSH, pdsh and legacy."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 from ddpkit.launchers.containers import option
@@ -11,8 +11,30 @@ from ddpkit.launchers.starters import Starter
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeOptions:
+    """Options and properties of a backend that a transport to named nodes reads, with the default of each."""
+
+    exclude: str = ""  # hosts to leave out
+    master_addr: str = ""  # rank 0's address; empty: one that all nodes reach the first host by
+    master_port: int = 0  # rank 0's port; 0: a free one
+    connect_timeout: float = 5.0  # seconds for a connection to a node
+    heartbeat_timeout: float = 30.0  # seconds without a sign of life after which either side counts as lost; 0: never
+    accepts_new: bool = False  # keys of hosts that are not known yet are added
+    pdsh_args: str = ""  # more options for pdsh
+    starter: str = "ranks"  # anything else needs torch on every node
+    container: str = ""  # the image of the ranks
+    container_workdir: str = ""  # their working folder in it
+
+    @classmethod
+    def of(cls, backend: object) -> NodeOptions:
+        """Read them from a backend. One that it does not have keeps its default."""
+        names = [entry.name for entry in fields(cls)]
+        return cls(**{name: getattr(backend, name) for name in names if hasattr(backend, name)})
+
+
+@dataclass(frozen=True, kw_only=True)
 class Nodes(Starter):
-    """What all backends have in common that go to named nodes."""
+    """Common part of the backends that go to named nodes."""
 
     starter: Literal["ranks", "torchrun", "legacy"] = option(
         "torchrun", "how each node starts its ranks: one process per rank, torchrun, or torch.distributed.launch"
@@ -20,9 +42,10 @@ class Nodes(Starter):
     exclude: str = option("", "hosts to leave out: node3 node[5-6]")
     master_addr: str = option("", "rank 0's address; default: one that all nodes reach the first host by")
     master_port: int = option(0, "rank 0's port; default: one that is free on the first host")
-    connect_timeout: float = option(5.0, "seconds for a connection to a node")
+    connect_timeout: float = option(NodeOptions.connect_timeout, "seconds for a connection to a node")
     heartbeat_timeout: float = option(
-        30.0, "seconds without a sign of life after which a node counts as gone, and a node thinks so of the launcher"
+        NodeOptions.heartbeat_timeout,
+        "seconds without a sign of life after which a node counts as gone, and a node thinks so of the launcher",
     )
 
     name: ClassVar[str]
@@ -31,7 +54,7 @@ class Nodes(Starter):
 
     @property
     def accepts_new(self) -> bool:
-        """Whether keys of hosts that are not known yet are added."""
+        """Keys of hosts that are not known yet are added."""
         return False
 
     def plan(self, job: Job, world: World) -> Plan:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Literal
@@ -158,6 +159,25 @@ class Container:
     python: str
 
 
+class RankStarter(Enum):
+    """The program that starts the ranks of a step. Their lines are labelled as it labels them."""
+
+    SUPERVISOR = "supervisor"  # ours, or a torchrun under it
+    SRUN = "srun"  # each task of `srun --label` is a rank
+    SRUN_TORCHRUN = "srun-torchrun"  # each task of `srun --label` is a torchrun
+    SCHEDULER = "scheduler"  # another scheduler's program; each rank runs under `rank_wrapper.py`
+
+    @property
+    def labels_tasks(self) -> bool:
+        """Each line begins with the number of srun's task."""
+        return self in (RankStarter.SRUN, RankStarter.SRUN_TORCHRUN)
+
+    @property
+    def labels_ranks(self) -> bool:
+        """Each line of a rank begins with `[rank 3]`: torchrun and `rank_wrapper.py` write that."""
+        return self in (RankStarter.SRUN_TORCHRUN, RankStarter.SCHEDULER)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """What runs on one machine: the same environment for all, then one process or more."""
@@ -171,10 +191,13 @@ class Step:
     preload: tuple[str, ...] = ()  # modules that one interpreter imports before it forks these ranks
     by_hand: tuple[str, ...] = ()  # how a person would get there, for the dry run
     elastic: bool = False  # which node has which ranks is settled over there, and can change
-    # The one process ends in `srun --label`, whose tasks are these; `taps`: in another scheduler's way to start
-    # ranks, each under `rank_wrapper.py`, whose lines say whose they are.
-    srun: Literal["", "ranks", "torchrun", "taps"] = ""
+    rank_starter: RankStarter = RankStarter.SUPERVISOR  # another one is the last line of the step's one process
     container: Container | None = None  # the supervisor of this step runs in it
+
+    @property
+    def scheduled(self) -> bool:
+        """A scheduler's program starts the ranks, on hosts that the plan does not know."""
+        return self.rank_starter is not RankStarter.SUPERVISOR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +245,7 @@ def render_step(step: Step) -> str:
 
 
 def _lines(step: Step) -> str:
-    if step.srun:
+    if step.scheduled:
         # The process is a shell already: its text stands here as it is.
         text = step.procs[0].argv[-1]
         assert isinstance(text, str)
@@ -246,7 +269,7 @@ def render_plan(plan: Plan) -> str:
         head, _, rest = plan.files[-1].text.partition("\n")
         return f"{head}\n# ddpkit run {plan.run_id}: backend {plan.backend}, {join(plan.batch.submit)}\n{rest}"
     width = count(plan.world_size, "rank")
-    width += "" if plan.steps[0].srun else f" on {count(len(plan.steps), 'node')}"
+    width += "" if plan.steps[0].scheduled else f" on {count(len(plan.steps), 'node')}"
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
     out += [f"{join(argv)} || exit 1" for argv in plan.sync]
     end = f"END-{plan.run_id}"  # no word of the job is a line like this

@@ -27,7 +27,6 @@ from ddpkit.errors import UsageError, nearest
 from ddpkit.launchers.plan import Job, Plan
 
 GROUP = "ddpkit.launchers"
-SCHEDULERS = ("slurm", "scheduler")  # reaches in which a scheduler finds the nodes
 _BUILT_IN = {
     "local": "ddpkit.launchers.local:Local",
     "ssh-torchrun-auto": "ddpkit.launchers.ssh:SshTorchrunAuto",

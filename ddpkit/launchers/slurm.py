@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes
-from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, Request, Step, render_step
+from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
 from ddpkit.launchers.shell import Secret, Value, join, quote
 
 # Each task of `slurm-srun` is a rank. LOCAL_WORLD_SIZE is counted: SLURM_NTASKS_PER_NODE is the job's, maybe stale.
@@ -239,7 +239,7 @@ class Slurm(Contained):
             # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
             env={**dict.fromkeys(name for name in world.here.stale if held or not _left(name)), **env, **job.env},
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
-            srun="torchrun" if self.torchrun else "ranks",
+            rank_starter=RankStarter.SRUN_TORCHRUN if self.torchrun else RankStarter.SRUN,
         )
 
     def _in_job(self, job: Job, command: str) -> list[str]:

@@ -87,7 +87,7 @@ class Sampling:
             self._number += 1
             there = [(index, node) for index, node in enumerate(self._launcher.nodes) if not node.ended]
             asked = [(index, node) for index, node in there if index not in self._owing]
-            silent = {node.step.host: sorted(node.running) for _, node in there if not node.step.srun}
+            silent = {node.step.host: sorted(node.running) for _, node in there if not node.step.scheduled}
             span = max(each["span"] for each in wanted)
             limit = LIMIT + span
             self.question = dump.Question(self._number, "top", silent, len(asked), limit, Answered)

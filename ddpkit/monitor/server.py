@@ -69,7 +69,7 @@ class Asking:
         elif self._launcher.deadline is None:
             self._number += 1
             there: list[Asked] = [node for node in self._launcher.nodes if not node.ended]
-            silent = {node.step.host: sorted(node.running) for node in there if not node.step.srun}
+            silent = {node.step.host: sorted(node.running) for node in there if not node.step.scheduled}
             self._question = dump.Question(self._number, why, silent, len(there))
             self._launcher.tell(dump.command(self._number))
 
@@ -85,7 +85,7 @@ class Asking:
 
     def heard(self, node: Asked, event: ReplyEvent) -> None:
         number = list(self._launcher.nodes).index(node)
-        host = "" if node.step.srun else node.step.host
+        host = "" if node.step.scheduled else node.step.host
         if event["e"] == "top" and self._sampling is not None:
             self._sampling.heard(number, event, host)
         elif event["e"] == "dump" and self._question is not None:

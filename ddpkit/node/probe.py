@@ -1,7 +1,7 @@
 """Answers questions about the machine that it runs on: what is there, what others can reach here, what it can reach.
 
 Standard library only, Python 3.8 and later, no import of torch. Sent to a node's supervisor, whose launcher asks these
-functions; this machine's own survey (`ddpkit/execution/local_facts.py`) calls the same ones.
+functions; this machine's own survey (`ddpkit/transports/local_facts.py`) calls the same ones.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import DdpkitError
 from ddpkit.execution import named_nodes, prepare
-from ddpkit.launchers import registry
 from ddpkit.preflight import rank_program
 from ddpkit.preflight.check import Check
 
@@ -114,25 +113,24 @@ def _works(
     env: Mapping[str, str],
 ) -> bool:
     """Whether the stage goes well on these nodes alone."""
-    from ddpkit.execution import pool
     from ddpkit.preflight.rank_program import planned
 
     chosen = planned(settings, how)
     chosen = replace(chosen, env={**chosen.env, **env})
-    reach = registry.load(settings.backend).reach
+    transport = prepare.transport_of(settings)
     try:
-        if reach == "local" or reach in registry.SCHEDULERS:
-            if reach == "slurm" and isinstance(settings.nnodes, int) and len(hosts) < settings.nnodes:
+        if not transport.names_nodes:
+            if transport.slurm and isinstance(settings.nnodes, int) and len(hosts) < settings.nnodes:
                 options = {**chosen.options, "nodelist": ",".join(hosts)}
                 chosen = replace(chosen, nnodes=len(hosts), options=options)
-            plan = prepare.here(chosen, environ).plan
-            heard = rank_program.run(plan, None, settings.log_dir, signals=how.signals)
+            ready = prepare.here(chosen, environ)
+            heard = rank_program.run(ready.plan, ready.transport, settings.log_dir, signals=how.signals)
         else:
-            with named_nodes.approach(chosen, environ, how.note) as near:
-                near.fleet.specs = tuple(spec for spec in near.fleet.specs if spec.label in hosts)
-                world = pool.survey(near.fleet, near.wish, lambda _: None, strict=False)
-                plan = near.backend.plan(near.job, world)
-                heard = rank_program.run(plan, near.fleet, settings.log_dir, signals=how.signals)
+            with named_nodes.approach(chosen, environ, how.note) as nodes:
+                pool = nodes.transport.pool
+                pool.specs = tuple(spec for spec in pool.specs if spec.label in hosts)
+                plan = nodes.plan(nodes.transport.survey(lambda _: None, strict=False))
+                heard = rank_program.run(plan, nodes.transport, settings.log_dir, signals=how.signals)
     except DdpkitError:
         return False
     return stage in {event["stage"] for event in heard.of("stage")}

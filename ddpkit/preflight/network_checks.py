@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ddpkit.execution import compatibility
-from ddpkit.execution.compatibility import Facts, Mended, Wish
 from ddpkit.launchers.plan import World
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import there
+from ddpkit.transports import compatibility
+from ddpkit.transports.compatibility import Facts, Mended, Wish
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.problem import Problem
 

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ddpkit.execution import compatibility
-from ddpkit.execution.compatibility import Facts, Wish
-from ddpkit.execution.pool import Fleet, reach_itself
 from ddpkit.launchers.plan import World
 from ddpkit.preflight import causes, network_checks, node_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.env_checks import seen
 from ddpkit.preflight.node import Node
+from ddpkit.transports import compatibility
+from ddpkit.transports.compatibility import Facts, Wish
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.pool import NodePool
 from ddpkit.transports.problem import Problem
+from ddpkit.transports.remote_nodes import check_own_address
 
 HELLO_LIMIT = 7.0  # seconds for a node's Python to start; behind it come the ranks of the others, and 15 are for all
 GATHER_LIMIT = 10.0  # seconds: nvidia-smi on a node with a hung driver
@@ -32,14 +33,14 @@ class Met:
     left_out: list[str] = field(default_factory=list)
 
 
-def examine(fleet: Fleet, wish: Wish, *, smi: bool, progress: Callable[[str], None]) -> Met:
+def examine(fleet: NodePool, wish: Wish, *, smi: bool, progress: Callable[[str], None]) -> Met:
     """Ask everything that can be asked without starting a rank. Every stage goes on with the nodes that are left."""
     met = Met(hosts=[spec.label for spec in fleet.specs])
     progress(f"entering {len(fleet.specs)} nodes")
-    _drop(fleet, met, fleet.enter(HELLO_LIMIT))
+    _drop(fleet, met, fleet.connect(HELLO_LIMIT))
     met.checks += [Check(id="transport", status="pass", host=spec.label, evidence="entered") for spec in fleet.specs]
     progress("asking what they are")
-    facts, silent = fleet.look(wish, fleet.patient(GATHER_LIMIT))
+    facts, silent = fleet.ask_facts(wish, fleet.scaled(GATHER_LIMIT))
     _drop(fleet, met, silent)
     more = _gather(fleet, wish, facts, met, smi=smi)
     specs = fleet.specs
@@ -60,15 +61,15 @@ def _told(wish: Wish, specs: Sequence[HostSpec], more: Mapping[str, Facts], foun
     return [causes.with_facts(problem, more[problem.host], target[problem.host], wish.master_addr) for problem in found]
 
 
-def _drop(fleet: Fleet, met: Met, wrong: Sequence[Problem]) -> None:
+def _drop(fleet: NodePool, met: Met, wrong: Sequence[Problem]) -> None:
     met.checks += [from_problem(problem) for problem in wrong]
     bad = {problem.host for problem in wrong}
     met.left_out += [label for label in met.hosts if label in bad and label not in met.left_out]
     fleet.drop(bad)
 
 
-def _gather(fleet: Fleet, wish: Wish, facts: dict[str, Facts], met: Met, *, smi: bool) -> dict[str, Any]:
-    fleet.teach("inventory")
+def _gather(fleet: NodePool, wish: Wish, facts: dict[str, Facts], met: Met, *, smi: bool) -> dict[str, Any]:
+    fleet.load_module_on_all("inventory")
     names = list(dict.fromkeys(facts[spec.label]["host"] for spec in fleet.specs))
     few = names if len(names) <= network_checks.FULL else names[:1]  # rank 0's at least
     few = list(dict.fromkeys([*few, *filter(None, [wish.master_addr])]))
@@ -86,19 +87,19 @@ def _gather(fleet: Fleet, wish: Wish, facts: dict[str, Facts], met: Met, *, smi:
         }
         for spec in fleet.specs
     }
-    more, silent = fleet.ask("gather", args, fleet.patient(GATHER_LIMIT))
+    more, silent = fleet.ask("gather", args, fleet.scaled(GATHER_LIMIT))
     _drop(fleet, met, silent)
     return more
 
 
-def _node(fleet: Fleet, wish: Wish, spec: HostSpec, facts: Facts, more: Facts) -> Node:
+def _node(fleet: NodePool, wish: Wish, spec: HostSpec, facts: Facts, more: Facts) -> Node:
     return Node(
         label=spec.label,
         target=spec.target,
         slots=spec.slots or wish.nproc_per_node or max(1, facts["gpus"]),
         look=facts,
         facts=more,
-        behind=fleet.clock(spec.label, more["time"]),
+        behind=fleet.clock_offset(spec.label, more["time"]),
         env={**wish.job.env, **spec.env},
     )
 
@@ -125,7 +126,7 @@ def _passes(met: Met, wish: Wish, specs: Sequence[HostSpec], facts: dict[str, Fa
 
 
 def _together(
-    fleet: Fleet,
+    fleet: NodePool,
     wish: Wish,
     facts: dict[str, Facts],
     more: Mapping[str, Facts],
@@ -142,7 +143,7 @@ def _together(
             wish = replace(wish, master_addr="")  # it means a node that is out
         each = [facts[spec.label] for spec in specs]
         if len(specs) == 1:
-            silent, wrong = reach_itself(fleet, wish, facts)
+            silent, wrong = check_own_address(fleet, wish, facts)
             if silent or wrong:
                 _drop(fleet, met, silent + _told(wish, specs, more, wrong))
                 return
@@ -152,7 +153,7 @@ def _together(
             return
         progress("trying who reaches whom")
         asked = network_checks.questions(wish, specs, each)
-        answers, silent = fleet.reach({spec.label: one for spec, one in zip(specs, asked, strict=True)})
+        answers, silent = fleet.probe_addresses({spec.label: one for spec, one in zip(specs, asked, strict=True)})
         _drop(fleet, met, silent)
         if silent:
             continue
@@ -180,7 +181,7 @@ def _together(
         fleet.drop(misled)
 
 
-def _first_listens(fleet: Fleet, wish: Wish, facts: dict[str, Facts], met: Met) -> dict[str, Facts]:
+def _first_listens(fleet: NodePool, wish: Wish, facts: dict[str, Facts], met: Met) -> dict[str, Facts]:
     """Where the first node was left out, rank 0 is on another, which has not been asked for a port.
 
     Any port will do if that one is taken there: the launch that is tested does not want it on this node.
@@ -188,7 +189,7 @@ def _first_listens(fleet: Fleet, wish: Wish, facts: dict[str, Facts], met: Met) 
     for port in (wish.master_port, 0):
         if fleet.specs and facts[fleet.specs[0].label].get("port") is None:
             first = fleet.specs[0].label
-            told, silent = fleet.ask("listen", {first: {"port": port}}, fleet.patient(5.0))
+            told, silent = fleet.ask("listen", {first: {"port": port}}, fleet.scaled(5.0))
             _drop(fleet, met, silent)
             facts = {**facts, first: {**facts[first], **told.get(first, {})}}
     return facts

@@ -44,13 +44,13 @@ def _cause(text: str) -> str:
 def places(plan: Plan, heard: Heard) -> dict[int, str]:
     """The host of each rank: where it said it is, else where it was to be."""
     told = {event["rank"]: event["host"] for event in heard.of("rank")}
-    planned = {rank: step.host for step in plan.steps if not step.srun for rank in step.ranks}
+    planned = {rank: step.host for step in plan.steps if not step.scheduled for rank in step.ranks}
     nodes = next((event["nodes"] for event in heard.of("rank") if event.get("nodes")), "")
     if nodes and not planned:  # a scheduler's step: as many ranks on every node, in order
         hosts = nodelist.expand_nodelist(nodes)
         width = max(1, plan.world_size // len(hosts))
         planned = {rank: hosts[min(rank // width, len(hosts) - 1)] for rank in range(plan.world_size)}
-    return {**planned, **told} if any(step.srun for step in plan.steps) else {**told, **planned}
+    return {**planned, **told} if any(step.scheduled for step in plan.steps) else {**told, **planned}
 
 
 def of_ranks(heard: Heard, plan: Plan, *, speed: bool) -> list[Check]:

@@ -27,10 +27,11 @@ from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import LaunchError
 from ddpkit.execution import executor
 from ddpkit.execution.lifecycle import LiveRun
-from ddpkit.execution.pool import Fleet
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Plan, Step
+from ddpkit.transports.choose import transport_class
 from ddpkit.transports.protocol import NODE, Link
+from ddpkit.transports.transport import Transport
 
 EVENT = b"\x1eddpkit "
 MARGIN = 5.0  # seconds beyond that; a node that is gone does not answer later either
@@ -168,7 +169,7 @@ def take_no_signals(_inbox: executor.Inbox) -> AbstractContextManager[None]:
 
 def run(
     plan: Plan,
-    fleet: Fleet | None,
+    transport: Transport,
     log_dir: str,
     heard: Callable[[Event], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
@@ -182,7 +183,7 @@ def run(
     signals of a command meanwhile. Raises UsageError where the logs cannot be written, LaunchError where a scheduler
     refuses, SystemExit with 128+n where signal n ended it: then nothing is left, a submitted job neither.
     """
-    live = LiveRun(replace(plan, grace=min(plan.grace, GRACE)), fleet, log_dir)
+    live = LiveRun(replace(plan, grace=min(plan.grace, GRACE)), transport, log_dir)
     with signals(live.inbox):  # one that comes while a job is submitted ends that job
         live.submit()
         if live.job_id:
@@ -257,7 +258,7 @@ class How:
 def planned(settings: LaunchSettings, how: How) -> LaunchSettings:
     """The settings of the launch whose ranks are our own. A scheduler's ranks tell of their nodes as well."""
     kind = registry.load(settings.backend)
-    scheduled = kind.reach in registry.SCHEDULERS
+    scheduled = transport_class(kind).scheduled
     helpers = ("probe", "inventory") if scheduled else ()
     words = command("check", "test", helpers=helpers, args=how.args(nodes=scheduled))
     chosen = settings_for(settings, words, {"DDPKIT_EVENTS": "1"})

@@ -29,10 +29,10 @@ _RANKS_OWN = frozenset("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GR
 
 
 def lint(
-    backend: str, reach: str, script: Sequence[str], env: Mapping[str, str], environ: Mapping[str, str], nnodes: int
+    backend: str, script: Sequence[str], env: Mapping[str, str], environ: Mapping[str, str], nnodes: int, *, slurm: bool
 ) -> list[Check]:
     """Findings about the request. `env`: what the user sets for ranks; `environ`: this shell's."""
-    found = [*_launcher(script, nnodes), *_set(env, nnodes), *(_slurm(environ) if reach == "slurm" else ())]
+    found = [*_launcher(script, nnodes), *_set(env, nnodes), *(_slurm(environ) if slurm else ())]
     return found or [Check(id="request", status="pass", evidence=f"backend {backend}")]
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
-from ddpkit.execution import compatibility, named_nodes, prepare
-from ddpkit.execution.compatibility import Wish
+from ddpkit.execution import named_nodes, prepare
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
@@ -31,8 +30,12 @@ from ddpkit.preflight import (
 from ddpkit.preflight.check import Check, ordered
 from ddpkit.preflight.node import Node
 from ddpkit.preflight.rank_program import How, planned
+from ddpkit.transports import compatibility
+from ddpkit.transports.choose import transport_class
+from ddpkit.transports.compatibility import Wish
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.srun import tell
+from ddpkit.transports.transport import Transport
 
 SILENCE = 40.0  # seconds, and those of a step, until ranks of which nothing is heard are ended: to import torch is slow
 TIME_LEFT = 300  # seconds: no run is worth starting in less
@@ -55,17 +58,20 @@ def examine(settings: LaunchSettings, environ: Mapping[str, str], how: How) -> R
     began = time.monotonic()
     result = Result()
     kind = registry.load(settings.backend)
+    transport = transport_class(kind)
     width = settings.nnodes if isinstance(settings.nnodes, int) else max(1, len(settings.hosts))
-    result.checks += request_checks.lint(settings.backend, kind.reach, settings.script, settings.env, environ, width)
-    if kind.reach in registry.SCHEDULERS and not how.ranks:
+    result.checks += request_checks.lint(
+        settings.backend, settings.script, settings.env, environ, width, slurm=transport.slurm
+    )
+    if transport.scheduled and not how.ranks:
         raise UsageError(f"backend {kind.name} asks its nodes through ranks", "leave --no-ranks out")
     if how.ranks:
         room = disk_check.look(settings.log_dir)
         result.checks.append(room)
         how = replace(how, ranks=room.status != "fail")  # they would have nowhere to write
-    if kind.reach in ("ssh", "pdsh"):
+    if transport.names_nodes:
         _nodes(settings, environ, how, result)
-    elif kind.reach == "local":
+    elif transport.local:
         _here(settings, environ, how, result)
     elif how.ranks:
         _scheduled(settings, environ, how, result)
@@ -80,8 +86,8 @@ def examine(settings: LaunchSettings, environ: Mapping[str, str], how: How) -> R
 
 def _nodes(settings: LaunchSettings, environ: Mapping[str, str], how: How, result: Result) -> None:
     with named_nodes.approach(planned(settings, how), environ, how.note) as near:
-        wish = replace(near.wish, **_script(settings))
-        met = nodes.examine(near.fleet, wish, smi=how.depth != "quick", progress=how.progress)
+        wish = replace(near.transport.wish, **_script(settings))
+        met = nodes.examine(near.transport.pool, wish, smi=how.depth != "quick", progress=how.progress)
         result.checks += met.checks
         result.hosts = met.hosts
         if met.world is None:
@@ -92,8 +98,7 @@ def _nodes(settings: LaunchSettings, environ: Mapping[str, str], how: How, resul
             return
         if met.left_out:
             how.progress(f"goes on without {', '.join(met.left_out)}")
-        plan = near.backend.plan(near.job, met.world)
-        _ranks(plan, near.fleet, settings, how, result)
+        _ranks(near.plan(met.world), near.transport, settings, how, result)
     if not met.left_out:
         _causes(settings, environ, how, result)
 
@@ -128,11 +133,11 @@ def _script(settings: LaunchSettings) -> dict[str, Any]:
     return {"script": first, "digest": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""}
 
 
-def _ranks(plan: Plan, fleet: Any, settings: LaunchSettings, how: How, result: Result) -> ranks.Heard:
+def _ranks(plan: Plan, transport: Transport, settings: LaunchSettings, how: How, result: Result) -> ranks.Heard:
     how.progress(f"starting {count(plan.world_size, 'rank')}")
     counting = _Counting(plan.world_size, how.progress)
     silence = SILENCE + how.timeout
-    heard = ranks.run(plan, fleet, settings.log_dir, counting.heard, how.note, silence, how.signals)
+    heard = ranks.run(plan, transport, settings.log_dir, counting.heard, how.note, silence, how.signals)
     result.folder = heard.folder
     result.checks += rank_checks.of_ranks(heard, plan, speed=how.depth == "full")
     return heard
@@ -193,7 +198,7 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], how: How, result
     if "torch" in bad or not how.ranks:
         result.checks.append(_no_ranks(result))
         return
-    _ranks(ready.plan, None, settings, how, result)
+    _ranks(ready.plan, ready.transport, settings, how, result)
     _causes(settings, environ, how, result)
 
 
@@ -205,7 +210,7 @@ def _scheduled(settings: LaunchSettings, environ: Mapping[str, str], how: How, r
     ready = prepare.here(planned(settings, how), environ)
     result.checks += _time_left(ready.plan, environ)
     try:
-        heard = _ranks(ready.plan, None, settings, how, result)
+        heard = _ranks(ready.plan, ready.transport, settings, how, result)
     except LaunchError as error:  # what it refuses is what we came to find out
         result.checks.append(rank_checks.refused(error.message, error.hint or "scontrol ping"))
         result.checks.append(Check(id="ranks", status="skip", evidence="needs what failed before: scheduler"))

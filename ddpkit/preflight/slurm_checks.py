@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ddpkit.diagnosis.symptoms import PROBLEMS, RANKS, find_symptom
-from ddpkit.execution.compatibility import OPEN_PORTS
 from ddpkit.launchers.plan import Plan
 from ddpkit.preflight import node_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import Node
 from ddpkit.preflight.rank_program import Event, Heard
+from ddpkit.transports.compatibility import OPEN_PORTS
 
 
 def of_nodes(heard: Heard, plan: Plan) -> list[Check]:

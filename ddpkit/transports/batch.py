@@ -16,26 +16,15 @@ from pathlib import Path
 
 from ddpkit.errors import LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
-from ddpkit.launchers.plan import FACTS, Batch, Plan, Scheduled, Step, told
+from ddpkit.launchers.plan import FACTS, Batch, Scheduled, Step, told
 from ddpkit.launchers.shell import join
 from ddpkit.launchers.slurm_output import SrunReader
-from ddpkit.transports.container import ContainerLink
-from ddpkit.transports.protocol import Link, LocalLink, revealed
-from ddpkit.transports.srun import COMMAND_LIMIT, Post, SrunLink, answer, ask, tell, text_of
+from ddpkit.transports.protocol import revealed
+from ddpkit.transports.srun import COMMAND_LIMIT, Post, answer, ask, tell, text_of
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 OWN_END = 5.0  # seconds beyond the grace: a rank that an exception ended is then ended on its node, and the job fails
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
-
-
-def connect(plan: Plan, step: Step, job_id: str | None) -> Link:
-    """The link for a step: a supervisor on this machine, perhaps in a container or around srun, or a job."""
-    if plan.batch is not None:
-        assert job_id is not None
-        return JobLink(plan.batch, job_id, step)
-    if step.container:
-        return ContainerLink(step.container)
-    return SrunLink(step) if step.srun else LocalLink()
 
 
 def submit(batch: Batch) -> str:
@@ -91,8 +80,8 @@ def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
         stop=words(batch.stop),
         log=batch.log,
         many=not batch.follow,
-        torchrun=step.srun != "ranks",
-        labels=step.srun != "taps",
+        torchrun=step.rank_starter.labels_ranks,
+        labels=step.rank_starter.labels_tasks,
         signals_from=batch.signals_from,
     )
 
@@ -106,8 +95,8 @@ class JobLink:
         self._batch = batch
         self._job_id = job_id
         self._log = batch.log.replace("{job}", job_id)
-        self._by_srun = step.srun != "taps"
-        self._reader = SrunReader(len(step.ranks), torchrun=step.srun != "ranks", labels=self._by_srun)
+        self._by_srun = step.rank_starter.labels_tasks
+        self._reader = SrunReader(len(step.ranks), torchrun=step.rank_starter.labels_ranks, labels=self._by_srun)
         self._closed = threading.Event()
         self._post: Post = lambda _: None
         self._offset = 0

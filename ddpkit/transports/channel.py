@@ -1,6 +1,6 @@
-"""The way into a node: a supervisor that was started there over some wire, asked questions, then given its step.
+"""The way into a node: a supervisor that was started there over some stream, asked questions, then given its step.
 
-A wire carries bytes to the supervisor's standard input and from its standard output, and says when it ends: an SSH
+A stream carries bytes to the supervisor's standard input and from its standard output, and says when it ends: an SSH
 channel (`ddpkit/transports/ssh.py`), or pdsh (`ddpkit/transports/pdsh.py`). Everything above the bytes is here, once
 for all of them.
 """
@@ -21,11 +21,11 @@ from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.launchers.events import Command, Event
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import join, quote
-from ddpkit.transports.protocol import BOOT, Pieces, lesson, program
+from ddpkit.transports.protocol import BOOT, Pieces, module_message, program
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
 BEAT = 5.0  # seconds between two signs of life
-LONG_READ = 2.0  # seconds that a wire's `read` takes only where this machine stood still
+LONG_READ = 2.0  # seconds that a stream's `read` takes only where this machine stood still
 
 
 def aside(close: Callable[[], None]) -> None:
@@ -34,20 +34,20 @@ def aside(close: Callable[[], None]) -> None:
         threading.Thread(target=close, daemon=True).start()
 
 
-class Wire(Protocol):
+class ByteStream(Protocol):
     """A stream of bytes to and from one supervisor."""
 
     def write(self, data: bytes) -> None:
-        """Send all of it. Raises OSError where the wire is gone."""
+        """Send all of it. Raises OSError where the stream is gone."""
 
     def read(self) -> bytes:
         """Wait a second at most for more. Empty: nothing came. Raises EOFError at the end."""
 
     def why(self) -> str:
-        """What the end of the wire says about its cause, in words; empty where it ended well."""
+        """What the end of the stream says about its cause, in words; empty where it ended well."""
 
     def refusal(self, said: Sequence[str]) -> RefusedError | None:
-        """What kept the supervisor from starting, where the wire or what was said in its place tells it."""
+        """What kept the supervisor from starting, where the stream or what was said in its place tells it."""
 
     def close(self) -> None:
         """Cut it. The supervisor sees the end of its standard input."""
@@ -109,19 +109,20 @@ def said_words(said: Sequence[str]) -> str:
 
 
 class _ItEnded(Exception):  # noqa: N818
-    """The supervisor said its last word: nothing of the run is alive there. The wire may take longer to say so."""
+    """The supervisor said its last word: nothing of the run is alive there. The stream may take longer to say so."""
 
 
-class Door:
+class Channel:
     """One supervisor on another machine. First it answers questions, then it is the `Link` of a step."""
 
     outlives = ""
     margin = 10.0
 
-    def __init__(self, name: str, wire: Wire, silence: float) -> None:
+    def __init__(self, name: str, stream: ByteStream, silence: float) -> None:
         self.name = name
         self.silence = silence
-        self._wire = wire
+        self.opened_at = 0.0  # time.time() of its first event
+        self._stream = stream
         self._answers: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._post: Callable[[Event | None], None] | None = None
         self._noise: deque[str] = deque(maxlen=NOISE)
@@ -130,8 +131,8 @@ class Door:
         self._pieces = Pieces()
         self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
         self._ended = ""  # why
-        self._lock = threading.Lock()  # between the end of the wire and the beginning of a step
-        self._writing = threading.Lock()  # a wire may send a long message in several pieces
+        self._lock = threading.Lock()  # between the end of the stream and the beginning of a step
+        self._writing = threading.Lock()  # a stream may send a long message in several pieces
         self._closed = False
 
     @property
@@ -141,21 +142,25 @@ class Door:
 
     # ---- before the step
 
-    def open(self, until: float) -> None:
-        """Send the supervisor's program and wait for its first word. Raises RefusedError, NoAnswerError."""
+    def open(self, supervisor: bytes, until: float) -> None:
+        """Send the supervisor's program and wait for its first event. Raises RefusedError, NoAnswerError.
+
+        `supervisor`: see `program`. `until`: a time.monotonic().
+        """
         threading.Thread(target=self._read, daemon=True).start()
-        self._write(program())
+        self._write(supervisor)
         try:
             self._next("hello", until)
         except NoAnswerError:
-            refused = self._wire.refusal(self._noise)
+            refused = self._stream.refusal(self._noise)
             if refused is None:
                 raise
             raise refused from None
+        self.opened_at = time.time()
 
-    def learn(self, name: str) -> None:
-        """Let it know the functions of a program in `ddpkit/node`."""
-        self._write(lesson(name, compiled=self._compiled) + b"\n")
+    def load_module(self, name: str) -> None:
+        """Give the supervisor the functions of a program in `ddpkit/node`."""
+        self._write(module_message(name, compiled=self._compiled) + b"\n")
 
     def ask(self, function: str, args: Mapping[str, Any]) -> None:
         """Put a question; `answer` waits for what it gives, so that many nodes can be asked at once."""
@@ -204,13 +209,13 @@ class Door:
 
     def close(self) -> None:
         self._closed = True
-        self._wire.close()
+        self._stream.close()
 
     def beat(self) -> None:
         """A sign of life, so that the supervisor need not think that it was cut off."""
         if not self._ended and self._writing.acquire(blocking=False):  # what is being written is a sign of life as well
             try:
-                self._wire.write(b'{"c":"beat"}\n')
+                self._stream.write(b'{"c":"beat"}\n')
             except Exception:  # whatever it is: the other nodes must hear of us
                 pass
             finally:
@@ -222,7 +227,7 @@ class Door:
     def _write(self, data: bytes) -> None:
         with self._writing:
             try:
-                self._wire.write(data)
+                self._stream.write(data)
             except OSError:
                 pass  # it is gone; its end says so
 
@@ -233,7 +238,7 @@ class Door:
         try:
             while True:
                 before = time.monotonic()
-                data = self._wire.read()
+                data = self._stream.read()
                 took = time.monotonic() - before
                 if data:
                     quiet = 0.0
@@ -245,12 +250,12 @@ class Door:
                 if self.silence and quiet > self.silence:
                     why = f"nothing was heard of it for {self.silence:g} s: the host or the network is down"
                     self._end(f"{why}; what ran there ends itself")
-                    self._wire.close()  # nobody reads it any more
+                    self._stream.close()  # nobody reads it any more
                     return
         except _ItEnded:
             self._end("")
         except EOFError:
-            self._end(self._wire.why())
+            self._end(self._stream.why())
         except Exception as problem:  # a thread that dies in silence would be waited for
             self._end(f"what came of it could not be read ({type(problem).__name__}: {problem})")
 
@@ -298,22 +303,22 @@ class Door:
         self._post(None)
 
 
-class Heart:
-    """Beats for every door, from one thread, until it is stopped."""
+class Heartbeat:
+    """Beats for every channel, from one thread, until it is stopped."""
 
     def __init__(self, silence: float) -> None:
-        self._doors: list[Door] = []
+        self._channels: list[Channel] = []
         self._every = min(BEAT, silence / 4) if silence else BEAT
         self._stopped = threading.Event()
         threading.Thread(target=self._beat, daemon=True).start()
 
-    def add(self, door: Door) -> None:
-        self._doors.append(door)
+    def add(self, channel: Channel) -> None:
+        self._channels.append(channel)
 
     def _beat(self) -> None:
         while not self._stopped.wait(self._every):
-            for door in tuple(self._doors):
-                door.beat()
+            for channel in tuple(self._channels):
+                channel.beat()
 
     def stop(self) -> None:
         self._stopped.set()

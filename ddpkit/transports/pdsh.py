@@ -136,8 +136,8 @@ class Pdsh:
             self._calls.append(_Call(specs))
             self._calls[-1].begin(command, ssh, options, self._args)
 
-    def enter(self, spec: HostSpec, command: str, until: float) -> PdshWire:
-        return next(wire for call in self._calls for wire in call.wires.values() if wire.spec == spec)
+    def enter(self, spec: HostSpec, command: str, until: float) -> PdshStream:
+        return next(stream for call in self._calls for stream in call.streams.values() if stream.spec == spec)
 
     def close(self) -> None:
         for call in self._calls:
@@ -155,11 +155,11 @@ class _Call:
         # It goes in front of PATH, which has colons between its entries.
         self._folder = f"{'/tmp' if ':' in folder else folder}/ddpkit-pdsh-{secrets.token_hex(8)}"
         self._link = LocalLink(self._folder)
-        self.wires: dict[str, PdshWire] = {}
+        self.streams: dict[str, PdshStream] = {}
         for index, spec in enumerate(specs):
             plain = _PLAIN.fullmatch(spec.name) and not _OURS.fullmatch(spec.name) and spec.port is None
             name = spec.name if plain else f"host{index}"
-            self.wires[name] = PdshWire(f"{self._folder}/{name}", spec)
+            self.streams[name] = PdshStream(f"{self._folder}/{name}", spec)
 
     def begin(self, command: str, ssh: str, options: Sequence[str], args: Sequence[str]) -> None:
         # First the supervisor, which takes the folder away, then the folder: there is no moment to be killed in.
@@ -169,9 +169,9 @@ class _Call:
         except OSError as error:
             raise no_folder(error) from None
         cases: list[str] = []
-        for name, wire in self.wires.items():
-            wire.open()
-            spec = wire.spec
+        for name, stream in self.streams.items():
+            stream.open()
+            spec = stream.spec
             words = ["-a", "-x", "-T", *ALONE, *options]
             words += ["-l", spec.user] if spec.user else []
             words += ["-p", str(spec.port)] if spec.port else []
@@ -191,14 +191,14 @@ class _Call:
         # Its limit for a command is one for people's: it would end every run so many seconds after the start.
         env = {"PATH": f"{self._folder}:{path}", "PDSH_SSH_ARGS": "%h %u", "PDSH_COMMAND_TIMEOUT": "0"}
         # The fan-out is the number of nodes: with less, the last would wait for the end of the first.
-        argv = ["pdsh", "-R", "ssh", "-f", str(len(self.wires)), *args, "-w", ",".join(self.wires)]
+        argv = ["pdsh", "-R", "ssh", "-f", str(len(self.streams)), *args, "-w", ",".join(self.streams)]
         self._link.request(program_request("pdsh", [*argv, command.replace("%", "%%")], env))
 
     def _post(self, event: Event | None) -> None:
         """What pdsh prints: lines with a host in front."""
         if event is None:
-            for wire in self.wires.values():
-                wire.end("pdsh ended")
+            for stream in self.streams.values():
+                stream.end("pdsh ended")
         elif event["e"] == "out":
             for line in event["data"].encode("utf-8", "surrogateescape").splitlines(keepends=True):
                 self._line(event["fd"], line)
@@ -208,32 +208,32 @@ class _Call:
         if number == 2 and name.startswith(b"pdsh@"):
             # "pdsh@login: node1: ssh exited with exit code 255"
             name, _, text = text.partition(b": ")
-        wire = self.wires.get(name.decode("utf-8", "replace"))
+        stream = self.streams.get(name.decode("utf-8", "replace"))
         ended = _ENDED.match(text.decode("utf-8", "replace")) if number == 2 else None
-        if wire is None:
-            for each in self.wires.values():
+        if stream is None:
+            for each in self.streams.values():
                 each.feed(line)  # of pdsh itself: it speaks of all
         elif ended:
-            wire.end(f"ssh exited with code {ended[1]}", int(ended[1]))
+            stream.end(f"ssh exited with code {ended[1]}", int(ended[1]))
         elif number == 1 and text.rstrip() == _ENDED_WELL:
-            wire.end("", 0)
+            stream.end("", 0)
         else:
-            if not wire.feed(text):
+            if not stream.feed(text):
                 # Held up here, pdsh and then the ranks wait for whoever reads our screen. The others behind this node
                 # cannot be heard meanwhile, and that says nothing of them.
-                for each in self.wires.values():
+                for each in self.streams.values():
                     each.hold(True)
-                wire.wait_for_room()
-                for each in self.wires.values():
+                stream.wait_for_room()
+                for each in self.streams.values():
                     each.hold(False)
 
     def close(self) -> None:
-        for wire in self.wires.values():
-            wire.close()
+        for stream in self.streams.values():
+            stream.close()
         aside(self._link.close)
 
 
-class PdshWire:
+class PdshStream:
     """One node behind pdsh: a named pipe to it, labelled lines from it."""
 
     def __init__(self, path: str, spec: HostSpec) -> None:

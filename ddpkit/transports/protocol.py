@@ -43,13 +43,13 @@ NODE_PACKAGE += 'm = sys.modules["ddpkit.node"] = new("ddpkit.node"); m.__path__
 _START = NODE_PACKAGE + "from ddpkit.node import supervisor; supervisor.main(*sys.argv[2:])"
 
 
-# The command line holds only this: what follows comes over the wire, where `ps` does not show it. No quotes of the kind
-# that a shell needs, and nothing that csh, fish or a POSIX shell would expand. The alarm ends it where the program
-# never comes: a network that is cut at this moment gives no end of file for hours. The supervisor turns it off. An old
-# Python, which could not even read the program, says what it is: `door.too_old` knows these words.
+# The command line holds only this: what follows comes over its input, where `ps` does not show it. It has no quotes of
+# the kind that a shell needs, and nothing that csh, fish or a POSIX shell would expand. The alarm ends it where the
+# program never comes: a network that is cut at this moment gives no end of file for hours. The supervisor turns it off.
+# A Python that is too old to read the program says its version: `channel.too_old` knows these words.
 BOOT = 'import signal,sys;signal.alarm(60);sys.version_info<(3,8) and sys.exit("Python "+sys.version.split()[0]+" is '
 BOOT += 'older than 3.8");exec(open(0,"rb",0,closefd=False).readline())'
-# The first line over the wire reads what follows it: the supervisor and its parts, as modules. `os.read` takes what is
+# The first line of its input reads what follows it: the supervisor and its parts, as modules. `os.read` takes what is
 # there and not a byte more. Compiled ones are for a Python that has our bytecode; any other asks for their text, and is
 # sent a second such line. `_frozen_importlib_external` is in every CPython; `importlib.util` is slow to import.
 _READ = """
@@ -85,7 +85,7 @@ def program(*, compiled: bool = True) -> bytes:
 
 
 @cache
-def lesson(name: str, *, compiled: bool) -> bytes:
+def module_message(name: str, *, compiled: bool) -> bytes:
     """The message by which a supervisor learns the functions of a program in `ddpkit/node`."""
     if not compiled:
         return json.dumps({"learn": _source(name)}).encode()
@@ -227,9 +227,9 @@ def revealed(env: dict[str, Value]) -> dict[str, str | None]:
 
 def request(step: Step, plan: Plan) -> str:
     """The first line that a supervisor reads. It holds secrets: it goes over its standard input and nowhere else."""
-    agent = any(proc.rank is None for proc in step.procs) and not step.srun
+    agent = any(proc.rank is None for proc in step.procs) and not step.scheduled
     needed = {"fork_server"} if step.preload else {"rank_wrapper"} if agent else set()
-    needed |= set() if step.srun else {"rank_hook", "rank_responder", "rank_events"}
+    needed |= set() if step.scheduled else {"rank_hook", "rank_responder", "rank_events"}
     return json.dumps(
         {
             "run": plan.run_id,

@@ -26,7 +26,7 @@ class SrunLink:
 
     def __init__(self, step: Step) -> None:
         self._inner = LocalLink()
-        self._reader = SrunReader(len(step.ranks), torchrun=step.srun == "torchrun")
+        self._reader = SrunReader(len(step.ranks), torchrun=step.rank_starter.labels_ranks)
         self._timer: threading.Timer | None = None
         self._post: Post = lambda _: None
         self._beside: Beside | None = None

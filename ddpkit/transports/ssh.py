@@ -76,7 +76,7 @@ class Ssh:
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
         """Each node has a connection of its own."""
 
-    def enter(self, spec: HostSpec, command: str, until: float) -> SshWire:
+    def enter(self, spec: HostSpec, command: str, until: float) -> SshStream:
         """Log in, run a command, return its channel. `until` is a time.monotonic(). Raises RefusedError."""
         pause, dropped = PAUSE[0], 0
         for number in range(TRIES):
@@ -91,7 +91,7 @@ class Ssh:
                 if dropped:
                     times = "once" if dropped == 1 else f"{dropped} times"
                     self._note(f"{spec.label}: sshd dropped us {times} (MaxStartups?), then let us in")
-                return SshWire(connection, channel)
+                return SshStream(connection, channel)
             except _OnceMore:
                 connection.close()
             except Exception as error:
@@ -267,7 +267,7 @@ def _locked_key(connection: fabric.Connection) -> str:
 
 
 def _dropped(error: Exception) -> bool:
-    """Whether sshd closed the door before a word was said, as it does when too many knock at once."""
+    """Whether sshd closed the connection before a word was said, as it does when too many knock at once."""
     if isinstance(error, EOFError | ConnectionResetError | BrokenPipeError):
         return True
     return (
@@ -321,7 +321,7 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
     return RefusedError(f"cannot log in at {at}: {error or type(error).__name__}", f"ssh -v {user}@{host} true")
 
 
-class SshWire:
+class SshStream:
     """One channel of one connection."""
 
     def __init__(self, connection: fabric.Connection, channel: paramiko.Channel) -> None:

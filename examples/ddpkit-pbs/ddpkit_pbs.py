@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers.containers import option
-from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, Request, Step, render_step
+from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
 from ddpkit.launchers.shell import Secret, Value, exports, join, quote
 
 # One rank, in a shell of its own on its node. It says by a file that it lives: the script waits for that.
@@ -142,7 +142,7 @@ class Pbs:
             workdir=job.workdir,
             env={},
             procs=(Proc(name="pbs", argv=("bash", "-c", text)),),
-            srun="taps",
+            rank_starter=RankStarter.SCHEDULER,
         )
 
     def _asked(self, job: Job, nnodes: int, nproc: int) -> list[str]:

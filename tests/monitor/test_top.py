@@ -184,7 +184,7 @@ class Stopped:
     """A node whose supervisor reads nothing, for a launcher that has two."""
 
     def __init__(self, host: str) -> None:
-        self.step = SimpleNamespace(host=host, srun="")
+        self.step = SimpleNamespace(host=host, scheduled=False)
         self.link = self
         self.ended = False
         self.running = {0}

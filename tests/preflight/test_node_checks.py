@@ -13,12 +13,12 @@ import pytest
 from test_compatibility import facts as look
 from test_compatibility import specs
 
-from ddpkit.execution.compatibility import Wish
 from ddpkit.launchers.plan import Job
 from ddpkit.node import inventory
 from ddpkit.preflight import causes, disk_check, env_checks, network_checks, node_checks
 from ddpkit.preflight.check import TITLES, Check
 from ddpkit.preflight.node import Node, size, usual
+from ddpkit.transports.compatibility import Wish
 from ddpkit.transports.problem import Problem
 
 GIB, MIB = 1 << 30, 1 << 20

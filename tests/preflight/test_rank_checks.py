@@ -12,7 +12,7 @@ from conftest import PATIENCE
 
 from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.execution.executor import Inbox
-from ddpkit.launchers.plan import Plan, Proc, Step
+from ddpkit.launchers.plan import Plan, Proc, RankStarter, Step
 from ddpkit.preflight import rank_checks
 from ddpkit.preflight import rank_program as ranks
 from ddpkit.preflight.rank_program import Heard
@@ -25,7 +25,17 @@ def plan(*, slurm: bool = False) -> Plan:
         for node in range(4)
     ]
     if slurm:
-        steps = [Step(host="slurm", node_rank=0, ranks=range(4), workdir="/", env={}, procs=(PROC,), srun="ranks")]
+        steps = [
+            Step(
+                host="slurm",
+                node_rank=0,
+                ranks=range(4),
+                workdir="/",
+                env={},
+                procs=(PROC,),
+                rank_starter=RankStarter.SRUN,
+            )
+        ]
     return Plan(run_id="r", backend="any", steps=tuple(steps), world_size=4, grace=1.0)
 
 

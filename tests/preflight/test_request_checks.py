@@ -14,7 +14,7 @@ class Row:
     script: str = "train.py"
     env: dict[str, str] = field(default_factory=dict)
     environ: dict[str, str] = field(default_factory=dict)
-    reach: str = "ssh"
+    slurm: bool = False
     nnodes: int = 2
     doc: str
     evidence: str
@@ -57,18 +57,18 @@ ROWS = {
     "nodes": Row(env={"MASTER_ADDR": "node1,node2"}, doc="nodelist-unexpanded", evidence="node1,node2"),
     "localhost": Row(env={"MASTER_ADDR": "localhost"}, doc="master-unreachable", evidence="MASTER_ADDR=localhost"),
     "tasks": Row(  # S02
-        environ=SLURM, reach="slurm", doc="tasks-contradict", evidence="SLURM_NTASKS=2", status="warn"
+        environ=SLURM, slurm=True, doc="tasks-contradict", evidence="SLURM_NTASKS=2", status="warn"
     ),
     "one-task": Row(  # S01
         environ={"SLURM_NTASKS": "1", "SLURM_GPUS_ON_NODE": "8"},
-        reach="slurm",
+        slurm=True,
         doc="srun-not-used",
         evidence="1 task and 8 GPUs",
         status="warn",
     ),
     "one-task-kind": Row(
         environ={"SLURM_NTASKS": "1", "SLURM_GPUS_PER_NODE": "a100:4"},
-        reach="slurm",
+        slurm=True,
         doc="srun-not-used",
         evidence="1 task and 4 GPUs",
         status="warn",
@@ -79,7 +79,7 @@ ROWS = {
 @pytest.mark.parametrize("name", ROWS)
 def test_what_is_wrong_is_said(name: str) -> None:
     row = ROWS[name]
-    found = lint("any", row.reach, row.script.split(), row.env, row.environ, row.nnodes)
+    found = lint("any", row.script.split(), row.env, row.environ, row.nnodes, slurm=row.slurm)
     (check,) = [check for check in found if check.doc == row.doc]
     assert (check.id, check.status) == ("request", row.status)
     assert row.evidence in check.evidence
@@ -97,12 +97,12 @@ def test_what_is_wrong_is_said(name: str) -> None:
         Row(env={"MASTER_ADDR": "fd00::1", "NCCL_DEBUG": "INFO"}, doc="", evidence=""),
         Row(env={"MASTER_ADDR": "[fd00::1]"}, doc="", evidence=""),
         Row(env={"MASTER_ADDR": "localhost"}, nnodes=1, doc="", evidence=""),
-        Row(environ={**SLURM, "SLURM_NTASKS": "8"}, reach="slurm", doc="", evidence=""),
-        Row(environ={"SLURM_NTASKS": "1", "SLURM_GPUS_ON_NODE": "1"}, reach="slurm", doc="", evidence=""),
-        Row(environ={"SLURM_NTASKS": "2(x4)", "SLURM_JOB_NUM_NODES": ""}, reach="slurm", doc="", evidence=""),
+        Row(environ={**SLURM, "SLURM_NTASKS": "8"}, slurm=True, doc="", evidence=""),
+        Row(environ={"SLURM_NTASKS": "1", "SLURM_GPUS_ON_NODE": "1"}, slurm=True, doc="", evidence=""),
+        Row(environ={"SLURM_NTASKS": "2(x4)", "SLURM_JOB_NUM_NODES": ""}, slurm=True, doc="", evidence=""),
         Row(environ=SLURM, doc="", evidence=""),  # what another backend does not look at
     ],
 )
 def test_a_good_request_passes(row: Row) -> None:
-    (check,) = lint("any", row.reach, row.script.split(), row.env, row.environ, row.nnodes)
+    (check,) = lint("any", row.script.split(), row.env, row.environ, row.nnodes, slurm=row.slurm)
     assert (check.id, check.status) == ("request", "pass")

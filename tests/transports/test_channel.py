@@ -1,4 +1,4 @@
-"""What comes over a wire: clocks that differ, silence that is one and silence that is none, the end before a word."""
+"""What comes over a stream: clocks that differ, silence that is one and silence that is none, the end before a word."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 
 from ddpkit.transports import channel, protocol
-from ddpkit.transports.channel import Door, Heart, NoAnswerError, RefusedError
+from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError, RefusedError
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.pdsh import PdshWire
+from ddpkit.transports.pdsh import PdshStream
 from ddpkit.transports.protocol import NODE, NODE_PACKAGE
 
 PATIENCE = 120.0
 SKEW = 30.0  # seconds between a word and the moment at which a busy machine hears it
 
 
-class Wire:
-    """Two pipes: what the door reads is written to `far_out`, what it writes is read from `far_in`."""
+class ByteStream:
+    """Two pipes: what the channel reads is written to `far_out`, what it writes is read from `far_in`."""
 
     def __init__(self) -> None:
         self._closing = threading.Lock()
@@ -54,7 +54,7 @@ class Wire:
         return None
 
     def close(self) -> None:
-        with self._closing:  # the door closes it as well, from a thread of its own
+        with self._closing:  # the channel closes it as well, from a thread of its own
             if self._out >= 0:
                 os.close(self._out)
                 self._out = -1
@@ -74,29 +74,29 @@ class Wire:
 
 
 class Node:
-    """A door whose other side the test plays."""
+    """A channel whose other side the test plays."""
 
     def __init__(self, silence: float = 3600.0, ahead: float = 0.0) -> None:
-        self.wire = Wire()
+        self.stream = ByteStream()
         self.ahead = ahead  # seconds that the node's clock is before ours
         self.events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.door = Door("node1", self.wire, silence)
+        self.channel = Channel("node1", self.stream, silence)
         self.say("hello", host="node1", pid=1)
         reader = threading.Thread(target=self._take_program)
         reader.start()
-        self.door.open(time.monotonic() + PATIENCE)
+        self.channel.open(protocol.program(), time.monotonic() + PATIENCE)
         reader.join()
 
     def _take_program(self) -> None:
         left = len(protocol.program())
         while left:
-            left -= len(os.read(self.wire.far_in, left))
+            left -= len(os.read(self.stream.far_in, left))
 
     def say(self, kind: str, when: float | None = None, **more: Any) -> None:
-        self.wire.say(e=kind, t=(time.time() if when is None else when) + self.ahead, **more)
+        self.stream.say(e=kind, t=(time.time() if when is None else when) + self.ahead, **more)
 
     def start(self) -> None:
-        self.door.start("{}", self.events.put)
+        self.channel.start("{}", self.events.put)
 
     def next(self) -> Any:
         return self.events.get(timeout=PATIENCE)
@@ -107,9 +107,9 @@ def nodes() -> Iterator[list[Node]]:
     made: list[Node] = []
     yield made
     for node in made:
-        if node.wire.far_out >= 0:
-            node.wire.hang_up()
-        node.wire.tidy()
+        if node.stream.far_out >= 0:
+            node.stream.hang_up()
+        node.stream.tidy()
 
 
 @pytest.mark.parametrize("ahead", [-7200.0, 0.0, 7200.0])
@@ -159,7 +159,7 @@ def test_a_reader_that_was_held_up_has_not_heard_silence(nodes: list[Node], monk
     """The screen took nothing for longer than a node may be silent, and nothing lies there when it goes on."""
     nodes.append(Node(silence=0.5))
     node, free = nodes[0], threading.Event()
-    real, turns = node.wire.read, iter(["empty"])
+    real, turns = node.stream.read, iter(["empty"])
 
     def read() -> bytes:
         if free.is_set() and next(turns, ""):
@@ -167,14 +167,14 @@ def test_a_reader_that_was_held_up_has_not_heard_silence(nodes: list[Node], monk
             return b""
         return real()
 
-    monkeypatch.setattr(node.wire, "read", read)
+    monkeypatch.setattr(node.stream, "read", read)
 
     def post(event: Any) -> None:
         if event is not None and event["e"] == "out":
             free.wait(PATIENCE)
         node.events.put(event)
 
-    node.door.start("{}", post)
+    node.channel.start("{}", post)
     node.say("out", rank=0, fd=1, data="x\n")
     time.sleep(1.0)  # nobody reads
     free.set()
@@ -188,7 +188,7 @@ def test_a_launcher_that_was_stopped_has_not_heard_silence(nodes: list[Node], mo
     nodes.append(Node(silence=1.5))
     node = nodes[0]
     monkeypatch.setattr(channel, "LONG_READ", 0.5)
-    real, turns = node.wire.read, iter([2.0])
+    real, turns = node.stream.read, iter([2.0])
 
     def read() -> bytes:
         data = real()
@@ -197,16 +197,16 @@ def test_a_launcher_that_was_stopped_has_not_heard_silence(nodes: list[Node], mo
             node.say("end")
         return data
 
-    monkeypatch.setattr(node.wire, "read", read)
+    monkeypatch.setattr(node.stream, "read", read)
     node.start()
     assert node.next()["e"] == "end"
 
 
 def test_a_node_that_is_gone_before_its_step(nodes: list[Node]) -> None:
     nodes.append(Node())
-    nodes[0].wire.hang_up()
+    nodes[0].stream.hang_up()
     with pytest.raises(NoAnswerError, match="the connection was lost"):
-        nodes[0].door.answer(time.monotonic() + PATIENCE)
+        nodes[0].channel.answer(time.monotonic() + PATIENCE)
     nodes[0].start()
     assert nodes[0].next() == {"e": "lost", "reason": "the connection was lost"}
     assert nodes[0].next() is None
@@ -215,20 +215,20 @@ def test_a_node_that_is_gone_before_its_step(nodes: list[Node]) -> None:
 def test_an_odd_word_is_an_end_and_not_a_hang(nodes: list[Node]) -> None:
     nodes.append(Node())
     nodes[0].start()
-    nodes[0].wire.say(e="beat", t="noon")
+    nodes[0].stream.say(e="beat", t="noon")
     assert nodes[0].next()["reason"].startswith("what came of it could not be read")
     assert nodes[0].next() is None
 
 
 def test_signs_of_life_begin_with_the_door_and_never_cut_a_message(nodes: list[Node]) -> None:
     nodes.append(Node(silence=0.02))
-    heart = Heart(0.02)
-    heart.add(nodes[0].door)
+    heartbeat = Heartbeat(0.02)
+    heartbeat.add(nodes[0].channel)
     text, received = "x" * 3000, b""
     for _ in range(200):
-        nodes[0].door.send({"c": "signal", "name": text})
-        received += os.read(nodes[0].wire.far_in, 1 << 16)
-    heart.stop()
+        nodes[0].channel.send({"c": "signal", "name": text})
+        received += os.read(nodes[0].stream.far_in, 1 << 16)
+    heartbeat.stop()
     commands = [each.get("name", each["c"]) for each in map(json.loads, received.splitlines())]
     assert set(commands) <= {"beat", text}
     assert commands.count(text) == 200
@@ -247,34 +247,34 @@ def another_bytecode(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def answers() -> list[bytes]:
     """What was sent to a Python on this machine until it answered a question."""
-    wire = Wire()
+    stream = ByteStream()
     argv = [sys.executable, "-S", "-I", "-c", protocol.BOOT]
-    process = subprocess.Popen(argv, stdin=wire.far_in, stdout=wire.far_out, start_new_session=True)
-    os.close(wire.far_in)
-    os.close(wire.far_out)
-    there = Door("here", wire, 3600.0)
+    process = subprocess.Popen(argv, stdin=stream.far_in, stdout=stream.far_out, start_new_session=True)
+    os.close(stream.far_in)
+    os.close(stream.far_out)
+    there = Channel("here", stream, 3600.0)
     with process:
-        there.open(time.monotonic() + PATIENCE)
-        there.learn("probe")
+        there.open(protocol.program(), time.monotonic() + PATIENCE)
+        there.load_module("probe")
         there.ask("reach", {"targets": [], "timeout": 0.0})
         assert there.answer(time.monotonic() + PATIENCE) == []
         there.close()
         assert process.wait(PATIENCE) is not None
-    return wire.written
+    return stream.written
 
 
 def test_a_node_with_our_bytecode_compiles_nothing() -> None:
-    program, lesson, *_ = answers()
+    program, module_message, *_ = answers()
     assert program == protocol.program()
-    assert b"def reach" not in lesson
+    assert b"def reach" not in module_message
 
 
 @pytest.mark.usefixtures("another_bytecode")
 def test_a_node_with_another_bytecode_asks_for_the_text() -> None:
-    program, text, lesson, *_ = answers()
+    program, text, module_message, *_ = answers()
     assert program == protocol.program()
     assert text == protocol.program(compiled=False)
-    assert b"def reach" in lesson
+    assert b"def reach" in module_message
 
 
 def supervisor(**settings: float) -> subprocess.Popen[bytes]:
@@ -332,20 +332,20 @@ def test_a_rank_of_a_silent_launcher_may_print_while_it_ends() -> None:
 def test_a_pipe_that_nobody_reads_holds_nobody_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """ssh has never come, or is gone: the pipe is ours for both, and would take no more and say nothing."""
     monkeypatch.setattr("ddpkit.transports.pdsh.WRITE_LIMIT", 0.3)
-    wire = PdshWire(str(tmp_path / "node1"), HostSpec(name="node1"))
-    wire.open()
+    stream = PdshStream(str(tmp_path / "node1"), HostSpec(name="node1"))
+    stream.open()
     with pytest.raises(OSError, match="takes nothing"):
-        wire.write(b"x" * (4 << 20))
-    wire.close()
+        stream.write(b"x" * (4 << 20))
+    stream.close()
 
 
 def test_a_node_that_is_not_read_holds_up_pdsh_until_it_is(tmp_path: Any) -> None:
-    wire = PdshWire(str(tmp_path / "node1"), HostSpec(name="node1"))
-    while wire.feed(b"x" * 100_000):
+    stream = PdshStream(str(tmp_path / "node1"), HostSpec(name="node1"))
+    while stream.feed(b"x" * 100_000):
         pass
-    waiting = threading.Thread(target=wire.wait_for_room, daemon=True)
+    waiting = threading.Thread(target=stream.wait_for_room, daemon=True)
     waiting.start()
     assert waiting.is_alive()
-    assert len(wire.read()) >= 4 << 20
+    assert len(stream.read()) >= 4 << 20
     waiting.join(PATIENCE)
     assert not waiting.is_alive()

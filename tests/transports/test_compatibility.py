@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from ddpkit.errors import LaunchError, PreflightError
-from ddpkit.execution import compatibility
-from ddpkit.execution.compatibility import Wish
 from ddpkit.launchers.plan import Job
-from ddpkit.transports import problem
+from ddpkit.transports import compatibility, problem
+from ddpkit.transports.compatibility import Wish
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.problem import Problem
 

@@ -1,0 +1,193 @@
+"""NodePool: the channels to all nodes of a launch, asked at once and held until the launch ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ddpkit.launchers.plan import Container
+from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError
+from ddpkit.transports.compatibility import Facts, Wish
+from ddpkit.transports.connect import ConnectionAttempt, Connector, scale_timeout
+from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.problem import Problem, refusal
+from ddpkit.transports.protocol import revealed
+
+FACTS_TIMEOUT = 12.0  # seconds, for a usual connect_timeout: for a node's facts
+PROBE_TIMEOUT = 3.0  # seconds, for a usual connect_timeout: for one node to reach another
+REPORT_EVERY = 8.0  # seconds between two notes on the nodes that are waited for
+NAMED = 8  # of them by name
+_DOES = {"look": "looking at its folder, Python and torch", "reach": "trying to reach the others"}
+
+
+class NodePool:
+    """The nodes of one launch, and the channel to each."""
+
+    def __init__(
+        self,
+        specs: Sequence[HostSpec],
+        connector: Connector,
+        silence: float,
+        python: str,
+        container: Callable[[HostSpec], Container | None] = lambda _: None,
+    ) -> None:
+        self.specs = tuple(specs)
+        self._connector = connector
+        self._silence = silence
+        self._python = python
+        self._container = container
+        self._channels: dict[str, Channel] = {}
+        self._asked_at: dict[str, float] = {}  # time.time() of each node's last question
+        self._heartbeat = Heartbeat(silence)
+        self._waiting: dict[str, str] = {}  # by label of each node that is waited for: what for
+        self.connected_at: dict[str, float] = {}  # time.time() of each supervisor's first event
+        self.facts: dict[str, Facts] = {}
+
+    # ---- connections
+
+    def connect(self, start_timeout: float | None = None) -> list[Problem]:
+        """Start a supervisor on every node. Returns the problems; where there are any, drop those nodes or close.
+
+        `start_timeout`: seconds for a supervisor's first event after its node has let us in; None: what is left of all.
+        """
+        problems = {}
+        attempt = ConnectionAttempt(
+            connector=self._connector,
+            python=self._python,
+            container=self._container,
+            silence=self._silence,
+            start_timeout=start_timeout,
+        )
+        self._waiting = attempt.waiting
+        for spec, result in attempt.run(self.specs):
+            if isinstance(result, Channel):
+                self._channels[spec.label] = result
+                self._heartbeat.add(result)
+                self.connected_at[spec.label] = result.opened_at
+            else:
+                problems[spec.label] = result
+        return [problems[spec.label] for spec in self.specs if spec.label in problems]
+
+    def drop_failed(self, problems: Sequence[Problem], least: int | None, note: Callable[[str], None]) -> None:
+        """Go on without the hosts that have problems, where `least` of them are enough. Else raise the refusal."""
+        if not problems:
+            return
+        bad = {problem.host for problem in problems}
+        good = tuple(spec for spec in self.specs if spec.label not in bad)
+        if least is None or len(good) < least:
+            raise refusal(problems, len(self.specs))
+        for problem in problems:
+            note(f"goes on without {problem.host}: {problem.what} (fix: {problem.fix})")
+        self.drop(bad)
+
+    def drop(self, labels: Collection[str]) -> None:
+        """Close the channels to these nodes, and go on with the others."""
+        for label in set(labels) & set(self._channels):
+            self._channels.pop(label).close()
+        self.specs = tuple(spec for spec in self.specs if spec.label not in labels)
+
+    def channel(self, label: str) -> Channel:
+        """Return the channel to a node."""
+        return self._channels[label]
+
+    def close(self) -> None:
+        """Close every channel. What was started over one ends."""
+        self._heartbeat.stop()
+        for channel in self._channels.values():
+            channel.close()
+        self._connector.close()
+
+    # ---- questions
+
+    def ask_facts(self, wish: Wish, timeout: float) -> tuple[dict[str, Facts], list[Problem]]:
+        """Ask every connected node for its facts. Returns them by label, and a problem for each that did not answer."""
+        args = {
+            spec.label: {
+                "workdir": spec.workdir or wish.job.workdir,
+                "script": wish.script,
+                "python": spec.python or wish.job.python,
+                "environ": revealed({**wish.job.env, **spec.env}),
+                "port": wish.master_port if spec is self.specs[0] or wish.min_nodes else None,
+                "torch": wish.torch,
+            }
+            for spec in self.specs
+        }
+        self.load_module_on_all("probe")
+        answers, silent = self.ask("look", args, timeout)
+        self.facts.update(answers)
+        return answers, silent
+
+    def probe_addresses(self, targets: Mapping[str, Sequence[Sequence[Any]]]) -> tuple[dict[str, Any], list[Problem]]:
+        """Let each node, by its label, try to connect to its targets (see `probe.reach`)."""
+        seconds = self.scaled(PROBE_TIMEOUT)
+        args = {label: {"targets": each, "timeout": seconds} for label, each in targets.items()}
+        return self.ask("reach", args, seconds + 3.0)
+
+    def load_module_on_all(self, name: str) -> None:
+        """Give every supervisor the functions of a program in `ddpkit/node`."""
+        for channel in self._channels.values():
+            channel.load_module(name)
+
+    def ask(
+        self, function: str, args: Mapping[str, Mapping[str, Any]], timeout: float
+    ) -> tuple[dict[str, Any], list[Problem]]:
+        """Call a function on all these nodes at once, each with its own arguments.
+
+        Returns the answers by label, and a problem for each node that did not answer.
+        """
+        asked = [spec for spec in self.specs if spec.label in args and spec.label in self._channels]
+        for spec in asked:
+            self._asked_at[spec.label] = time.time()
+            self._channels[spec.label].ask(function, args[spec.label])
+        self._waiting = dict.fromkeys((spec.label for spec in asked), _DOES.get(function, "has not answered"))
+        until, answers, problems = time.monotonic() + timeout, {}, []
+        try:
+            for spec in asked:
+                try:
+                    answers[spec.label] = self._channels[spec.label].answer(until)
+                    self._waiting.pop(spec.label, None)
+                except NoAnswerError as error:
+                    fix = f"ssh {spec.target} uptime"
+                    problems.append(Problem(host=spec.label, what=str(error), fix=fix, unreachable=True))
+        finally:
+            self._waiting = {}
+        return answers, problems
+
+    def clock_offset(self, label: str, node_time: float) -> tuple[float, float]:
+        """Return the seconds by which a node's clock is ahead of ours, at least and at most.
+
+        `node_time`: the node's time in its last answer.
+        """
+        return -self._channels[label].ahead, node_time - self._asked_at[label]
+
+    def scaled(self, seconds: float) -> float:
+        """Lengthen a timeout where connections may take longer than usual."""
+        return scale_timeout(seconds, self._connector)
+
+    @contextmanager
+    def report_waiting(self, note: Callable[[str], None]) -> Iterator[None]:
+        """Name the nodes that are waited for, every few seconds: silence looks like a hang."""
+        done = threading.Event()
+
+        def report() -> None:
+            while not done.wait(REPORT_EVERY):
+                for what, labels in () if self._connector.asks else _by_reason(dict(self._waiting)).items():
+                    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
+                    note(f"waiting for {', '.join(labels[:NAMED])}{more}: {what}")
+
+        threading.Thread(target=report, daemon=True).start()
+        try:
+            yield
+        finally:
+            done.set()
+
+
+def _by_reason(waiting: Mapping[str, str]) -> dict[str, list[str]]:
+    """Labels of nodes, by the reason for which each is waited for."""
+    labels: dict[str, list[str]] = {}
+    for label, what in waiting.items():
+        labels.setdefault(what, []).append(label)
+    return labels
