@@ -168,7 +168,7 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
         code = BAD
     # What the ranks found ends each of them with 3, which says nothing more; a signal, or another code, does.
     told = results.failures and failure is not None and failure.signal is None and failure.code in (1, BAD)
-    died = verdict.report(outcome) if failure is not None and not told else []
+    died = verdict.describe_failure(outcome) if failure is not None and not told else []
     if code == BAD and not (results.failures or died):
         died = ["rank 0 did not say its last word, so some results are missing"]
     if as_json:

@@ -16,7 +16,8 @@ from ddpkit.files import read_tail
 from ddpkit.text import format_ranges
 
 if TYPE_CHECKING:
-    from ddpkit.diagnosis.analyze import Explanation, Finding
+    from ddpkit.diagnosis.analyze import LogAnalysis
+    from ddpkit.diagnosis.log_match import LogMatch
 
 MOST = 64 << 20  # bytes of a log that are read: its end
 LISTED = 8  # consequences, one line each
@@ -38,7 +39,7 @@ def explain(
     if not files:
         raise UsageError("which log? Nothing was named", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -")
     # One file after the other: their texts need not be in memory at once more than twice.
-    result = analyze.explain(list(_texts(files)))
+    result = analyze.analyze_log(list(_texts(files)))
     if as_json:
         print(json.dumps(_as_dict(result), indent=2))
     else:
@@ -112,19 +113,19 @@ def _decoded(data: bytes, name: str) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _place(found: Finding, many: bool) -> str:
+def _place(found: LogMatch, many: bool) -> str:
     return f"{found.file}:{found.number}" if many else f"line {found.number}"
 
 
-def _report(result: Explanation, many: bool) -> Iterator[str]:
+def _report(result: LogAnalysis, many: bool) -> Iterator[str]:
     first = result.first
     if first is None:
         yield f"not known: nothing in these {result.lines} lines is in the catalogue, and there is no Python error"
-        if result.suspicious:
-            name, number, text = result.suspicious
+        if result.first_alarm:
+            name, number, text = result.first_alarm
             yield f"the first line that speaks of an error: {f'{name}:{number}' if many else f'line {number}'}: {text}"
         return
-    who = first.speaker.words()
+    who = first.speaker.describe()
     yield f"{_place(first, many)}{', ' + who if who else ''}: {first.text}"
     if first.kind == "consequence":
         yield "what came first is not in this log; this only followed from it:"
@@ -143,19 +144,19 @@ def _report(result: Explanation, many: bool) -> Iterator[str]:
         )
         also = f", of rank {format_ranges(ranks, most=12)} as well" if ranks else ""
         yield f"the same again: {len(result.alike)} x{also}"
-    if result.silent:
-        silent = format_ranges(result.silent, most=12)
+    if result.silent_ranks:
+        silent = format_ranges(result.silent_ranks, most=12)
         yield f"look at rank {silent}: it speaks in this log, and does not say that it waited"
     for each in result.others[:LISTED]:
         yield f"later, {_place(each, many)}: {each.text[:160]}"
-        yield f"  {each.cause}; fix: {each.fix}" if each.entry else f"  {each.words}"
+        yield f"  {each.cause}; fix: {each.fix}" if each.entry else f"  {each.summary}"
     for each in result.hints[:LISTED]:
         yield f"perhaps behind it, {_place(each, many)}: {each.cause}; fix: {each.fix}"
     yield from _consequences(result, many)
 
 
-def _consequences(result: Explanation, many: bool) -> Iterator[str]:
-    groups: dict[str, list[Finding]] = {}
+def _consequences(result: LogAnalysis, many: bool) -> Iterator[str]:
+    groups: dict[str, list[LogMatch]] = {}
     for each in result.consequences:
         groups.setdefault(each.id, []).append(each)
     if groups:
@@ -170,8 +171,8 @@ def _consequences(result: Explanation, many: bool) -> Iterator[str]:
         yield f"  {'line ' if not many else ''}{places}{more}: {found[0].cause}"
 
 
-def _as_dict(result: Explanation) -> dict[str, Any]:
-    def one(found: Finding) -> dict[str, Any]:
+def _as_dict(result: LogAnalysis) -> dict[str, Any]:
+    def one(found: LogMatch) -> dict[str, Any]:
         return {
             "id": found.id,
             "kind": found.kind,
@@ -194,9 +195,9 @@ def _as_dict(result: Explanation) -> dict[str, Any]:
         "others": [one(each) for each in result.others],
         "hints": [one(each) for each in result.hints],
         "consequences": [one(each) for each in result.consequences],
-        "silent": result.silent,
+        "silent": result.silent_ranks,
         "lines": result.lines,
         "suspicious": None
-        if result.suspicious is None
-        else dict(zip(("file", "line", "text"), result.suspicious, strict=True)),
+        if result.first_alarm is None
+        else dict(zip(("file", "line", "text"), result.first_alarm, strict=True)),
     }

@@ -1,4 +1,4 @@
-"""What stands before the text of a line: who says it, where, and when. All launchers' ways, one after the other."""
+"""Prefixes of log lines: rank, host and time, in the forms of all launchers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Z0-9]")
-LONGEST = 8192  # characters of a line that are looked at
+MAX_LINE = 8192  # characters of a line that are looked at
 
 # Each takes one label off the front. Named groups: rank, local (rank on its host), host, agent, when.
 _TIME = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
@@ -41,13 +41,13 @@ _LABELS = [
     )
 ]
 # Within the text.
-_SAYS_RANK = (
+_RANK_IN_TEXT = (
     re.compile(r"\[(?:PG [^\]]*)?[Rr]ank (\d+)\]"),
     re.compile(r"\brank[ =:]+(\d+)\b", re.IGNORECASE),
     re.compile(r"^-- Process (\d+) terminated"),
 )
-_SAYS_HOST = re.compile(r"\b([\w.-]+):\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL ")
-_IN_NAME = (
+_HOST_IN_TEXT = re.compile(r"\b([\w.-]+):\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL ")
+_RANK_IN_NAME = (
     re.compile(r"rank[_-]?(?P<rank>\d+)\b.*\.\w+$"),
     re.compile(r"attempt_\d+/(?P<local>\d+)/std(?:out|err)\.log$"),
 )
@@ -55,7 +55,7 @@ _IN_NAME = (
 
 @dataclass(frozen=True)
 class Speaker:
-    """Who says a line, as far as it tells."""
+    """The rank, host or agent that printed a line, as far as it is known."""
 
     rank: int | None = None
     host: str = ""
@@ -66,8 +66,8 @@ class Speaker:
     def known(self) -> bool:
         return self.rank is not None or self.local is not None or bool(self.host)
 
-    def words(self) -> str:
-        """`rank 5 on node2`; empty where nothing is known."""
+    def describe(self) -> str:
+        """Return `rank 5 on node2`; empty where nothing is known."""
         who = (
             f"rank {self.rank}"
             if self.rank is not None
@@ -78,44 +78,44 @@ class Speaker:
         return f"{who} on {self.host}" if who and self.host else who or self.host
 
 
-NOBODY = Speaker()
+UNKNOWN_SPEAKER = Speaker()
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """A line taken apart."""
+class PrefixedLine:
+    """A line without its prefixes, and what they say."""
 
     speaker: Speaker
     when: float | None  # seconds; only differences mean anything
     text: str
 
 
-def without_colours(text: str) -> str:
+def strip_escapes(text: str) -> str:
     return _ESCAPES.sub("", text) if "\x1b" in text else text
 
 
-def plain(line: str) -> str:
-    """What a terminal shows of a line at the end."""
+def visible_line(line: str) -> str:
+    """Return the text that a terminal shows of a line at the end."""
     if "\r" in line:
         line = next((state for state in reversed(line.split("\r")) if state), "")
     if line.endswith(" across cluster]"):  # Ray: [repeated 14x across cluster]
         line = line.rpartition(" [repeated ")[0]
-    return line if len(line) <= LONGEST else line[:LONGEST]
+    return line if len(line) <= MAX_LINE else line[:MAX_LINE]
 
 
-def take_apart(line: str) -> Labelled:
-    """Labels off the front, as many as there are."""
+def split_prefix(line: str) -> PrefixedLine:
+    """Take all prefixes off the front of a line."""
     rank = local = None
     host = agent = ""
     when = None
-    again = True
-    while again:
-        again = False
+    more = True
+    while more:
+        more = False
         for label in _LABELS:
-            found = label.match(line)
-            if not found:
+            match = label.match(line)
+            if not match:
                 continue
-            groups = found.groupdict()
+            groups = match.groupdict()
             if groups.get("role") and groups["role"].lower() in ("errno", "error", "gpu", "step", "epoch"):
                 continue
             rank = int(groups["rank"]) if groups.get("rank") and rank is None else rank
@@ -123,14 +123,14 @@ def take_apart(line: str) -> Labelled:
             host = host or groups.get("host") or ""
             agent = agent or groups.get("agent") or ""
             when = _seconds(groups.get("when"), groups.get("glog")) if when is None else when
-            line = line[found.end() :]
-            again = True
+            line = line[match.end() :]
+            more = True
             break
-    return Labelled(speaker=Speaker(rank=rank, host=host, local=local, agent=agent), when=when, text=line)
+    return PrefixedLine(speaker=Speaker(rank=rank, host=host, local=local, agent=agent), when=when, text=line)
 
 
 def _seconds(stamp: str | None, glog: str | None) -> float | None:
-    """A stamp as seconds since the year began, counted in months of 31 days: enough to tell what was first."""
+    """Convert a time stamp to seconds since the year began, with months of 31 days: enough to order lines."""
     if stamp:
         numbers = re.findall(r"\d+", stamp[5:19])
         fraction = re.match(r".{19}[.,](\d+)", stamp)
@@ -146,31 +146,31 @@ def _seconds(stamp: str | None, glog: str | None) -> float | None:
     return (((month * 31 + day_) * 24 + hour) * 60 + minute) * 60 + second + rest
 
 
-def said_by(labelled: Labelled, raw: str) -> Speaker:
-    """The speaker, also from what the text itself says."""
-    speaker = labelled.speaker
+def speaker_of(prefixed: PrefixedLine, raw: str) -> Speaker:
+    """Return the speaker of a line, also from its text."""
+    speaker = prefixed.speaker
     rank, host = speaker.rank, speaker.host
     if rank is None:
-        for pattern in _SAYS_RANK:
-            found = pattern.search(labelled.text)
-            if found:
-                rank = int(found[1])
+        for pattern in _RANK_IN_TEXT:
+            match = pattern.search(prefixed.text)
+            if match:
+                rank = int(match[1])
                 break
     if not host:
-        found = _SAYS_HOST.search(raw)
-        host = found[1] if found else ""
+        match = _HOST_IN_TEXT.search(raw)
+        host = match[1] if match else ""
     return Speaker(rank=rank, host=host, local=speaker.local, agent=speaker.agent)
 
 
 @lru_cache(maxsize=256)
-def named_by(path: str) -> Speaker:
-    """Whom a file's name tells of: `rank_3.log`, torchrun's `attempt_0/3/stderr.log`."""
-    for pattern in _IN_NAME:
-        found = pattern.search(path)
-        if found:
-            groups = found.groupdict()
+def speaker_in_name(path: str) -> Speaker:
+    """Return the speaker that a file's name has: `rank_3.log`, torchrun's `attempt_0/3/stderr.log`."""
+    for pattern in _RANK_IN_NAME:
+        match = pattern.search(path)
+        if match:
+            groups = match.groupdict()
             return Speaker(
                 rank=int(groups["rank"]) if groups.get("rank") else None,
                 local=int(groups["local"]) if groups.get("local") else None,
             )
-    return NOBODY
+    return UNKNOWN_SPEAKER

@@ -1,4 +1,4 @@
-"""How a run ended, and what failed first in it: facts, without words."""
+"""Outcome of a run, its first failure, and the diagnosis of that: facts, without sentences."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """What failed first."""
+    """The first failure of a run: of a rank, an agent, a supervisor or a job."""
 
     host: str
     rank: int | None  # None: not a rank, but `what`
@@ -30,7 +30,7 @@ class Failure:
     log: str = ""
     reason: str = ""  # where neither a code nor a signal says it
     raised: str = ""  # the name of the exception that ended its script; known before its process has ended
-    oom: str = ""  # what says that the kernel killed it for want of memory, and where it says so
+    oom: str = ""  # the evidence that the kernel killed it for want of memory, and its source
     diagnosis: Diagnosis | None = None  # None: the output shows no known cause
 
     @property
@@ -40,7 +40,7 @@ class Failure:
 
 @dataclass(kw_only=True)
 class Outcome:
-    """How a run ended."""
+    """The end of a run."""
 
     failure: Failure | None = None
     stopped_by: int | None = None  # the signal that ended the launcher

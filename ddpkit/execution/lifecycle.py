@@ -174,12 +174,12 @@ class RecordedRun(LiveRun):
             failure = replace(failure, diagnosis=verdict.diagnose(failure, self.folder / "all.log"))
             outcome = replace(outcome, failure=failure)
         state = self._end_state(outcome)
-        for line in verdict.report(outcome, failure.diagnosis if failure else None):
+        for line in verdict.describe_failure(outcome, failure.diagnosis if failure else None):
             relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)
         if state == "done":
             relay.note(f"ddpkit: done in {outcome.seconds:.1f} s")
         elif state == "stopped":
-            relay.note(f"ddpkit: {verdict.stopped(outcome)}")
+            relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
         self.record = replace(
             self.record,
             ended=time.time(),

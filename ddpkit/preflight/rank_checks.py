@@ -191,7 +191,7 @@ def _died(failure: Failure, heard: Heard, where: Mapping[int, str]) -> Check:
     scheduled = not ours and (failure.what.startswith("job ") or failure.what == "srun")
     if scheduled and (failure.code == 4 or "srun: error" in last):
         return refused(f"{failure.what}: {failure.reason or last}", verdict.hint(failure))
-    how, _, usually = verdict.how(failure).partition(": ") if not failure.reason else (failure.reason, "", "")
+    how, _, usually = verdict.describe_exit(failure).partition(": ") if not failure.reason else (failure.reason, "", "")
     what = f"rank {failure.rank}" if ours else failure.what
     evidence = f"{what} {'ended' if ours else 'failed'} after {failure.seconds:.1f} s: {how}"
     if last:

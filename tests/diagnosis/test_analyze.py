@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import PATIENCE
 
-from ddpkit.diagnosis.analyze import Explanation, explain
+from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -64,8 +64,8 @@ Root Cause (first observed failure):
 """
 
 
-def of(text: str) -> Explanation:
-    return explain([("log", text)])
+def of(text: str) -> LogAnalysis:
+    return analyze_log([("log", text)])
 
 
 def labelled(label: str, text: str) -> list[str]:
@@ -108,7 +108,7 @@ def test_local_ranks_hosts_and_line_ends() -> None:
         first = of("\r\n".join(labelled(label, TRACE))).first
         assert first is not None, label
         assert first.text == "ValueError: bad batch 7"
-        assert first.speaker.words() == who
+        assert first.speaker.describe() == who
 
 
 def test_a_logger_before_each_line_or_before_the_first() -> None:
@@ -160,7 +160,7 @@ def test_the_rank_that_did_not_wait_is_named() -> None:
     result = of(text)
     assert result.first is not None
     assert (result.first.id, result.first.speaker.rank) == ("collective-timeout", 0)  # the earliest time
-    assert result.silent == [2]
+    assert result.silent_ranks == [2]
 
 
 def test_ranks_without_labels_through_each_other() -> None:
@@ -285,7 +285,7 @@ def test_a_death_that_torchrun_tells_twice_is_whose_the_table_says() -> None:
     line = "E1120 17:59:01.1 4711 torch/api.py:986] failed (exitcode: -9) local_rank: 1 (pid: 4712) of binary: python\n"
     first = of(line + SUMMARY.format(code=-9)).first
     assert first is not None
-    assert (first.id, first.speaker.words()) == ("killed", "rank 5 on node2")
+    assert (first.id, first.speaker.describe()) == ("killed", "rank 5 on node2")
     assert first.probe == "on node2: dmesg -T | grep -i 'killed process'"
 
 
@@ -349,7 +349,7 @@ def test_hints_stand_beside_a_failure_and_do_not_replace_it() -> None:
 def test_of_several_logs_the_earliest_time_counts() -> None:
     early = "2026-11-20 17:02:51,100 rank 5: CUDA out of memory. Tried to allocate 2.00 GiB\n"
     late = "2026-11-20 17:02:59,100 error: [Errno 28] No space left on device\n"
-    first = explain([("rank_0.log", late), ("rank_5.log", early)]).first
+    first = analyze_log([("rank_0.log", late), ("rank_5.log", early)]).first
     assert first is not None
     assert (first.file, first.speaker.rank) == ("rank_5.log", 5)
 

@@ -10,7 +10,7 @@ import pytest
 from catalogue_document import MARK, document
 from catalogue_examples import EXAMPLES
 
-from ddpkit.diagnosis.analyze import explain
+from ddpkit.diagnosis.analyze import analyze_log
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES, Entry
 from ddpkit.diagnosis.catalogue.deaths import LOOK, SIGNALS
 from ddpkit.diagnosis.catalogue.entry import filled
@@ -57,7 +57,7 @@ def test_an_example_leads_to_its_entry(entry: Entry, text: str) -> None:
     assert best is not None
     assert best.entry.id == entry.id
     # And a whole log that holds only this line is explained by it.
-    first = explain([("log", f"starting\n[rank3]: {text}\nbye\n")]).first
+    first = analyze_log([("log", f"starting\n[rank3]: {text}\nbye\n")]).first
     assert (None if first is None else first.id) == (None if entry.kind == "noise" else entry.id)
     if first is not None:
         for said in (first.cause, first.fix, first.probe):
@@ -162,13 +162,13 @@ retrying failed request 0 times, timeout=30 s
 @pytest.mark.parametrize("line", HARMLESS.splitlines())
 def test_what_healthy_runs_print_is_no_cause(line: str) -> None:
     for text in (line, f"[rank3]: {line}", f"3: {line}"):
-        first = explain([("log", f"starting\n{text}\nbye\n")]).first
+        first = analyze_log([("log", f"starting\n{text}\nbye\n")]).first
         assert first is None or first.kind == "hint", first.id
 
 
 def test_all_that_healthy_runs_print_is_no_cause() -> None:
     assert len(HARMLESS.splitlines()) > 60
-    first = explain([("log", HARMLESS)]).first
+    first = analyze_log([("log", HARMLESS)]).first
     assert first is None or first.kind == "hint", first.id
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpkit.diagnosis.analyze import explain
+from ddpkit.diagnosis.analyze import analyze_log
 
 # By the link of a report: what it is explained by, and the lines of it that say so.
 REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -350,6 +350,6 @@ REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
 @pytest.mark.parametrize("link", REPORTS)
 def test_a_public_report_is_explained(link: str) -> None:
     cause, lines = REPORTS[link]
-    first = explain([("log", "\n".join(lines))]).first
+    first = analyze_log([("log", "\n".join(lines))]).first
     assert first is not None
     assert first.id == cause

@@ -1,4 +1,4 @@
-"""The noun of the catalogue: one known failure."""
+"""Entry: one known failure, as the catalogue has it."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ class Entry:
 
 def filled(text: str, values: Mapping[str, str]) -> str:
     """`text` with its `{names}` replaced by values; where one is not known by its name in capitals."""
-    return re.sub(r"\{([a-z]+)\}", lambda found: values.get(found[1]) or found[1].upper(), text)
+    return re.sub(r"\{([a-z]+)\}", lambda name: values.get(name[1]) or name[1].upper(), text)

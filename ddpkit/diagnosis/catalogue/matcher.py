@@ -1,4 +1,4 @@
-"""Finds the entries whose text stands in a line; cheap for the lines in which none does.
+"""Matcher: the entries of the catalogue whose text stands in a line; cheap for lines in which none does.
 
 Of each pattern one word is taken that every text it matches must hold. A line is cut into words once, and only the
 patterns whose word is among them are tried: the time does not grow with the catalogue.
@@ -19,18 +19,18 @@ _EVERYWHERE = frozenset(
     "from this process processes version device gpu step loss job node memory model loading number runtimeerror "
     "valueerror oserror warning size expected channel info".split()
 )
-_ORDER = {kind: place for place, kind in enumerate(("noise", "cause", "death", "generic", "hint", "consequence"))}
+_ORDER = {kind: position for position, kind in enumerate(("noise", "cause", "death", "generic", "hint", "consequence"))}
 
 
 def words_of(pattern: str) -> list[str]:
     """The whole words that every text matched by `pattern` holds, in lower case: those outside of groups and classes."""
-    found: list[str] = []
+    words: list[str] = []
     word, whole, depth, index = "", True, 0, 0
 
     def end(clean: bool) -> None:
         nonlocal word, whole
         if word and whole and clean and depth == 0 and len(word) >= 3:
-            found.append(word.lower())
+            words.append(word.lower())
         word, whole = "", clean
 
     while index < len(pattern):
@@ -61,12 +61,12 @@ def words_of(pattern: str) -> list[str]:
             end(char != "+")
         index += wide
     end(True)
-    return found
+    return words
 
 
 @dataclass(frozen=True, kw_only=True)
 class Match:
-    """An entry, and what its named groups found."""
+    """An entry, and the text of its named groups."""
 
     entry: Entry
     values: dict[str, str]
@@ -77,12 +77,12 @@ class Matcher:
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._by_word: dict[str, list[tuple[int, int, Entry, re.Pattern[str]]]] = {}
-        for place, entry in enumerate(entries):
+        for position, entry in enumerate(entries):
             for pattern in entry.patterns:
                 words = words_of(pattern)
                 rare = [word for word in words if word not in _EVERYWHERE]
                 word = max(rare or words, key=len, default="")
-                order = (_ORDER[entry.kind], place, entry, re.compile(pattern))
+                order = (_ORDER[entry.kind], position, entry, re.compile(pattern))
                 self._by_word.setdefault(word, []).append(order)
         self.words = frozenset(self._by_word)
 
@@ -94,10 +94,10 @@ class Matcher:
         tried = [each for word in {*WORDS.findall(line.lower())} for each in self._by_word.get(word, ())]
         seen: set[str] = set()
         for _, _, entry, pattern in sorted(tried, key=lambda each: each[:2]):
-            found = None if entry.id in seen else pattern.search(line)
-            if found:
+            match = None if entry.id in seen else pattern.search(line)
+            if match:
                 seen.add(entry.id)
-                yield Match(entry=entry, values={k: v for k, v in found.groupdict().items() if v})
+                yield Match(entry=entry, values={k: v for k, v in match.groupdict().items() if v})
 
     def best(self, line: str) -> Match | None:
         return next(self.matches(line), None)

@@ -1,4 +1,4 @@
-"""Ranks that do not find each other: rendezvous, stores, and what torchrun is told."""
+"""Ranks that do not find each other: rendezvous, stores, torchrun's own options."""
 
 from __future__ import annotations
 

@@ -1,0 +1,54 @@
+"""LogMatch: an entry of the catalogue, or an exception, that was recognised in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ddpkit.diagnosis.catalogue.entry import Entry, filled
+from ddpkit.diagnosis.line_prefixes import Speaker
+
+MAX_TEXT = 400  # characters of a line
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogMatch:
+    """One recognised failure. `entry` is None for an exception that the catalogue does not know."""
+
+    entry: Entry | None
+    kind: str
+    file: str
+    number: int  # of the line, from 1
+    end: int  # the last line that belongs to it
+    text: str
+    speaker: Speaker
+    when: float | None
+    values: Mapping[str, str]
+    summary: str = ""  # of an exception of the script's own: its words, file and line
+    location: str = ""  # and where to look at it
+    doubtful: bool = False  # its text stands outside of a traceback, and is also printed where nothing is wrong
+
+    @property
+    def id(self) -> str:
+        return self.entry.id if self.entry else "own-exception"
+
+    @property
+    def cause(self) -> str:
+        return filled(self.entry.cause, self.values) if self.entry else self.summary
+
+    @property
+    def bare_cause(self) -> str:
+        """The cause for a sentence that names its rank already."""
+        return self.cause.partition("own exception: ")[2] or self.cause
+
+    @property
+    def fix(self) -> str:
+        return filled(self.entry.fix, self.values) if self.entry else self.location
+
+    @property
+    def probe(self) -> str:
+        return filled(self.entry.probe, self.values) if self.entry else ""
+
+    @property
+    def link(self) -> str:
+        return self.entry.link if self.entry else ""

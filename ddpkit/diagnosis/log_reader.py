@@ -1,0 +1,238 @@
+"""LogReader: one log as a list of its LogMatches. Pure: text in, matches out.
+
+Lines are chosen by words (see `ddpkit.diagnosis.catalogue.matcher`): a long log costs little.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TypeVar
+
+from ddpkit.diagnosis import torchrun_table, tracebacks
+from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
+from ddpkit.diagnosis.catalogue.deaths import SIGNALS
+from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
+from ddpkit.diagnosis.line_prefixes import Speaker, speaker_in_name, speaker_of, split_prefix, visible_line
+from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
+from ddpkit.diagnosis.torchrun_table import TorchrunFailure
+from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
+
+MAX_MATCHES = 2000  # of one kind in one log
+STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
+_SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
+_TRACEBACK_WORDS = frozenset(("traceback", "cause", *_SYNTAX_ERRORS))
+_SPEAKING = ("cause", "hint", "noise")
+
+
+@cache
+def catalogue_matcher() -> Matcher:
+    return Matcher(ENTRIES)
+
+
+class LogReader:
+    """The matches of one log, in the order of its lines."""
+
+    def __init__(self, name: str, lines: Sequence[str]) -> None:
+        self.name = name
+        self.lines = lines
+        self.matches: list[LogMatch] = []
+        self._tracebacks: list[Traceback] = []
+        self._bare: list[Traceback] = []  # exceptions whose tracebacks are not in the log
+        self._headers: set[int] = set()  # lines that begin a chained traceback
+        self._claimed: set[int] = set()  # lines of exceptions that belong to a traceback
+        self._failures: list[TorchrunFailure] = []
+        self._entries: list[tuple[int, Match]] = []
+        self._counts: Counter[str] = Counter()
+        self._fulfilled: dict[str, bool] = {}  # by the id of an entry: whether this log holds the text that it needs
+
+    def read(self) -> list[LogMatch]:
+        matcher = catalogue_matcher()
+        watched = matcher.words | _TRACEBACK_WORDS
+        for index, line in enumerate(self.lines):
+            if ("Error: " in line or "Exception: " in line) and len(self._bare) < MAX_MATCHES:
+                _append(self._bare, tracebacks.read_bare_exception(self.lines, index))
+            words = WORDS.findall(line.lower())
+            if watched.isdisjoint(words):
+                continue
+            self._read_tracebacks(index, line, words)
+            match = matcher.best(visible_line(line))
+            if match and self._is_fulfilled(match.entry):
+                self._counts[match.entry.id] += 1
+                if self._counts[match.entry.id] <= MAX_MATCHES:
+                    self._entries.append((index, match))
+        self._join()
+        for failure in self._failures:
+            self._add_torchrun_failure(failure)
+        known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
+        known |= {raised.number for trace in self._tracebacks for raised in trace.raised}
+        for bare in self._bare:
+            if bare.start not in known:
+                self._add_exception(bare, bare.origin(), kind="death")
+        return sorted(self.matches, key=lambda each: each.number)
+
+    def _read_tracebacks(self, index: int, line: str, words: Sequence[str]) -> None:
+        """Read every form of a traceback that begins at this line."""
+        if "traceback" in words and tracebacks.HEADER in line and index not in self._headers:
+            few = len(self._tracebacks) < MAX_MATCHES
+            trace = tracebacks.read_traceback(self.lines, index, self._claimed) if few else None
+            if trace:
+                self._tracebacks.append(trace)
+                self._headers |= trace.headers
+                self._claimed.update(raised.number for raised in trace.raised)
+        if torchrun_table.ROOT in line:
+            _append(self._failures, torchrun_table.read_torchrun_table(self.lines, index))
+        if not _SYNTAX_ERRORS.isdisjoint(words) and not any(old.end >= index for old in self._tracebacks[-4:]):
+            _append(self._tracebacks, tracebacks.read_syntax_error(self.lines, index))
+        if tracebacks.BOX in line:
+            _append(self._tracebacks, tracebacks.read_boxed_traceback(self.lines, index))
+
+    def _is_fulfilled(self, entry: Entry) -> bool:
+        """Whether the log holds the text without which the entry is not meant."""
+        if not entry.needs:
+            return True
+        if entry.id not in self._fulfilled:  # a long log can hold the same line thousands of times
+            self._fulfilled[entry.id] = any(re.search(entry.needs, line) for line in self.lines)
+        return self._fulfilled[entry.id]
+
+    def _join(self) -> None:
+        """Make one match of a traceback and the entry that explains it; of each other entry one of its own."""
+        code = {index for trace in self._tracebacks for index in trace.own}
+        used: set[int] = set()
+        by_line = {index: match for index, match in self._entries if index not in code}
+        order = list(by_line)
+        for trace in self._tracebacks:
+            between = order[bisect_left(order, trace.start) : bisect_right(order, trace.end)]
+            inside = [index for index in between if index not in used and self._is_same_rank(trace, index)]
+            # An entry that only says that something failed is about this exception where it stands in its own line.
+            lines = {raised.number for raised in trace.raised}
+            inside = [index for index in inside if index in lines or by_line[index].entry.kind in _SPEAKING]
+            best = min(inside, key=lambda index: (_strength(by_line[index]), index), default=None)
+            if best is not None and by_line[best].entry.kind == "noise":
+                best = None
+            used.update(inside)
+            if best is None:
+                self._add_exception(trace, trace.origin())
+            else:
+                self._add_entry(best, by_line[best], trace)
+        for index, match in by_line.items():
+            if index not in used and match.entry.kind != "noise":
+                self._add_entry(index, match)
+
+    def _is_same_rank(self, trace: Traceback, index: int) -> bool:
+        """Whether a line between those of a traceback is of the same rank."""
+        other = split_prefix(visible_line(self.lines[index])).speaker
+        return not other.known or not trace.speaker.known or other == trace.speaker
+
+    def _speaker(self, index: int, traced: Speaker | None = None) -> tuple[Speaker, float | None]:
+        """Return the speaker of a line and its time. `traced`: the speaker of the traceback around it."""
+        line = visible_line(self.lines[index])
+        prefixed = split_prefix(line)
+        speaker = speaker_of(prefixed, line)
+        by_name = speaker_in_name(self.name)
+        traced = traced or by_name
+        return (
+            Speaker(
+                rank=_first(speaker.rank, traced.rank, by_name.rank),
+                host=speaker.host or traced.host,
+                local=_first(speaker.local, traced.local, by_name.local),
+                agent=speaker.agent,
+            ),
+            prefixed.when,
+        )
+
+    def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
+        speaker, when = self._speaker(index, trace.speaker if trace else None)
+        values = dict(match.values)
+        # The host of a text is the one it speaks of; the rank that it names is the guilty one.
+        if values.get("rank", "").isdecimal():
+            speaker = replace(speaker, rank=int(values["rank"]), host=values.get("host", speaker.host))
+        if values.get("local", "").isdecimal() and speaker.rank is None:
+            speaker = replace(speaker, local=int(values["local"]))
+        if speaker.host:
+            values.setdefault("host", speaker.host)
+        if speaker.rank is not None:
+            values.setdefault("rank", str(speaker.rank))
+        self.matches.append(
+            LogMatch(
+                entry=match.entry,
+                kind=match.entry.kind,
+                file=self.name,
+                number=index + 1,
+                end=(trace.end if trace else index) + 1,
+                text=split_prefix(visible_line(self.lines[index])).text.strip()[:MAX_TEXT],
+                speaker=speaker,
+                when=when if when is not None else trace.when if trace else None,
+                values=values,
+                doubtful=match.entry.doubtful and trace is None,
+            )
+        )
+
+    def _add_exception(self, trace: Traceback, origin: RaisedException, kind: str = "cause") -> None:
+        speaker, when = self._speaker(origin.number, trace.speaker)
+        place = origin.place or origin.last
+        where = f" at {place[0]}:{place[1]}" + (f" in {place[2]}" if place[2] else "") if place else ""
+        last = trace.raised[-1]
+        also = "" if last is origin else f" (it ended as {last.words[:120]})"
+        if trace.links and trace.links[-1] == "during" and last is origin:
+            also = f" (while handling {trace.raised[0].words[:120]})"
+        elif "nested" in trace.links or "group" in trace.links:
+            also = f" (inside {trace.raised[0].words[:120]})"
+        who = speaker.describe()
+        whose = f"{who}'s own exception" if who else "the script's own exception"
+        self.matches.append(
+            LogMatch(
+                entry=None,
+                kind=kind,
+                file=self.name,
+                number=origin.number + 1,
+                end=trace.end + 1,
+                text=origin.words[:MAX_TEXT],
+                speaker=speaker,
+                when=trace.when if trace.when is not None else when,
+                values={},
+                summary=f"{whose}: {origin.words[:MAX_TEXT]}{where}{also}",
+                location=f"look at {place[0]}, line {place[1]}" if place else "look at the lines above it",
+            )
+        )
+
+    def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
+        """Add a death by a signal, which stands in torchrun's table alone."""
+        entry = BY_ID.get(SIGNALS.get(-failure.code, "")) or BY_ID["child-failed"]
+        values = {"host": failure.speaker.host, "code": str(failure.code)}
+        if failure.speaker.rank is not None:
+            values["rank"] = str(failure.speaker.rank)
+        self.matches.append(
+            LogMatch(
+                entry=entry,
+                kind=entry.kind,
+                file=self.name,
+                number=failure.number + 1,
+                end=failure.number + 1,
+                text=visible_line(self.lines[failure.number]).strip(),
+                speaker=failure.speaker,
+                when=None,
+                values=values,
+            )
+        )
+
+
+T = TypeVar("T")
+
+
+def _append(items: list[T], item: T | None) -> None:
+    if item is not None:
+        items.append(item)
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)
+
+
+def _strength(match: Match) -> int:
+    return STRENGTH.get(match.entry.kind, 9)

@@ -1,0 +1,37 @@
+"""Torchrun's table of failures: the rank that failed first, and its exit code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchrunFailure:
+    """The rank that failed first, as torchrun reports it."""
+
+    number: int  # index of the line with the exit code
+    speaker: Speaker
+    code: int
+
+
+_FIELD = re.compile(r"^\s*(time|host|rank|exitcode)\s*: (.*)$")
+ROOT = "Root Cause (first observed failure):"
+
+
+def read_torchrun_table(lines: Sequence[str], start: int) -> TorchrunFailure | None:
+    """Read the block below `Root Cause`, at `lines[start]`."""
+    fields: dict[str, str] = {}
+    for index in range(start + 1, min(start + 12, len(lines))):
+        entry = _FIELD.search(split_prefix(visible_line(lines[index])).text)
+        if entry:
+            fields[entry[1]] = entry[2]
+        if "exitcode" in fields:
+            code = re.match(r"-?\d+", fields["exitcode"])
+            rank = re.match(r"\d+", fields.get("rank", ""))
+            speaker = Speaker(rank=int(rank[0]) if rank else None, host=fields.get("host", "").strip())
+            return TorchrunFailure(number=index, speaker=speaker, code=int(code[0])) if code else None
+    return None
