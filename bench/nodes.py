@@ -196,8 +196,8 @@ def install_peers() -> str:
     for argv in ([sys.executable, "-m", "venv", str(PEERS)], [*pip, "torch"], [*pip, "deepspeed", "torchrunx"]):
         done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            said = [line for line in done.stderr.splitlines() if "ERROR" in line] or done.stderr.splitlines()
-            return f"cannot be installed: {said[-1] if said else done.returncode}"
+            errors = [line for line in done.stderr.splitlines() if "ERROR" in line] or done.stderr.splitlines()
+            return f"cannot be installed: {errors[-1] if errors else done.returncode}"
     ready.touch()
     return ""
 
@@ -239,12 +239,12 @@ def carry_rows(rounds: int) -> list[dict[str, Any]]:
     """Each number of nodes in a process of its own, whose peak of memory is its own. Medians."""
     figures: dict[int, list[dict[str, Any]]] = {steps: [] for steps in STEPS}
     for _ in range(rounds):
-        for steps, found in figures.items():
+        for steps, measured in figures.items():
             argv = [sys.executable, str(Path(__file__).with_name("standin.py")), str(steps)]
-            found.append(json.loads(subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout))
+            measured.append(json.loads(subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout))
     return [
-        {"table": "carry", **{name: statistics.median(each[name] for each in found) for name in found[0]}}
-        for found in figures.values()
+        {"table": "carry", **{name: statistics.median(each[name] for each in measured) for name in measured[0]}}
+        for measured in figures.values()
     ]
 
 

@@ -58,7 +58,7 @@ def window(folder: Path, run: subprocess.Popen[bytes], seconds: float, top: list
     began, before = time.perf_counter(), steps(folder)
     node, launcher, shell = used(supervisor), used(run.pid), used(watching.pid) if watching else 0.0
     time.sleep(seconds)
-    found = {
+    figures = {
         "steps": steps(folder) - before,
         "node": used(supervisor) - node,
         "launcher": used(run.pid) - launcher,
@@ -68,8 +68,8 @@ def window(folder: Path, run: subprocess.Popen[bytes], seconds: float, top: list
     }
     if watching:
         watching.send_signal(signal.SIGINT)
-        found["samples"] = len(watching.communicate()[0].splitlines())
-    return found
+        figures["samples"] = len(watching.communicate()[0].splitlines())
+    return figures
 
 
 def main() -> None:
@@ -109,7 +109,7 @@ def main() -> None:
         more: float = sum(one[what] for one in with_it) - sum(other[what] for other in without)
         return float(round(1000 * more / samples, 1))
 
-    found = {
+    figures = {
         "pairs": len(pairs),
         "samples": samples,
         "steps": round(statistics.median(ratios), 4),
@@ -121,12 +121,12 @@ def main() -> None:
         "load": os.getloadavg()[0],
     }
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(figures))
         return
-    print(f"{found['pairs']} pairs of {options.window:g} s, {samples} samples, load {found['load']:.1f}")
-    print(f"steps with it / without: median {found['steps']:.4f}, mean {found['mean']:.4f} +- {found['error']}")
-    print(f"processor time for a sample: node {found['node_ms']} ms, launcher {found['launcher_ms']} ms", end="")
-    print(f", the other shell {found['shell_ms']} ms")
+    print(f"{figures['pairs']} pairs of {options.window:g} s, {samples} samples, load {figures['load']:.1f}")
+    print(f"steps with it / without: median {figures['steps']:.4f}, mean {figures['mean']:.4f} +- {figures['error']}")
+    print(f"processor time for a sample: node {figures['node_ms']} ms, launcher {figures['launcher_ms']} ms", end="")
+    print(f", the other shell {figures['shell_ms']} ms")
 
 
 if __name__ == "__main__":

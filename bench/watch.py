@@ -70,7 +70,7 @@ def train(words: list[str], epochs: int) -> dict[str, float]:
         if process.returncode != 0:
             sys.exit(seen.decode("utf-8", "replace"))
         lines = metrics.read_text().splitlines()
-        epoch_seconds = [found["seconds"] for line in lines if "seconds" in (found := json.loads(line))]
+        epoch_seconds = [record["seconds"] for line in lines if "seconds" in (record := json.loads(line))]
         drawn = len(re.findall(rb"\x1b\[\dA", seen))
     return {
         "epoch": statistics.median(epoch_seconds[1:]),
@@ -98,18 +98,19 @@ def _cpu(pid: int) -> float:
 
 
 def compare(rounds: int, epochs: int, ways: list[str]) -> list[dict[str, Any]]:
-    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    measured: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for number in range(rounds + 1):
         for way in ways[number % len(ways) :] + ways[: number % len(ways)]:
             figures = train(WAYS[way], epochs)
             if number > 0:  # the first round fills caches
-                found[way].append(figures)
+                measured[way].append(figures)
     rows = []
-    for way, mine in found.items():
+    for way, mine in measured.items():
         median = {key: statistics.median(each[key] for each in mine) for key in mine[0]}
-        ratios = [each["epoch"] / plain["epoch"] for each, plain in zip(mine, found["plain"], strict=True)]
+        ratios = [each["epoch"] / plain["epoch"] for each, plain in zip(mine, measured["plain"], strict=True)]
         more = [
-            each["cpu_per_second"] - plain["cpu_per_second"] for each, plain in zip(mine, found["plain"], strict=True)
+            each["cpu_per_second"] - plain["cpu_per_second"]
+            for each, plain in zip(mine, measured["plain"], strict=True)
         ]
         rows.append(
             {

@@ -19,11 +19,11 @@ PACKAGE = Path(__file__).resolve().parents[1] / "ddpkit"
 
 def sources(package: Path = PACKAGE) -> dict[str, Path]:
     """Files by their dotted name below `ddpkit`: `launchers.plan`, `errors`; a package's own file is `launchers`."""
-    found = {}
+    paths = {}
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = path
-    return found
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = path
+    return paths
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -55,11 +55,11 @@ def modules(files: Mapping[str, Path]) -> dict[str, set[str]]:
 
 def rooms(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
     """Rooms that each room imports from."""
-    found: dict[str, set[str]] = {name.partition(".")[0]: set() for name in graph}
+    arrows: dict[str, set[str]] = {name.partition(".")[0]: set() for name in graph}
     for name, used in graph.items():
         room = name.partition(".")[0]
-        found[room] |= {each.partition(".")[0] for each in used} - {room}
-    return found
+        arrows[room] |= {each.partition(".")[0] for each in used} - {room}
+    return arrows
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import queue
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,76 +18,26 @@ import pytest
 from cluster import Lab, missing
 from hypothesis import HealthCheck, settings
 from launching import folder, launch  # noqa: F401 - fixtures
+from program import MARK as MARK
+from program import PATIENCE as PATIENCE
+from program import Program
+from program import marked as marked
 
-# Generous: machines are shared and slow, and a test that waits for an event costs nothing when the event comes soon.
-PATIENCE = 120.0
-MARK = "DDPKIT_TEST_MARK"
 # How long an example takes says more of the machine than of us.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 
-class Command:
+class Command(Program):
     """One running `ddpkit`, with its output as it comes. Every process below it carries a mark of its own."""
 
     def __init__(self, args: list[str], cwd: Path, env: dict[str, str]) -> None:
         self.mark = secrets.token_hex(8)
-        self.lines: list[str] = []
-        self._queue: queue.Queue[str | None] = queue.Queue()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "ddpkit", *args],
-            cwd=cwd,
-            env={**env, MARK: self.mark},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            # A shell that starts the tests in the background has it ignored, and that is inherited.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-        )
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as stream:
-            for line in stream:
-                self._queue.put(line.decode("utf-8", "replace").rstrip("\n"))
-        self._queue.put(None)
-
-    def wait_for(self, text: str, times: int = 1) -> None:
-        """Wait until `text` was printed so many times."""
-        until = time.monotonic() + PATIENCE
-        while sum(text in line for line in self.lines) < times:
-            try:
-                line = self._queue.get(timeout=max(0.1, until - time.monotonic()))
-            except queue.Empty:
-                raise AssertionError(f"did not print {text!r} in time:\n{self.text}") from None
-            assert line is not None, f"ended before it printed {text!r}:\n{self.text}"
-            self.lines.append(line)
-
-    def end(self) -> int:
-        """Wait for the end. Returns the exit code."""
-        code = self.process.wait(PATIENCE)
-        while (line := self._queue.get(timeout=PATIENCE)) is not None:
-            self.lines.append(line)
-        return code
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
+        super().__init__([sys.executable, "-m", "ddpkit", *args], cwd=cwd, env={**env, MARK: self.mark})
 
     def survivors(self) -> dict[int, str]:
         """Every living process that descends from this command, wherever it moved to."""
-        needle = f"{MARK}={self.mark}".encode()
-        found = {}
-        for path in Path("/proc").iterdir():
-            if path.name.isdigit():
-                try:
-                    if needle in (path / "environ").read_bytes().split(b"\0"):
-                        found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                except OSError:
-                    continue
-        return found
+        return marked(self.mark)
 
     def supervisors(self) -> tuple[int, int]:
         """The process ids of the guard and of the supervisor proper, on this machine."""

@@ -39,17 +39,17 @@ def init(
     if no_toml and not (train or scripts):
         raise UsageError("--no-toml leaves nothing to write", "--train, --scripts")
     project = Path(folder or ".")
-    found = scaffold.files(project, toml=not no_toml, train=train, scripts=scripts)
+    files = scaffold.files(project, toml=not no_toml, train=train, scripts=scripts)
     if not dry_run:
-        scaffold.check(found)
-        scaffold.write(project, found)
+        scaffold.check(files)
+        scaffold.write(project, files)
     if as_json:
-        print(json.dumps([{"path": str(project / each.path), "state": each.state} for each in found], indent=2))
+        print(json.dumps([{"path": str(project / each.path), "state": each.state} for each in files], indent=2))
     else:
         words = {"new": "would be written" if dry_run else "written", "same": "is there already, the same"}
-        for each in found:
+        for each in files:
             print(f"{project / each.path}: {words.get(each.state, each.state)}")
         if train:
             print("train.py reads, besides torch: pip install numpy pyyaml scikit-learn", file=sys.stderr)
     if dry_run:
-        scaffold.check(found)
+        scaffold.check(files)

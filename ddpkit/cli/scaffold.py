@@ -1,4 +1,4 @@
-"""The files of a new project: `ddpkit.toml`, and what is asked for besides. All are written, or none.
+"""Files of a new project: `ddpkit.toml`, and others on request. All are written, or none.
 
 A wheel has them in `ddpkit/templates/`. A clone has them where they are used: at the top of the repository.
 """
@@ -36,7 +36,7 @@ class NewFile:
 
     path: str  # relative to the project
     text: bytes
-    state: str  # "new"; "same": it is there with this text; or what is in the way
+    state: str  # "new"; "same": it exists with this text; or the reason why it cannot be written
 
     @property
     def mode(self) -> int:
@@ -45,7 +45,7 @@ class NewFile:
 
 
 def files(project: Path, *, toml: bool, train: bool, scripts: bool) -> list[NewFile]:
-    """What would be written into a folder, and what is in its way there."""
+    """The files that would be written into a folder, each with its state."""
     wanted = [name for name, want in (("toml", toml), ("train", train), ("scripts", scripts)) if want]
     return [
         NewFile(path, text, _state(project, path, text))
@@ -88,9 +88,9 @@ def _has_table(path: Path) -> bool:
         return False
 
 
-def check(found: list[NewFile]) -> None:
-    """Refuse where something is in the way. Raises UsageError."""
-    problems = [each for each in found if each.state not in ("new", "same")]
+def check(new_files: list[NewFile]) -> None:
+    """Raise UsageError where a file cannot be written."""
+    problems = [each for each in new_files if each.state not in ("new", "same")]
     if not problems:
         return
     text = "; ".join(f"{each.path}: {each.state}" for each in problems)
@@ -100,12 +100,12 @@ def check(found: list[NewFile]) -> None:
     raise UsageError(f"nothing was written: {text}", hint)
 
 
-def write(project: Path, found: list[NewFile]) -> None:
-    """Write the new ones. What was written before an error is taken away again. Raises UsageError."""
+def write(project: Path, new_files: list[NewFile]) -> None:
+    """Write the new files, or none: after an error those already written are removed. Raises UsageError."""
     made: list[Path] = []
     folders: list[Path] = []
     try:
-        for each in found:
+        for each in new_files:
             if each.state == "new":
                 target = project / each.path
                 _make_folder(target.parent, folders)
@@ -130,7 +130,7 @@ def _make_folder(folder: Path, made: list[Path]) -> None:
 
 
 def _put(target: Path, new: NewFile) -> None:
-    """The file is whole when it has its name, and takes that of no other."""
+    """Write a draft and link it: the file is never half written, and replaces no other."""
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, new.mode)

@@ -15,11 +15,11 @@ from ddpkit.launchers.plan import Plan, Proc, Step
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
 from ddpkit.text import format_ranks
 
-_HERE = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 _SSH = ("ssh", "-T", "-x", "-S", "none", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5")
 _QUOTED = "SC2016,SC2088"  # "this does not expand": that is what the quotes are for
 # bash is started by torchrun, which turns `$$` into `$`.
-_AROUND = ("bash", "--norc", "-c", 'rank "$$@"', "rank")
+_RANK_SHELL = ("bash", "--norc", "-c", 'rank "$$@"', "rank")
 
 
 def script(
@@ -75,7 +75,7 @@ def script(
         "PYTHON",
         ")",
         "",
-        _skip_first_line((_HERE / "script_nodes.sh").read_text(encoding="utf-8")),
+        _skip_first_line((_FOLDER / "script_nodes.sh").read_text(encoding="utf-8")),
     ]
     return "\n".join(out) + "\n"
 
@@ -130,7 +130,7 @@ def _secrets(plan: Plan) -> list[str]:
 
 
 def _portable(step: Step, plan: Plan) -> Step:
-    """The step with what only the script can know left to it: the port, and no id of a run that ddpkit would know."""
+    """The step with the port as a variable of the script, and without the id of a run."""
     env: dict[str, Value] = {name: value for name, value in step.env.items() if name != "DDPKIT_RUN"}
     if "MASTER_PORT" in env:
         env["MASTER_PORT"] = Raw("$port")
@@ -138,17 +138,17 @@ def _portable(step: Step, plan: Plan) -> Step:
 
 
 def _words(proc: Proc) -> tuple[Word, ...]:
-    """An agent's words: the port is the script's, and each rank is told of by a shell."""
+    """The words of torchrun, with the script's port, and with a shell around each rank that reports its exit code."""
     words: list[Word] = list(proc.argv)
     if proc.rank is not None or "--no_python" not in words:
         return tuple(words)
-    place = words.index("--no_python")
-    for number, word in enumerate(words[:place]):
+    index = words.index("--no_python")
+    for number, word in enumerate(words[:index]):
         name, _, value = word.partition("=") if isinstance(word, str) else ("", "", "")
         if name in ("--master_port", "--rdzv_endpoint"):
             words[number] = Raw(f"{name}={value.rpartition(':')[0]}:$port" if ":" in value else f"{name}=$port")
     if not proc.restarts:  # a rank that is started again has not failed
-        words[place + 1 : place + 1] = _AROUND
+        words[index + 1 : index + 1] = _RANK_SHELL
     return tuple(words)
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-import queue
 import secrets
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cluster import HOSTS, Lab
+from program import MARK as MARK
+from program import PATIENCE as PATIENCE
+from program import Program
+from program import marked as marked
 
-PATIENCE = 120.0
-MARK = "DDPKIT_TEST_MARK"
 ROOT = Path(__file__).parents[2]
 DDPKIT = (sys.executable, "-m", "ddpkit")
 
@@ -48,20 +49,6 @@ def processes(lab: Lab, hosts: Iterable[str] = HOSTS) -> dict[int, tuple[str, st
     return found
 
 
-def marked(mark: str) -> dict[int, str]:
-    """Every living process of the machine that carries a launch's mark in its environment, wherever it moved to."""
-    needle = f"{MARK}={mark}".encode()
-    found = {}
-    for path in Path("/proc").iterdir():
-        if path.name.isdigit():
-            try:
-                if needle in (path / "environ").read_bytes().split(b"\0"):
-                    found[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue
-    return found
-
-
 def temporary(lab: Lab) -> set[str]:
     """The folders of ours in the lab's TMPDIR."""
     return {path.name for path in Path(lab.tmp).glob("ddpkit-*")}
@@ -85,7 +72,7 @@ def restart_sshd(lab: Lab, host: str) -> None:
     lab.run(host, "/usr/sbin/sshd", "-f", f"{lab.folder}/ssh/sshd_{host}.conf")
 
 
-class Launch:
+class Launch(Program):
     """One `ddpkit launch`. Its ranks carry a mark; what else it starts is what was not there before."""
 
     def __init__(
@@ -95,47 +82,9 @@ class Launch:
         self.mark = secrets.token_hex(8)
         self.before = set(processes(lab))
         self.folders_before = temporary(lab)
-        self.lines: list[str] = []
-        self.times: list[float] = []  # of each line, time.time()
-        self._queue: queue.Queue[tuple[float, str] | None] = queue.Queue()
         kept = {**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "DDPKIT_GPUS": "0", MARK: self.mark}
-        self.process = subprocess.Popen(
-            lab.argv("login", [*before, *DDPKIT, "launch", "--env", MARK, *args], folder),
-            env={**kept, "TMPDIR": lab.tmp},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-        )
-        if read:
-            self.read()
-
-    def read(self) -> None:
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as stream:
-            for line in stream:
-                self._queue.put((time.time(), line.decode("utf-8", "replace").rstrip("\n")))
-        self._queue.put(None)
-
-    def _take(self, item: tuple[float, str]) -> None:
-        self.times.append(item[0])
-        self.lines.append(item[1])
-
-    def wait_for(self, text: str, times: int = 1, seconds: float = PATIENCE) -> float:
-        """Wait until `text` was printed so many times. Returns when the last of these lines came, time.time()."""
-        until = time.monotonic() + seconds
-        while sum(text in line for line in self.lines) < times:
-            try:
-                item = self._queue.get(timeout=max(0.1, until - time.monotonic()))
-            except queue.Empty:
-                raise AssertionError(f"did not print {text!r} in {seconds:g} s:\n{self.text}") from None
-            assert item is not None, f"ended before it printed {text!r}:\n{self.text}"
-            self._take(item)
-        return [when for when, line in zip(self.times, self.lines, strict=True) if text in line][times - 1]
+        argv = lab.argv("login", [*before, *DDPKIT, "launch", "--env", MARK, *args], folder)
+        super().__init__(argv, env={**kept, "TMPDIR": lab.tmp}, read=read)
 
     def pid(self) -> int:
         """The launcher itself, which nsenter waits for."""
@@ -151,17 +100,6 @@ class Launch:
 
     def signal(self, number: int) -> None:
         os.kill(self.pid(), number)
-
-    def end(self, seconds: float = PATIENCE) -> int:
-        """Wait for the end. Returns the exit code, as `subprocess` counts."""
-        code = self.process.wait(seconds)
-        while (item := self._queue.get(timeout=seconds)) is not None:
-            self._take(item)
-        return code
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
 
     def ranks(self, script: str = "job.py") -> dict[int, tuple[str, int]]:
         """Host and process of every rank that lives: not torchrun, not the tap before it, not its children."""
@@ -212,3 +150,25 @@ class Launch:
                 pass
         self.process.send_signal(signal.SIGCONT)  # nsenter stops when the launcher is stopped
         self.process.wait(PATIENCE)
+
+
+@contextmanager
+def started_jobs(lab: Lab, folder: Path, job: str) -> Iterator[Callable[..., Launch]]:
+    """A function that launches `job.py`, which has the text `job` or another; all that it started ends."""
+    started: list[Launch] = []
+
+    def run(*args: str, before: Iterable[str] = (), text: str = job) -> Launch:
+        (folder / "job.py").write_text(text)
+        started.append(Launch(lab, folder, list(args), before=before))
+        return started[-1]
+
+    yield run
+    for each in started:
+        each.clean_up()
+
+
+def ask_run(lab: Lab, folder: Path, command: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run `ddpkit COMMAND RUN ARGS` on the login host for the one run that a folder has."""
+    (run,) = (folder / "logs").iterdir()
+    env = {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+    return lab.run("login", *DDPKIT, command, str(run), *args, cwd=folder, env=env, check=False)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import re
 import signal
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,8 +14,9 @@ from typing import Any
 
 import pytest
 from cluster import NODES, Lab
+from program import PATIENCE as PATIENCE
+from program import Program
 
-PATIENCE = 120.0
 ROOT = Path(__file__).parents[2]
 DDPKIT = [sys.executable, "-m", "ddpkit"]
 torch = pytest.mark.torch
@@ -49,41 +47,13 @@ def folder(idle_lab: Lab, tmp_path: Path) -> Path:
     return tmp_path
 
 
-class Launch:
+class Launch(Program):
     """One `ddpkit launch` on the login host, its output as it comes."""
 
     def __init__(self, lab: Lab, folder: Path, args: list[str], before: list[str]) -> None:
         self.folder = folder
-        self.lines: list[str] = []
-        self._queue: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self.process = subprocess.Popen(
-            lab.argv("login", [*before, *DDPKIT, "launch", *args], folder),
-            env={**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(Path(__file__).parents[2])},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-        )
-
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as stream:
-            for line in stream:
-                self._queue.put(line.rstrip("\n"))
-        self._queue.put(None)
-
-    def wait_for(self, text: str, times: int = 1) -> None:
-        """Wait until so many lines with `text` were printed."""
-        until = time.monotonic() + PATIENCE
-        while sum(text in line for line in self.lines) < times:
-            line = self._queue.get(timeout=max(0.1, until - time.monotonic()))
-            assert line is not None, f"ended before it printed {text!r}:\n{self.text}"
-            self.lines.append(line)
+        env = {**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+        super().__init__(lab.argv("login", [*before, *DDPKIT, "launch", *args], folder), env=env)
 
     def signal(self, lab: Lab, number: int) -> None:
         """To the launcher itself, which runs in the host's own process tree."""
@@ -92,13 +62,6 @@ class Launch:
         # A child of it that has not become another program yet looks like it, and has the higher number.
         lab.run("login", "kill", f"-{number}", str(min(pids)))
 
-    def end(self) -> int:
-        """Wait for the end. Returns the exit code."""
-        code = self.process.wait(PATIENCE)
-        while (line := self._queue.get(timeout=PATIENCE)) is not None:
-            self.lines.append(line)
-        return code
-
     @property
     def record(self) -> dict[str, Any]:
         """What `run.json` says, once it is there."""
@@ -106,10 +69,6 @@ class Launch:
         assert found is not None, self.text
         record: dict[str, Any] = json.loads((self.folder / found[1] / "run.json").read_text())
         return record
-
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines)
 
     def close(self) -> None:
         if self.process.poll() is None:

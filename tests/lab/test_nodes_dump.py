@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from cluster import Lab
-from launches import DDPKIT, PATIENCE, ROOT, Launch
-from launching import mostly
+from launches import DDPKIT, PATIENCE, ROOT, Launch, ask_run, started_jobs
+from launching import SALLOC, mostly
 
 pytestmark = pytest.mark.torch
 
@@ -85,27 +85,16 @@ WAYS = {
     "allocation srun": ["-b", "slurm", "-N", "2", "-n", "2"],
     "allocation torchrun": ["-b", "slurm-torchrun", "-N", "2", "-n", "2"],
 }
-SALLOC = ("salloc", "-Q", "-N2", "--ntasks-per-node=2")
 
 
 @pytest.fixture
 def start(idle_lab: Lab, tmp_path: Path) -> Iterator[Callable[..., Launch]]:
-    started: list[Launch] = []
-
-    def run(*args: str, before: tuple[str, ...] = (), text: str = JOB) -> Launch:
-        (tmp_path / "job.py").write_text(text)
-        started.append(Launch(idle_lab, tmp_path, list(args), before=before))
-        return started[-1]
-
-    yield run
-    for each in started:
-        each.clean_up()
+    with started_jobs(idle_lab, tmp_path, JOB) as run:
+        yield run
 
 
 def dump(lab: Lab, folder: Path, *args: str) -> Any:
-    (run,) = (folder / "logs").iterdir()
-    env = {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
-    return lab.run("login", *DDPKIT, "dump", str(run), *args, cwd=folder, env=env, check=False)
+    return ask_run(lab, folder, "dump", *args)
 
 
 def until_found(lab: Lab, folder: Path, text: str) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from cluster import Lab
-from launches import DDPKIT, PATIENCE, ROOT, Launch
+from launches import DDPKIT, PATIENCE, ROOT, Launch, ask_run, started_jobs
+from launching import SALLOC
 
 # Rank 1 sleeps, the others count; nothing of torch is needed.
 JOB = """\
@@ -34,27 +35,16 @@ TORCHRUN = {
     "ssh torchrun": ["-b", "ssh", "node1", "node2", "-n", "2", "-o", "starter=torchrun"],
     "job torchrun": ["-b", "slurm-torchrun", "-N", "2", "-n", "2"],
 }
-SALLOC = ("salloc", "-Q", "-N2", "--ntasks-per-node=2")
 
 
 @pytest.fixture
 def start(idle_lab: Lab, tmp_path: Path) -> Iterator[Callable[..., Launch]]:
-    started: list[Launch] = []
-
-    def run(*args: str, before: tuple[str, ...] = (), text: str = JOB) -> Launch:
-        (tmp_path / "job.py").write_text(text)
-        started.append(Launch(idle_lab, tmp_path, list(args), before=before))
-        return started[-1]
-
-    yield run
-    for each in started:
-        each.clean_up()
+    with started_jobs(idle_lab, tmp_path, JOB) as run:
+        yield run
 
 
 def top(lab: Lab, folder: Path, *args: str) -> Any:
-    (run,) = (folder / "logs").iterdir()
-    env = {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
-    return lab.run("login", *DDPKIT, "top", str(run), *args, cwd=folder, env=env, check=False)
+    return ask_run(lab, folder, "top", *args)
 
 
 def over(launch: Launch, lab: Lab, folder: Path) -> None:

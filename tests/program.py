@@ -1,0 +1,88 @@
+"""A program that a test starts: its lines as they come, its end, and what lives of it."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+# Generous: machines are shared and slow, and a test that waits for an event costs nothing when the event comes soon.
+PATIENCE = 120.0
+MARK = "DDPKIT_TEST_MARK"  # a variable of the environment, which every process below a program inherits
+
+
+def marked(mark: str) -> dict[int, str]:
+    """Every living process of the machine that carries a mark in its environment, wherever it moved to."""
+    needle = f"{MARK}={mark}".encode()
+    lines = {}
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            try:
+                if needle in (path / "environ").read_bytes().split(b"\0"):
+                    lines[int(path.name)] = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+    return lines
+
+
+class Program:
+    """One running program; standard output and standard error are one."""
+
+    def __init__(self, argv: Sequence[str], *, env: dict[str, str], cwd: Path | None = None, read: bool = True) -> None:
+        self.lines: list[str] = []
+        self.times: list[float] = []  # of each line, time.time()
+        self._queue: queue.Queue[tuple[float, str] | None] = queue.Queue()
+        self.process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            # A shell that starts the tests in the background has it ignored, and that is inherited.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        )
+        if read:
+            self.read()
+
+    def read(self) -> None:
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as stream:
+            for line in stream:
+                self._queue.put((time.time(), line.decode("utf-8", "replace").rstrip("\n")))
+        self._queue.put(None)
+
+    def _take(self, item: tuple[float, str]) -> None:
+        self.times.append(item[0])
+        self.lines.append(item[1])
+
+    def wait_for(self, text: str, times: int = 1, seconds: float = PATIENCE) -> float:
+        """Wait until `text` was printed so many times. Returns when the last of these lines came, time.time()."""
+        until = time.monotonic() + seconds
+        while sum(text in line for line in self.lines) < times:
+            try:
+                item = self._queue.get(timeout=max(0.1, until - time.monotonic()))
+            except queue.Empty:
+                raise AssertionError(f"did not print {text!r} in {seconds:g} s:\n{self.text}") from None
+            assert item is not None, f"ended before it printed {text!r}:\n{self.text}"
+            self._take(item)
+        return [when for when, line in zip(self.times, self.lines, strict=True) if text in line][times - 1]
+
+    def end(self, seconds: float = PATIENCE) -> int:
+        """Wait for the end. Returns the exit code, as `subprocess` counts."""
+        code = self.process.wait(seconds)
+        while (item := self._queue.get(timeout=seconds)) is not None:
+            self._take(item)
+        return code
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
