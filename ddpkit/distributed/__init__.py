@@ -1,1 +1,1 @@
-"""What runs inside every rank: who it is, and the process group."""
+"""Modules of every rank: the resolver of its environment, the process group, and rank programs."""

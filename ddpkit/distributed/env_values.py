@@ -1,7 +1,7 @@
 """Numbers, addresses and layouts read from an environment, each with the variable or rule that it came from.
 
-Every error of a rank's environment must name the variable and its value; a number that forgot where it came from could
-not. The sources (`slurm.py`, `mpi.py`, `sources.py`) are written with these words.
+Every error of a rank's environment names the variable and its value, so a number carries its origin. All sources
+(`torch_env`, `slurm_env`, `mpi_env`, `resolver`) use these functions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Num:
     origin: str
 
     def __str__(self) -> str:
-        # A variable is shown as it would be typed, a rule such as "RANK (one node)" after the number that it gave.
+        # A variable is shown as typed; a rule such as "RANK (one node)" stands after its number.
         return f"{self.origin}={self.value}" if " " not in self.origin else f"{self.value} ({self.origin})"
 
     @property
@@ -38,7 +38,7 @@ class Num:
 
 @dataclass(frozen=True)
 class Task:
-    """One source's answer. The master is None where the source does not know it."""
+    """Ranks and sizes of this process, as one source gives them."""
 
     source: str
     because: str
@@ -49,13 +49,13 @@ class Task:
     node_rank: Num
     num_nodes: Num
     master: Callable[[], tuple[tuple[str, str], Num]]
-    """Called only for the source that is used: a missing master is no error of a source that lost."""
+    """Address and port of rank 0. Called for the used source alone: in others a missing master is no error."""
 
 
-def complete_local(
+def complete_local_ranks(
     rank: Num, world: Num, local_rank: Num | None, local_world: Num | None, prefix: str
 ) -> tuple[Num, Num]:
-    """Fill in the local rank and the local world size where one node makes them certain; refuse to guess otherwise."""
+    """Fill in the local rank and local world size on a single node. Raises EnvError on several nodes."""
     one_node = f"{world.origin} (one node)"
     if local_world is None and (local_rank is None or local_rank.value == rank.value):
         local_world = Num(world.value, one_node)
@@ -76,16 +76,17 @@ def complete_local(
 
 
 def count_nodes(world: Num, local_world: Num, known: Num | None) -> Num:
+    """Return the number of nodes: `known`, or from the world size and the local world size."""
     if known is not None:
         return known
     if local_world.value < 1:
-        return Num(1, local_world.origin)  # refused by _finish, which names the variable
+        return Num(1, local_world.origin)  # the resolver refuses it and names the variable
     count = max(1, -(-world.value // local_world.value))
     return Num(count, f"{world.origin} / {local_world.origin}")
 
 
-def place_node(rank: Num, local_rank: Num, local_world: Num, num_nodes: Num, known: Num | None) -> Num:
-    """Return the number of the node: as told, else from the layout that fits the rank and the local rank."""
+def infer_node_rank(rank: Num, local_rank: Num, local_world: Num, num_nodes: Num, known: Num | None) -> Num:
+    """Return the node rank: `known`, or from the layout that fits the rank and the local rank."""
     if known is not None:
         return known
     if num_nodes.value <= 1 or local_world.value < 1:
@@ -97,15 +98,16 @@ def place_node(rank: Num, local_rank: Num, local_world: Num, num_nodes: Num, kno
 
 
 def master_address(environ: Environ) -> tuple[str, str] | None:
+    """Return the master address and its variable, or None."""
     for name in ("DDPKIT_MASTER_ADDR", "MASTER_ADDR"):
-        if text_of(environ, name):
-            return need_address(environ, name)
+        if read_text(environ, name):
+            return require_address(environ, name)
     return None
 
 
-def need_address(environ: Environ, name: str) -> tuple[str, str]:
-    """Return the address, a bracketed IPv6 literal without its brackets, with the variable's name."""
-    text = text_of(environ, name)
+def require_address(environ: Environ, name: str) -> tuple[str, str]:
+    """Return an address, without the brackets of an IPv6 literal, and its variable. Raises EnvError."""
+    text = read_text(environ, name)
     addr = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     host, colon, port = addr.rpartition(":")
     if colon and ":" not in host and is_number(port):
@@ -116,29 +118,33 @@ def need_address(environ: Environ, name: str) -> tuple[str, str]:
 
 
 def master_port(environ: Environ) -> Num | None:
-    return number_in(environ, "DDPKIT_MASTER_PORT") or number_in(environ, "MASTER_PORT")
+    """Return the master port, or None."""
+    return read_number(environ, "DDPKIT_MASTER_PORT") or read_number(environ, "MASTER_PORT")
 
 
 def is_loopback(addr: str) -> bool:
-    """Return whether an address means the machine itself."""
+    """Return whether an address is of the loopback interface."""
     return addr.lower() in ("localhost", "localhost.localdomain", "::1") or addr.startswith("127.")
 
 
-def text_of(environ: Environ, name: str) -> str:
-    """Return the value without blanks; '' where it is not set. torch also takes an empty value for none."""
+def read_text(environ: Environ, name: str) -> str:
+    """Return a variable without blanks; '' where it is not set. torch also ignores an empty value."""
     return environ.get(name, "").strip()
 
 
-def number_in(environ: Environ, name: str) -> Num | None:
-    text = text_of(environ, name)
+def read_number(environ: Environ, name: str) -> Num | None:
+    """Return a variable's number, or None where it is not set. Raises EnvError."""
+    text = read_text(environ, name)
     return Num(parse_number(name, text), name) if text else None
 
 
-def need(environ: Environ, name: str) -> Num:
-    return Num(parse_number(name, text_of(environ, name)), name)
+def require_number(environ: Environ, name: str) -> Num:
+    """Return the number of a variable that is set. Raises EnvError."""
+    return Num(parse_number(name, read_text(environ, name)), name)
 
 
 def parse_number(name: str, text: str) -> int:
+    """Return a whole number from 0. Raises EnvError."""
     text = text.strip()
     if is_number(text):
         return int(text)
@@ -147,22 +153,24 @@ def parse_number(name: str, text: str) -> int:
 
 
 def is_number(text: str) -> bool:
+    """Return whether a text has digits alone."""
     # int() alone would accept "1_0", "+1" and digits of other scripts.
     return text.isascii() and text.isdigit() and len(text) <= 18
 
 
-def show(environ: Environ, names: Sequence[str]) -> str:
-    return " ".join(f"{name}={text_of(environ, name)}" for name in names)
+def show_variables(environ: Environ, names: Sequence[str]) -> str:
+    """Return `NAME=value` of these variables."""
+    return " ".join(f"{name}={read_text(environ, name)}" for name in names)
 
 
-# Linux hands out 32768..60999 for outgoing connections: a listening port there can be taken by anybody's client.
+# Linux uses 32768..60999 for outgoing connections, which could take a listening port there.
 FIRST_PORT, LAST_PORT = 20000, 32767
 
 
 def port_for(*identifiers: str, step: int = 0) -> int:
-    """Return a port in 20000..32767 that is the same wherever the arguments are the same.
+    """Return a port in 20000..32767, the same for the same arguments in every process.
 
-    What differs in `step` alone gets another port for certain; what differs in the identifiers, nearly always. Not
-    `hash()`: Python salts it, so that every rank would get another port.
+    Another `step` gives another port; other identifiers nearly always do. Python salts `hash()`: every rank would get
+    another port.
     """
     return FIRST_PORT + (crc32("/".join(identifiers).encode()) + step) % (LAST_PORT - FIRST_PORT + 1)

@@ -1,7 +1,6 @@
-"""Who a rank of an MPI launcher is: Open MPI, MPICH and Intel MPI, MVAPICH, and LSF's jsrun.
+"""Ranks of an MPI launcher: Open MPI, MPICH and Intel MPI, MVAPICH, and LSF's jsrun.
 
-MPI says who is who, but not where rank 0 listens: with several nodes somebody must name the master, except under LSF,
-whose host list does.
+MPI gives ranks, but no address of rank 0: several nodes need MASTER_ADDR, except under LSF, which lists the hosts.
 """
 
 from __future__ import annotations
@@ -11,18 +10,18 @@ from ddpkit.distributed.env_values import (
     Num,
     Task,
     count_nodes,
+    infer_node_rank,
     master_address,
     master_port,
-    need,
-    number_in,
-    place_node,
     port_for,
-    text_of,
+    read_number,
+    read_text,
+    require_number,
 )
 from ddpkit.errors import EnvError
 
-# (source, rank, world size, local rank, local world size). jsrun comes first, because Spectrum MPI, which it starts, is
-# an Open MPI and sets OMPI_COMM_WORLD_* too. Beware of OMPI_COMM_WORLD_NODE_RANK: it is the rank *on* the node.
+# (source, rank, world size, local rank, local world size). jsrun comes first: it starts Spectrum MPI,
+# an Open MPI, which sets OMPI_COMM_WORLD_* too. OMPI_COMM_WORLD_NODE_RANK is the rank *on* the node.
 _MPI_VARIABLES: tuple[tuple[str, str, str, tuple[str, ...], tuple[str, ...]], ...] = (
     (
         "lsf",
@@ -51,27 +50,28 @@ _MPI_VARIABLES: tuple[tuple[str, str, str, tuple[str, ...], tuple[str, ...]], ..
 
 
 def read_mpi(environ: Environ) -> Task | str:
+    """Read the variables of an MPI launcher. Returns the reason where there are none. Raises EnvError."""
     for source, rank_name, size_name, local_rank_names, local_size_names in _MPI_VARIABLES:
-        if not text_of(environ, rank_name) and not text_of(environ, size_name):
+        if not read_text(environ, rank_name) and not read_text(environ, size_name):
             continue
-        local_rank_name = next((name for name in local_rank_names if text_of(environ, name)), None)
-        local_size_name = next((name for name in local_size_names if text_of(environ, name)), None)
-        if source == "mpich" and local_rank_name is None and text_of(environ, "SLURM_STEP_ID"):
-            # Hydra would say which process on its node this is; SLURM's plugin does not. Without this, turning SLURM
-            # off would bring its tasks back under another name.
+        local_rank_name = next((name for name in local_rank_names if read_text(environ, name)), None)
+        local_size_name = next((name for name in local_size_names if read_text(environ, name)), None)
+        if source == "mpich" and local_rank_name is None and read_text(environ, "SLURM_STEP_ID"):
+            # Hydra sets a local rank; SLURM's plugin does not. Otherwise DDPKIT_DETECT_SLURM=0 would bring the tasks
+            # of the step back under another name.
             return "PMI_RANK and PMI_SIZE are those of a SLURM step (srun --mpi=pmi2)"
-        missing = [name for name in (rank_name, size_name) if not text_of(environ, name)]
+        missing = [name for name in (rank_name, size_name) if not read_text(environ, name)]
         if missing:
             present = rank_name if missing == [size_name] else size_name
             raise EnvError(
                 f"{present}={environ[present]} is set, but {missing[0]} is not: half of an MPI launcher's variables",
                 f"unset {present}, or start the script with mpirun",
             )
-        return _mpi_task(environ, source, rank_name, size_name, local_rank_name, local_size_name)
+        return _build_task(environ, source, rank_name, size_name, local_rank_name, local_size_name)
     return "none of OMPI_COMM_WORLD_RANK, PMI_RANK, MV2_COMM_WORLD_RANK and JSM_NAMESPACE_RANK is set"
 
 
-def _mpi_task(
+def _build_task(
     environ: Environ,
     source: str,
     rank_name: str,
@@ -79,9 +79,9 @@ def _mpi_task(
     local_rank_name: str | None,
     local_size_name: str | None,
 ) -> Task:
-    rank, world = need(environ, rank_name), need(environ, size_name)
-    local_rank = number_in(environ, local_rank_name) if local_rank_name else None
-    local_world = number_in(environ, local_size_name) if local_size_name else None
+    rank, world = require_number(environ, rank_name), require_number(environ, size_name)
+    local_rank = read_number(environ, local_rank_name) if local_rank_name else None
+    local_world = read_number(environ, local_size_name) if local_size_name else None
     if world.value == 1:
         local_rank, local_world = local_rank or Num(0, size_name), local_world or Num(1, size_name)
     if local_rank is None or local_world is None:
@@ -96,7 +96,7 @@ def _mpi_task(
 
     def master() -> tuple[tuple[str, str], Num]:
         names = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID", "LSB_JOBID", "PBS_JOBID")
-        known = [name for name in names if text_of(environ, name)]
+        known = [name for name in names if read_text(environ, name)]
         port = master_port(environ) or Num(
             port_for(*(environ[name] for name in known)), f"hash of {', '.join(known) or 'nothing'}"
         )
@@ -114,28 +114,20 @@ def _mpi_task(
             )
         return addr, port
 
-    return Task(
-        source=source,
-        because=f"{rank_name} and {size_name}",
-        rank=rank,
-        world_size=world,
-        local_rank=local_rank,
-        local_world_size=local_world,
-        node_rank=place_node(rank, local_rank, local_world, num_nodes, None),
-        num_nodes=num_nodes,
-        master=master,
-    )
+    node_rank = infer_node_rank(rank, local_rank, local_world, num_nodes, None)
+    ranks = (rank, world, local_rank, local_world, node_rank, num_nodes)
+    return Task(source, f"{rank_name} and {size_name}", *ranks, master)
 
 
 def _lsf_first_host(environ: Environ) -> tuple[str, str] | None:
-    """Return the first compute host of an LSF job: the list may open with the node that runs the job's script."""
-    words = text_of(environ, "LSB_MCPU_HOSTS").split()
+    """Return the first compute host of an LSF job. The list may begin with the node of the job's script."""
+    words = read_text(environ, "LSB_MCPU_HOSTS").split()
     entries = zip(words[::2], words[1::2])  # noqa: B905  # strict= needs Python 3.10
     slots = [(host, int(count)) for host, count in entries if count.isdigit()]
     name = "LSB_MCPU_HOSTS"
     if not slots:
         name = "LSB_HOSTS"
-        hosts = text_of(environ, name).split()
+        hosts = read_text(environ, name).split()
         slots = [(host, hosts.count(host)) for host in dict.fromkeys(hosts)]
     if not slots:
         return None

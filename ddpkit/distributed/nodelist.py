@@ -1,7 +1,6 @@
-"""SLURM's short notation for many hosts and many counts, expanded in its order.
+"""SLURM's notation of many hosts or counts, expanded in SLURM's order.
 
-Written here and not left to `scontrol show hostnames`, because a rank may run in a container without SLURM's programs,
-and because a program started by every one of 10,000 ranks is a load on the controller.
+`scontrol show hostnames` is no replacement: a container may lack it, and 10,000 ranks would load the controller.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from math import prod
 from ddpkit.distributed.env_values import is_number
 from ddpkit.errors import EnvError
 
-MOST = 65536  # hosts: what is more is a slip of the finger, and its names alone would fill the memory
+MOST = 65536  # hosts: more are a typing error, and their names would fill the memory
 
 
 def expand_nodelist(text: str) -> list[str]:
     """Expand `a[01-03,7]b[1-2],c` to host names, in the order of `scontrol show hostnames`.
 
-    The order is kept, because it says which host holds rank 0. Zero padding is kept, because `n01` and `n1` are two
-    hosts. Raises EnvError where the text is no node list.
+    The first host has rank 0. `n01` and `n1` are two hosts. Raises EnvError where the text is no node list.
     """
     hosts: list[str] = []
     for item in _split_outside_brackets(text):
@@ -34,7 +32,7 @@ def expand_nodelist(text: str) -> list[str]:
 
 
 def first_of_nodelist(text: str) -> str | None:
-    """Return the first host of a node list, None for an empty one; 10,000 more hosts cost nothing."""
+    """Return the first host of a node list, None for an empty one, without expanding the rest."""
     items = _split_outside_brackets(text)
     return "".join(part[0] for part in _parts(items[0], text, first_only=True)) if items else None
 
@@ -53,7 +51,7 @@ def expand_tasks_per_node(text: str) -> list[int]:
 
 
 def _split_outside_brackets(text: str) -> list[str]:
-    """Split at the commas that are not inside a bracket."""
+    """Split at the commas outside of brackets."""
     if not text.strip():
         return []
     items: list[str] = []

@@ -1,7 +1,6 @@
-"""Let the ranks meet within a time that a person waits for, and say which rank could not reach whom if they do not.
+"""Start of the process group within a short timeout, with an error that names the rank and the address's variable.
 
-torch's own wait is as long as a collective may take (10 or 30 minutes), and its message names neither the rank nor the
-variable that the address came from.
+torch waits as long as for a collective (10 or 30 minutes), and its message names neither.
 """
 
 from __future__ import annotations
@@ -16,34 +15,34 @@ if TYPE_CHECKING:
 
 
 def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | None, init_timeout: float) -> None:
-    """Let the ranks meet at the master, then start the group on the store they met at."""
+    """Connect all ranks at the master address, then start the group on that store. Raises EnvError."""
     import inspect
     from datetime import timedelta
 
     import torch
 
-    dist: Any = torch.distributed  # typed loosely: its stubs leave out the stores
+    dist: Any = torch.distributed  # torch's stubs leave out the stores
     options: dict[str, Any] = {}
     if timeout is not None:
         options["timeout"] = timedelta(seconds=timeout)
     if backend == "nccl" and "device_id" in inspect.signature(dist.init_process_group).parameters:
-        options["device_id"] = own  # torch >= 2.3; nccl then connects here, and not in the middle of the first step
+        options["device_id"] = own  # torch >= 2.3; nccl then connects now instead of in the first step
     if env.world_size == 1:
         dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1, **options)
         return
     store: Any = None
-    # gloo connects the ranks pairwise while it starts, and waits for each other one as long as for a collective: half
-    # an hour (torch 2.13) for a rank that died after the meeting, or whose host name means 127.0.1.1 to the others.
+    # gloo connects all pairs of ranks at its start, each with the timeout of a collective (half an hour in torch 2.13).
+    # A rank may have died since, or its host name may resolve to 127.0.1.1.
     set_group_timeout = getattr(dist.distributed_c10d, "_set_pg_timeout", None)
     patient = backend == "gloo" and set_group_timeout is not None
     starting = {**options, "timeout": timedelta(seconds=init_timeout)} if patient else options
     try:
-        # torch's rendezvous, and not a store of our own: under torchrun the store is the agent's.
-        meeting = dist.rendezvous(
+        # torch's rendezvous: under torchrun the store is the agent's.
+        rendezvous = dist.rendezvous(
             f"tcp://{_host_and_port(env)}", env.rank, env.world_size, timeout=timedelta(seconds=init_timeout)
         )
-        store, _, _ = next(meeting)
-        # The group's own start waits for the other ranks through this store: for a person's patience too.
+        store, _, _ = next(rendezvous)
+        # The start of the group waits for the other ranks in this store, with the same timeout.
         dist.init_process_group(
             backend,
             store=dist.PrefixStore("default_pg", store),
@@ -51,13 +50,13 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
             world_size=env.world_size,
             **starting,
         )
-        # From here on both serve collectives, and may wait as long as those do.
+        # Now both serve collectives and wait as long as these may.
         lasting = options.get("timeout", timedelta(minutes=30))  # torch's own default
         store.set_timeout(lasting)
         if set_group_timeout is not None and patient:
             set_group_timeout(lasting)
     except (RuntimeError, TimeoutError, OSError) as error:
-        raise _start_error(env, backend, init_timeout, error, met=store is not None) from error
+        raise _start_error(env, backend, init_timeout, error, connected=store is not None) from error
 
 
 def _host_and_port(env: DistEnv) -> str:
@@ -65,56 +64,56 @@ def _host_and_port(env: DistEnv) -> str:
     return f"{host}:{env.master_port}"
 
 
-def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Exception, *, met: bool) -> EnvError:
-    """Say which rank could not start, where it tried, and what to look at, from what can be seen on this machine."""
+def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Exception, *, connected: bool) -> EnvError:
+    """Return an error with the rank, the address and the cause, as far as this machine shows it."""
     import socket
 
-    where = _host_and_port(env)
-    who = f"rank {env.rank} of {env.world_size} on {socket.gethostname()} ({env.source})"
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    if met:
+    endpoint = _host_and_port(env)
+    rank = f"rank {env.rank} of {env.world_size} on {socket.gethostname()} ({env.source})"
+    message = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if connected:
         return EnvError(
-            f"{who} met the others at {where}, but {backend} could not connect them: {said}",
+            f"{rank} met the others at {endpoint}, but {backend} could not connect them: {message}",
             "where a node has several networks, name one: export GLOO_SOCKET_IFNAME=<interface> "
             "NCCL_SOCKET_IFNAME=<interface> (ip -brief addr); NCCL says more with NCCL_DEBUG=INFO",
         )
-    if "EADDRINUSE" in said or "address already in use" in said.lower():
+    if "EADDRINUSE" in message or "address already in use" in message.lower():
         return EnvError(
-            f"{who} cannot listen on {where} (master_port from {env.origin.get('master_port')}): the port is in use, "
-            "by another program or by another process that takes itself for rank 0",
+            f"{rank} cannot listen on {endpoint} (master_port from {env.origin.get('master_port')}): the port is in "
+            "use, by another program or by another process that takes itself for rank 0",
             f"see who has it: ss -ltnp 'sport = :{env.master_port}', or take another: export MASTER_PORT=<free port>",
         )
     try:
         socket.getaddrinfo(env.master_addr, env.master_port, type=socket.SOCK_STREAM)
     except OSError as unknown:
         return EnvError(
-            f"{who} cannot reach the master {where} (from {env.origin.get('master_addr')}): "
+            f"{rank} cannot reach the master {endpoint} (from {env.origin.get('master_addr')}): "
             f"the name {env.master_addr} does not resolve on this machine: {unknown.strerror}",
             f"getent hosts {env.master_addr}; export MASTER_ADDR=<an address of rank 0's host that every node reaches>",
         )
     joined = _joined(str(error))
     if env.rank == 0 and joined:
         return EnvError(
-            f"{who} listened on {where} for {init_timeout:g} s, but {joined}",
+            f"{rank} listened on {endpoint} for {init_timeout:g} s, but {joined}",
             "look at the first error of the ranks that are missing; check that every node reaches this port and that "
             f"{env.world_size} processes were started; a slow start needs export DDPKIT_INIT_TIMEOUT=300",
         )
     if env.rank == 0 and env.source != "torchrun":  # there the agent listens
         return EnvError(
-            f"{who} listens, but cannot reach itself at {where} (from {env.origin.get('master_addr')}): "
+            f"{rank} listens, but cannot reach itself at {endpoint} (from {env.origin.get('master_addr')}): "
             "that is most likely the address of another machine, or behind a firewall",
             "compare with: ip -brief addr; export MASTER_ADDR=<an address of this machine that every node reaches>",
         )
     return EnvError(
-        f"{who} did not reach the master {where} (from {env.origin.get('master_addr')}) within {init_timeout:g} s",
+        f"{rank} did not reach the master {endpoint} (from {env.origin.get('master_addr')}) within {init_timeout:g} s",
         f"is rank 0 running there? From this machine: nc -vz {env.master_addr} {env.master_port}; "
         "a firewall or a wrong interface hides it; a slow start needs export DDPKIT_INIT_TIMEOUT=300",
     )
 
 
 def _joined(text: str) -> str:
-    """Read `1/4 clients joined` out of torch's message, in which rank 0 counts itself; '' where it is not there."""
+    """Return `1/4 clients joined` of torch's message in words, or ''. Rank 0 counts itself."""
     import re
 
-    found = re.search(r"(\d+)/(\d+) clients joined", text)
-    return f"only {found[1]} of {found[2]} ranks came" if found else ""
+    match = re.search(r"(\d+)/(\d+) clients joined", text)
+    return f"only {match[1]} of {match[2]} ranks came" if match else ""

@@ -1,12 +1,11 @@
-"""Who a process is among its peers, decided from its environment: the same mapping always gives the same answer.
+"""Resolver of a rank's environment: the same variables always give the same ranks, sizes and master address.
 
-A rank that guesses wrong waits for ever for peers that do not exist, so this module refuses to guess: it takes the
-first source that is complete, says of every one before it why it was not used, and calls values that contradict each
-other an error that prints both. It is pure (no file, no network, no torch), so that every situation can be written down
-as a mapping and tested on a laptop. The little that SLURM's variables only point at is handed over as `Facts`.
+A rank with a wrong guess waits for ever, so the resolver never guesses. It takes the first complete source and notes
+why it did not use the sources before. Values that contradict each other are an error that prints both. It is pure: no
+file, no network, no torch. `Facts` holds the little that SLURM's variables only point at.
 
-The order: explicit `DDPKIT_*` values, what ddpkit's launcher set, a complete torch set, a SLURM step, MPI, and else a
-single process. What counts as a contradiction is said at `torchset.py` and at `_placed_task`.
+The order: explicit `DDPKIT_*` values, ddpkit's launcher, a complete torch set, a SLURM step, MPI, a single process.
+`torch_env` and `_read_scheduler_task` say which values contradict each other.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from ddpkit.distributed.env_values import (
     Environ,
     Num,
     Task,
-    complete_local,
+    complete_local_ranks,
     count_nodes,
+    infer_node_rank,
     is_number,
     master_address,
     master_port,
-    need,
-    number_in,
-    place_node,
-    show,
-    text_of,
+    read_number,
+    read_text,
+    require_number,
+    show_variables,
 )
 from ddpkit.distributed.mpi_env import read_mpi
 from ddpkit.distributed.slurm_env import read_step
@@ -38,7 +37,7 @@ from ddpkit.errors import EnvError
 
 @dataclass(frozen=True)
 class DistEnv:
-    """Who this process is among its peers, and for every field which variable or rule said so."""
+    """Ranks, sizes, master address and device of this process. `origin` has the variable or rule of each field."""
 
     rank: int
     world_size: int
@@ -49,7 +48,7 @@ class DistEnv:
     master_addr: str
     master_port: int
     device_index: int | None
-    """Which visible accelerator is this rank's. None: the environment makes no device visible."""
+    """Index of this rank's accelerator among the visible ones. None: no device is visible."""
     source: str
     """explicit, ddpkit, torchrun, torch, slurm, openmpi, mpich, mvapich, lsf, legacy or single."""
     origin: Mapping[str, str] = field(hash=False)
@@ -65,7 +64,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Resolution:
-    """How the answer came about: exactly one of `env` and `error` is not None."""
+    """Result of the resolver with its reasons: either `env` or `error` is not None."""
 
     env: DistEnv | None
     error: EnvError | None
@@ -77,11 +76,11 @@ _NOTHING_LOOKED_UP = Facts()
 
 
 def resolve(environ: Environ, argv: Sequence[str] = (), facts: Facts = _NOTHING_LOOKED_UP) -> DistEnv:
-    """Return who this process is. Raises EnvError.
+    """Return ranks, sizes and master address of this process. Raises EnvError.
 
     argv: read only for the legacy `--local-rank=N`.
-    facts: what `gather_facts(environ)` saw. Without it, a SLURM step laid out by a host file needs MASTER_ADDR, and the
-        shell of `srun -n4 --pty bash` cannot be told from task 0 of 4.
+    facts: result of `gather_facts(environ)`. Without it, a SLURM step with a host file needs MASTER_ADDR, and the shell
+        of `srun -n4 --pty bash` looks like task 0 of 4.
     """
     resolution = explain(environ, argv, facts)
     if resolution.env is None:
@@ -91,7 +90,7 @@ def resolve(environ: Environ, argv: Sequence[str] = (), facts: Facts = _NOTHING_
 
 
 def explain(environ: Environ, argv: Sequence[str] = (), facts: Facts = _NOTHING_LOOKED_UP) -> Resolution:
-    """Return the answer of `resolve` or its error as a value, with all that was seen and what was not used."""
+    """Return the result of `resolve` or its error, with the variables that were read and the sources not used."""
     rejected: list[Rejected] = []
     seen = {name: environ[name] for name in sorted(environ) if _is_relevant(name)}
     env: DistEnv | None = None
@@ -99,7 +98,7 @@ def explain(environ: Environ, argv: Sequence[str] = (), facts: Facts = _NOTHING_
     try:
         env = _finish(_decide(environ, argv, rejected, facts), environ)
     except EnvError as caught:
-        # Without the traceback, which would keep the caller's frames alive in a value that may be stored.
+        # Without the traceback, which would keep the caller's frames alive.
         error = caught.with_traceback(None)
     return Resolution(env=env, error=error, seen=seen, rejected=tuple(rejected))
 
@@ -108,45 +107,49 @@ def explain(environ: Environ, argv: Sequence[str] = (), facts: Facts = _NOTHING_
 
 
 def _decide(environ: Environ, argv: Sequence[str], rejected: list[Rejected], facts: Facts) -> Task:
-    """Return the task of the first source that is complete; note why the ones before it were not used."""
-    for source, read in (("explicit", _explicit), ("ddpkit", _ddpkit)):
+    """Return the task of the first complete source, and note why sources before it were not used."""
+    for source, read in (("explicit", _read_explicit), ("ddpkit", _read_ddpkit)):
         task = read(environ)
         if isinstance(task, Task):
             return task
         rejected.append(Rejected(source=source, reason=task))
     compared: list[Task] = []
 
-    def placed() -> Task | None:
-        found = _placed_task(environ, [], facts)
-        compared.extend([found] if found else [])
-        return found
+    def read_scheduler() -> Task | None:
+        scheduled = _read_scheduler_task(environ, [], facts)
+        compared.extend([scheduled] if scheduled else [])
+        return scheduled
 
-    task = read_torch(environ, argv, placed)
+    task = read_torch(environ, argv, read_scheduler)
     if isinstance(task, Task):
         reason = "a complete torch set comes first, and does not contradict it"
         rejected.extend(Rejected(source=other.source, reason=reason) for other in compared)
         return task
     rejected.append(Rejected(source="torch", reason=task))
-    return _placed_task(environ, rejected, facts) or _single()
+    return _read_scheduler_task(environ, rejected, facts) or _single_process()
 
 
-def _explicit(environ: Environ) -> Task | str:
+def _read_explicit(environ: Environ) -> Task | str:
     names = ("DDPKIT_RANK", "DDPKIT_WORLD_SIZE", "DDPKIT_LOCAL_RANK", "DDPKIT_LOCAL_WORLD_SIZE", "DDPKIT_NODE_RANK")
-    present = [name for name in names if text_of(environ, name)]
+    present = [name for name in names if read_text(environ, name)]
     if not present:
         return "DDPKIT_RANK and DDPKIT_WORLD_SIZE are not set"
     missing = [name for name in names[:2] if name not in present]
     if missing:
         raise EnvError(
-            f"{show(environ, present)} is set, but {' and '.join(missing)} is not: explicit values need both",
+            f"{show_variables(environ, present)} is set, but {' and '.join(missing)} is not: explicit values need both",
             f"export {missing[0]}=..., or: unset {' '.join(present)}",
         )
-    rank, world = need(environ, "DDPKIT_RANK"), need(environ, "DDPKIT_WORLD_SIZE")
-    local_rank, local_world = complete_local(
-        rank, world, number_in(environ, "DDPKIT_LOCAL_RANK"), number_in(environ, "DDPKIT_LOCAL_WORLD_SIZE"), "DDPKIT_"
+    rank, world = require_number(environ, "DDPKIT_RANK"), require_number(environ, "DDPKIT_WORLD_SIZE")
+    local_rank, local_world = complete_local_ranks(
+        rank,
+        world,
+        read_number(environ, "DDPKIT_LOCAL_RANK"),
+        read_number(environ, "DDPKIT_LOCAL_WORLD_SIZE"),
+        "DDPKIT_",
     )
     num_nodes = count_nodes(world, local_world, None)
-    node_rank = place_node(rank, local_rank, local_world, num_nodes, number_in(environ, "DDPKIT_NODE_RANK"))
+    node_rank = infer_node_rank(rank, local_rank, local_world, num_nodes, read_number(environ, "DDPKIT_NODE_RANK"))
 
     def master() -> tuple[tuple[str, str], Num]:
         addr = master_address(environ)
@@ -158,38 +161,29 @@ def _explicit(environ: Environ) -> Task | str:
         port = master_port(environ) or Num(29500, "torch's usual port")
         return addr or ("127.0.0.1", "one node"), port
 
-    return Task(
-        source="explicit",
-        because="DDPKIT_RANK and DDPKIT_WORLD_SIZE",
-        rank=rank,
-        world_size=world,
-        local_rank=local_rank,
-        local_world_size=local_world,
-        node_rank=node_rank,
-        num_nodes=num_nodes,
-        master=master,
-    )
+    ranks = (rank, world, local_rank, local_world, node_rank, num_nodes)
+    return Task("explicit", "DDPKIT_RANK and DDPKIT_WORLD_SIZE", *ranks, master)
 
 
-def _ddpkit(environ: Environ) -> Task | str:
-    if not text_of(environ, "DDPKIT_RUN"):
+def _read_ddpkit(environ: Environ) -> Task | str:
+    if not read_text(environ, "DDPKIT_RUN"):
         return "DDPKIT_RUN is not set: ddpkit's launcher did not start this process"
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
-    missing = [name for name in names if not text_of(environ, name)]
+    missing = [name for name in names if not read_text(environ, name)]
     if missing:
         return f"DDPKIT_RUN is set, but {', '.join(missing)} is not"
-    # Not compared with a SLURM step: the launcher may have been started inside of one (`srun --pty bash`, then
-    # `ddpkit launch` on this machine), and every rank inherits the task number of that shell.
-    return complete_set(environ, "ddpkit", "DDPKIT_RUN", number_in(environ, "LOCAL_RANK"), None)
+    # Not compared with a SLURM step: the launcher may run inside of one (`srun --pty bash`, then `ddpkit launch`), and
+    # every rank inherits the task number of that shell.
+    return complete_set(environ, "ddpkit", "DDPKIT_RUN", read_number(environ, "LOCAL_RANK"), None)
 
 
-def _placed_task(environ: Environ, rejected: list[Rejected], facts: Facts) -> Task | None:
-    """Return the task that SLURM or MPI says this process is, or None.
+def _read_scheduler_task(environ: Environ, rejected: list[Rejected], facts: Facts) -> Task | None:
+    """Return the task of SLURM or MPI, or None.
 
-    Both may be there. `srun --mpi=pmi2` sets PMI_RANK for the tasks of the step: the same numbers, and SLURM says more.
-    `mpirun` inside a job starts one daemon per node with `srun`, and its ranks inherit the *daemon's* task number:
-    other numbers, and MPI is right, being the inner one. An MPI world of one inside a larger step says nothing: it is
-    what an interactive shell under `--mpi=pmi2` leaves to the `srun` typed in it.
+    Both may be set. `srun --mpi=pmi2` sets PMI_RANK to the task number of the step: SLURM has more variables. `mpirun`
+    in a job starts a daemon per node with `srun`, and its ranks inherit the *daemon's* task number: MPI is the inner
+    launcher and right. An MPI world of one in a larger step counts for nothing: a shell under `--mpi=pmi2` leaves it to
+    the `srun` typed in it.
     """
     slurm, mpi = read_step(environ, facts), read_mpi(environ)
     if isinstance(slurm, Task) and isinstance(mpi, Task) and mpi.world_size.value > 1:
@@ -206,27 +200,18 @@ def _placed_task(environ: Environ, rejected: list[Rejected], facts: Facts) -> Ta
     return None
 
 
-def _single() -> Task:
+def _single_process() -> Task:
     rule = "no launcher: a single process"
     zero, one = Num(0, rule), Num(1, rule)
-    return Task(
-        source="single",
-        because=rule,
-        rank=zero,
-        world_size=one,
-        local_rank=zero,
-        local_world_size=one,
-        node_rank=zero,
-        num_nodes=one,
-        master=lambda: (("127.0.0.1", rule), Num(29500, f"{rule}; not used")),
-    )
+    ranks = (zero, one, zero, one, zero, one)
+    return Task("single", rule, *ranks, lambda: (("127.0.0.1", rule), Num(29500, f"{rule}; not used")))
 
 
 # --- from a task to a DistEnv ---
 
 
 def _finish(task: Task, environ: Environ) -> DistEnv:
-    """Check the task's numbers against each other, add its master and its device."""
+    """Check the task's numbers against each other. Returns them with master and device."""
     for small, large in (
         (task.rank, task.world_size),
         (task.local_rank, task.local_world_size),
@@ -275,11 +260,11 @@ def _finish(task: Task, environ: Environ) -> DistEnv:
 
 
 def _check_agent_store(task: Task, addr: str, port: int, environ: Environ) -> None:
-    """Raise EnvError where torch would take the rendezvous to be torchrun's, so that rank 0 never listens."""
-    if task.world_size.value == 1 or text_of(environ, "TORCHELASTIC_USE_AGENT_STORE") != "True":
+    """Raise EnvError where torch would expect torchrun's store, so that rank 0 never listens."""
+    if task.world_size.value == 1 or read_text(environ, "TORCHELASTIC_USE_AGENT_STORE") != "True":
         return
-    by_torchrun = text_of(environ, "TORCHELASTIC_RUN_ID") and task.source in ("explicit", "ddpkit", "torchrun")
-    where = (text_of(environ, "MASTER_ADDR").strip("[]"), text_of(environ, "MASTER_PORT"))
+    by_torchrun = read_text(environ, "TORCHELASTIC_RUN_ID") and task.source in ("explicit", "ddpkit", "torchrun")
+    where = (read_text(environ, "MASTER_ADDR").strip("[]"), read_text(environ, "MASTER_PORT"))
     if not by_torchrun or where != (addr, str(port)):
         raise EnvError(
             f"TORCHELASTIC_USE_AGENT_STORE=True is a leftover of torchrun, which did not start this process "
@@ -289,21 +274,20 @@ def _check_agent_store(task: Task, addr: str, port: int, environ: Environ) -> No
 
 
 def _device_index(environ: Environ, local_rank: Num) -> tuple[int | None, str]:
-    """Return which of the visible devices is this rank's: its local rank, unless it sees one only, or none.
+    """Return the index of this rank's device and its origin: the local rank, 0 if one device is visible, or None.
 
-    SLURM's `--gpus-per-task=1` shows each task one device, which has index 0 in every one of them. An unset variable
-    means no restriction, and not that there is no device.
+    SLURM's `--gpus-per-task=1` shows each task one device, with index 0. An unset variable restricts nothing.
     """
     counts = {name: _count_devices(environ[name]) for name in _VISIBLE if name in environ}
     if counts:
-        # ROCm applies several of them one after the other: the shortest is what remains.
+        # ROCm applies several of them in turn: the shortest remains.
         name = min(counts, key=lambda one: counts[one])
         if counts[name] == 0:
             return None, f"{name} (no device visible)"
         if counts[name] == 1:
             return 0, f"{name} (one device visible)"
-        # Several per task (`--gpus-per-task=2`, a mask): another task sees others, and the local rank may be too large.
-        bound, of = _count_devices(environ.get("SLURM_STEP_GPUS", "")), number_in(environ, "SLURM_GPUS_ON_NODE")
+        # Several per task (`--gpus-per-task=2`, a mask): the local rank may be too large.
+        bound, of = _count_devices(environ.get("SLURM_STEP_GPUS", "")), read_number(environ, "SLURM_GPUS_ON_NODE")
         if of is not None and counts[name] == bound < of.value:
             rule = f"{local_rank.origin} % {bound}, SLURM bound {bound} of {of.value} to this task"
             return local_rank.value % bound, f"{name} ({rule})"
@@ -314,7 +298,7 @@ _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES
 
 
 def _count_devices(text: str) -> int:
-    """Count as the CUDA runtime does: indices, GPU-... and MIG-... ids, up to the first entry that is none of them."""
+    """Count devices as the CUDA runtime does: indices, GPU-... and MIG-... ids, up to the first other entry."""
     count = 0
     for entry in map(str.strip, text.split(",")):
         if not (is_number(entry) or entry.startswith(("GPU-", "MIG-"))):
@@ -347,5 +331,5 @@ _RELEVANT_PREFIXES = (
 
 
 def _is_relevant(name: str) -> bool:
-    # By name, and not by a wide prefix: what is seen is printed, and DDPKIT_* or SLURM_* may hold somebody's secret.
+    # No wide prefix: the variables are printed, and DDPKIT_* or SLURM_* may hold a secret.
     return name in _RELEVANT or name.startswith(_RELEVANT_PREFIXES)

@@ -1,8 +1,7 @@
-"""Who a task of a SLURM step is, from what `srun` sets in its environment.
+"""Ranks of a SLURM step's task, from the variables that `srun` sets.
 
-A task is a *step*: the batch script and an `salloc` shell see SLURM_PROCID and SLURM_NTASKS too, and are nobody's
-rank. Everything is taken from the step's own variables, because those of the job describe what was asked for, and a
-step may run on a part of it. Seen on Slurm 22.05.
+A rank is a task of a *step*: the batch script and an `salloc` shell have SLURM_PROCID and SLURM_NTASKS too. A step may
+run on a part of the job, so only the variables of the step count. Tested with Slurm 22.05.
 """
 
 from __future__ import annotations
@@ -12,62 +11,63 @@ from ddpkit.distributed.env_values import (
     Num,
     Task,
     count_nodes,
+    infer_node_rank,
     is_loopback,
     master_address,
     master_port,
-    need,
-    number_in,
     parse_number,
-    place_node,
     port_for,
-    text_of,
+    read_number,
+    read_text,
+    require_number,
 )
 from ddpkit.distributed.nodelist import expand_nodelist, expand_tasks_per_node, first_of_nodelist
-from ddpkit.distributed.slurm_hostfile import is_arbitrary, node_by_hand, numbers, zero_host
+from ddpkit.distributed.slurm_hostfile import find_master_host, is_arbitrary, join_numbers, renumber_node
 from ddpkit.distributed.slurm_lookup import Facts
 from ddpkit.errors import EnvError
 
-# SLURM's reserved step ids. They run a shell or a daemon of SLURM, never the tasks of a user's `srun`. (Slurm 22.05)
+# SLURM's reserved step ids, of a shell or a daemon (Slurm 22.05).
 SPECIAL_STEPS = {"4294967290": "interactive", "4294967291": "batch", "4294967292": "extern", "4294967293": "pending"}
 
 
-def turned_off(environ: Environ) -> bool:
-    return text_of(environ, "DDPKIT_DETECT_SLURM").lower() in ("0", "off", "false", "no")
+def slurm_disabled(environ: Environ) -> bool:
+    """Return whether DDPKIT_DETECT_SLURM disables the detection of SLURM."""
+    return read_text(environ, "DDPKIT_DETECT_SLURM").lower() in ("0", "off", "false", "no")
 
 
 def srun_command(environ: Environ, facts: Facts) -> str:
-    """Return what to type here, before the program's name, for one rank per task."""
+    """Return the `srun` command that starts one rank per task from this shell."""
     words = ["srun"]
     if facts.shell:
         words.append("--overlap")  # the shell's own step holds the processors and GPUs
-    elif number_in(environ, "SLURM_HET_SIZE"):
-        # Otherwise it runs on the first group alone.
-        words.append(f"--het-group=0-{need(environ, 'SLURM_HET_SIZE').value - 1}")
-    if text_of(environ, "SLURM_EXPORT_ENV"):
-        words.append("--export=ALL")  # of `sbatch --export=NONE`, which every srun in the job inherits
+    elif read_number(environ, "SLURM_HET_SIZE"):
+        # Without it srun uses the first group only.
+        words.append(f"--het-group=0-{require_number(environ, 'SLURM_HET_SIZE').value - 1}")
+    if read_text(environ, "SLURM_EXPORT_ENV"):
+        words.append("--export=ALL")  # every srun in the job inherits `sbatch --export=NONE`
     return " ".join(words)
 
 
 def read_step(environ: Environ, facts: Facts) -> Task | str:
-    """Read a SLURM step. Outside of one, SLURM_PROCID and SLURM_NTASKS describe an allocation, not this process."""
+    """Read the variables of a SLURM step. Returns the reason where there is none. Raises EnvError."""
     reason = _why_no_step(environ, facts)
     if reason:
         return reason
-    missing = [name for name in ("SLURM_PROCID", "SLURM_LOCALID") if not text_of(environ, name)]
+    missing = [name for name in ("SLURM_PROCID", "SLURM_LOCALID") if not read_text(environ, name)]
     if missing:
         raise EnvError(
             f"SLURM_STEP_NUM_TASKS={environ['SLURM_STEP_NUM_TASKS']} says that this is a SLURM step, "
             f"but {' and '.join(missing)} is not set",
             "keep every SLURM_* variable (containers: list them in --container-env), or export DDPKIT_DETECT_SLURM=0",
         )
-    rank, local_rank = need(environ, "SLURM_PROCID"), need(environ, "SLURM_LOCALID")
-    world = need(environ, "SLURM_STEP_NUM_TASKS")
+    rank, local_rank = require_number(environ, "SLURM_PROCID"), require_number(environ, "SLURM_LOCALID")
+    world = require_number(environ, "SLURM_STEP_NUM_TASKS")
     het = bool(het_groups(environ))
-    total = number_in(environ, "SLURM_NTASKS") or number_in(environ, "SLURM_NPROCS")
+    total = read_number(environ, "SLURM_NTASKS") or read_number(environ, "SLURM_NPROCS")
     if het and total is not None and total.value > world.value:
-        world = total  # inside a heterogeneous step SLURM_NTASKS counts the tasks of all groups
+        world = total  # in a heterogeneous step SLURM_NTASKS counts the tasks of all groups
     num_nodes = _num_nodes(environ, het)
-    local_world, tasks_here = _local_world_size(environ, world, num_nodes, het)
+    local_world, local_tasks = _local_world_size(environ, world, num_nodes, het)
     num_nodes = num_nodes or count_nodes(world, local_world, None)
     arbitrary = is_arbitrary(environ) and num_nodes.value > 1
 
@@ -75,11 +75,11 @@ def read_step(environ: Environ, facts: Facts) -> Task | str:
         port = master_port(environ) or Num(step_port(environ), "hash of job, array task, step and restart")
         addr = master_address(environ)
         if addr is not None:
-            _check_address(environ, addr, num_nodes, tasks_here)
+            _check_address(environ, addr, num_nodes, local_tasks)
             return addr, port
         if num_nodes.value == 1:
             return ("127.0.0.1", f"{num_nodes.origin} (one node)"), port
-        host = zero_host(environ, facts, rank, tasks_here) if arbitrary else first_host(environ)
+        host = find_master_host(environ, facts, rank, local_tasks) if arbitrary else first_host(environ)
         if host is None:
             raise EnvError(
                 f"task {rank.value} of {world.value} cannot know the host of rank 0: SLURM_STEP_NODELIST is not set",
@@ -89,35 +89,27 @@ def read_step(environ: Environ, facts: Facts) -> Task | str:
 
     known: Num | None = None
     if arbitrary:
-        known = node_by_hand(environ, facts, rank, world, num_nodes, tasks_here)
+        known = renumber_node(environ, facts, rank, world, num_nodes, local_tasks)
     elif num_nodes.value > 1:
-        known = number_in(environ, "SLURM_NODEID")  # block, plane, cyclic, heterogeneous: node 0 holds rank 0
-    return Task(
-        source="slurm",
-        because="SLURM_STEP_NUM_TASKS",
-        rank=rank,
-        world_size=world,
-        local_rank=local_rank,
-        local_world_size=local_world,
-        node_rank=place_node(rank, local_rank, local_world, num_nodes, known),
-        num_nodes=num_nodes,
-        master=master,
-    )
+        known = read_number(environ, "SLURM_NODEID")  # block, plane, cyclic, heterogeneous: node 0 holds rank 0
+    node_rank = infer_node_rank(rank, local_rank, local_world, num_nodes, known)
+    ranks = (rank, world, local_rank, local_world, node_rank, num_nodes)
+    return Task("slurm", "SLURM_STEP_NUM_TASKS", *ranks, master)
 
 
 def _why_no_step(environ: Environ, facts: Facts) -> str:
-    """Say why this process is no task of a step and what to type to have tasks, or return ''."""
-    if turned_off(environ):
-        return f"DDPKIT_DETECT_SLURM={text_of(environ, 'DDPKIT_DETECT_SLURM')} turns it off"
+    """Return why this process is no task of a step, with the command that starts tasks; '' for a task."""
+    if slurm_disabled(environ):
+        return f"DDPKIT_DETECT_SLURM={read_text(environ, 'DDPKIT_DETECT_SLURM')} turns it off"
     instead = f"for one rank per task, type: {srun_command(environ, facts)} python ..."
-    step = text_of(environ, "SLURM_STEP_ID") or text_of(environ, "SLURM_STEPID")
+    step = read_text(environ, "SLURM_STEP_ID") or read_text(environ, "SLURM_STEPID")
     if step in SPECIAL_STEPS:
         what = f"the {SPECIAL_STEPS[step]} step of the job: a shell or a daemon, not a task"
         return f"SLURM_STEP_ID={step} is {what}; {instead}"
-    tasks = text_of(environ, "SLURM_STEP_NUM_TASKS")
+    tasks = read_text(environ, "SLURM_STEP_NUM_TASKS")
     if not tasks:
-        ntasks = next((name for name in ("SLURM_NTASKS", "SLURM_NPROCS") if text_of(environ, name)), None)
-        if ntasks is None and not text_of(environ, "SLURM_JOB_ID"):
+        ntasks = next((name for name in ("SLURM_NTASKS", "SLURM_NPROCS") if read_text(environ, name)), None)
+        if ntasks is None and not read_text(environ, "SLURM_JOB_ID"):
             return "no SLURM variable is set"
         about = f"{ntasks}={environ[ntasks]}" if ntasks else f"SLURM_JOB_ID={environ['SLURM_JOB_ID']}"
         why = "SLURM_STEP_NUM_TASKS is not set: srun did not start this process"
@@ -129,13 +121,13 @@ def _why_no_step(environ: Environ, facts: Facts) -> str:
 
 
 def het_groups(environ: Environ) -> list[tuple[str, str]]:
-    """Return the variables with the nodes of each group of a heterogeneous job, in order, and their lists.
+    """Return the variables and node lists of a heterogeneous job's groups, in order.
 
-    PACK is the older word for it, and the only one that `srun ... : ...` sets outside of an allocation (Slurm 22.05).
+    PACK is the older name. `srun ... : ...` outside of an allocation sets only PACK (Slurm 22.05).
     """
     for word in ("HET", "PACK"):
         groups: list[tuple[str, str]] = []
-        while nodes := text_of(environ, name := f"SLURM_JOB_NODELIST_{word}_GROUP_{len(groups)}"):
+        while nodes := read_text(environ, name := f"SLURM_JOB_NODELIST_{word}_GROUP_{len(groups)}"):
             groups.append((name, nodes))
         if groups:
             return groups
@@ -143,30 +135,30 @@ def het_groups(environ: Environ) -> list[tuple[str, str]]:
 
 
 def _num_nodes(environ: Environ, het: bool) -> Num | None:
-    nodes = text_of(environ, "SLURM_STEP_NODELIST")
+    nodes = read_text(environ, "SLURM_STEP_NODELIST")
     if het and nodes:
-        return Num(len(expand_nodelist(nodes)), "SLURM_STEP_NODELIST")  # the count may be the one of a single group
-    count = number_in(environ, "SLURM_STEP_NUM_NODES")
+        return Num(len(expand_nodelist(nodes)), "SLURM_STEP_NODELIST")  # the count may be that of a single group
+    count = read_number(environ, "SLURM_STEP_NUM_NODES")
     if count is not None:
         return count
     return Num(len(expand_nodelist(nodes)), "SLURM_STEP_NODELIST") if nodes else None
 
 
 def _local_world_size(environ: Environ, world: Num, num_nodes: Num | None, het: bool) -> tuple[Num, list[int]]:
-    """Return the number of tasks on this node, and which they are where SLURM_GTIDS says it.
+    """Return the number of tasks on this node, and the tasks if SLURM_GTIDS lists them.
 
-    SLURM_GTIDS lists the tasks on this node: right for uneven, cyclic and arbitrary layouts, where a division of the
-    total is not. SLURM_NTASKS_PER_NODE is what was asked for, of the job: stale in a step on a part of it.
+    SLURM_GTIDS is right also for uneven, cyclic and arbitrary layouts. SLURM_NTASKS_PER_NODE is the request of the job:
+    stale in a step on a part of it.
     """
-    gtids = text_of(environ, "SLURM_GTIDS")
+    gtids = read_text(environ, "SLURM_GTIDS")
     if gtids:
         tasks = [parse_number("SLURM_GTIDS", one) for one in gtids.split(",")]
         return Num(len(tasks), "SLURM_GTIDS (its length)"), tasks
-    node = number_in(environ, "SLURM_NODEID")
-    counts_text = text_of(environ, "SLURM_STEP_TASKS_PER_NODE")
+    node = read_number(environ, "SLURM_NODEID")
+    counts_text = read_text(environ, "SLURM_STEP_TASKS_PER_NODE")
     if counts_text and node is not None:
         counts = expand_tasks_per_node(counts_text)
-        # In a heterogeneous step the counts are in the order of the names, and the node ids in that of the groups.
+        # In a heterogeneous step the counts have the order of the names, the node ids that of the groups.
         if node.value < len(counts) and (not het or len(set(counts)) == 1):
             return Num(counts[node.value], "SLURM_STEP_TASKS_PER_NODE at SLURM_NODEID"), []
     if num_nodes is not None and num_nodes.value == 1:
@@ -180,12 +172,11 @@ def _local_world_size(environ: Environ, world: Num, num_nodes: Num | None, het: 
     )
 
 
-def _check_address(environ: Environ, addr: tuple[str, str], num_nodes: Num, tasks_here: list[int]) -> None:
-    """Raise EnvError where MASTER_ADDR is certainly not where rank 0 listens.
+def _check_address(environ: Environ, addr: tuple[str, str], num_nodes: Num, local_tasks: list[int]) -> None:
+    """Raise EnvError where MASTER_ADDR is certainly not the host of rank 0.
 
-    A batch script that exports the first node of the *job* is right for a step on all of it, and sends the ranks of a
-    step on other nodes (`srun -N1 -w n2`) to a host without rank 0. Only names of this job's nodes are judged: any
-    other name may be an alias.
+    A batch script may export the first node of the *job*, and start a step on other nodes (`srun -N1 -w n2`). Only the
+    names of this job's nodes are checked: any other name may be an alias.
     """
     host, name = addr
     if name != "MASTER_ADDR":
@@ -195,12 +186,14 @@ def _check_address(environ: Environ, addr: tuple[str, str], num_nodes: Num, task
             f"MASTER_ADDR={host} means every node itself, but the step runs on {num_nodes.value} nodes",
             "unset MASTER_ADDR",
         )
-    here = text_of(environ, "SLURMD_NODENAME")
-    if not here or not tasks_here or (0 in tasks_here) == (host == here):
+    node = read_text(environ, "SLURMD_NODENAME")
+    if not node or not local_tasks or (0 in local_tasks) == (host == node):
         return
-    lists = (text_of(environ, "SLURM_STEP_NODELIST"), text_of(environ, "SLURM_JOB_NODELIST"))
+    lists = (read_text(environ, "SLURM_STEP_NODELIST"), read_text(environ, "SLURM_JOB_NODELIST"))
     if any(host in expand_nodelist(nodes) for nodes in lists):
-        where = f"on {here}, and not there" if 0 in tasks_here else "not there: its tasks are " + numbers(tasks_here)
+        where = (
+            f"on {node}, and not there" if 0 in local_tasks else "not there: its tasks are " + join_numbers(local_tasks)
+        )
         raise EnvError(
             f"MASTER_ADDR={host} is a node of this job, but rank 0 of this step is {where}",
             "srun --export=ALL env -u MASTER_ADDR python ... (the step then finds rank 0's host by itself), "
@@ -209,26 +202,26 @@ def _check_address(environ: Environ, addr: tuple[str, str], num_nodes: Num, task
 
 
 def step_port(environ: Environ) -> int:
-    """Return the port of this step: by job, array task, step and restart, identical in all of its tasks.
+    """Return the port of this step by job, array task, step and restart, the same in all of its tasks.
 
-    The job alone is not enough: two steps of one job may share a node, and a requeued job may meet the sockets of its
-    former self. These differ for certain, other jobs nearly always.
+    Two steps of a job may share a node, and a requeued job may find the sockets of its last start: their ports always
+    differ. Those of other jobs nearly always do.
     """
     # The components of a heterogeneous job have a job id each; the one of group 0 is known to all of them.
     names = ("SLURM_JOB_ID_HET_GROUP_0", "SLURM_JOB_ID_PACK_GROUP_0", "SLURM_JOB_ID", "SLURM_JOBID")
-    job = next((text_of(environ, name) for name in names if text_of(environ, name)), "")
-    step = number_in(environ, "SLURM_STEP_ID") or number_in(environ, "SLURM_STEPID") or Num(0, "")
-    restart = number_in(environ, "SLURM_RESTART_COUNT") or Num(0, "")
-    return port_for(job, text_of(environ, "SLURM_ARRAY_TASK_ID"), step=step.value + 1000 * restart.value)
+    job = next((read_text(environ, name) for name in names if read_text(environ, name)), "")
+    step = read_number(environ, "SLURM_STEP_ID") or read_number(environ, "SLURM_STEPID") or Num(0, "")
+    restart = read_number(environ, "SLURM_RESTART_COUNT") or Num(0, "")
+    return port_for(job, read_text(environ, "SLURM_ARRAY_TASK_ID"), step=step.value + 1000 * restart.value)
 
 
 def first_host(environ: Environ) -> tuple[str, str] | None:
-    """Return the host of the step's rank 0 and the variable that says so, or None where no list is there.
+    """Return the host of the step's rank 0 and its variable, or None without a node list.
 
-    Never the job's list: a step on a part of the job (`srun -w n2`) has its rank 0 elsewhere. The list of a
-    heterogeneous step is sorted over all groups, but its rank 0 is on the first host of the lowest group in the step.
+    The job's list is wrong for a step on a part of the job (`srun -w n2`). The list of a heterogeneous step is sorted
+    over all groups, but rank 0 is on the first host of the lowest group in the step.
     """
-    text = text_of(environ, "SLURM_STEP_NODELIST")
+    text = read_text(environ, "SLURM_STEP_NODELIST")
     if not text:
         return None
     groups = het_groups(environ)

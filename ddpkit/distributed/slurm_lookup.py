@@ -1,8 +1,7 @@
-"""What SLURM's variables point at, read by those who may read: a file, and the program that a step runs.
+"""Facts that SLURM's variables only point at: the text of a host file, and the shell of a step.
 
-The resolver is pure. Two answers lie outside of the environment, so `init()` and `ddpkit env` look them up here and
-hand them over as a value. Looking never fails and never waits for a file that is none: what could not be seen is left
-out, or says why.
+The resolver is pure, so `init()` and `ddpkit env` gather them with this module. Gathering never fails and never waits
+for a pipe: an unknown fact is left out, with its reason where there is one.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ MOST_BYTES = 4 << 20
 
 _SHELLS = frozenset("sh bash dash ash ksh mksh zsh fish csh tcsh".split())
 _MULTIPLEXERS = frozenset("tmux screen".split())
-# Options of a shell whose next word is their value, and no script.
+# Options of a shell with a value as the next word.
 _WITH_VALUE = frozenset("--rcfile --init-file -o +o -O +O".split())
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What was looked up. The default is: nothing was."""
+    """Facts besides the variables; by default none."""
 
     hostfile: str | None = None
-    """The text of the file SLURM_HOSTFILE, which gives each task its host."""
+    """Text of the file SLURM_HOSTFILE, with the host of each task."""
     hostfile_error: str = ""
     """Why that file could not be read."""
     shell: str = ""
@@ -34,7 +33,7 @@ class Facts:
 
 
 def gather_facts(environ: Mapping[str, str]) -> Facts:
-    """Look up what the resolver would need to know besides this environment; outside of a SLURM step, nothing."""
+    """Gather the facts that the resolver needs in a SLURM step; outside of a step, none."""
     if not environ.get("SLURM_STEP_NUM_TASKS", "").strip():
         return Facts()
     hostfile, hostfile_error = None, ""
@@ -48,7 +47,7 @@ def gather_facts(environ: Mapping[str, str]) -> Facts:
 
 
 def _read(path: str) -> str:
-    # Without O_NONBLOCK a pipe of that name would be waited for.
+    # O_NONBLOCK: opening a pipe would wait for a writer.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError("not a file")
@@ -59,15 +58,15 @@ def _read(path: str) -> str:
 
 
 def _interactive_shell(environ: Mapping[str, str]) -> str:
-    """Name the shell that this step's task is, if it is one on a terminal that runs no script; else return ''.
+    """Return the name of the interactive shell that is this step's task, or ''.
 
-    `srun --pty bash` and the `srun python` typed in it cannot be told apart by variables: SLURM_PTY_PORT is inherited.
+    Variables do not distinguish `srun --pty bash` from the `srun python` typed in it: SLURM_PTY_PORT is inherited.
     """
     pid = environ.get("SLURM_TASK_PID", "").strip()
     if not pid.isdigit():
         return ""
     try:
-        # In a container the number may be another process: only the task itself was started with its own number.
+        # In a container the id may be another process: only the task has its own id in its environment.
         if f"SLURM_TASK_PID={pid}".encode() not in _proc(pid, "environ").split(b"\0"):
             return ""
         # The name in the second field may hold blanks and brackets; tty_nr is the fifth after it.
@@ -85,7 +84,7 @@ def _proc(pid: str, name: str) -> bytes:
 
 
 def _name_of_shell(words: list[str]) -> str:
-    """Name the shell that a command line starts, if a person types into it; a script or `-c` makes it a program."""
+    """Return the name of an interactive shell's command line, or ''. With a script or `-c` it is a program."""
     name = words[0].rpartition("/")[2].lstrip("-") if words else ""  # a login shell calls itself "-bash"
     if name in _MULTIPLEXERS:
         return name

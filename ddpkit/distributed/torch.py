@@ -1,11 +1,10 @@
-"""What a training script needs to be one rank of many: who it is, the process group, and a few things done right.
+"""Tools of a training script: its rank, the process group, and a few functions that ranks need.
 
-`resolve` and `explain` are pure (see `sources.py`), `gather_facts` reads what they may be told besides, and none of
-them needs torch. The others import it when they are called, so that the launcher side and a preflight can import this
-module on a machine without it, and at no cost.
+`resolve` and `explain` are pure, `gather_facts` reads facts for them, and none of them needs torch. The others import
+torch when they are called, so that a machine without torch can import this module.
 
-Nothing here writes to `os.environ`: the group is started from a `DistEnv`, which is a value that can be printed,
-compared and passed on.
+Nothing in this module writes to `os.environ`: the group starts from a `DistEnv`, a value that can be printed and
+compared.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.distributed.process_group import start_group
 from ddpkit.distributed.resolver import DistEnv, Rejected, Resolution, explain, resolve
-from ddpkit.distributed.slurm_env import srun_command, turned_off
+from ddpkit.distributed.slurm_env import slurm_disabled, srun_command
 from ddpkit.distributed.slurm_lookup import Facts, gather_facts
 from ddpkit.errors import EnvError
 
-if TYPE_CHECKING:  # torch takes more than a second to import; nothing of ours is imported here
+if TYPE_CHECKING:  # the import of torch takes more than a second
     import torch
 
 __all__ = [
@@ -46,7 +45,7 @@ __all__ = [
 ]
 
 INIT_TIMEOUT = 60.0
-"""Seconds that a rank waits for the others to meet: long enough for a slow import, short enough to watch."""
+"""Seconds that a rank waits for the others at the start: enough for a slow import."""
 
 
 def init(
@@ -56,16 +55,16 @@ def init(
     init_timeout: float = INIT_TIMEOUT,
     env: DistEnv | None = None,
 ) -> DistEnv:
-    """Start the process group and return who this process is. A second call changes nothing.
+    """Start the process group and return this rank's DistEnv. A second call changes nothing.
 
     backend: default nccl on CUDA and ROCm, torch's own choice on another accelerator, gloo without one.
-    timeout: seconds for one collective; None leaves torch's default, which is minutes and right for long steps.
-    init_timeout: seconds in which all ranks must meet. It is apart from `timeout`, because a person waits for it.
-        DDPKIT_INIT_TIMEOUT replaces the default, for a cluster where 60 seconds are too few.
+    timeout: seconds for one collective; None leaves torch's default of some minutes, which is right for long steps.
+    init_timeout: seconds until all ranks have connected. DDPKIT_INIT_TIMEOUT replaces the default, for a cluster where
+        60 seconds are too few.
     env: default `resolve(os.environ, sys.argv[1:], gather_facts(os.environ))`.
 
     Selects the rank's device. Does not write to os.environ. A world of one needs no network. Raises EnvError where the
-    environment is incomplete, the device does not exist, or the ranks cannot meet; torch's error is its `__cause__`.
+    environment is incomplete, the device does not exist, or the ranks cannot connect; torch's error is its `__cause__`.
     """
     import torch
     import torch.distributed as dist
@@ -73,7 +72,7 @@ def init(
     if env is None:
         facts = gather_facts(os.environ)
         env = resolve(os.environ, sys.argv[1:], facts)
-        _warn_if_alone(env, facts)
+        _warn_without_srun(env, facts)
     if not dist.is_available():
         if env.world_size == 1:
             return env
@@ -149,8 +148,8 @@ def device(env: DistEnv) -> torch.device:
 def seed_all(seed: int, env: DistEnv) -> int:
     """Seed random, torch and, where it is loaded, numpy with `seed + rank`, and return that number.
 
-    Each rank gets its own seed, so that augmentation and dropout differ between ranks. What must be the same on all
-    ranks (a split, the order of a DistributedSampler) takes `seed` itself.
+    Each rank gets its own seed, so that augmentation and dropout differ between ranks. A split, or the order of a
+    DistributedSampler, must be the same on all ranks: use `seed` for it.
     """
     import random
 
@@ -168,9 +167,8 @@ def seed_all(seed: int, env: DistEnv) -> int:
 def mean_over_ranks(total: float, count: float, device: torch.device | str | None = None) -> float:
     """Return sum(total) / sum(count) over all ranks; nan where nothing was counted anywhere.
 
-    A mean of means is wrong as soon as one rank has fewer samples, which the last batch of an epoch makes so. Sums are
-    kept in float64 and travel in one all_reduce, in which every rank must take part. Without a process group it is
-    total / count.
+    A mean of means is wrong where one rank has fewer samples, as in the last batch of an epoch. The sums are float64,
+    in one all_reduce that every rank must join. Without a process group the result is total / count.
     """
     dist = _dist()
     if dist is not None:
@@ -188,7 +186,7 @@ def mean_over_ranks(total: float, count: float, device: torch.device | str | Non
 def per_rank_batch_size(global_batch_size: int, world_size: int, accumulation: int = 1) -> int:
     """Return the samples of one forward pass on one rank; raises ValueError where they do not divide evenly.
 
-    Rounding would silently train with another batch size, and so with another learning rate, than the one asked for.
+    Rounding would silently train with another batch size than the requested one.
     """
     if min(global_batch_size, world_size, accumulation) < 1:
         raise ValueError(
@@ -199,16 +197,16 @@ def per_rank_batch_size(global_batch_size: int, world_size: int, accumulation: i
     if rest:
         lower = size * world_size * accumulation
         upper = lower + world_size * accumulation
-        nearest = f"{lower} or {upper}" if lower else f"{upper}"
+        closest = f"{lower} or {upper}" if lower else f"{upper}"
         raise ValueError(
             f"a global batch size of {global_batch_size} does not divide among {world_size} ranks times {accumulation} "
-            f"accumulation steps ({world_size * accumulation}); the nearest that does is {nearest}"
+            f"accumulation steps ({world_size * accumulation}); the nearest that does is {closest}"
         )
     return size
 
 
 def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
-    """Save `obj` with torch.save so that `path` always holds a whole file, the old or the new, also after a crash.
+    """Save `obj` with torch.save. `path` always holds a whole file, the old or the new one, also after a crash.
 
     Call it on one rank. The temporary file lies in the same folder, because a rename is atomic only within a file
     system; it is removed where saving fails. The file and then the folder are flushed to the disk.
@@ -219,7 +217,7 @@ def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
     import torch
 
     target = Path(path)
-    # Not tempfile: its files have mode 0600, and a checkpoint should be as readable as the umask says.
+    # Not tempfile: its files have mode 0600, and a checkpoint follows the umask.
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
@@ -231,7 +229,7 @@ def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
     except BaseException:  # also Ctrl-C
         temporary.unlink()
         raise
-    # The rename itself is on the disk only when the folder is.
+    # The rename is on the disk only when the folder is.
     entry = os.open(target.parent, os.O_RDONLY)
     try:
         os.fsync(entry)
@@ -243,24 +241,24 @@ def save_atomic(obj: object, path: str | os.PathLike[str]) -> None:
 
 
 def barrier() -> None:
-    """Wait for all ranks; without a process group there is nobody to wait for."""
+    """Wait for all ranks; without a process group, return at once."""
     dist = _dist()
     if dist is None:
         return
     if dist.get_backend() == "nccl":
         import torch
 
-        # Without it nccl takes the rank's number for the device's, which is wrong on a second node and can hang.
+        # By default nccl uses the rank as the device's index, which is wrong on a second node and can hang.
         dist.barrier(device_ids=[torch.cuda.current_device()])
     else:
         dist.barrier()
 
 
-# --- what init and the others need ---
+# --- private functions ---
 
 
 def _dist() -> Any:
-    """Return torch.distributed where a process group exists, else None; never imports torch by itself."""
+    """Return torch.distributed where a process group exists, else None; never imports torch."""
     torch = sys.modules.get("torch")
     dist = getattr(torch, "distributed", None)
     if dist is None or not dist.is_available() or not dist.is_initialized():
@@ -268,10 +266,10 @@ def _dist() -> Any:
     return dist
 
 
-def _warn_if_alone(env: DistEnv, facts: Facts) -> None:
-    """Log a warning where a job of several tasks was given to SLURM, but this process was started without srun."""
+def _warn_without_srun(env: DistEnv, facts: Facts) -> None:
+    """Log a warning in a SLURM job of several tasks whose process was started without srun."""
     ntasks = os.environ.get("SLURM_NTASKS", "1")
-    if env.source == "single" and ntasks not in ("", "1") and not turned_off(os.environ):
+    if env.source == "single" and ntasks not in ("", "1") and not slurm_disabled(os.environ):
         import logging
 
         logging.getLogger(__name__).warning(
@@ -284,10 +282,10 @@ def _warn_if_alone(env: DistEnv, facts: Facts) -> None:
         )
 
 
-def _init_timeout(asked: float) -> float:
+def _init_timeout(argument: float) -> float:
     text = os.environ.get("DDPKIT_INIT_TIMEOUT", "").strip()
-    if asked != INIT_TIMEOUT or not text:
-        return asked
+    if argument != INIT_TIMEOUT or not text:
+        return argument
     try:
         seconds = float(text)
     except ValueError:

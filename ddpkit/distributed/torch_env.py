@@ -1,7 +1,7 @@
-"""Who a rank is by torch's own variables, which every launcher sets and every forgotten `export` leaves behind.
+"""Ranks from torch's own variables, which every launcher sets and every forgotten `export` leaves behind.
 
-They are believed when they are complete and fit the SLURM step or MPI rank they were found in. Anything else is refused
-with both values: a stale RANK trains on the wrong shard, or waits for a master that is long gone.
+They count if they are complete and fit the SLURM step or MPI rank around them. Otherwise the error shows both values:
+a stale RANK trains on the wrong shard, or waits for a master that ended long ago.
 """
 
 from __future__ import annotations
@@ -12,51 +12,50 @@ from ddpkit.distributed.env_values import (
     Environ,
     Num,
     Task,
-    complete_local,
+    complete_local_ranks,
     count_nodes,
-    need,
-    need_address,
-    number_in,
+    infer_node_rank,
     parse_number,
-    place_node,
-    show,
-    text_of,
+    read_number,
+    read_text,
+    require_address,
+    require_number,
+    show_variables,
 )
 from ddpkit.errors import EnvError
 
 
-def read_torch(environ: Environ, argv: Sequence[str], placed: Callable[[], Task | None]) -> Task | str:
-    """Read RANK, WORLD_SIZE and the rest of torch's set: complete, or harmless, or an error.
+def read_torch(environ: Environ, argv: Sequence[str], read_scheduler: Callable[[], Task | None]) -> Task | str:
+    """Read RANK, WORLD_SIZE and the rest of torch's set. Returns the reason where it is not used. Raises EnvError.
 
-    MASTER_ADDR and MASTER_PORT alone are no partial set: a script that exports both before `srun` or `mpirun` says
-    where rank 0 is, and leaves who is who to them.
+    MASTER_ADDR and MASTER_PORT without ranks are no partial set: a script may export them before `srun` or `mpirun`.
     """
-    present = [name for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") if text_of(environ, name)]
+    present = [name for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK") if read_text(environ, name)]
     if not present:
         return "RANK, WORLD_SIZE and LOCAL_RANK are not set"
-    missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if not text_of(environ, name)]
-    # torchrun's agents are the tasks of a step, and its workers inherit their task numbers: nothing to compare. With
-    # the c10d rendezvous even the order of the nodes is another one.
-    torchrun = bool(text_of(environ, "TORCHELASTIC_RUN_ID"))
+    missing = [name for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT") if not read_text(environ, name)]
+    # torchrun's workers inherit the task numbers of its agents: nothing to compare. With the c10d rendezvous even the
+    # nodes have another order.
+    torchrun = bool(read_text(environ, "TORCHELASTIC_RUN_ID"))
     if missing:
-        task = placed()
+        task = read_scheduler()
         if task is not None:
             _check_partial(environ, present, task)
-            return f"only {show(environ, present)} is set, which agrees with {task.source}"
+            return f"only {show_variables(environ, present)} is set, which agrees with {task.source}"
         raise EnvError(
-            f"{show(environ, present)} is set, but {' and '.join(missing)} is not: "
+            f"{show_variables(environ, present)} is set, but {' and '.join(missing)} is not: "
             "half of a launcher's variables, most likely a leftover of an earlier export",
             f"unset {' '.join(present)}, or start the script with torchrun or `ddpkit launch`",
         )
     if torchrun:
-        return complete_set(environ, "torchrun", "TORCHELASTIC_RUN_ID", number_in(environ, "LOCAL_RANK"), None)
+        return complete_set(environ, "torchrun", "TORCHELASTIC_RUN_ID", read_number(environ, "LOCAL_RANK"), None)
     try:
-        task = placed()
-    except EnvError:  # a container that passes on a part of SLURM_*: nothing to compare with, and the set is complete
+        task = read_scheduler()
+    except EnvError:  # a container that passes on a part of SLURM_*: nothing to compare with
         task = None
     if task is not None and _is_inside(environ, task):
         task = None
-    local_rank, legacy = number_in(environ, "LOCAL_RANK"), _legacy_local_rank(argv)
+    local_rank, legacy = read_number(environ, "LOCAL_RANK"), _legacy_local_rank(argv)
     if legacy is not None and local_rank is not None and legacy.value != local_rank.value:
         raise EnvError(
             f"{local_rank} contradicts the argument {legacy.origin}: two answers to which process on this node this is",
@@ -68,70 +67,69 @@ def read_torch(environ: Environ, argv: Sequence[str], placed: Callable[[], Task 
 
 
 def complete_set(environ: Environ, source: str, because: str, local_rank: Num | None, task: Task | None) -> Task:
-    """Build the task of a complete torch set; `task` is the step or MPI rank that agrees with it and may fill gaps."""
-    rank, world = need(environ, "RANK"), need(environ, "WORLD_SIZE")
-    # DeepSpeed's launcher says LOCAL_SIZE.
-    local_world = number_in(environ, "LOCAL_WORLD_SIZE") or number_in(environ, "LOCAL_SIZE")
+    """Return the task of a complete torch set. `task` is the SLURM or MPI task that agrees with it and fills gaps."""
+    rank, world = require_number(environ, "RANK"), require_number(environ, "WORLD_SIZE")
+    # DeepSpeed's launcher sets LOCAL_SIZE.
+    local_world = read_number(environ, "LOCAL_WORLD_SIZE") or read_number(environ, "LOCAL_SIZE")
     if task is not None and task.world_size.value == world.value and task.rank.value == rank.value:
         local_rank, local_world = local_rank or task.local_rank, local_world or task.local_world_size
         known_nodes: Num | None = task.num_nodes
         known_node: Num | None = task.node_rank
     else:
-        # torchrun sets GROUP_RANK only; a NODE_RANK beside it was meant for its command line, and with the c10d
-        # rendezvous the nodes may have got another order.
-        order = ("GROUP_RANK", "NODE_RANK") if text_of(environ, "TORCHELASTIC_RUN_ID") else ("NODE_RANK", "GROUP_RANK")
-        known_node = number_in(environ, order[0]) or number_in(environ, order[1])
-        known_nodes = number_in(environ, "GROUP_WORLD_SIZE")
+        # torchrun sets GROUP_RANK only. A NODE_RANK beside it is an argument of its command line; with the c10d
+        # rendezvous the nodes may have another order.
+        order = (
+            ("GROUP_RANK", "NODE_RANK") if read_text(environ, "TORCHELASTIC_RUN_ID") else ("NODE_RANK", "GROUP_RANK")
+        )
+        known_node = read_number(environ, order[0]) or read_number(environ, order[1])
+        known_nodes = read_number(environ, "GROUP_WORLD_SIZE")
     if local_rank is None and world.value > 1:
         raise EnvError(
             f"rank {rank.value} of {world.value} ({source}) does not know which process on its node it is: "
             "LOCAL_RANK is not set",
             "export LOCAL_RANK=... in every process (0 where each node runs one), or start the script with torchrun",
         )
-    local_rank, local_world = complete_local(rank, world, local_rank, local_world, "")
+    local_rank, local_world = complete_local_ranks(rank, world, local_rank, local_world, "")
     num_nodes = count_nodes(world, local_world, known_nodes)
+    node_rank = infer_node_rank(rank, local_rank, local_world, num_nodes, known_node)
+    ranks = (rank, world, local_rank, local_world, node_rank, num_nodes)
     return Task(
-        source=source,
-        because=because,
-        rank=rank,
-        world_size=world,
-        local_rank=local_rank,
-        local_world_size=local_world,
-        node_rank=place_node(rank, local_rank, local_world, num_nodes, known_node),
-        num_nodes=num_nodes,
-        master=lambda: (need_address(environ, "MASTER_ADDR"), need(environ, "MASTER_PORT")),
+        source,
+        because,
+        *ranks,
+        lambda: (require_address(environ, "MASTER_ADDR"), require_number(environ, "MASTER_PORT")),
     )
 
 
 def _check_partial(environ: Environ, present: list[str], task: Task) -> None:
-    """Raise EnvError unless each torch variable that is set says what the SLURM step or MPI says."""
-    for name, said in (("RANK", task.rank), ("WORLD_SIZE", task.world_size), ("LOCAL_RANK", task.local_rank)):
-        number = number_in(environ, name)
-        if number is not None and number.value != said.value:
+    """Raise EnvError unless the torch variables that are set equal those of the SLURM or MPI task."""
+    for name, scheduled in (("RANK", task.rank), ("WORLD_SIZE", task.world_size), ("LOCAL_RANK", task.local_rank)):
+        number = read_number(environ, name)
+        if number is not None and number.value != scheduled.value:
             raise EnvError(
-                f"{number} contradicts {said} of the {_PLACE[task.source]}: {_LEFTOVER}",
+                f"{number} contradicts {scheduled} of the {_JOB_NAMES[task.source]}: {_LEFTOVER}",
                 f"unset {' '.join(present)}",
             )
 
 
 def _is_inside(environ: Environ, task: Task) -> bool:
-    """Compare a complete torch set with the task it was found in; return whether it is a launcher inside the task.
+    """Return whether a complete torch set belongs to a launcher inside a SLURM or MPI task. Raises EnvError.
 
-    * As many ranks as tasks: they are the same processes, and RANK must be the task's number.
-    * More ranks than tasks, and more than one on this node: a launcher inside each task started several ranks there.
-      The task's numbers are the launcher's and not ours.
-    * One task: it says nothing (an interactive shell, or one step per node that was given its RANK by a script).
-    * Anything else, such as `RANK=0 WORLD_SIZE=1` of an earlier session in each of 8 tasks, is a contradiction: it
-      would train 8 models, or wait for ranks that nobody starts.
+    * As many ranks as tasks: the same processes, and RANK must be the task's number.
+    * More ranks than tasks, and more than one on this node: a launcher inside each task started several ranks. The
+      task's numbers are those of the launcher.
+    * One task: no contradiction (an interactive shell, or one step per node with RANK from a script).
+    * Anything else is a contradiction. `RANK=0 WORLD_SIZE=1` in each of 8 tasks would train 8 models, or wait for ranks
+      that do not exist.
     """
-    rank, world = need(environ, "RANK"), need(environ, "WORLD_SIZE")
+    rank, world = require_number(environ, "RANK"), require_number(environ, "WORLD_SIZE")
     if task.world_size.value == 1:
         return world.value != 1
-    local_world = number_in(environ, "LOCAL_WORLD_SIZE") or number_in(environ, "LOCAL_SIZE")
+    local_world = read_number(environ, "LOCAL_WORLD_SIZE") or read_number(environ, "LOCAL_SIZE")
     if world.value > task.world_size.value and local_world is not None and local_world.value > 1:
         return True
     pairs = [(world, task.world_size), (rank, task.rank)]
-    local_rank = number_in(environ, "LOCAL_RANK")
+    local_rank = read_number(environ, "LOCAL_RANK")
     if local_rank is not None:
         pairs.append((local_rank, task.local_rank))
     contradictions = [f"{ours} contradicts {theirs}" for ours, theirs in pairs if ours.value != theirs.value]
@@ -139,12 +137,12 @@ def _is_inside(environ: Environ, task: Task) -> bool:
         hint = "unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE"
         if task.source == "slurm":
             hint += " (or, where they are right, export DDPKIT_DETECT_SLURM=0)"
-        raise EnvError(f"{', '.join(contradictions)} of the {_PLACE[task.source]}: {_LEFTOVER}", hint)
+        raise EnvError(f"{', '.join(contradictions)} of the {_JOB_NAMES[task.source]}: {_LEFTOVER}", hint)
     return False
 
 
 _LEFTOVER = "most likely a leftover of an earlier export"
-_PLACE = {
+_JOB_NAMES = {
     "slurm": "SLURM step",
     "openmpi": "Open MPI job",
     "mpich": "MPI job",
@@ -154,7 +152,7 @@ _PLACE = {
 
 
 def _legacy_local_rank(argv: Sequence[str]) -> Num | None:
-    """Find torch.distributed.launch's `--local-rank=N` (also `_`, also two words). A negative N means none."""
+    """Return torch.distributed.launch's `--local-rank=N` (also `_`, also two words), or None; a negative N is none."""
     for position, word in enumerate(argv):
         if word == "--":
             break

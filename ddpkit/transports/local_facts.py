@@ -102,9 +102,9 @@ def _allocation(environ: Mapping[str, str]) -> str:
     job_id = environ.get("SLURM_JOB_ID", "")
     if not job_id:
         return ""
-    from ddpkit.distributed.slurm_env import turned_off
+    from ddpkit.distributed.slurm_env import slurm_disabled
 
-    return "" if turned_off(environ) else job_id
+    return "" if slurm_disabled(environ) else job_id
 
 
 def _tasks_per_node(environ: Mapping[str, str], job_id: str, nnodes: int) -> int | None:
