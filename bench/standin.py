@@ -24,7 +24,7 @@ from ddpkit.execution import executor
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.ssh import SshTorchrunAuto
 from ddpkit.transports.channel import ByteStream
-from ddpkit.transports.compatibility import Wish
+from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec, parse
 from ddpkit.transports.pool import NodePool
 from ddpkit.transports.remote_nodes import SshTransport
@@ -128,7 +128,7 @@ def main(steps: int) -> None:
     with tempfile.TemporaryDirectory() as name, open("/dev/null", "wb") as null:
         specs = parse([f"node[1-{steps}]"], {}, {}, "")
         job = Job(run_id="bench", command=("train.py",), workdir="/data", python="/opt/venv/bin/python", folder=name)
-        wish = Wish(
+        requirements = Requirements(
             job=job,
             nproc_per_node=RANKS,
             script=None,
@@ -140,7 +140,7 @@ def main(steps: int) -> None:
         )
         nodes = NodePool(specs, Nowhere(), 30.0, job.python)
         try:
-            transport = SshTransport(nodes, wish)
+            transport = SshTransport(nodes, requirements)
             world = transport.survey(lambda text: print(text, file=sys.stderr), strict=True)
             plan = SshTorchrunAuto(starter="ranks").plan(job, world)
             screen = Screen(null, null, lambda: None)

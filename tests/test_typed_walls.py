@@ -113,6 +113,28 @@ def stop(link: Link) -> None:
         "grace",
         "garce",
     ),
+    "a node's facts": Wall(
+        """\
+from ddpkit.launchers.node_facts import NodeFacts
+
+
+def read(facts: NodeFacts) -> list[str]:
+    return facts["NAME"]
+""",
+        "own_name",
+        "own_names",
+    ),
+    "a node's inventory": Wall(
+        """\
+from ddpkit.preflight.node import Node
+
+
+def read(node: Node) -> int:
+    return node.inventory["memory"]["NAME"]
+""",
+        "free",
+        "available",
+    ),
 }
 
 

@@ -19,7 +19,7 @@ from ddpkit.launchers.plan import Container, Job, Plan, World
 from ddpkit.transports.choose import transport_class
 
 if TYPE_CHECKING:
-    from ddpkit.transports.compatibility import Wish
+    from ddpkit.transports.compatibility import Requirements
     from ddpkit.transports.hosts import HostSpec
     from ddpkit.transports.remote_nodes import RemoteNodesTransport
 
@@ -61,7 +61,7 @@ def approach(
     options = NodeOptions.of(backend)
     specs = named_hosts(settings, backend, options)
     job = remote_job(settings, environ, options)
-    wish = _wish(settings, options, job, copied=progress is not None or not settings.sync)
+    requirements = _requirements(settings, options, job, check_files=progress is not None or not settings.sync)
     connector = chosen.connector(options, note)
     copies = _copy(settings, options, specs, job, progress) if settings.sync else ()
 
@@ -72,19 +72,19 @@ def approach(
         return backend.node_container(replace(job, workdir=spec.workdir or job.workdir))
 
     pool = NodePool(specs, connector, options.heartbeat_timeout, job.python, container)
-    transport = chosen(pool, wish)
+    transport = chosen(pool, requirements)
     try:
         yield Approach(backend=backend, options=options, job=job, transport=transport, copies=copies)
     finally:
         transport.close()
 
 
-def _wish(settings: LaunchSettings, options: NodeOptions, job: Job, *, copied: bool) -> Wish:
-    from ddpkit.transports.compatibility import Wish
+def _requirements(settings: LaunchSettings, options: NodeOptions, job: Job, *, check_files: bool) -> Requirements:
+    from ddpkit.transports.compatibility import Requirements
 
     script = job.command[0] if job.kind == "script" or (job.kind == "program" and "/" in job.command[0]) else None
     local = Path(job.workdir, script) if script else None
-    return Wish(
+    return Requirements(
         job=replace(job, workdir=options.container_workdir or job.workdir),
         nproc_per_node=ranks_per_node(settings),
         script=script,
@@ -93,8 +93,8 @@ def _wish(settings: LaunchSettings, options: NodeOptions, job: Job, *, copied: b
         starter=options.starter,
         master_addr=options.master_addr,
         master_port=options.master_port,
-        here=Path(job.workdir).is_dir(),
-        copied=copied,
+        local_workdir=Path(job.workdir).is_dir(),
+        check_files=check_files,
         min_nodes=settings.nnodes[0] if isinstance(settings.nnodes, tuple) else None,
     )
 

@@ -1,12 +1,11 @@
-"""From what keeps a node out (`judge.Problem`) to a finding: its cause in words, and where to read on. Pure."""
+"""Checks from problems of nodes, with their causes. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from ddpkit.diagnosis.symptoms import PROBLEMS, find_symptom
+from ddpkit.launchers.node_facts import NodeInventory
 from ddpkit.preflight.check import Check
 from ddpkit.transports.problem import Problem
 
@@ -25,13 +24,13 @@ def from_problem(problem: Problem) -> Check:
     )
 
 
-def with_facts(problem: Problem, more: Mapping[str, Any], target: str, master: str) -> Problem:
-    """A problem of one node, with what the node's facts add to it. `master`: rank 0's address, as asked for."""
-    owner, space = more.get("port_owner"), more["space"].get("tmp")
+def with_inventory(problem: Problem, inventory: NodeInventory, target: str, master: str) -> Problem:
+    """Add details from a node's inventory to its problem. `master`: rank 0's address, as asked for."""
+    owner, space = inventory["port_owner"], inventory["space"].get("tmp")
     if problem.check == "master-port" and owner and "cannot listen" in problem.what:
         what = f"{problem.what} by pid {owner['pid']} ({owner['command']}), user {owner['user']}"
         return replace(problem, what=what, fix="leave -o master_port out: a free one is chosen")
-    means = more["names"].get(master) if master else None
+    means = inventory["names"].get(master) if master else None
     elsewhere = isinstance(means, list) and means != [master]
     if problem.check == "master-port" and elsewhere and "cannot reach" in problem.what:
         return replace(problem, what=f"{problem.what}; {master} means {', '.join(means or ())} there")

@@ -11,7 +11,7 @@ from ddpkit.diagnosis.symptoms import LOG_FOLDER, find_symptom
 from ddpkit.node import inventory
 from ddpkit.preflight.check import Check, Status
 from ddpkit.preflight.node import size
-from ddpkit.preflight.node_checks import DISK_FAIL, DISK_WARN, INODES_FAIL, INODES_WARN
+from ddpkit.preflight.resource_checks import DISK_FAIL, DISK_WARN, INODES_FAIL, INODES_WARN
 
 NEEDS = 1 << 16  # bytes: the head of a log
 

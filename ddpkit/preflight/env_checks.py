@@ -1,4 +1,4 @@
-"""Variables that change what libraries do: those that differ between nodes, and settings that break runs. Pure."""
+"""Checks of variables that change libraries: differences between nodes, and settings that break runs. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ddpkit.launchers.shell import Secret, guard
 from ddpkit.preflight.check import Check, Status
-from ddpkit.preflight.node import Found, Node, usual
+from ddpkit.preflight.node import Checks, Node, most_common
 
 # What may differ, because it names what a node has.
 _OWN = frozenset(
@@ -23,15 +23,15 @@ def _shown(name: str, value: object) -> str:
     return "***" if isinstance(guarded, Secret) else str(value)
 
 
-def environment(nodes: Sequence[Node]) -> Found:
-    every = [seen(node) for node in nodes]
+def check_environment(nodes: Sequence[Node]) -> Checks:
+    every = [rank_environ(node) for node in nodes]
     names = sorted({name for values in every for name in values} - _OWN)
-    common = {name: usual([_plain(values.get(name)) for values in every]) for name in names}
+    common = {name: most_common([_plain(values.get(name)) for values in every]) for name in names}
     for node, values in zip(nodes, every, strict=True):
         odd = [name for name in names if _plain(values.get(name)) != common[name]]
         for name in odd:
             yield _differs(node, name, values.get(name), common[name])
-        wrong = list(_contradictions(values, alone=len(nodes) == 1, gpus=bool(node.look.get("gpus"))))
+        wrong = list(_contradictions(values, alone=len(nodes) == 1, gpus=bool(node.facts["gpus"])))
         for status, text, cause, fix in wrong:
             yield Check(
                 id="environment",
@@ -63,11 +63,11 @@ def _differs(node: Node, name: str, value: str | None, common: str) -> Check:
     own = "not set" if value is None else _shown(name, _plain(value)) + (f" ({file})" if file else "")
     others = _shown(name, common) if common else "not set"
     if file:
-        fix = node.there(f"sed -i /^{name}=/d {shlex.quote(file)}")
+        fix = node.command(f"sed -i /^{name}=/d {shlex.quote(file)}")
     elif common:
         fix = f"--env {name}={_shown(name, common)}"
     else:
-        fix = node.there(f"grep -n {name} .bashrc .profile .ssh/environment /etc/environment")
+        fix = node.command(f"grep -n {name} .bashrc .profile .ssh/environment /etc/environment")
     return Check(
         id="environment",
         status="fail" if name.startswith("NCCL_") and name not in _HARMLESS else "warn",
@@ -80,9 +80,9 @@ def _differs(node: Node, name: str, value: str | None, common: str) -> Check:
     )
 
 
-def seen(node: Node) -> dict[str, str]:
-    """What ranks there will see: the node's own, with what the launch sets over it."""
-    values = dict(node.facts["environ"])
+def rank_environ(node: Node) -> dict[str, str]:
+    """The variables of ranks on a node: its own, with those of the launch over them."""
+    values = dict(node.inventory["environ"])
     for name, value in dict(node.env).items():
         if value is None:
             values.pop(name, None)

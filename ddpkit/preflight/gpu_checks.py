@@ -1,46 +1,51 @@
-"""What nvidia-smi said of the GPUs of one node: missing, busy, broken, slow. Pure."""
+"""Checks of GPUs, from nvidia-smi: missing, busy, broken, slow. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from ddpkit.launchers.node_facts import Gpu
 from ddpkit.preflight.check import Check, Status
-from ddpkit.preflight.node import Found, Node
+from ddpkit.preflight.node import Checks, Node
 
 
-def gpus(node: Node) -> Found:
-    said = node.facts.get("gpus")
-    if said is None:
+def check_gpus(nodes: Sequence[Node]) -> Checks:
+    for node in nodes:
+        yield from _check_node(node)
+
+
+def _check_node(node: Node) -> Checks:
+    gpus = node.inventory["gpus"]
+    if gpus is None:
         yield Check(id="gpus", status="skip", host=node.label, evidence="no nvidia-smi")
         return
-    if isinstance(said, str) and not node.look.get("gpus") and not node.facts.get("driver"):
+    if isinstance(gpus, str) and not node.facts["gpus"] and not node.inventory["driver"]:
         # Neither driver nor GPU: a node without any, or one on which the driver is not loaded.
-        none = "No devices" in said
-        yield Check(id="gpus", status="skip" if none else "unknown", host=node.label, evidence="none" if none else said)
+        none = "No devices" in gpus
+        yield Check(id="gpus", status="skip" if none else "unknown", host=node.label, evidence="none" if none else gpus)
         return
-    if isinstance(said, str):
+    if isinstance(gpus, str):
         yield Check(
             id="gpus",
             status="fail",
             host=node.label,
-            evidence=said,
+            evidence=gpus,
             cause="the driver does not answer",
-            fix=node.there("sudo dmesg | grep -i -e nvrm -e xid"),
+            fix=node.command("sudo dmesg | grep -i -e nvrm -e xid"),
             doc="gpu-lost",
         )
         return
-    problems = [*_count(node, said), *(check for gpu in said for check in _one_gpu(node, gpu))]
+    problems = [*_count(node, gpus), *(check for gpu in gpus for check in _one_gpu(node, gpu))]
     yield from problems
-    if not problems and said:
-        yield Check(id="gpus", status="pass", host=node.label, evidence=f"{len(said)} x {said[0].get('name', '')}")
-    elif not said:
+    if not problems and gpus:
+        yield Check(id="gpus", status="pass", host=node.label, evidence=f"{len(gpus)} x {gpus[0].get('name', '')}")
+    elif not gpus:
         yield Check(id="gpus", status="skip", host=node.label, evidence="none")
 
 
-def _count(node: Node, said: Sequence[Mapping[str, Any]]) -> Found:
+def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
     """Fewer than the driver knows, or than ranks; and parts of GPUs."""
-    known, seen = int(node.look.get("gpus") or 0), len(said)
+    known, seen = int(node.facts["gpus"] or 0), len(gpus)
     if known > seen:
         yield Check(
             id="gpus",
@@ -48,7 +53,7 @@ def _count(node: Node, said: Sequence[Mapping[str, Any]]) -> Found:
             host=node.label,
             evidence=f"nvidia-smi shows {seen} GPUs, and the driver has {known}",
             cause="one fell off the bus (Xid 79), or was disabled",
-            fix=node.there("sudo dmesg | grep -i xid"),
+            fix=node.command("sudo dmesg | grep -i xid"),
             doc="gpu-lost",
         )
     elif 0 < seen < node.slots:
@@ -61,7 +66,7 @@ def _count(node: Node, said: Sequence[Mapping[str, Any]]) -> Found:
             fix=f"-n {seen}",
             doc="invalid-device-ordinal",
         )
-    parts = [gpu.get("index") for gpu in said if gpu.get("mig.mode.current") == "Enabled"]
+    parts = [gpu.get("index") for gpu in gpus if gpu.get("mig.mode.current") == "Enabled"]
     if parts and node.slots > 1:
         yield Check(
             id="gpus",
@@ -69,15 +74,15 @@ def _count(node: Node, said: Sequence[Mapping[str, Any]]) -> Found:
             host=node.label,
             evidence=f"MIG is on: GPU {', '.join(map(str, parts))}",
             cause="NCCL cannot join two parts of one GPU",
-            fix=node.there("sudo nvidia-smi -mig 0"),
+            fix=node.command("sudo nvidia-smi -mig 0"),
             doc="duplicate-gpu",
         )
 
 
-def _one_gpu(node: Node, gpu: Mapping[str, Any]) -> Found:
+def _one_gpu(node: Node, gpu: Gpu) -> Checks:
     name = f"GPU {gpu.get('index')} ({gpu.get('uuid')})"
 
-    def found(status: Status, what: str, cause: str, fix: str, doc: str) -> Check:
+    def warn(status: Status, what: str, cause: str, fix: str, doc: str) -> Check:
         return Check(
             id="gpus", status=status, host=node.label, evidence=f"{name}: {what}", cause=cause, fix=fix, doc=doc
         )
@@ -85,54 +90,54 @@ def _one_gpu(node: Node, gpu: Mapping[str, Any]) -> Found:
     users = gpu.get("users") or []
     if users:
         who = ", ".join(f"pid {each['pid']} {each['name']} ({each['user']}, {each['memory']} MiB)" for each in users)
-        yield found(
+        yield warn(
             "warn",
             f"is used by {who}",
             "memory is taken, and two jobs share one GPU",
-            node.there(f"ps -fp {','.join(str(each['pid']) for each in users)}"),
+            node.command(f"ps -fp {','.join(str(each['pid']) for each in users)}"),
             "gpu-memory-taken",
         )
     elif _whole(gpu.get("memory.used")) > 1024:
-        yield found(
+        yield warn(
             "warn",
             f"{gpu['memory.used']} MiB are in use by no process that shows",
             "a process of another container or user, or one that died badly",
-            node.there("sudo fuser -v /dev/nvidia*"),
+            node.command("sudo fuser -v /dev/nvidia*"),
             "gpu-memory-taken",
         )
     if gpu.get("compute_mode") == "Exclusive_Process" and users:
-        yield found(
+        yield warn(
             "fail",
             "is in mode Exclusive_Process, and taken",
             "one process alone may use it",
-            node.there("sudo nvidia-smi -c 0"),
+            node.command("sudo nvidia-smi -c 0"),
             "gpu-busy",
         )
     if gpu.get("compute_mode") == "Prohibited":
-        yield found(
-            "fail", "is in mode Prohibited", "no process may use it", node.there("sudo nvidia-smi -c 0"), "gpu-busy"
+        yield warn(
+            "fail", "is in mode Prohibited", "no process may use it", node.command("sudo nvidia-smi -c 0"), "gpu-busy"
         )
     if _whole(gpu.get("ecc.errors.uncorrected.volatile.total")) > 0:
         number = gpu["ecc.errors.uncorrected.volatile.total"]
-        yield found(
-            "fail", f"{number} uncorrected memory errors", "a bad row", node.there("sudo nvidia-smi -r"), "gpu-ecc"
+        yield warn(
+            "fail", f"{number} uncorrected memory errors", "a bad row", node.command("sudo nvidia-smi -r"), "gpu-ecc"
         )
     if str(gpu.get("retired_pages.pending")).lower() == "yes":
-        yield found(
+        yield warn(
             "fail",
             "a row is to be remapped",
             "memory that failed is replaced at a reset",
-            node.there("sudo nvidia-smi -r"),
+            node.command("sudo nvidia-smi -r"),
             "gpu-ecc",
         )
     for field in ("clocks_throttle_reasons.hw_slowdown", "clocks_throttle_reasons.hw_thermal_slowdown"):
         if str(gpu.get(field)).lower() == "active":
-            look = node.there("nvidia-smi -q -d PERFORMANCE")
-            yield found("warn", f"is throttled: {field.rpartition('.')[2]}", "heat or power", look, "straggler")
+            look = node.command("nvidia-smi -q -d PERFORMANCE")
+            yield warn("warn", f"is throttled: {field.rpartition('.')[2]}", "heat or power", look, "straggler")
     width, most = _whole(gpu.get("pcie.link.width.current")), _whole(gpu.get("pcie.link.width.max"))
     if width and most and width < most:
-        look = node.there("sudo lspci -vv -d 10de:")
-        yield found("warn", f"PCIe x{width} of x{most}", "a bad seat or riser", look, "straggler")
+        look = node.command("sudo lspci -vv -d 10de:")
+        yield warn("warn", f"PCIe x{width} of x{most}", "a bad seat or riser", look, "straggler")
 
 
 def _whole(value: object) -> int:

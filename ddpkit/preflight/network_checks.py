@@ -1,111 +1,54 @@
-"""Which node reaches which, on rank 0's port and on ports that the kernel chooses, by every address. Pure."""
+"""Checks of the network: which node reaches which, by every address, on rank 0's port and on high ports. Pure."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from ddpkit.launchers.plan import World
+from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.preflight.check import Check
-from ddpkit.preflight.node import there
-from ddpkit.transports import compatibility
-from ddpkit.transports.compatibility import Facts, Mended, Wish
+from ddpkit.preflight.node import ssh_command
+from ddpkit.transports.compatibility import Workarounds
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.problem import Problem
-
-FULL = 64  # nodes; of more each tries some
-SOME = 9
-
-Answer = Sequence[str]  # [address that answered, what went wrong]
+from ddpkit.transports.reachability import OPEN_PORTS, SOME, Reachability
 
 
-def peers(index: int, count: int) -> list[int]:
-    """Whom a node tries: all others; of many the next ones, and some that are spread over the rest."""
-    if count <= FULL:
-        return [other for other in range(count) if other != index]
-    step = max(1, count // SOME)
-    return sorted({(index + 1) % count, *((index + 1 + step * far) % count for far in range(SOME))} - {index})
-
-
-def questions(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list[list[list[Any]]]:
-    """What each node tries (see `probe.reach`): rank 0's port, then a high port of each peer, by every address."""
-    first = [[name, facts[0]["port"], facts[0]["secret"]] for name in _first(wish, specs, facts)]
-    asked = []
-    for index in range(len(specs)):
-        high = [
-            [name, facts[peer]["high_port"], facts[peer]["secret"]]
-            for peer in peers(index, len(specs))
-            for name in compatibility.candidates(specs[peer], facts[peer])
-        ]
-        asked.append([*first, *high])
-    return asked
-
-
-def _first(wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts]) -> list[str]:
-    return [wish.master_addr] if wish.master_addr else compatibility.candidates(specs[0], facts[0])
-
-
-class Matrix:
-    """The answers, by who asked whom."""
-
-    def __init__(
-        self, wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts], answers: Sequence[Sequence[Answer]]
-    ) -> None:
-        self.specs = specs
-        width = len(_first(wish, specs, facts))
-        self.first = [said[:width] for said in answers]
-        self.names = [compatibility.candidates(spec, each) for spec, each in zip(specs, facts, strict=True)]
-        self.said: dict[tuple[int, int], Sequence[Answer]] = {}  # (who asked, whom)
-        for index, said in enumerate(answers):
-            rest = list(said[width:])
-            for peer in peers(index, len(specs)):
-                count = len(self.names[peer])
-                self.said[index, peer], rest = rest[:count], rest[count:]
-
-    def ring(self) -> list[list[Answer]]:
-        """The answers that `judge.together` wants: about rank 0's port, and about the next node."""
-        count = len(self.specs)
-        return [[*self.first[index], *self.said[index, (index + 1) % count]] for index in range(count)]
-
-    def reached(self, asker: int, peer: int) -> bool:
-        return any(not answer[1] for answer in self.said[asker, peer])
-
-
-def find(
-    wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts], answers: Sequence[Sequence[Answer]]
-) -> tuple[World | None, list[Problem], Mended]:
-    """The world that these nodes make, or what keeps them apart, and what was mended. `answers`: to `questions`."""
-    matrix = Matrix(wish, specs, facts, answers)
-    world, problems, mended = compatibility.together(wish, specs, facts, matrix.ring())
+def locate_problems(
+    master_addr: str,
+    specs: Sequence[HostSpec],
+    facts: Sequence[NodeFacts],
+    reachability: Reachability,
+    problems: Sequence[Problem],
+) -> list[Problem]:
+    """Locate problems between nodes, with fixes, where each tried all others. `problems`: of `build_world`."""
+    nodes = range(len(specs))
     # With two nodes nobody knows whose firewall it is: the one that listens is named.
-    mute = [index for index in range(len(specs)) if len(specs) > 2 and not _reaches_any(matrix, index)]
-    apart = [
-        replace(problem, fix=_master_fix(wish, specs, facts, problem, mute) or problem.fix)
+    mute = [index for index in nodes if len(specs) > 2 and not _reaches_any(reachability, index)]
+    found = [
+        replace(problem, fix=_master_fix(master_addr, specs, facts, problem, mute) or problem.fix)
         for problem in problems
         if problem.check != "mesh"
     ]
-    for peer, spec in enumerate(specs):
-        askers = [asker for asker, other in matrix.said if other == peer]
-        # One who reaches nobody is named himself.
-        cut = [asker for asker in askers if asker not in mute and not matrix.reached(asker, peer)]
+    for target, spec in enumerate(specs):
+        sources = reachability.sources(target)
+        # A node that reaches no other is named itself.
+        cut = [source for source in sources if source not in mute and not reachability.reached(source, target)]
         if cut:
-            who = "no other node reaches" if len(cut) == len(askers) > 1 else f"{_labels(specs, cut)} cannot reach"
-            tried = compatibility.tried(matrix.names[peer], matrix.said[cut[0], peer])
-            what = f"{who} its port {facts[peer]['high_port']} ({tried})"
-            fix = _open(spec, "INPUT", "-s", [facts[asker] for asker in cut]) or compatibility.OPEN_PORTS
-            apart.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
-    for asker in mute:
-        spec, others = specs[asker], [other for who, other in matrix.said if who == asker]
-        tried = compatibility.tried(matrix.names[others[0]], matrix.said[asker, others[0]])
-        what = f"it reaches no port of any other node ({tried})"
-        fix = _open(spec, "OUTPUT", "-d", [facts[other] for other in others]) or compatibility.OPEN_PORTS
-        apart.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
-    return (None if apart else world), apart, mended
+            who = "no other node reaches" if len(cut) == len(sources) > 1 else f"{_labels(specs, cut)} cannot reach"
+            what = f"{who} its port {facts[target]['high_port']} ({reachability.describe(cut[0], target)})"
+            fix = _open(spec, "INPUT", "-s", [facts[source] for source in cut]) or OPEN_PORTS
+            found.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
+    for source in mute:
+        spec, targets = specs[source], reachability.targets(source)
+        what = f"it reaches no port of any other node ({reachability.describe(source, targets[0])})"
+        fix = _open(spec, "OUTPUT", "-d", [facts[target] for target in targets]) or OPEN_PORTS
+        found.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
+    return found
 
 
-def _open(spec: HostSpec, chain: str, side: str, others: Sequence[Facts], port: int = 0) -> str:
+def _open(spec: HostSpec, chain: str, side: str, others: Sequence[NodeFacts], port: int = 0) -> str:
     """The command that lets others in, or this node out; empty where they are too many to name, or have no IPv4."""
     addresses = [next((address for _, address in each["addresses"] if _family(address) == 4), "") for each in others]
     if not all(addresses) or len(addresses) > SOME:
@@ -115,29 +58,29 @@ def _open(spec: HostSpec, chain: str, side: str, others: Sequence[Facts], port: 
 
 
 def _master_fix(
-    wish: Wish, specs: Sequence[HostSpec], facts: Sequence[Facts], problem: Problem, mute: Sequence[int]
+    master_addr: str, specs: Sequence[HostSpec], facts: Sequence[NodeFacts], problem: Problem, mute: Sequence[int]
 ) -> str:
-    """What helps those who do not reach rank 0's port."""
+    """The fix for a node that does not reach rank 0's port."""
     index = next(index for index, spec in enumerate(specs) if spec.label == problem.host)
     first = next((address for _, address in facts[0]["addresses"]), "")
-    if wish.master_addr and first and "no answer" not in problem.what:  # the name, and not the way
+    if master_addr and first and "no answer" not in problem.what:  # the name, and not the way
         if any(words in problem.what for words in ("not known", "resolution", "no address")):
-            return _hosts_line(specs[index], first, wish.master_addr)
+            return _hosts_line(specs[index], first, master_addr)
         return f"-o master_addr={first}"
     if "different addresses" in problem.what:
         return ""
     if index in mute:
         return _open(specs[index], "OUTPUT", "-d", facts[:1])
-    return _open(specs[0], "INPUT", "-s", [facts[index]] if index else facts[1:], facts[0]["port"])
+    return _open(specs[0], "INPUT", "-s", [facts[index]] if index else facts[1:], facts[0]["port"] or 0)
 
 
 def _hosts_line(spec: HostSpec, address: str, name: str) -> str:
     """The command that tells a node what a name means."""
-    return there(spec.target, f"echo {address} {name} | sudo tee -a /etc/hosts")
+    return ssh_command(spec.target, f"echo {address} {name} | sudo tee -a /etc/hosts")
 
 
-def _reaches_any(matrix: Matrix, asker: int) -> bool:
-    return any(matrix.reached(asker, peer) for who, peer in matrix.said if who == asker)
+def _reaches_any(reachability: Reachability, source: int) -> bool:
+    return any(reachability.reached(source, target) for target in reachability.targets(source))
 
 
 def _labels(specs: Sequence[HostSpec], chosen: Sequence[int]) -> str:
@@ -147,38 +90,44 @@ def _labels(specs: Sequence[HostSpec], chosen: Sequence[int]) -> str:
 # ---- what works, but not as it looks
 
 
-def oddities(specs: Sequence[HostSpec], facts: Sequence[Facts], answers: Matrix, mended: Mended) -> Iterator[Check]:
-    """What the launch mends by itself, and what other programs would stumble over."""
+def check_workarounds(
+    specs: Sequence[HostSpec], facts: Sequence[NodeFacts], workarounds: Workarounds
+) -> Iterator[Check]:
+    """Warn of faults that the launch works around, and that other programs would stumble over."""
     by_label = {spec.label: (spec, each) for spec, each in zip(specs, facts, strict=True)}
-    for (check, text), labels in mended.items():
+    for (check, text), labels in workarounds.items():
         for label in labels:
             yield _own_name(*by_label[label], text) if check == "names" else _wrong_interface(label, text)
-    for peer, spec in enumerate(specs):
-        names = answers.names[peer]
+
+
+def check_families(specs: Sequence[HostSpec], reachability: Reachability) -> Iterator[Check]:
+    """Warn of an address family (IPv4 or IPv6) by which nobody reaches a node."""
+    for target, spec in enumerate(specs):
+        good = reachability.reached_by_any(target)
         for family in (6, 4):
-            mine = [index for index, name in enumerate(names) if _family(name) == family]
-            said = [matrix for (_, other), matrix in answers.said.items() if other == peer]
-            others = any(not row[i][1] for row in said for i in range(len(names)) if i not in mine)
-            if mine and said and others and all(row[i][1] for row in said for i in mine):
+            mine = [address for address in reachability.addresses[target] if _family(address) == family]
+            if mine and good and not good & set(mine):
                 word = "AF_INET6" if family == 4 else "AF_INET"
                 yield Check(
                     id="mesh",
                     status="warn",
                     host=spec.label,
-                    evidence=f"its IPv{family} addresses do not answer: {', '.join(names[i] for i in mine)}",
+                    evidence=f"its IPv{family} addresses do not answer: {', '.join(mine)}",
                     cause="a library that tries this family first waits for nothing, or fails",
                     fix=f"--env NCCL_SOCKET_FAMILY={word}",
                     doc="address-family",
                 )
 
 
-def chosen(
-    specs: Sequence[HostSpec], facts: Sequence[Facts], answers: Matrix, environ: Mapping[str, Mapping[str, str]]
+def check_chosen_interfaces(
+    specs: Sequence[HostSpec],
+    facts: Sequence[NodeFacts],
+    reachability: Reachability,
+    environ: Mapping[str, Mapping[str, str]],
 ) -> Iterator[Check]:
-    """Interfaces that somebody chose, by which the others do not reach the node. `environ`: by label."""
-    for peer, (spec, each) in enumerate(zip(specs, facts, strict=True)):
-        said = [row for (_, other), row in answers.said.items() if other == peer]
-        good = {name for row in said for name, answer in zip(answers.names[peer], row, strict=True) if not answer[1]}
+    """Check interfaces that the user chose: the others must reach the node by them. `environ`: by label."""
+    for target, (spec, each) in enumerate(zip(specs, facts, strict=True)):
+        good = reachability.reached_by_any(target)
         live = list(dict.fromkeys(name for name, address in each["addresses"] if address in good))
         for name, fatal in (("GLOO_SOCKET_IFNAME", True), ("NCCL_SOCKET_IFNAME", bool(each["gpus"]))):
             value = environ[spec.label].get(name, "").partition(" (")[0]
@@ -197,7 +146,7 @@ def chosen(
             )
 
 
-def _interfaces(facts: Facts) -> list[str]:
+def _interfaces(facts: NodeFacts) -> list[str]:
     return list(dict.fromkeys(name for name, _ in facts["addresses"]))
 
 
@@ -208,10 +157,12 @@ def _takes(name: str, value: str, interfaces: Sequence[str]) -> bool:
     return any(each == word if whole else each.startswith(word) for each in interfaces for word in words)
 
 
-def _own_name(spec: HostSpec, facts: Facts, text: str) -> Check:
+def _own_name(spec: HostSpec, facts: NodeFacts, text: str) -> Check:
     """Its own name means an address that the others do not reach."""
     own, live = facts["own_name"], next((address for _, address in facts["addresses"]), "")
-    fix = there(spec.target, f"sudo sed -i '/^{own[0]}[[:space:]]/d' /etc/hosts") if own and _loopback(own[0]) else ""
+    fix = ""
+    if own and _loopback(own[0]):
+        fix = ssh_command(spec.target, f"sudo sed -i '/^{own[0]}[[:space:]]/d' /etc/hosts")
     does = "publishes what the host's own name means" if own else "and torchrun look their own host up by its name"
     return Check(
         id="names",
@@ -244,16 +195,16 @@ def _family(name: str) -> int:
         return 0
 
 
-def names(
-    specs: Sequence[HostSpec], facts: Mapping[str, Facts], more: Mapping[str, Mapping[str, Any]]
+def check_names(
+    specs: Sequence[HostSpec], facts: Mapping[str, NodeFacts], inventories: Mapping[str, NodeInventory]
 ) -> Iterator[Check]:
-    """What the nodes' own names mean on the other nodes. `facts` and `more` (of `facts.gather`): by label."""
+    """Check that each node looks the names of the others up rightly. `facts` and `inventories`: by label."""
     for spec in specs:
         odd: dict[str, list[HostSpec]] = {}
         for other in specs:
             name = facts[other.label]["host"]
             if other is not spec and name != facts[spec.label]["host"]:
-                means = more[spec.label]["names"].get(name, "")
+                means = inventories[spec.label]["names"].get(name, "")
                 if means == "":
                     odd.setdefault("cannot be looked up there in 2 s", []).append(other)
                 elif isinstance(means, str):

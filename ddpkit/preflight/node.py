@@ -1,4 +1,4 @@
-"""One node as it presented itself, and what all findings about nodes have in common. Pure."""
+"""Node of a preflight: its facts and its inventory; and helpers that all checks of nodes share. Pure."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.preflight.check import Check
 
-Found = Iterator[Check]
+Checks = Iterator[Check]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One node as it presented itself."""
+    """One node: its answers, and the launch's wants of it."""
 
     label: str
     target: str  # what a person types behind ssh; empty: this machine
     slots: int  # ranks that it is to have
-    look: Mapping[str, Any]  # of `probe.look`
-    facts: Mapping[str, Any]  # of `facts.gather`
-    behind: tuple[float, float] = (0.0, 0.0)  # by how many seconds its clock is ahead of the launcher's: at least, most
-    env: Mapping[str, Any] = field(default_factory=dict)  # what the launch sets there
+    facts: NodeFacts
+    inventory: NodeInventory
+    clock_offset: tuple[float, float] = (0.0, 0.0)  # seconds ahead of the launcher's clock: at least, at most
+    env: Mapping[str, object] = field(default_factory=dict)  # variables that the launch sets for its ranks
 
-    def there(self, command: str) -> str:
-        """A command for that node, as one types it here."""
-        return there(self.target, command)
+    def command(self, command: str) -> str:
+        """A command for this node, as one types it on the launcher's machine."""
+        return ssh_command(self.target, command)
 
 
-def there(target: str, command: str) -> str:
-    """A command for a node, as one types it on another machine; `target`: what stands behind ssh, empty for none."""
+def ssh_command(target: str, command: str) -> str:
+    """A command for a node, as one types it on another machine; `target`: as ssh takes it, empty for none."""
     if not target:
         return command
     # What our own shell would take for itself is that one's to read.
@@ -41,10 +41,11 @@ def there(target: str, command: str) -> str:
 _SHELL = frozenset("|&;<>()[]{}$*?~'\"\\")
 
 
-def each(id: str, nodes: Sequence[Node], say: Callable[[Node], Check | str]) -> Found:  # noqa: A002
+def check_each(id: str, nodes: Sequence[Node], check: Callable[[Node], Check | str]) -> Checks:  # noqa: A002
+    """Check each node; a text is the evidence of a pass."""
     for node in nodes:
-        said = say(node)
-        yield said if isinstance(said, Check) else Check(id=id, status="pass", host=node.label, evidence=said)
+        result = check(node)
+        yield result if isinstance(result, Check) else Check(id=id, status="pass", host=node.label, evidence=result)
 
 
 def size(number: float) -> str:
@@ -55,5 +56,5 @@ def size(number: float) -> str:
     return f"{number:.4g} TiB"
 
 
-def usual(values: Sequence[str]) -> str:
+def most_common(values: Sequence[str]) -> str:
     return Counter(values).most_common(1)[0][0] if values else ""

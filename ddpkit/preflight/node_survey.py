@@ -1,31 +1,31 @@
-"""Enters named nodes, asks each what it is and whom it reaches; goes on with the good ones where some are bad."""
+"""Preflight of named nodes: enter each, check its facts and whom it reaches; each stage goes on with the good nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import World
 from ddpkit.preflight import causes, network_checks, node_checks
 from ddpkit.preflight.check import Check
-from ddpkit.preflight.env_checks import seen
+from ddpkit.preflight.env_checks import rank_environ
 from ddpkit.preflight.node import Node
-from ddpkit.transports import compatibility
-from ddpkit.transports.compatibility import Facts, Wish
+from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pool import NodePool
 from ddpkit.transports.problem import Problem
-from ddpkit.transports.remote_nodes import check_own_address
+from ddpkit.transports.reachability import MANY, Reachability, all_peers
+from ddpkit.transports.survey import Connections, Survey
 
 HELLO_LIMIT = 7.0  # seconds for a node's Python to start; behind it come the ranks of the others, and 15 are for all
 GATHER_LIMIT = 10.0  # seconds: nvidia-smi on a node with a hung driver
-from_problem = causes.from_problem
 
 
 @dataclass(kw_only=True)
-class Met:
-    """What came of it: the findings, and the world of those that are good."""
+class SurveyResult:
+    """Checks of all nodes, and the world of the good ones."""
 
     hosts: list[str]
     checks: list[Check] = field(default_factory=list)
@@ -33,167 +33,194 @@ class Met:
     left_out: list[str] = field(default_factory=list)
 
 
-def examine(fleet: NodePool, wish: Wish, *, smi: bool, progress: Callable[[str], None]) -> Met:
-    """Ask everything that can be asked without starting a rank. Every stage goes on with the nodes that are left."""
-    met = Met(hosts=[spec.label for spec in fleet.specs])
-    progress(f"entering {len(fleet.specs)} nodes")
-    _drop(fleet, met, fleet.connect(HELLO_LIMIT))
-    met.checks += [Check(id="transport", status="pass", host=spec.label, evidence="entered") for spec in fleet.specs]
-    progress("asking what they are")
-    facts, silent = fleet.ask_facts(wish, fleet.scaled(GATHER_LIMIT))
-    _drop(fleet, met, silent)
-    more = _gather(fleet, wish, facts, met, smi=smi)
-    specs = fleet.specs
-    if not specs:
-        return met
-    met.checks += node_checks.judge([_node(fleet, wish, spec, facts[spec.label], more[spec.label]) for spec in specs])
-    wrong = _told(wish, specs, more, compatibility.alone(wish, specs, [facts[spec.label] for spec in specs]))
-    _passes(met, wish, specs, facts, wrong)
-    met.checks += network_checks.names(specs, facts, more)
-    _drop(fleet, met, wrong)
-    _together(fleet, wish, facts, more, met, progress)
-    return met
+def survey_nodes(
+    pool: NodePool, requirements: Requirements, *, smi: bool, progress: Callable[[str], None]
+) -> SurveyResult:
+    """Check everything that can be checked without a rank."""
+    return _NodeSurvey(pool, requirements, progress).run(smi=smi)
 
 
-def _told(wish: Wish, specs: Sequence[HostSpec], more: Mapping[str, Facts], found: Sequence[Problem]) -> list[Problem]:
-    """Problems, with what the facts of their nodes say of them."""
-    target = {spec.label: spec.target for spec in specs}
-    return [causes.with_facts(problem, more[problem.host], target[problem.host], wish.master_addr) for problem in found]
+class _NodeSurvey:
+    def __init__(self, pool: NodePool, requirements: Requirements, progress: Callable[[str], None]) -> None:
+        self._nodes = Survey(pool, requirements)
+        self._pool = pool
+        self._requirements = requirements
+        self._progress = progress
+        self._inventories: dict[str, NodeInventory] = {}
+        self._result = SurveyResult(hosts=[spec.label for spec in pool.specs])
 
+    def run(self, *, smi: bool) -> SurveyResult:
+        pool, result = self._pool, self._result
+        self._progress(f"entering {len(pool.specs)} nodes")
+        self._drop(pool.connect(HELLO_LIMIT))
+        for spec in pool.specs:
+            result.checks.append(Check(id="transport", status="pass", host=spec.label, evidence="entered"))
+        self._progress("asking what they are")
+        self._drop(self._nodes.ask_facts(pool.scaled(GATHER_LIMIT)))
+        self._gather_inventories(smi=smi)
+        if not pool.specs:
+            return result
+        result.checks += node_checks.check_nodes([self._node(spec) for spec in pool.specs])
+        problems = self._explained(self._nodes.check_nodes())
+        self._pass_node_checks(problems)
+        result.checks += network_checks.check_names(pool.specs, self._nodes.facts, self._inventories)
+        self._drop(problems)
+        self._connect()
+        return result
 
-def _drop(fleet: NodePool, met: Met, wrong: Sequence[Problem]) -> None:
-    met.checks += [from_problem(problem) for problem in wrong]
-    bad = {problem.host for problem in wrong}
-    met.left_out += [label for label in met.hosts if label in bad and label not in met.left_out]
-    fleet.drop(bad)
+    def _drop(self, problems: Sequence[Problem]) -> None:
+        """Report problems, and go on without their nodes."""
+        self._result.checks += [causes.from_problem(problem) for problem in problems]
+        self._leave_out({problem.host for problem in problems})
 
+    def _leave_out(self, labels: set[str]) -> None:
+        result = self._result
+        result.left_out += [label for label in result.hosts if label in labels and label not in result.left_out]
+        self._pool.drop(labels)
 
-def _gather(fleet: NodePool, wish: Wish, facts: dict[str, Facts], met: Met, *, smi: bool) -> dict[str, Any]:
-    fleet.load_module_on_all("inventory")
-    names = list(dict.fromkeys(facts[spec.label]["host"] for spec in fleet.specs))
-    few = names if len(names) <= network_checks.FULL else names[:1]  # rank 0's at least
-    few = list(dict.fromkeys([*few, *filter(None, [wish.master_addr])]))
-    args = {
-        spec.label: {
-            "places": {
-                "tmp": facts[spec.label]["tmp"],
-                "shm": "/dev/shm",
-                "workdir": facts[spec.label]["workdir"],
-            },
-            "names": few,
-            "torch": (facts[spec.label]["torch"] or {}).get("place"),
-            "smi": smi,
-            "taken": wish.master_port if facts[spec.label]["no_port"] else None,
+    def _explained(self, problems: Sequence[Problem]) -> list[Problem]:
+        """Problems, with details from the inventories of their nodes."""
+        target = {spec.label: spec.target for spec in self._pool.specs}
+        master = self._requirements.master_addr
+        return [
+            causes.with_inventory(problem, self._inventories[problem.host], target[problem.host], master)
+            for problem in problems
+        ]
+
+    def _gather_inventories(self, *, smi: bool) -> None:
+        pool, facts, requirements = self._pool, self._nodes.facts, self._requirements
+        pool.load_module_on_all("inventory")
+        names = list(dict.fromkeys(facts[spec.label]["host"] for spec in pool.specs))
+        few = names if len(names) <= MANY else names[:1]  # rank 0's at least
+        few = list(dict.fromkeys([*few, *filter(None, [requirements.master_addr])]))
+        args = {
+            spec.label: {
+                **inventory_args(facts[spec.label], smi=smi),
+                "names": few,
+                "taken": requirements.master_port if facts[spec.label]["no_port"] else None,
+            }
+            for spec in pool.specs
         }
-        for spec in fleet.specs
-    }
-    more, silent = fleet.ask("gather", args, fleet.scaled(GATHER_LIMIT))
-    _drop(fleet, met, silent)
-    return more
+        self._inventories, silent = pool.ask("gather", args, pool.scaled(GATHER_LIMIT))
+        self._drop(silent)
 
+    def _node(self, spec: HostSpec) -> Node:
+        facts, inventory = self._nodes.facts[spec.label], self._inventories[spec.label]
+        requirements = self._requirements
+        return Node(
+            label=spec.label,
+            target=spec.target,
+            slots=spec.slots or requirements.nproc_per_node or max(1, facts["gpus"]),
+            facts=facts,
+            inventory=inventory,
+            clock_offset=self._pool.clock_offset(spec.label, inventory["time"]),
+            env={**requirements.job.env, **spec.env},
+        )
 
-def _node(fleet: NodePool, wish: Wish, spec: HostSpec, facts: Facts, more: Facts) -> Node:
-    return Node(
-        label=spec.label,
-        target=spec.target,
-        slots=spec.slots or wish.nproc_per_node or max(1, facts["gpus"]),
-        look=facts,
-        facts=more,
-        behind=fleet.clock_offset(spec.label, more["time"]),
-        env={**wish.job.env, **spec.env},
-    )
+    def _pass_node_checks(self, problems: Sequence[Problem]) -> None:
+        """Add the checks that nothing is wrong with: a pass is evidence as well."""
+        bad = {(problem.host, problem.check) for problem in problems}
+        script = self._requirements.script
+        for spec in self._pool.specs:
+            facts = self._nodes.facts[spec.label]
+            evidence = {
+                "machine": "",
+                "workdir": facts["workdir"],
+                "script": f"{script}, SHA-256 {str(facts['script'])[:12]}" if script else None,
+                "tmp": facts["tmp"],
+                "python": facts["python"],
+                "torch": _torch_words(facts),
+            }
+            for check, text in evidence.items():
+                if (spec.label, check) in bad:
+                    continue
+                if text is None:
+                    new = Check(id=check, status="skip", host=spec.label, evidence="not asked for")
+                else:
+                    new = Check(id=check, status="pass", host=spec.label, evidence=text)
+                self._result.checks.append(new)
 
-
-def _passes(met: Met, wish: Wish, specs: Sequence[HostSpec], facts: dict[str, Facts], wrong: Sequence[Problem]) -> None:
-    """What is good is evidence as well."""
-    bad = {(problem.host, problem.check) for problem in wrong}
-    for spec in specs:
-        each = facts[spec.label]
-        torch = (each["torch"] or {}).get("version")
-        said = {
-            "machine": "",
-            "workdir": each["workdir"],
-            "script": f"{wish.script}, SHA-256 {str(each['script'])[:12]}" if wish.script else None,
-            "tmp": each["tmp"],
-            "python": each["python"],
-            "torch": f"torch {torch}" if torch else None,
-        }
-        for check, text in said.items():
-            if text is None and (spec.label, check) not in bad:
-                met.checks.append(Check(id=check, status="skip", host=spec.label, evidence="not asked for"))
-            elif (spec.label, check) not in bad:
-                met.checks.append(Check(id=check, status="pass", host=spec.label, evidence=text or ""))
-
-
-def _together(
-    fleet: NodePool,
-    wish: Wish,
-    facts: dict[str, Facts],
-    more: Mapping[str, Facts],
-    met: Met,
-    progress: Callable[[str], None],
-) -> None:
-    """Who reaches whom. Where some do not, the world is made of those that do."""
-    for _ in met.hosts:
-        facts = _first_listens(fleet, wish, facts, met)
-        specs = fleet.specs
-        if not specs:
-            return
-        if specs[0].label != met.hosts[0]:
-            wish = replace(wish, master_addr="")  # it means a node that is out
-        each = [facts[spec.label] for spec in specs]
-        if len(specs) == 1:
-            silent, wrong = check_own_address(fleet, wish, facts)
-            if silent or wrong:
-                _drop(fleet, met, silent + _told(wish, specs, more, wrong))
+    def _connect(self) -> None:
+        """Let the nodes try each other. Where some fail, the world is made of the others."""
+        pool, result, nodes = self._pool, self._result, self._nodes
+        for _ in result.hosts:
+            self._listen_on_first()
+            if not pool.specs:
                 return
-            only = compatibility.host(wish, specs[0], each[0], {})
-            port = each[0]["port"] or wish.master_port
-            met.world = World(hosts=(only,), master_addr=wish.master_addr or "127.0.0.1", master_port=port)
-            return
-        progress("trying who reaches whom")
-        asked = network_checks.questions(wish, specs, each)
-        answers, silent = fleet.probe_addresses({spec.label: one for spec, one in zip(specs, asked, strict=True)})
-        _drop(fleet, met, silent)
-        if silent:
-            continue
-        rows = [answers[spec.label] for spec in specs]
-        met.world, apart, mended = network_checks.find(wish, specs, each, rows)
-        matrix = network_checks.Matrix(wish, specs, each, rows)
-        met.checks += network_checks.oddities(specs, each, matrix, mended)
-        environ = {spec.label: seen(_node(fleet, wish, spec, facts[spec.label], more[spec.label])) for spec in specs}
-        choices = list(network_checks.chosen(specs, each, matrix, environ))
-        met.checks += choices
-        apart = _told(wish, specs, more, apart)
-        bad = {(problem.host, problem.check) for problem in apart}
+            if pool.specs[0].label != result.hosts[0]:
+                # The address means a node that was left out.
+                self._requirements = nodes.requirements = replace(self._requirements, master_addr="")
+            single = len(pool.specs) == 1
+            if not single:
+                self._progress("trying who reaches whom")
+            connections = nodes.connect(all_peers)
+            if connections.reachability is None:  # a single node, or silent ones
+                bad = connections.silent + self._explained(connections.problems)
+                self._drop(bad)
+                if not single:
+                    continue
+                result.world = None if bad else connections.world
+                return
+            if self._check_connections(connections, connections.reachability):
+                return
+
+    def _check_connections(self, connections: Connections, reachability: Reachability) -> bool:
+        """Check the network between the nodes. Returns whether all of them can stay."""
+        result, specs, facts = self._result, self._nodes.specs, self._nodes.list_facts()
+        master = self._requirements.master_addr
+        problems = network_checks.locate_problems(master, specs, facts, reachability, connections.problems)
+        result.world = None if problems else connections.world
+        result.checks += network_checks.check_workarounds(specs, facts, connections.workarounds)
+        result.checks += network_checks.check_families(specs, reachability)
+        environ = {spec.label: rank_environ(self._node(spec)) for spec in specs}
+        chosen = list(network_checks.check_chosen_interfaces(specs, facts, reachability, environ))
+        result.checks += chosen
+        problems = self._explained(problems)
+        self._pass_network_checks(specs, facts, problems)
+        misled = {check.host for check in chosen if check.status == "fail"} - {problem.host for problem in problems}
+        if not problems and not misled:
+            return True
+        self._drop(problems)
+        result.left_out += misled
+        self._pool.drop(misled)
+        return False
+
+    def _pass_network_checks(
+        self, specs: Sequence[HostSpec], facts: Sequence[NodeFacts], problems: Sequence[Problem]
+    ) -> None:
+        known = {(problem.host, problem.check) for problem in problems}
+        known |= {(check.host, check.id) for check in self._result.checks}
         for spec in specs:
             for check in ("mesh", "master-port", "names", "interfaces"):
-                known = (spec.label, check) in bad or any(
-                    (found.host, found.id) == (spec.label, check) for found in met.checks
-                )
-                if not known and not (check == "master-port" and spec is not specs[0]):
-                    met.checks.append(Check(id=check, status="pass", host=spec.label, evidence=_fine(check, each)))
-        misled = {check.host for check in choices if check.status == "fail"} - {problem.host for problem in apart}
-        if not apart and not misled:
-            return
-        _drop(fleet, met, apart)  # and once more, with the others
-        met.left_out += misled
-        fleet.drop(misled)
+                if (spec.label, check) in known or (check == "master-port" and spec is not specs[0]):
+                    continue
+                evidence = f"port {facts[0]['port']}" if check == "master-port" else ""
+                self._result.checks.append(Check(id=check, status="pass", host=spec.label, evidence=evidence))
+
+    def _listen_on_first(self) -> None:
+        """Let the first node listen on rank 0's port, where the one that did was left out.
+
+        Any port will do if that one is taken there: the launch that is tested does not want it on this node.
+        """
+        pool, facts = self._pool, self._nodes.facts
+        for port in (self._requirements.master_port, 0):
+            if pool.specs and facts[pool.specs[0].label]["port"] is None:
+                first = pool.specs[0].label
+                answers, silent = pool.ask("listen", {first: {"port": port}}, pool.scaled(5.0))
+                self._drop(silent)
+                if first in answers:
+                    facts[first] = {**facts[first], **answers[first]}
 
 
-def _first_listens(fleet: NodePool, wish: Wish, facts: dict[str, Facts], met: Met) -> dict[str, Facts]:
-    """Where the first node was left out, rank 0 is on another, which has not been asked for a port.
-
-    Any port will do if that one is taken there: the launch that is tested does not want it on this node.
-    """
-    for port in (wish.master_port, 0):
-        if fleet.specs and facts[fleet.specs[0].label].get("port") is None:
-            first = fleet.specs[0].label
-            told, silent = fleet.ask("listen", {first: {"port": port}}, fleet.scaled(5.0))
-            _drop(fleet, met, silent)
-            facts = {**facts, first: {**facts[first], **told.get(first, {})}}
-    return facts
+def inventory_args(facts: NodeFacts, *, smi: bool) -> dict[str, Any]:
+    """The arguments of `inventory.gather` that follow from a node's facts."""
+    return {
+        "places": {"tmp": facts["tmp"], "shm": "/dev/shm", "workdir": facts["workdir"]},
+        "torch": facts["torch"]["place"] if facts["torch"] else None,
+        "smi": smi,
+    }
 
 
-def _fine(check: str, facts: Sequence[Facts]) -> str:
-    return f"port {facts[0]['port']}" if check == "master-port" else ""
+def _torch_words(facts: NodeFacts) -> str | None:
+    version = facts["torch"]["version"] if facts["torch"] else None
+    return f"torch {version}" if version else None

@@ -5,34 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import named_nodes, prepare
 from ddpkit.launchers import registry
+from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
-from ddpkit.node import inventory, probe
-from ddpkit.preflight import (
-    disk_check,
-    node_checks,
-    rank_checks,
-    request_checks,
-    slurm_checks,
-)
-from ddpkit.preflight import (
-    node_survey as nodes,
-)
-from ddpkit.preflight import (
-    rank_program as ranks,
-)
+from ddpkit.node import inventory as inventory_program
+from ddpkit.node import probe
+from ddpkit.preflight import causes, disk_check, node_checks, rank_checks, request_checks, slurm_checks
+from ddpkit.preflight import rank_program as ranks
 from ddpkit.preflight.check import Check, ordered
 from ddpkit.preflight.node import Node
+from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.rank_program import How, planned
 from ddpkit.transports import compatibility
 from ddpkit.transports.choose import transport_class
-from ddpkit.transports.compatibility import Wish
+from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.srun import tell
 from ddpkit.transports.transport import Transport
@@ -85,21 +77,21 @@ def examine(settings: LaunchSettings, environ: Mapping[str, str], how: How) -> R
 
 
 def _nodes(settings: LaunchSettings, environ: Mapping[str, str], how: How, result: Result) -> None:
-    with named_nodes.approach(planned(settings, how), environ, how.note) as near:
-        wish = replace(near.transport.wish, **_script(settings))
-        met = nodes.examine(near.transport.pool, wish, smi=how.depth != "quick", progress=how.progress)
-        result.checks += met.checks
-        result.hosts = met.hosts
-        if met.world is None:
+    with named_nodes.approach(planned(settings, how), environ, how.note) as nodes:
+        requirements = replace(nodes.transport.requirements, **_script(settings))
+        survey = survey_nodes(nodes.transport.pool, requirements, smi=how.depth != "quick", progress=how.progress)
+        result.checks += survey.checks
+        result.hosts = survey.hosts
+        if survey.world is None:
             result.checks.append(Check(id="ranks", status="skip", evidence="needs nodes that reach each other"))
             return
         if not how.ranks:
             result.checks.append(_no_ranks(result))
             return
-        if met.left_out:
-            how.progress(f"goes on without {', '.join(met.left_out)}")
-        _ranks(near.plan(met.world), near.transport, settings, how, result)
-    if not met.left_out:
+        if survey.left_out:
+            how.progress(f"goes on without {', '.join(survey.left_out)}")
+        _ranks(nodes.plan(survey.world), nodes.transport, settings, how, result)
+    if not survey.left_out:
         _causes(settings, environ, how, result)
 
 
@@ -167,15 +159,14 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], how: How, result
     how.progress("looking at this machine")
     job = ready.job
     env = {name: str(value) for name, value in job.env.items() if value is not None}
-    look = probe.look(job.workdir, None, job.python, dict(env), None, True)
+    facts = cast("NodeFacts", probe.look(job.workdir, None, job.python, dict(env), None, True))
     probe.close()
-    places = {"tmp": look["tmp"], "shm": "/dev/shm", "workdir": look["workdir"]}
-    place = (look["torch"] or {}).get("place")
-    more = inventory.gather(places, [], place, smi=how.depth != "quick")
+    more = inventory_program.gather(names=[], **inventory_args(facts, smi=how.depth != "quick"))
+    inventory = cast("NodeInventory", more)
     slots = ready.plan.world_size
-    node = Node(label=host, target="", slots=slots, look=look, facts=more, env=dict(job.env))
+    node = Node(label=host, target="", slots=slots, facts=facts, inventory=inventory, env=dict(job.env))
     spec = HostSpec(name=host)
-    wish = Wish(
+    requirements = Requirements(
         job=job,
         nproc_per_node=slots,
         script=None,
@@ -185,16 +176,16 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], how: How, result
         master_addr="",
         master_port=0,
     )
-    problems = compatibility.alone(wish, [spec], [look])
+    problems = compatibility.check_nodes(requirements, [spec], [facts])
     for problem in problems:
         fix = problem.fix.removeprefix(f"ssh {spec.target} ")
-        result.checks.append(nodes.from_problem(replace(problem, fix=fix)))
+        result.checks.append(causes.from_problem(replace(problem, fix=fix)))
     bad = {problem.check for problem in problems}
-    version = (look["torch"] or {}).get("version")
-    for check, text in (("workdir", look["workdir"]), ("python", look["python"]), ("torch", f"torch {version}")):
+    version = facts["torch"]["version"] if facts["torch"] else None
+    for check, text in (("workdir", facts["workdir"]), ("python", facts["python"]), ("torch", f"torch {version}")):
         if check not in bad:
             result.checks.append(Check(id=check, status="pass", host=host, evidence=text))
-    result.checks += node_checks.judge([node])
+    result.checks += node_checks.check_nodes([node])
     if "torch" in bad or not how.ranks:
         result.checks.append(_no_ranks(result))
         return

@@ -10,7 +10,7 @@ from ddpkit.preflight import node_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import Node
 from ddpkit.preflight.rank_program import Event, Heard
-from ddpkit.transports.compatibility import OPEN_PORTS
+from ddpkit.transports.reachability import OPEN_PORTS
 
 
 def of_nodes(heard: Heard, plan: Plan) -> list[Check]:
@@ -23,23 +23,21 @@ def of_nodes(heard: Heard, plan: Plan) -> list[Check]:
             label=host,
             target=host,
             slots=per_node,
-            look=event["look"],
-            facts=event["facts"],
-            behind=tuple(tried.get(host, {}).get("behind", (0.0, 0.0))),
+            facts=event["look"],
+            inventory=event["facts"],
+            clock_offset=tuple(tried.get(host, {}).get("behind", (0.0, 0.0))),
         )
         for host, event in told.items()
     ]
-    found = node_checks.judge(nodes) if nodes else []
+    found = node_checks.check_nodes(nodes) if nodes else []
     found += _alike(nodes)
     found += _mesh(tried, nodes)
     return found
 
 
 def _alike(nodes: Sequence[Node]) -> Iterator[Check]:
-    for name in ("python", "torch"):
-        whole = [
-            str((node.look["torch"] or {}).get("version")) if name == "torch" else node.look[name] for node in nodes
-        ]
+    torch = [str(node.facts["torch"]["version"] if node.facts["torch"] else None) for node in nodes]
+    for name, whole in (("python", [node.facts["python"] for node in nodes]), ("torch", torch)):
         # What is behind the second point of Python's version changes nothing between ranks.
         values = [each.rpartition(".")[0] if name == "python" else each for each in whole]
         usual = max(values, key=values.count, default="")
@@ -61,7 +59,9 @@ def _alike(nodes: Sequence[Node]) -> Iterator[Check]:
 
 
 def _mesh(tried: Mapping[str, Event], nodes: Sequence[Node]) -> Iterator[Check]:
-    addresses = {node.label: [address for _, address in node.look["addresses"] if ":" not in address] for node in nodes}
+    addresses = {
+        node.label: [address for _, address in node.facts["addresses"] if ":" not in address] for node in nodes
+    }
     for host in tried:
         cut = {
             other: event["said"][host]

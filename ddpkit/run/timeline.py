@@ -195,7 +195,7 @@ def write_launch(
     prepared: float,
     entered: dict[str, float],
     notes: Sequence[str],
-    nodes: Mapping[str, Mapping[str, Any]],
+    nodes: Mapping[str, Mapping[str, object]],
     plan: str,
 ) -> None:
     """Keep what was known before the start. What cannot be written is not missed by the run."""

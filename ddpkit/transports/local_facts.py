@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import UsageError
+from ddpkit.launchers.node_facts import DeviceFacts
 from ddpkit.launchers.plan import Allocation, Host, Request, World
 from ddpkit.node import probe
 
@@ -52,7 +53,7 @@ def this_machine(asked: int | None, environ: Mapping[str, str]) -> World:
     return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port())
 
 
-def facts(environ: Mapping[str, str]) -> dict[str, int]:
+def facts(environ: Mapping[str, str]) -> DeviceFacts:
     """What this machine is, in the words of a node that was asked (`probe.look`)."""
     return {"cpus": probe.cpus(), "gpus": gpus(environ)}
 

@@ -8,13 +8,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ddpkit.launchers.node_facts import NodeFacts
 from ddpkit.launchers.plan import Container
 from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError
-from ddpkit.transports.compatibility import Facts, Wish
+from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.connect import ConnectionAttempt, Connector, scale_timeout
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.problem import Problem, refusal
 from ddpkit.transports.protocol import revealed
+from ddpkit.transports.reachability import Attempt, Target
 
 FACTS_TIMEOUT = 12.0  # seconds, for a usual connect_timeout: for a node's facts
 PROBE_TIMEOUT = 3.0  # seconds, for a usual connect_timeout: for one node to reach another
@@ -44,7 +46,7 @@ class NodePool:
         self._heartbeat = Heartbeat(silence)
         self._waiting: dict[str, str] = {}  # by label of each node that is waited for: what for
         self.connected_at: dict[str, float] = {}  # time.time() of each supervisor's first event
-        self.facts: dict[str, Facts] = {}
+        self.facts: dict[str, NodeFacts] = {}
 
     # ---- connections
 
@@ -102,16 +104,16 @@ class NodePool:
 
     # ---- questions
 
-    def ask_facts(self, wish: Wish, timeout: float) -> tuple[dict[str, Facts], list[Problem]]:
+    def ask_facts(self, requirements: Requirements, timeout: float) -> tuple[dict[str, NodeFacts], list[Problem]]:
         """Ask every connected node for its facts. Returns them by label, and a problem for each that did not answer."""
         args = {
             spec.label: {
-                "workdir": spec.workdir or wish.job.workdir,
-                "script": wish.script,
-                "python": spec.python or wish.job.python,
-                "environ": revealed({**wish.job.env, **spec.env}),
-                "port": wish.master_port if spec is self.specs[0] or wish.min_nodes else None,
-                "torch": wish.torch,
+                "workdir": spec.workdir or requirements.job.workdir,
+                "script": requirements.script,
+                "python": spec.python or requirements.job.python,
+                "environ": revealed({**requirements.job.env, **spec.env}),
+                "port": requirements.master_port if spec is self.specs[0] or requirements.min_nodes else None,
+                "torch": requirements.torch,
             }
             for spec in self.specs
         }
@@ -120,7 +122,9 @@ class NodePool:
         self.facts.update(answers)
         return answers, silent
 
-    def probe_addresses(self, targets: Mapping[str, Sequence[Sequence[Any]]]) -> tuple[dict[str, Any], list[Problem]]:
+    def probe_addresses(
+        self, targets: Mapping[str, Sequence[Target]]
+    ) -> tuple[dict[str, list[Attempt]], list[Problem]]:
         """Let each node, by its label, try to connect to its targets (see `probe.reach`)."""
         seconds = self.scaled(PROBE_TIMEOUT)
         args = {label: {"targets": each, "timeout": seconds} for label, each in targets.items()}

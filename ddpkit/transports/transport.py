@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from ddpkit.launchers.node_facts import DeviceFacts
 from ddpkit.launchers.plan import Plan, Request, Step, World
 
 if TYPE_CHECKING:
-    from ddpkit.transports.compatibility import Facts
     from ddpkit.transports.protocol import Link
 
 
@@ -22,7 +22,7 @@ class Transport(Protocol):
     pdsh: ClassVar[bool] = False  # nodes are reached through the pdsh program
 
     connected_at: Mapping[str, float] = {}  # time.time() at which each node's supervisor started, by label
-    facts: Mapping[str, Facts] = {}  # each node's answer to the survey, by label
+    facts: Mapping[str, DeviceFacts] = {}  # each node's answer to the survey, by label
 
     def survey(self, note: Callable[[str], None], *, strict: bool) -> World | Request:
         """Return the world of a plan, or the request to a scheduler. Starts no rank.

@@ -10,14 +10,15 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from test_compatibility import facts as look
 
 from ddpkit.node import inventory
-from ddpkit.preflight.gpu_checks import gpus
+from ddpkit.preflight.gpu_checks import check_gpus
 from ddpkit.preflight.node import Node
-from ddpkit.preflight.node_checks import judge
+from ddpkit.preflight.node_checks import check_nodes
 
 
 def uuid(number: int) -> str:
@@ -208,15 +209,15 @@ def said(folder: Path, given: Row, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     # Only one that never answers is to be given up soon.
     monkeypatch.setattr(inventory, "SMI_LIMIT", 1.0 if "sleep" in given.first else 60.0)
-    told: dict[str, Any] = {"gpus": inventory.nvidia_smi()}
-    return Node(label="node1", target="node1", slots=given.slots, look={"gpus": given.known}, facts=told)
+    told: Any = {"gpus": inventory.nvidia_smi(), "driver": None}
+    return Node(label="node1", target="node1", slots=given.slots, facts=look(1, gpus=given.known), inventory=told)
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_what_nvidia_smi_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = ROWS[name]
     began = time.monotonic()
-    (check,) = gpus(said(tmp_path, given, monkeypatch))
+    (check,) = check_gpus([said(tmp_path, given, monkeypatch)])
     assert time.monotonic() - began < 50  # the stand-in sleeps for 60
     assert (check.id, check.status, check.host, check.doc) == ("gpus", given.level, "node1", given.doc)
     assert given.evidence in check.evidence
@@ -230,13 +231,18 @@ def test_two_faults_of_one_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """G05: taken, and in a mode in which that is an error."""
     line = row(0, "NVIDIA H100 80GB HBM3", compute_mode="Exclusive_Process", memory__used="900")
     node = said(tmp_path, Row(lines=[line], apps=f"{uuid(0)}, {ME}, 890, python"), monkeypatch)
-    assert [(check.status, check.doc) for check in gpus(node)] == [("warn", "gpu-memory-taken"), ("fail", "gpu-busy")]
+    assert [(check.status, check.doc) for check in check_gpus([node])] == [
+        ("warn", "gpu-memory-taken"),
+        ("fail", "gpu-busy"),
+    ]
 
 
 def test_without_nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert inventory.nvidia_smi() is None
-    (check,) = gpus(Node(label="a", target="", slots=2, look={}, facts={"gpus": None}))
+    (check,) = check_gpus(
+        [Node(label="a", target="", slots=2, facts=look(1, gpus=0), inventory=cast("Any", {"gpus": None}))]
+    )
     assert (check.status, check.evidence) == ("skip", "no nvidia-smi")
 
 
@@ -253,7 +259,7 @@ def test_a_driver_that_is_too_old(driver: str | None, cuda: str, status: str) ->
     """G09."""
     told = inventory.gather({"tmp": "/tmp", "shm": "/dev/shm", "workdir": "/tmp"}, [], None, smi=False)
     told |= {"driver": driver, "cuda": cuda, "gpus": None}
-    node = Node(label="node1", target="node1", slots=1, look={"gpus": 0, "cpus": 2}, facts=told)
-    (check,) = [check for check in judge([node]) if check.id == "driver"]
+    node = Node(label="node1", target="node1", slots=1, facts=look(1, gpus=0), inventory=cast("Any", told))
+    (check,) = [check for check in check_nodes([node]) if check.id == "driver"]
     assert check.status == status
     assert status != "fail" or ("580 or later" in check.evidence and check.doc == "driver-too-old" and check.fix)

@@ -7,28 +7,30 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from test_compatibility import facts as look
 from test_compatibility import specs
 
+from ddpkit.launchers.node_facts import NodeInventory
 from ddpkit.launchers.plan import Job
 from ddpkit.node import inventory
 from ddpkit.preflight import causes, disk_check, env_checks, network_checks, node_checks
 from ddpkit.preflight.check import TITLES, Check
-from ddpkit.preflight.node import Node, size, usual
-from ddpkit.transports.compatibility import Wish
+from ddpkit.preflight.node import Node, most_common, size
+from ddpkit.transports.compatibility import Requirements, build_world
 from ddpkit.transports.problem import Problem
+from ddpkit.transports.reachability import SOME, Reachability, all_peers, reach_targets
 
 GIB, MIB = 1 << 30, 1 << 20
 JOB = Job(run_id="r", command=("train.py",), kind="script", workdir="/w", python="/py", env={}, grace=15.0)
 
 
-def wish(**changes: Any) -> Wish:
+def requirements(**changes: Any) -> Requirements:
     values: dict[str, Any] = {"job": JOB, "nproc_per_node": 2, "script": None, "digest": "", "torch": True}
     values |= {"starter": "torchrun", "master_addr": "", "master_port": 0}
-    return Wish(**{**values, **changes})
+    return Requirements(**{**values, **changes})
 
 
 def space(free: int, total: int = 100 * GIB, **changes: Any) -> dict[str, Any]:
@@ -36,11 +38,18 @@ def space(free: int, total: int = 100 * GIB, **changes: Any) -> dict[str, Any]:
     return {**found, "read_only": False, **changes}
 
 
-def gathered(**changes: Any) -> dict[str, Any]:
+def gathered(**changes: Any) -> Any:
     """What a healthy node without GPUs says of itself, as a node of a cluster said it."""
     found: dict[str, Any] = {
         "time": 1.0,
+        "host": "n1",
+        "fqdn": None,
         "kernel": "6.1.0",
+        "boot": None,
+        "ports": [32768, 60999],
+        "somaxconn": 4096,
+        "ipv6_off": False,
+        "peermem": False,
         "limits": {"nofile": 1024, "memlock": 8 * MIB, "nproc": 63000, "as": None, "stack": 8 * MIB},
         "space": {"tmp": space(20 * GIB), "shm": space(8 * GIB, 8 * GIB), "workdir": space(900 * GIB)},
         "linux": True,
@@ -70,9 +79,9 @@ def node(number: int = 1, behind: tuple[float, float] = (-0.01, 0.01), slots: in
         label=f"n{number}",
         target=f"n{number}",
         slots=slots,
-        look=look(number, **{"gpus": 0, **own}),
-        facts=gathered(**changes),
-        behind=behind,
+        facts=look(number, **{"gpus": 0, **own}),
+        inventory=gathered(**changes),
+        clock_offset=behind,
         env=env,
     )
 
@@ -88,7 +97,7 @@ def odd(checks: Sequence[Check]) -> list[Check]:
 
 def only(nodes: Sequence[Node]) -> Check:
     """The one finding, which names the second node; whole in itself."""
-    found = odd(node_checks.judge(nodes))
+    found = odd(node_checks.check_nodes(nodes))
     assert len(found) == 1, found
     check = found[0]
     assert check.host == "n2"
@@ -103,7 +112,7 @@ def only(nodes: Sequence[Node]) -> Check:
 
 
 def test_healthy_nodes_get_no_word_of_warning_and_every_check_speaks_of_every_node() -> None:
-    found = node_checks.judge([node(1), node(2), node(3), node(4)])
+    found = node_checks.check_nodes([node(1), node(2), node(3), node(4)])
     assert odd(found) == []
     asked = {check.id for check in found}
     assert asked <= set(TITLES)
@@ -116,8 +125,8 @@ def test_what_this_machine_says_of_itself_can_be_judged() -> None:
     said = inventory.gather(
         {"tmp": "/tmp", "shm": "/dev/shm", "workdir": str(Path.cwd())}, ["localhost"], None, smi=False
     )
-    mine = Node(label="here", target="", slots=1, look=look(1, gpus=0), facts=said)
-    found = node_checks.judge([mine])
+    mine = Node(label="here", target="", slots=1, facts=look(1, gpus=0), inventory=cast("NodeInventory", said))
+    found = node_checks.check_nodes([mine])
     assert {check.host for check in found} == {"here"}
     assert {check.id for check in found} >= {"clock", "limits", "shm", "disk", "memory", "cpus", "environment"}
     assert said["names"]["localhost"]
@@ -152,13 +161,13 @@ def test_what_this_machine_says_of_itself_can_be_judged() -> None:
     ],
 )
 def test_what_is_no_reason_to_warn(changes: dict[str, Any]) -> None:
-    assert odd(node_checks.judge(three(**changes))) == []
+    assert odd(node_checks.check_nodes(three(**changes))) == []
 
 
 def test_a_file_system_that_counts_no_inodes_is_not_out_of_them() -> None:
     btrfs = {"tmp": space(20 * GIB, inodes=0, inodes_free=0), "shm": space(8 * GIB), "workdir": space(GIB * 9)}
     network = {"tmp": space(20 * GIB), "shm": space(8 * GIB), "workdir": space(0, total=0, read_only=True)}
-    assert odd(node_checks.judge([node(1), node(2, space=btrfs), node(3, space=network)])) == []
+    assert odd(node_checks.check_nodes([node(1), node(2, space=btrfs), node(3, space=network)])) == []
 
 
 # ---- clocks
@@ -177,14 +186,14 @@ def test_a_clock_that_is_three_seconds_off_is_worth_a_warning() -> None:
 
 
 def test_a_launcher_whose_own_clock_is_wrong_blames_nobody() -> None:
-    assert odd(node_checks.judge([node(number, behind=(29.9, 30.1)) for number in (1, 2, 3)])) == []
+    assert odd(node_checks.check_nodes([node(number, behind=(29.9, 30.1)) for number in (1, 2, 3)])) == []
 
 
 @pytest.mark.parametrize("seconds", [30.0, -30.0])
 @pytest.mark.parametrize("wrong", [1, 2])
 def test_of_two_nodes_the_launchers_clock_decides(seconds: float, wrong: int) -> None:
     both = [node(n, behind=(seconds - 0.1, seconds + 0.1) if n == wrong else (-0.1, 0.1)) for n in (1, 2)]
-    (check,) = odd(node_checks.judge(both))
+    (check,) = odd(node_checks.check_nodes(both))
     assert check.host == f"n{wrong}"
 
 
@@ -279,7 +288,7 @@ def test_a_file_system_without_room(changes: dict[str, Any], status: str, words:
 
 def test_a_folder_that_cannot_be_written_to_is_not_named_twice() -> None:
     full = {**gathered()["space"], "tmp": space(0)}
-    assert odd(node_checks.judge(three(space=full, no_tmp="No space left on device"))) == []
+    assert odd(node_checks.check_nodes(three(space=full, no_tmp="No space left on device"))) == []
 
 
 @pytest.mark.parametrize(("left", "status"), [(GIB // 2, "fail"), (GIB + GIB // 2, "warn")])
@@ -311,7 +320,7 @@ def test_fewer_processors_than_ranks() -> None:
 def test_one_core_is_a_mistake_also_for_one_rank_where_the_others_have_more() -> None:
     one = {"machine": 8, "allowed": [0], "quota": None}
     assert only([node(1, slots=1), node(2, slots=1, cpus=one), node(3, slots=1)]).id == "cpus"
-    assert odd(node_checks.judge([node(number, slots=1, cpus=one) for number in (1, 2, 3)])) == []
+    assert odd(node_checks.check_nodes([node(number, slots=1, cpus=one) for number in (1, 2, 3)])) == []
 
 
 # ---- containers, debugging, software
@@ -323,7 +332,7 @@ def test_a_container_with_a_network_of_its_own() -> None:
     assert (check.id, check.status, check.doc) == ("container", "fail", "container-bridge")
     assert "172.17.0.2" in check.evidence
     assert "--network=host --ipc=host" in check.fix
-    assert odd(node_checks.judge([node(1, container="docker", addresses=[["eth0", "172.17.0.2"]])])) == []
+    assert odd(node_checks.check_nodes([node(1, container="docker", addresses=[["eth0", "172.17.0.2"]])])) == []
 
 
 @pytest.mark.parametrize("scope", [None, 1])
@@ -340,7 +349,7 @@ def test_shared_memory_that_is_removed_at_log_out(scope: int | None) -> None:
 )
 def test_who_may_read_stacks(scope: int | None, status: str, words: str) -> None:
     """E11: worth knowing, and no fault."""
-    (check,) = (c for c in node_checks.judge([node(1, ptrace_scope=scope)]) if c.id == "debugging")
+    (check,) = (c for c in node_checks.check_nodes([node(1, ptrace_scope=scope)]) if c.id == "debugging")
     assert check.status == status
     assert words in check.evidence
 
@@ -368,7 +377,7 @@ def test_a_driver_that_is_too_old() -> None:
 
 def environment(*each: dict[str, str], env: dict[str, Any] | None = None, **changes: Any) -> list[Check]:
     nodes = [node(number, environ=environ, env=env or {}, **changes) for number, environ in enumerate(each, 1)]
-    return odd(list(env_checks.environment(nodes)))
+    return odd(list(env_checks.check_environment(nodes)))
 
 
 def test_a_variable_that_one_node_sets() -> None:
@@ -438,24 +447,26 @@ def test_lo_is_fatal_for_nccl_where_there_are_gpus_and_harmless_on_one_machine()
 
 
 def found(
-    each: Sequence[dict[str, Any]], cut: Sequence[tuple[str, str]] = (), why: str = "no answer in 3 s", **changes: Any
+    each: Sequence[Any], cut: Sequence[tuple[str, str]] = (), why: str = "no answer in 3 s", **changes: Any
 ) -> Any:
     """What comes of it where these pairs (who asks, name or port that it asks for) do not meet."""
-    hosts, asked_for = specs(len(each)), wish(**changes)
-    asked = network_checks.questions(asked_for, hosts, each)
+    hosts, asked_for = specs(len(each)), requirements(**changes)
+    master = asked_for.master_addr
     answers = [
         [
             ["", why] if (spec.name, name) in cut or (spec.name, str(port)) in cut else [name, ""]
             for name, port, _ in one
         ]
-        for spec, one in zip(hosts, asked, strict=True)
+        for spec, one in zip(hosts, reach_targets(master, hosts, each, all_peers), strict=True)
     ]
-    world, apart, mended = network_checks.find(asked_for, hosts, each, answers)
-    return (
-        world,
-        apart,
-        list(network_checks.oddities(hosts, each, network_checks.Matrix(asked_for, hosts, each, answers), mended)),
-    )
+    reachability = Reachability(master, hosts, each, answers, all_peers)
+    world, apart, mended = build_world(asked_for, hosts, each, reachability)
+    apart = network_checks.locate_problems(master, hosts, each, reachability, apart)
+    warnings = [
+        *network_checks.check_workarounds(hosts, each, mended),
+        *network_checks.check_families(hosts, reachability),
+    ]
+    return None if apart else world, apart, warnings
 
 
 def test_a_good_mesh() -> None:
@@ -482,24 +493,24 @@ def test_a_good_mesh() -> None:
 )
 def test_an_interface_that_somebody_chose(environ: dict[str, str], status: str, words: str) -> None:
     each = [look(1), look(2, addresses=[["eth0", "10.0.0.2"], ["away0", "192.168.77.2"]])]
-    hosts, asked_for = specs(2), wish()
+    hosts = specs(2)
     answers = [
         [["", "no answer in 3 s"] if name == "192.168.77.2" else [name, ""] for name, _, _ in one]
-        for one in network_checks.questions(asked_for, hosts, each)
+        for one in reach_targets("", hosts, each, all_peers)
     ]
-    matrix = network_checks.Matrix(asked_for, hosts, each, answers)
-    said = list(network_checks.chosen(hosts, each, matrix, {"n1": {}, "n2": environ}))
+    reachability = Reachability("", hosts, each, answers, all_peers)
+    said = list(network_checks.check_chosen_interfaces(hosts, each, reachability, {"n1": {}, "n2": environ}))
     assert [(check.host, check.status) for check in said] == ([("n2", status)] if status else [])
     assert all(words in check.evidence and check.cause and check.fix for check in said)
 
 
 def test_many_nodes_try_some_of_each_other() -> None:
-    assert network_checks.peers(0, 4) == [1, 2, 3]
-    some = network_checks.peers(7, 1000)
-    assert len(some) <= network_checks.SOME + 1
+    assert all_peers(0, 4) == [1, 2, 3]
+    some = all_peers(7, 1000)
+    assert len(some) <= SOME + 1
     assert 8 in some
     assert 7 not in some
-    reached = {peer for index in range(1000) for peer in network_checks.peers(index, 1000)}
+    reached = {peer for index in range(1000) for peer in all_peers(index, 1000)}
     assert reached == set(range(1000))
     assert found([look(number) for number in range(1, 101)])[1] == []
 
@@ -558,7 +569,7 @@ def test_a_masters_name_that_one_node_does_not_know() -> None:
 
 def test_a_masters_name_that_means_another_host_on_one_node() -> None:
     _, (problem,), _ = found([look(1), look(2), look(3)], [("n2", "head")], "connection refused", master_addr="head")
-    said = causes.with_facts(problem, gathered(names={"head": ["10.0.0.9"]}), "n2", "head")
+    said = causes.with_inventory(problem, gathered(names={"head": ["10.0.0.9"]}), "n2", "head")
     check = causes.from_problem(said)
     assert "head means 10.0.0.9 there" in check.evidence
     assert check.fix == "-o master_addr=10.0.0.1"
@@ -615,7 +626,7 @@ def test_what_names_mean_on_other_nodes() -> None:
     }
     slow = {"n3": good["n3"]}
     more = {"n1": {"names": good}, "n2": {"names": bad}, "n3": {"names": slow}, "n4": {"names": good}}
-    said = list(network_checks.names(specs(4), each, more))
+    said = list(network_checks.check_names(specs(4), each, cast("Any", more)))
     assert [(check.host, check.evidence) for check in said] == [
         ("n2", "n1, n3 means nothing there (name or service not known)"),
         ("n2", "n4 means 127.0.1.1 there"),
@@ -642,9 +653,9 @@ def test_who_has_a_port_is_said() -> None:
     problem = Problem(
         host="n1", what="rank 0 cannot listen on port 29500: address already in use", fix="", check="master-port"
     )
-    said = causes.with_facts(problem, gathered(port_owner=owner), "n1", "")
+    said = causes.with_inventory(problem, gathered(port_owner=owner), "n1", "")
     assert said.what.endswith("in use by pid 4711 (python serve.py), user eve")
-    assert causes.with_facts(problem, gathered(), "n1", "") == problem
+    assert causes.with_inventory(problem, gathered(), "n1", "") == problem
 
 
 def test_a_listener_is_found_by_its_pid() -> None:
@@ -680,5 +691,5 @@ def test_a_folder_for_logs(tmp_path: Path) -> None:
 
 def test_words() -> None:
     assert [size(number) for number in (5, 2 * MIB, 3 * GIB, 5 << 40)] == ["5 B", "2 MiB", "3 GiB", "5 TiB"]
-    assert usual(["a", "b", "b"]) == "b"
-    assert usual([]) == ""
+    assert most_common(["a", "b", "b"]) == "b"
+    assert most_common([]) == ""

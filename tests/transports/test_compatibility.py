@@ -11,12 +11,13 @@ import pytest
 from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Job
 from ddpkit.transports import compatibility, problem
-from ddpkit.transports.compatibility import Wish
+from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.problem import Problem
+from ddpkit.transports.reachability import Reachability, candidate_addresses, reach_targets
 
 JOB = Job(run_id="r", command=("train.py",), kind="script", workdir="/w", python="/py", env={}, grace=15.0)
-WISH = Wish(
+NEEDS = Requirements(
     job=JOB,
     nproc_per_node=2,
     script="train.py",
@@ -28,10 +29,11 @@ WISH = Wish(
 )
 
 
-def facts(number: int, **changes: Any) -> dict[str, Any]:
+def facts(number: int, **changes: Any) -> Any:
     """A node with nothing wrong: 10.0.0.NUMBER."""
     found = {
         "host": f"n{number}",
+        "time": 0.0,
         "machine": f"m{number}",
         "workdir": "/w",
         "no_workdir": "",
@@ -60,19 +62,26 @@ def specs(count: int) -> list[HostSpec]:
     return [HostSpec(name=f"n{number}") for number in range(1, count + 1)]
 
 
-def alone(*each: dict[str, Any], wish: Wish = WISH) -> list[tuple[str, str, str]]:
-    return [(p.host, p.what, p.fix) for p in compatibility.alone(wish, specs(len(each)), each)]
+def alone(*each: Any, needs: Requirements = NEEDS) -> list[tuple[str, str, str]]:
+    return [(p.host, p.what, p.fix) for p in compatibility.check_nodes(needs, specs(len(each)), each)]
 
 
-def together(*each: dict[str, Any], cut: Sequence[tuple[str, int, str]] = (), wish: Wish = WISH) -> Any:
+def together(*each: Any, cut: Sequence[tuple[str, int, str]] = (), needs: Requirements = NEEDS) -> Any:
     """The world, problems and notes where every address answers but these: (who asks, port, address)."""
     hosts = specs(len(each))
-    asked = compatibility.questions(wish, hosts, each)
+    reachability = tried(hosts, each, cut, needs)
+    return compatibility.build_world(needs, hosts, each, reachability)
+
+
+def tried(
+    hosts: Sequence[HostSpec], each: Any, cut: Sequence[tuple[str, int, str]], needs: Requirements
+) -> Reachability:
+    targets = reach_targets(needs.master_addr, hosts, each)
     answers = [
-        [["", "no answer in 3 s"] if (spec.name, port, name) in cut else [name, ""] for name, port, _ in targets]
-        for spec, targets in zip(hosts, asked, strict=True)
+        [["", "no answer in 3 s"] if (spec.name, port, name) in cut else [name, ""] for name, port, _ in theirs]
+        for spec, theirs in zip(hosts, targets, strict=True)
     ]
-    return compatibility.together(wish, hosts, each, answers)
+    return Reachability(needs.master_addr, hosts, each, answers)
 
 
 # ---- alone
@@ -117,35 +126,35 @@ def test_of_two_opinions_the_first_host_has_the_right_one() -> None:
 
 
 def test_without_a_copy_of_our_own_the_nodes_are_compared_with_each_other() -> None:
-    wish = replace(WISH, digest="")
-    ((host, what, _),) = alone(facts(1, script="d9"), facts(2), facts(3), wish=wish)
+    needs = replace(NEEDS, digest="")
+    ((host, what, _),) = alone(facts(1, script="d9"), facts(2), facts(3), needs=needs)
     assert (host, what) == ("n1", "its train.py is another than on the others")
 
 
 def test_no_torch_anywhere_matters_to_torchrun_alone() -> None:
     none = [facts(number, torch={"version": None}) for number in (1, 2)]
     assert [host for host, _, fix in alone(*none) if fix.endswith("pip install torch")] == ["n1", "n2"]
-    assert alone(*none, wish=replace(WISH, starter="ranks")) == []
-    assert alone(*[facts(number, torch=None) for number in (1, 2)], wish=replace(WISH, torch=False)) == []
+    assert alone(*none, needs=replace(NEEDS, starter="ranks")) == []
+    assert alone(*[facts(number, torch=None) for number in (1, 2)], needs=replace(NEEDS, torch=False)) == []
 
 
 def test_a_port_that_is_taken() -> None:
     taken = facts(1, port=None, no_port="Address already in use")
-    ((host, what, fix),) = alone(taken, facts(2), wish=replace(WISH, master_port=29500))
+    ((host, what, fix),) = alone(taken, facts(2), needs=replace(NEEDS, master_port=29500))
     assert (host, what) == ("n1", "rank 0 cannot listen on port 29500: address already in use")
     assert "ss -ltnp" in fix
     assert "29500" in fix
 
 
 def test_a_folder_that_is_not_here_either_is_not_to_be_copied() -> None:
-    ((_, _, fix),) = alone(facts(1, no_workdir="No such file or directory"), wish=replace(WISH, here=False))
+    ((_, _, fix),) = alone(facts(1, no_workdir="No such file or directory"), needs=replace(NEEDS, local_workdir=False))
     assert fix == "workdir = FOLDER under [host.n1] in ddpkit.toml, or --workdir"
 
 
 def test_fixes_know_the_user_the_port_and_hostile_folders() -> None:
     spec = HostSpec(name="fd00::2", user="me", port=2222)
-    wish = replace(WISH, job=replace(JOB, workdir="/my work"))
-    (problem,) = compatibility.alone(wish, [spec], [facts(2, script="", workdir="/my work")])
+    needs = replace(NEEDS, job=replace(JOB, workdir="/my work"))
+    (problem,) = compatibility.check_nodes(needs, [spec], [facts(2, script="", workdir="/my work")])
     assert problem.fix == "rsync -a -e 'ssh -p 2222' '/my work/train.py' me@[fd00::2]:'/my work/train.py'"
 
 
@@ -160,7 +169,7 @@ def test_the_world_of_nodes_that_reach_each_other() -> None:
 
 
 def test_loopback_is_nobodys_address() -> None:
-    assert compatibility.candidates(specs(1)[0], facts(1, own_name=["127.0.1.1", "::1", "fe80::1%eth0"])) == [
+    assert candidate_addresses(specs(1)[0], facts(1, own_name=["127.0.1.1", "::1", "fe80::1%eth0"])) == [
         "10.0.0.1",
         "n1",
     ]
@@ -183,8 +192,8 @@ def test_a_master_port_that_one_does_not_reach_is_that_ones() -> None:
 
 def test_a_master_port_that_its_own_host_does_not_reach() -> None:
     """Rank 0 connects to it like the others: a name of outside that leads the first host nowhere is a hang."""
-    wish = replace(WISH, master_addr="10.5.5.5")
-    world, (problem,), _ = together(facts(1), facts(2), cut=[("n1", 24000, "10.5.5.5")], wish=wish)
+    needs = replace(NEEDS, master_addr="10.5.5.5")
+    world, (problem,), _ = together(facts(1), facts(2), cut=[("n1", 24000, "10.5.5.5")], needs=needs)
     assert world is None
     assert problem.host == "n1"
     assert "cannot reach its own port 24000, rank 0's (10.5.5.5: no answer in 3 s)" in problem.what
@@ -198,8 +207,8 @@ def test_an_address_that_all_reach_is_chosen() -> None:
 
 
 def test_the_address_that_the_user_named_is_the_only_one() -> None:
-    wish = replace(WISH, master_addr="10.5.5.5")
-    world, (problem,), _ = together(facts(1), facts(2), cut=[("n2", 24000, "10.5.5.5")], wish=wish)
+    needs = replace(NEEDS, master_addr="10.5.5.5")
+    world, (problem,), _ = together(facts(1), facts(2), cut=[("n2", 24000, "10.5.5.5")], needs=needs)
     assert world is None
     assert "(10.5.5.5: no answer in 3 s)" in problem.what
 
@@ -238,24 +247,23 @@ def test_nccl_leaves_docker_out_by_itself() -> None:
 def test_an_interface_that_the_user_chose_stays(where: str) -> None:
     name, given = "GLOO_SOCKET_IFNAME", {"GLOO_SOCKET_IFNAME": "ib0"}
     lost = facts(1, own_name=["127.0.1.1"], set=[name] if where == "node" else [])
-    wish = replace(WISH, job=replace(JOB, env=given)) if where == "job" else WISH
+    needs = replace(NEEDS, job=replace(JOB, env=given)) if where == "job" else NEEDS
     first = HostSpec(name="n1", env=given if where == "host" else {})
     each, hosts = [lost, facts(2)], [first, HostSpec(name="n2")]
-    answers = [[[name, ""] for name, _, _ in targets] for targets in compatibility.questions(wish, hosts, each)]
-    world, _, notes = compatibility.together(wish, hosts, each, answers)
+    world, _, notes = compatibility.build_world(needs, hosts, each, tried(hosts, each, (), needs))
     assert notes == {}
     assert world is not None
     assert world.hosts[0].env == (given if where == "host" else {})
 
 
 def test_slots_are_the_hosts_own_then_those_of_all_then_its_gpus() -> None:
-    def slots(spec: HostSpec, wish: Wish, gpus: int) -> int:
-        return compatibility.host(wish, spec, facts(1, gpus=gpus), {}).slots
+    def slots(spec: HostSpec, needs: Requirements, gpus: int) -> int:
+        return compatibility.build_host(needs, spec, facts(1, gpus=gpus), {}).slots
 
-    assert slots(HostSpec(name="n1", slots=5), WISH, 8) == 5
-    assert slots(HostSpec(name="n1"), WISH, 8) == 2
-    assert slots(HostSpec(name="n1"), replace(WISH, nproc_per_node=None), 8) == 8
-    assert slots(HostSpec(name="n1"), replace(WISH, nproc_per_node=None), 0) == 1
+    assert slots(HostSpec(name="n1", slots=5), NEEDS, 8) == 5
+    assert slots(HostSpec(name="n1"), NEEDS, 8) == 2
+    assert slots(HostSpec(name="n1"), replace(NEEDS, nproc_per_node=None), 8) == 8
+    assert slots(HostSpec(name="n1"), replace(NEEDS, nproc_per_node=None), 0) == 1
 
 
 # ---- the refusal
@@ -276,3 +284,39 @@ def test_a_refusal_is_one_block_with_every_host() -> None:
     ]
     away = Problem(host="n1", what="is off", fix="ping", unreachable=True)
     assert isinstance(problem.refusal([*problems, away], 4), LaunchError)
+
+
+# ---- one node, one check
+
+
+@pytest.mark.parametrize("check", compatibility.NODE_CHECKS)
+def test_each_check_is_silent_about_a_good_node(check: Any) -> None:
+    node = compatibility.Candidate(
+        spec=specs(1)[0], facts=facts(1), requirements=NEEDS, python="3.11.7", torch="2.5.1", digest="d1"
+    )
+    assert check(node) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "check"),
+    [
+        ({"no_workdir": "No such file or directory"}, "workdir"),
+        ({"script": "d2"}, "script"),
+        ({"no_tmp": "No space left on device"}, "tmp"),
+        ({"python": "3.9.2"}, "python"),
+        ({"torch": None}, "torch"),
+        ({"gpus": 1}, "gpus"),
+        ({"no_port": "Address already in use"}, "master-port"),
+    ],
+)
+def test_one_fault_is_one_checks_problem(changes: dict[str, Any], check: str) -> None:
+    node = compatibility.Candidate(
+        spec=specs(1)[0],
+        facts=facts(1, **changes),
+        requirements=NEEDS,
+        python="3.11.7",
+        torch="2.5.1",
+        digest="d1",
+    )
+    problems = [problem for each in compatibility.NODE_CHECKS if (problem := each(node)) is not None]
+    assert [problem.check for problem in problems] == [check]

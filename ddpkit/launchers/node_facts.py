@@ -1,0 +1,191 @@
+"""Types of a node's answers: `NodeFacts` from `ddpkit/node/probe.py`, `NodeInventory` from `ddpkit/node/inventory.py`.
+
+Sizes are bytes, times seconds since the epoch. None: it could not be looked at, or there is none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from typing_extensions import NotRequired  # in `typing` from Python 3.11
+
+
+class TorchFacts(TypedDict):
+    """The torch that the job's Python would import."""
+
+    place: str | None  # its folder
+    version: str | None
+    problem: NotRequired[str]
+
+
+class PortFacts(TypedDict):
+    """Ports on which a node listens, and answers with its secret."""
+
+    secret: str
+    port: int | None  # rank 0's, on its node only
+    no_port: str  # why it cannot listen there
+    high_port: int | None
+
+
+class DeviceFacts(TypedDict):
+    """Processors and GPUs for ranks."""
+
+    cpus: int
+    gpus: int
+
+
+class NodeFacts(PortFacts, DeviceFacts):
+    """The answer of `probe.look`. An empty `no_...` means that nothing is wrong with it."""
+
+    host: str
+    time: float
+    workdir: str
+    no_workdir: str
+    script: str | None  # SHA-256; empty: no such file
+    executable: str
+    python: str
+    torch: TorchFacts | None
+    set: list[str]  # names of variables
+    stale: list[str]  # names of variables that must not reach a rank
+    addresses: list[list[str]]  # [interface, address]
+    own_name: list[str]  # addresses
+    machine: str  # the same for two names of one machine
+    no_gpus: str
+    tmp: str
+    no_tmp: str
+
+
+class Space(TypedDict):
+    """A file system."""
+
+    folder: str
+    type: str
+    total: int
+    free: int
+    inodes: int
+    inodes_free: int
+    read_only: bool
+
+
+class Memory(TypedDict):
+    """Memory of a machine, and of its cgroup (`bound`, `used`)."""
+
+    total: int
+    free: int
+    bound: int | None
+    used: int | None
+
+
+class Processors(TypedDict):
+    """Processors of a machine, those allowed, and the cgroup's share of time."""
+
+    machine: int | None
+    allowed: list[int]
+    quota: float | None
+
+
+class Interface(TypedDict):
+    """A network interface that is up; `speed` in Mbit/s."""
+
+    name: str
+    mtu: int | None
+    speed: int | None
+
+
+class InfinibandPort(TypedDict):
+    """A port of an InfiniBand or RoCE adapter."""
+
+    device: str
+    port: str
+    state: str
+    layer: str
+    rate: str
+
+
+class PortOwner(TypedDict):
+    """A process that listens on a port."""
+
+    pid: int
+    command: str
+    user: str
+
+
+class GpuUser(TypedDict):
+    """A process on a GPU; `memory` in MiB."""
+
+    pid: int
+    memory: str
+    name: str
+    user: str
+
+
+Limits = TypedDict(
+    "Limits",
+    {
+        "nofile": "int | None",
+        "memlock": "int | None",
+        "nproc": "int | None",
+        "as": "int | None",
+        "stack": "int | None",
+    },
+)
+
+# One row of nvidia-smi, by the names of its fields; an old nvidia-smi knows the first eight.
+Gpu = TypedDict(
+    "Gpu",
+    {
+        "index": str,
+        "uuid": str,
+        "name": str,
+        "pci.bus_id": str,
+        "driver_version": str,
+        "memory.total": str,
+        "memory.used": str,
+        "compute_mode": str,
+        "temperature.gpu": str,
+        "pcie.link.gen.current": str,
+        "pcie.link.gen.max": str,
+        "pcie.link.width.current": str,
+        "pcie.link.width.max": str,
+        "ecc.errors.uncorrected.volatile.total": str,
+        "retired_pages.pending": str,
+        "clocks_throttle_reasons.hw_slowdown": str,
+        "clocks_throttle_reasons.hw_thermal_slowdown": str,
+        "mig.mode.current": str,
+        "users": list[GpuUser],
+    },
+    total=False,
+)
+
+
+class NodeInventory(TypedDict):
+    """The answer of `inventory.gather`."""
+
+    time: float
+    host: str
+    fqdn: None
+    kernel: str
+    linux: bool
+    boot: str | None
+    limits: Limits
+    space: dict[str, Space | None]  # by use: tmp, shm, workdir
+    memory: Memory
+    cpus: Processors
+    links: list[Interface]
+    ports: list[int]  # the range from which the kernel chooses
+    somaxconn: int | None
+    ipv6_off: bool
+    environ: dict[str, str]
+    ptrace_scope: int | None
+    remove_ipc: bool | None
+    infiniband: list[InfinibandPort]
+    peermem: bool
+    container: str
+    nccl: str | None
+    cuda: str | None
+    driver: str | None
+    threads: int | None  # that may still be started
+    port_owner: PortOwner | None
+    names: dict[str, list[str] | str]  # by name: its addresses, or why it has none
+    gpus: list[Gpu] | str | None  # text: why they are not known

@@ -1,0 +1,73 @@
+"""Checks of software: NCCL's version, and the NVIDIA driver against torch's CUDA. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddpkit.preflight.check import Check
+from ddpkit.preflight.node import Checks, Node, check_each, most_common
+
+# The oldest driver that runs a CUDA release of each major version (NVIDIA's compatibility table).
+_DRIVERS = {"11": 450, "12": 525, "13": 580}
+
+
+def check_nccl(nodes: Sequence[Node]) -> Checks:
+    versions = [str(node.inventory["nccl"] or "") for node in nodes]
+    common = most_common([version for version in versions if version])
+
+    def check(node: Node) -> Check | str:
+        version = node.inventory["nccl"]
+        if not version:
+            if common:
+                return Check(id="nccl-version", status="unknown", host=node.label, evidence="no package of NCCL found")
+            return Check(id="nccl-version", status="skip", host=node.label, evidence="torch came without NCCL")
+        if version == common:
+            return str(version)
+        return Check(
+            id="nccl-version",
+            status="fail",
+            host=node.label,
+            evidence=f"NCCL {version}, the others {common}",
+            cause="two versions of NCCL do not understand each other",
+            fix=node.command(f"python -m pip install --force-reinstall {_nccl_name(node)}=={common}"),
+            doc="nccl-mismatch",
+        )
+
+    return check_each("nccl-version", nodes, check)
+
+
+def _nccl_name(node: Node) -> str:
+    major = str(node.inventory["cuda"] or "12").partition(".")[0]
+    return f"nvidia-nccl-cu{major}"
+
+
+def check_driver(nodes: Sequence[Node]) -> Checks:
+    def check(node: Node) -> Check | str:
+        driver, cuda = node.inventory["driver"], node.inventory["cuda"]
+        if not driver or not cuda:
+            why = "no NVIDIA driver" if not driver else "this torch was built without CUDA"
+            if driver and node.facts["gpus"]:
+                return Check(
+                    id="driver",
+                    status="warn",
+                    host=node.label,
+                    evidence=f"{node.facts['gpus']} GPUs, and {why}",
+                    cause="ranks there run on the processors",
+                    fix=node.command("python -m pip install --force-reinstall torch"),
+                    doc="no-nccl-in-torch",
+                )
+            return Check(id="driver", status="skip", host=node.label, evidence=why)
+        least = _DRIVERS.get(cuda.partition(".")[0], 0)
+        if int(driver.partition(".")[0]) >= least:
+            return f"driver {driver}, CUDA {cuda}"
+        return Check(
+            id="driver",
+            status="fail",
+            host=node.label,
+            evidence=f"driver {driver}, and torch was built for CUDA {cuda}, which needs {least} or later",
+            cause="the driver is older than torch's CUDA",
+            fix=f"an NVIDIA driver {least} or later there, or a torch for an older CUDA: pip install --index-url ...",
+            doc="driver-too-old",
+        )
+
+    return check_each("driver", nodes, check)

@@ -1,0 +1,50 @@
+"""The types of a node's answers agree with the programs that give them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddpkit.launchers import node_facts
+from ddpkit.node import inventory, probe
+
+
+def keys(kind: Any) -> set[str]:
+    return set(kind.__required_keys__ | kind.__optional_keys__)
+
+
+def test_facts_have_the_keys_of_their_type() -> None:
+    facts = probe.look(str(Path.cwd()), None, sys.executable, {}, 0, True)
+    probe.close()
+    assert set(facts) == keys(node_facts.NodeFacts)
+    assert set(facts["torch"]) <= keys(node_facts.TorchFacts)
+
+
+@pytest.fixture(scope="module")
+def gathered() -> dict[str, Any]:
+    return inventory.gather({"tmp": "/tmp"}, [], None, smi=False)
+
+
+def test_an_inventory_has_the_keys_of_its_type(gathered: dict[str, Any]) -> None:
+    assert set(gathered) == keys(node_facts.NodeInventory)
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"),
+    [
+        ("limits", node_facts.Limits),
+        ("memory", node_facts.Memory),
+        ("cpus", node_facts.Processors),
+    ],
+)
+def test_parts_of_an_inventory_have_the_keys_of_their_types(gathered: dict[str, Any], part: str, kind: Any) -> None:
+    assert set(gathered[part]) == keys(kind)
+
+
+def test_a_file_system_and_a_gpu_have_the_keys_of_their_types(gathered: dict[str, Any]) -> None:
+    assert set(gathered["space"]["tmp"]) == keys(node_facts.Space)
+    assert {*inventory.SMI, "users"} == keys(node_facts.Gpu)
+    assert all(set(link) == keys(node_facts.Interface) for link in gathered["links"])
