@@ -38,14 +38,14 @@ def main() -> None:
 
 def _complete(words: list[str]) -> None:
     """A shell asks how the last word may go on."""
-    from ddpkit.cli import complete
+    from ddpkit.cli import candidates
 
     def commands() -> dict[str, Any]:
         from ddpkit.cli import main as program
 
         return program.completion.commands()
 
-    text = "".join(f"{each}\n" for each in complete.offered(words or [""], commands))
+    text = "".join(f"{each}\n" for each in candidates.list_candidates(words or [""], commands))
     sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
 
 

@@ -36,7 +36,7 @@ class CommandLine:
         return [*self.words, *([] if self.script is None else ["--", *self.script])]
 
 
-def _as_they_come(parameters: list[Any]) -> list[Any]:
+def _skip_type_conversion(parameters: list[Any]) -> list[Any]:
     """Take parameters without conversion: all of ours are text, lists of text, or flags.
 
     Typer from 0.27 converts values with pydantic. Importing that takes longer than everything else that a launch does
@@ -44,7 +44,7 @@ def _as_they_come(parameters: list[Any]) -> list[Any]:
     """
     for parameter in parameters:
         many = parameter.nargs == -1 or getattr(parameter, "multiple", False)
-        parameter.process_value = partial(_taken, parameter, () if many else None)
+        parameter.process_value = partial(_raw_value, parameter, () if many else None)
         if parameter.param_type_name == "argument":  # typer would show `[[RUN]]`, and `<list[str]>`
             shown = parameter.metavar or parameter.name.upper()
             parameter.get_usage_pieces = partial(_always, [shown])
@@ -56,7 +56,7 @@ def _always(value: Any, _context: Any) -> Any:
     return value
 
 
-def _taken(parameter: Any, missing: Any, context: Any, value: Any) -> Any:
+def _raw_value(parameter: Any, missing: Any, context: Any, value: Any) -> Any:
     value = missing if value is None else value
     return value if parameter.callback is None else parameter.callback(context, parameter, value)
 
@@ -65,7 +65,7 @@ class LeanCommand(typer.core.TyperCommand):
     """A command whose parameters cost no import."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _as_they_come(super().get_params(ctx))
+        return _skip_type_conversion(super().get_params(ctx))
 
 
 # What `ddpkit --help` lists, in the order in which one meets it, in words that fit beside the names.
@@ -111,7 +111,7 @@ class LeanGroup(typer.core.TyperGroup):
     """`ddpkit` itself: it imports no more than its commands do, and lists them in groups."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _as_they_come(super().get_params(ctx))
+        return _skip_type_conversion(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, commands in COMMANDS.items():
@@ -122,8 +122,8 @@ class LeanGroup(typer.core.TyperGroup):
         word = args[0] if args else ""
         if word.startswith("-") or word in self.commands:
             return super().resolve_command(ctx, args)
-        near = difflib.get_close_matches(word, self.commands, n=1)
-        meant = _MEANT.get(word) or (near[0] if near else "")
+        similar = difflib.get_close_matches(word, self.commands, n=1)
+        meant = _MEANT.get(word) or (similar[0] if similar else "")
         if not meant and word.endswith(".py"):
             meant = f"launch {word}"
         raise UsageError(f"there is no command {word!r}", f"ddpkit {meant}" if meant else "ddpkit --help lists them")
@@ -149,12 +149,12 @@ def run(argv: list[str]) -> int:
         code = _run(argv)
         sys.stdout.flush()  # Python itself would complain too late, and in its own words
     except BrokenPipeError:  # somebody like `head` read enough
-        to_nobody(1)
+        redirect_to_devnull(1)
         return 141
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
-        to_nobody(1)
+        redirect_to_devnull(1)
         print(f"ddpkit: cannot write its output: {error.strerror}", file=sys.stderr)
         return 1
     return code
@@ -164,7 +164,7 @@ def run(argv: list[str]) -> int:
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-def to_nobody(*outputs: int) -> None:
+def redirect_to_devnull(*outputs: int) -> None:
     """What is still to be written to them (1, 2) is not: Python must not complain about it while it exits."""
     null = os.open(os.devnull, os.O_WRONLY)
     for output in outputs:
@@ -208,7 +208,7 @@ def _translate(line: CommandLine) -> CommandLine:
     group: Any = typer.main.get_command(app)
     parameters = group.commands[line.words[0]].params
     own = {name: not each.is_flag for each in parameters for name in each.opts if name[0] == "-"}
-    typed = torchrun_flags.understood(line.words, line.script, {**own, "-h": False, "--help": False})
+    typed = torchrun_flags.translate(line.words, line.script, {**own, "-h": False, "--help": False})
     for note in typed.notes:
         print(f"ddpkit: {note}", file=sys.stderr)
     return CommandLine(typed.words, typed.script)

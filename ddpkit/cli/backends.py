@@ -53,28 +53,25 @@ def show_env(
     from ddpkit.distributed.torch import explain as explain_environment
     from ddpkit.distributed.torch import gather_facts
 
-    found = explain_environment(os.environ, (), gather_facts(os.environ))
+    resolution = explain_environment(os.environ, (), gather_facts(os.environ))
+    env, error = resolution.env, resolution.error
     if as_json:
-        print(
-            json.dumps(
-                {
-                    "env": None if found.env is None else {**asdict(found.env), "origin": dict(found.env.origin)},
-                    "error": None if found.error is None else found.error.message,
-                    "hint": None if found.error is None else found.error.hint,
-                    "seen": dict(found.seen),
-                    "rejected": [asdict(entry) for entry in found.rejected],
-                },
-                indent=2,
-            )
-        )
-    elif found.env is not None:
-        values = {name: value for name, value in asdict(found.env).items() if name != "origin"}
-        rows = [(name, shown(value), found.env.origin.get(name, "")) for name, value in values.items()]
+        document = {
+            "env": env and {**asdict(env), "origin": dict(env.origin)},
+            "error": error and error.message,
+            "hint": error and error.hint,
+            "seen": dict(resolution.seen),
+            "rejected": [asdict(entry) for entry in resolution.rejected],
+        }
+        print(json.dumps(document, indent=2))
+    elif env is not None:
+        values = {name: value for name, value in asdict(env).items() if name != "origin"}
+        rows = [(name, shown(value), env.origin.get(name, "")) for name, value in values.items()]
         table(("field", "value", "from"), rows)
     if explain and not as_json:
-        table(("not used", "why"), [(entry.source, entry.reason) for entry in found.rejected])
-        table(("variable seen", "value"), list(found.seen.items()))
-    if found.error is not None:
+        table(("not used", "why"), [(entry.source, entry.reason) for entry in resolution.rejected])
+        table(("variable seen", "value"), list(resolution.seen.items()))
+    if error is not None:
         if as_json:
-            raise typer.Exit(found.error.exit_code)
-        raise found.error
+            raise typer.Exit(error.exit_code)
+        raise error

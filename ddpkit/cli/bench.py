@@ -1,10 +1,11 @@
-"""`ddpkit bench`: how fast the ranks talk, over the same way of launching as the run itself."""
+"""`ddpkit bench`: measures the collectives of ranks that are launched as those of a run."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +27,7 @@ from ddpkit.cli.options import (
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from ddpkit.config import LaunchSettings
     from ddpkit.execution.prepare import Ready
     from ddpkit.preflight.bench import BenchResults
 
@@ -34,6 +36,35 @@ BAD = 3
 
 def _option(words: str, metavar: str, text: str) -> Any:
     return typer.Option(*words.split(), metavar=metavar, help=text)
+
+
+_RanksPerNode = Annotated[
+    str | None, _option("-n --nproc-per-node --nproc_per_node", "N|auto", "Ranks per node; auto: one per GPU.")
+]
+_Workdir = Annotated[str | None, _option("--workdir", "DIR", "The ranks' folder; default: this one.")]
+_Python = Annotated[str | None, _option("--python", "PATH", "The ranks' Python; default: this one.")]
+_LogDir = Annotated[str | None, _option("--log-dir", "DIR", "Where the logs go; default: logs.")]
+_NoPreflight = Annotated[
+    bool, typer.Option("--no-preflight", help="Go on although the nodes differ; say what was found.")
+]
+_MinBytes = Annotated[str | None, _option("--min-bytes", "SIZE", "Smallest size; 8.")]
+_MaxBytes = Annotated[str | None, _option("-e --max-bytes", "SIZE", "Largest size; 128M.")]
+_Factor = Annotated[str | None, _option("-f --factor", "N", "Between two sizes; 4.")]
+_Ops = Annotated[
+    str | None, _option("--ops", "OP,...", "all_reduce, all_gather, reduce_scatter, broadcast, sendrecv; default: all.")
+]
+_Dtypes = Annotated[str | None, _option("-d --dtypes", "TYPE,...", "float32, bfloat16, ...; float32.")]
+_Scope = Annotated[
+    str | None, _option("--scope", "SCOPE,...", "world, intra (each node), inter (one rank a node), pairs (of nodes).")
+]
+_Comm = Annotated[str | None, _option("--comm", "auto|nccl|gloo", "auto: nccl where there are GPUs.")]
+_Iters = Annotated[str | None, _option("--iters", "N", "Timed rounds; default: as --seconds allows.")]
+_Warmup = Annotated[str | None, _option("-w --warmup", "N", "Rounds before those; 5, or fewer.")]
+_Seconds = Annotated[str | None, _option("--seconds", "S", "Time for the rounds of one size; 0.2.")]
+_Timeout = Annotated[str | None, _option("--timeout", "S", "Without progress for so long, a rank is named; 30.")]
+_MinBusbw = Annotated[str | None, _option("--min-busbw", "GB/s", "Exit with 3 where less is reached at the best size.")]
+_Plot = Annotated[str | None, _option("--plot", "FILE", "A picture of it as PNG (pip install 'ddpkit[plot]').")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would run, as a script; run nothing.")]
 
 
 @app.command(
@@ -45,70 +76,42 @@ def bench(
     context: typer.Context,
     words: RanksAndHosts = None,
     backend: Backend = None,
-    nproc_per_node: Annotated[
-        str | None, _option("-n --nproc-per-node --nproc_per_node", "N|auto", "Ranks per node; auto: one per GPU.")
-    ] = None,
+    nproc_per_node: _RanksPerNode = None,
     nnodes: Nodes = None,
     option: Options = None,
     env: Variables = None,
-    workdir: Annotated[str | None, _option("--workdir", "DIR", "The ranks' folder; default: this one.")] = None,
-    python: Annotated[str | None, _option("--python", "PATH", "The ranks' Python; default: this one.")] = None,
+    workdir: _Workdir = None,
+    python: _Python = None,
     profile: Profile = None,
-    log_dir: Annotated[str | None, _option("--log-dir", "DIR", "Where the logs go; default: logs.")] = None,
+    log_dir: _LogDir = None,
     hostfile: Hostfile = None,
-    no_preflight: Annotated[
-        bool, typer.Option("--no-preflight", help="Go on although the nodes differ; say what was found.")
-    ] = False,
-    min_bytes: Annotated[str | None, _option("--min-bytes", "SIZE", "Smallest size; 8.")] = None,
-    max_bytes: Annotated[str | None, _option("-e --max-bytes", "SIZE", "Largest size; 128M.")] = None,
-    factor: Annotated[str | None, _option("-f --factor", "N", "Between two sizes; 4.")] = None,
-    ops: Annotated[
-        str | None,
-        _option("--ops", "OP,...", "all_reduce, all_gather, reduce_scatter, broadcast, sendrecv; default: all."),
-    ] = None,
-    dtypes: Annotated[str | None, _option("-d --dtypes", "TYPE,...", "float32, bfloat16, ...; float32.")] = None,
-    scope: Annotated[
-        str | None,
-        _option("--scope", "SCOPE,...", "world, intra (each node), inter (one rank a node), pairs (of nodes)."),
-    ] = None,
-    comm: Annotated[str | None, _option("--comm", "auto|nccl|gloo", "auto: nccl where there are GPUs.")] = None,
-    iters: Annotated[str | None, _option("--iters", "N", "Timed rounds; default: as --seconds allows.")] = None,
-    warmup: Annotated[str | None, _option("-w --warmup", "N", "Rounds before those; 5, or fewer.")] = None,
-    seconds: Annotated[str | None, _option("--seconds", "S", "Time for the rounds of one size; 0.2.")] = None,
-    timeout: Annotated[
-        str | None, _option("--timeout", "S", "Without progress for so long, a rank is named; 30.")
-    ] = None,
-    min_busbw: Annotated[
-        str | None, _option("--min-busbw", "GB/s", "Exit with 3 where less is reached at the best size.")
-    ] = None,
-    plot: Annotated[
-        str | None, _option("--plot", "FILE", "A picture of it as PNG (pip install 'ddpkit[plot]').")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, as a script; run nothing.")] = False,
+    no_preflight: _NoPreflight = False,
+    min_bytes: _MinBytes = None,
+    max_bytes: _MaxBytes = None,
+    factor: _Factor = None,
+    ops: _Ops = None,
+    dtypes: _Dtypes = None,
+    scope: _Scope = None,
+    comm: _Comm = None,
+    iters: _Iters = None,
+    warmup: _Warmup = None,
+    seconds: _Seconds = None,
+    timeout: _Timeout = None,
+    min_busbw: _MinBusbw = None,
+    plot: _Plot = None,
+    dry_run: _DryRun = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure collectives between the ranks, over a range of sizes, and check their results."""
-    from ddpkit.execution import prepare
-    from ddpkit.preflight import bench as bandwidth
-    from ddpkit.preflight import rank_program
+    from ddpkit.preflight.bench import BenchOptions, bench_arguments, check_plot
 
-    options = bandwidth.BenchOptions(
-        min_bytes=min_bytes,
-        max_bytes=max_bytes,
-        factor=factor,
-        ops=ops,
-        dtypes=dtypes,
-        scope=scope,
-        comm=comm,
-        iters=iters,
-        warmup=warmup,
-        seconds=seconds,
-        timeout=timeout,
-        min_busbw=min_busbw,
-    )
-    arguments = bandwidth.bench_arguments(options)
+    options = BenchOptions(
+        min_bytes=min_bytes, max_bytes=max_bytes, factor=factor, ops=ops, dtypes=dtypes, scope=scope, comm=comm,
+        iters=iters, warmup=warmup, seconds=seconds, timeout=timeout, min_busbw=min_busbw,
+    )  # fmt: skip
+    arguments = bench_arguments(options)
     if plot is not None:
-        bandwidth.check_plot(plot)
+        check_plot(plot)
     nproc_per_node, hosts = ranks_and_hosts(words, nproc_per_node)
     settings = launch_settings(
         context,
@@ -125,6 +128,15 @@ def bench(
         options=parse_options(option),
         env=parse_variables(env),
     )
+    raise typer.Exit(_bench(settings, arguments, plot, dry_run=dry_run, as_json=as_json))
+
+
+def _bench(
+    settings: LaunchSettings, arguments: Sequence[str], plot: str | None, *, dry_run: bool, as_json: bool
+) -> int:
+    from ddpkit.execution import prepare
+    from ddpkit.preflight import rank_program
+
     if isinstance(settings.nnodes, tuple):
         raise UsageError("what is measured takes one number of nodes", "-N MAX")
     command = rank_program.command("collectives", "bench", args=arguments)
@@ -134,12 +146,12 @@ def bench(
             raise UsageError("one rank alone has nobody to talk to", "-n 2: two ranks on each node")
         if dry_run:
             show_plan(ready.plan, as_json)
-            return
-        raise typer.Exit(_run(ready, settings.log_dir, plot, as_json))
+            return 0
+        return _run(ready, settings.log_dir, plot, as_json)
 
 
 def note(text: str) -> None:
-    """Something that a person should know, and that no program reads."""
+    """Print a line for a person, on standard error."""
     print(text if text.startswith(("ddpkit: ", "hint: ", "    ")) else f"ddpkit: {text}", file=sys.stderr)
 
 
@@ -151,38 +163,38 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
 
     results = bandwidth.BenchResults()
 
-    def heard(event: dict[str, Any]) -> None:
+    def add(event: dict[str, Any]) -> None:
         lines = results.add_event(event)
         if not as_json:
             for line in lines:
                 print(line, flush=True)
 
-    def said(text: str) -> None:
-        if not results.failures:  # what comes after them is that the others are ended
+    def note_until_failure(text: str) -> None:
+        if not results.failures:  # later notes only report the end of the other ranks
             note(text)
 
-    done = rank_program.run(ready.plan, ready.transport, log_dir, heard, said, signals=forward_signals)
+    done = rank_program.run(ready.plan, ready.transport, log_dir, add, note_until_failure, signals=forward_signals)
     outcome, failure = done.outcome, done.outcome.failure
     code = outcome.exit_code
     if outcome.stopped_by is None and (results.failures or (code == 0 and not results.ended)):
         code = BAD
-    # What the ranks found ends each of them with 3, which says nothing more; a signal, or another code, does.
-    told = results.failures and failure is not None and failure.signal is None and failure.code in (1, BAD)
-    died = verdict.describe_failure(outcome) if failure is not None and not told else []
+    # A rank that reported a failure exits with 3. A signal, or another code, is a failure that no rank reported.
+    reported = results.failures and failure is not None and failure.signal is None and failure.code in (1, BAD)
+    died = verdict.describe_failure(outcome) if failure is not None and not reported else []
     if code == BAD and not (results.failures or died):
         died = ["rank 0 did not say its last word, so some results are missing"]
     if as_json:
-        found = {"run_id": ready.plan.run_id, "backend": ready.plan.backend, "logs": done.folder, "exit_code": code}
-        print(json.dumps({**results.as_dict(), "ok": code == 0, **found, "died": died}, indent=2))
+        run = {"run_id": ready.plan.run_id, "backend": ready.plan.backend, "logs": done.folder, "exit_code": code}
+        print(json.dumps({**results.as_dict(), "ok": code == 0, **run, "died": died}, indent=2))
     else:
-        _tell(results, died, code, done.folder)
+        _print_results(results, died, code, done.folder)
     if plot is not None and any(not row.note for row in results.measurements):
         bandwidth.plot(results, plot)
         note(f"the picture: {plot}")
     return code
 
 
-def _tell(results: BenchResults, more: list[str], code: int, folder: str) -> None:
+def _print_results(results: BenchResults, more: list[str], code: int, folder: str) -> None:
     from ddpkit.preflight import bench as bandwidth
 
     for line in bandwidth.best_bandwidths(results.measurements):

@@ -1,4 +1,4 @@
-"""`ddpkit completion`: the shell's part of completion; and the commands, for those who complete."""
+"""`ddpkit completion`: the shell's part of completion, and the commands that it completes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from ddpkit.errors import UsageError
 )
 def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")]) -> None:
     """Print what a shell needs to complete ddpkit's words."""
-    from ddpkit.cli import complete
+    from ddpkit.cli import candidates
     from ddpkit.errors import nearest
 
-    if shell not in complete.SCRIPTS:
-        raise UsageError(f"there is no completion for {shell}", nearest(shell, complete.SCRIPTS) or "bash, zsh or fish")
-    print(complete.SCRIPTS[shell], end="")
+    if shell not in candidates.SCRIPTS:
+        hint = nearest(shell, candidates.SCRIPTS) or "bash, zsh or fish"
+        raise UsageError(f"there is no completion for {shell}", hint)
+    print(candidates.SCRIPTS[shell], end="")
 
 
 def commands() -> dict[str, Any]:
     """Every command with its options and arguments."""
-    from ddpkit.cli.complete import Parameter
+    from ddpkit.cli.candidates import Parameter
 
     group: Any = typer.main.get_command(app)
     return {

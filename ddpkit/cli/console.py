@@ -1,4 +1,4 @@
-"""How the lines of a launch are shown: on a terminal folded, above status lines; elsewhere as they are."""
+"""Screen and relay of a launch: lines are folded above status lines on a terminal, and plain elsewhere."""
 
 from __future__ import annotations
 

@@ -84,17 +84,17 @@ def _of_job(run: Run) -> dict[str, Any]:
     if not packed:
         raise DdpkitError(f"no node of job {run.job_id} answered: {why}", f"squeue --steps --job {run.job_id}")
     answers = [dumps.unpack(data) for data in packed]
-    heard = {answer.host for answer in answers}
+    answered = {answer.host for answer in answers}
     silent: dict[str, list[int]] = {}
     for rank, host in reader.hosts.items():
-        if host not in heard:
+        if host not in answered:
             silent.setdefault(host, []).append(rank)
-    found = dumps.compose(run.run_id, run.workdir, answers, silent, "asked", began)
+    result = dumps.compose(run.run_id, run.workdir, answers, silent, "asked", began)
     try:
-        dumps.write(found, Path(run.folder))
+        dumps.write(result, Path(run.folder))
     except OSError:
         pass  # somebody else's folder, or a full disk: what was found is still worth showing
-    return found.summary
+    return result.summary
 
 
 def _show(summary: dict[str, Any]) -> None:

@@ -61,10 +61,10 @@ def _paths(name: str) -> list[Path]:
     try:
         if path.is_dir():
             merged = path / "all.log"
-            found = [merged] if merged.is_file() else sorted(each for each in path.rglob("*") if each.suffix in _LOGS)
-            if not found:
+            logs = [merged] if merged.is_file() else sorted(each for each in path.rglob("*") if each.suffix in _LOGS)
+            if not logs:
                 raise UsageError(f"{name} holds no log", f"name a file: ls {name}")
-            return found
+            return logs
         if path.exists():
             return [path]
     except OSError as error:
@@ -113,8 +113,8 @@ def _decoded(data: bytes, name: str) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _place(found: LogMatch, many: bool) -> str:
-    return f"{found.file}:{found.number}" if many else f"line {found.number}"
+def _place(match: LogMatch, many: bool) -> str:
+    return f"{match.file}:{match.number}" if many else f"line {match.number}"
 
 
 def _report(result: LogAnalysis, many: bool) -> Iterator[str]:
@@ -161,31 +161,31 @@ def _consequences(result: LogAnalysis, many: bool) -> Iterator[str]:
         groups.setdefault(each.id, []).append(each)
     if groups:
         yield "only consequences:"
-    for found in list(groups.values())[:LISTED]:
+    for group in list(groups.values())[:LISTED]:
         places = (
-            format_ranges((each.number for each in found), most=12)
+            format_ranges((each.number for each in group), most=12)
             if not many
-            else ", ".join(_place(each, True) for each in found[:4])
+            else ", ".join(_place(each, True) for each in group[:4])
         )
-        more = f" and {len(found) - 4} more" if many and len(found) > 4 else ""
-        yield f"  {'line ' if not many else ''}{places}{more}: {found[0].cause}"
+        more = f" and {len(group) - 4} more" if many and len(group) > 4 else ""
+        yield f"  {'line ' if not many else ''}{places}{more}: {group[0].cause}"
 
 
 def _as_dict(result: LogAnalysis) -> dict[str, Any]:
-    def one(found: LogMatch) -> dict[str, Any]:
+    def one(match: LogMatch) -> dict[str, Any]:
         return {
-            "id": found.id,
-            "kind": found.kind,
-            "file": found.file,
-            "line": found.number,
-            "text": found.text,
-            "rank": found.speaker.rank,
-            "local_rank": found.speaker.local,
-            "host": found.speaker.host or None,
-            "cause": found.cause,
-            "probe": found.probe,
-            "fix": found.fix,
-            "link": found.link,
+            "id": match.id,
+            "kind": match.kind,
+            "file": match.file,
+            "line": match.number,
+            "text": match.text,
+            "rank": match.speaker.rank,
+            "local_rank": match.speaker.local,
+            "host": match.speaker.host or None,
+            "cause": match.cause,
+            "probe": match.probe,
+            "fix": match.fix,
+            "link": match.link,
         }
 
     return {

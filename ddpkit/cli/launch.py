@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import CommandLine, JsonFlag, LeanCommand, app, show_plan, table, to_nobody
+from ddpkit.cli.app import CommandLine, JsonFlag, LeanCommand, app, redirect_to_devnull, show_plan, table
 from ddpkit.cli.options import (
     Backend,
     Grace,
@@ -290,10 +290,10 @@ def _carry(
             tmux.keep(session, os.environ)
         tmux.answer(waits, run.record.folder)
 
-    def nobody_reads() -> None:
+    def end_on_broken_pipe() -> None:
         run.inbox.put((-1, signal.SIGPIPE))  # as for every other program at the head of a pipe, that is the end
 
-    screen, relay = open_screen(ready.job, ready.plan, settings, run.folder, nobody_reads, as_json=as_json)
+    screen, relay = open_screen(ready.job, ready.plan, settings, run.folder, end_on_broken_pipe, as_json=as_json)
     run.announce(relay, hang_timeout=settings.hang_timeout)
     if not run.followed:
         relay.close()
@@ -309,7 +309,7 @@ def _carry(
     code = _print_record(run, outcome.exit_code) if as_json else outcome.exit_code
     run.keep_metrics(settings.metrics)  # last: a slow file system may be searched
     if not (screen.out.open and screen.err.open):
-        to_nobody(1, 2)
+        redirect_to_devnull(1, 2)
     return code
 
 
@@ -318,9 +318,9 @@ def _print_record(run: RecordedRun, code: int) -> int:
     try:
         print(json.dumps(asdict(run.record), indent=2), flush=True)
     except BrokenPipeError:
-        to_nobody(1)
+        redirect_to_devnull(1)
     except OSError as error:  # a program that reads the record must not take it for whole
         _note(f"cannot write the record to standard output: {error.strerror}; it is {run.folder}/run.json")
-        to_nobody(1)
+        redirect_to_devnull(1)
         return code or 1
     return code

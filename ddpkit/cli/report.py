@@ -41,14 +41,14 @@ def report(
     if given is not None and not given.is_file():
         raise UsageError(f"there is no file {metrics}", "--metrics FILE: lines of JSON, each with a step")
     now = status.look(status.choose(run))
-    found = summary.report(now, load.read(now.run, metrics_file=given), time.time())
+    contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
     if as_json:
-        print(json.dumps(asdict(found), indent=2))
+        print(json.dumps(asdict(contents), indent=2))
         if output is None:
             return
     path = Path(output) if output is not None else Path(now.run.folder) / "report.html"
     try:
-        write_atomically(path, page.page(found))
+        write_atomically(path, page.page(contents))
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", "--output FILE, where you may write") from None
     print(path, file=sys.stderr if as_json else sys.stdout)

@@ -48,10 +48,10 @@ def ps(
     from ddpkit.run import record, status
 
     known = record.entries()
-    found = [entry.run for entry in known if entry.run is not None]
-    ended = [run for run in found if run.state in record.ENDED]
+    runs = [entry.run for entry in known if entry.run is not None]
+    ended = [run for run in runs if run.state in record.ENDED]
     hidden = set() if everything else {run.run_id for run in ended[SHOWN:]}
-    seen = status.looks([run for run in found if run.run_id not in hidden])
+    seen = status.looks([run for run in runs if run.run_id not in hidden])
     if as_json:
         print(json.dumps([_described(now) for now in seen], indent=2))
         return
@@ -186,18 +186,18 @@ class _Going:
         self._ask_at = 0.0
         self._pause = 0.5
         self._living = True
-        self._said = ""
+        self._noted = ""
 
     def on(self) -> bool:
         from ddpkit.run import status
 
-        if _nobody_reads():
+        if _output_closed():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         if time.monotonic() < self._ask_at:
             return self._living
         now = status.look(_fresh(self._run))
-        if self._run.job is not None and now.living and now.words != self._said:
-            self._said = now.words
+        if self._run.job is not None and now.living and now.words != self._noted:
+            self._noted = now.words
             print(f"ddpkit: {now.words}", file=sys.stderr)
         # A launcher's end is seen in its own record, and its death in /proc; a scheduler is shared by many.
         self._pause = min(self._pause * 1.5, 10.0 if now.state == "queued" else 2.0) if self._run.job else 0.1
@@ -206,7 +206,7 @@ class _Going:
         return self._living
 
 
-def _nobody_reads() -> bool:
+def _output_closed() -> bool:
     """Whether what is behind our standard output has gone: like `tail -f`, we do not wait for a line to see that."""
     poll = select.poll()
     poll.register(1, 0)
@@ -245,10 +245,10 @@ def stop(
         print(json.dumps(shown, indent=2) if as_json else shlex.join(argv) + where)
         return
     if job:
-        code, _, said = status.ask(argv)
+        code, _, message = status.ask(argv)
         if code != 0:
             raise LaunchError(
-                f"cannot stop job {chosen.job_id}: {said or f'{argv[0]}: exit code {code}'}", shlex.join(argv)
+                f"cannot stop job {chosen.job_id}: {message or f'{argv[0]}: exit code {code}'}", shlex.join(argv)
             )
         after = _until_over(chosen, JOB_MARGIN + chosen.grace)
     else:
@@ -266,10 +266,10 @@ def _the_living(word: str | None) -> Run:
     from ddpkit.run import record, status
 
     if word is None:
-        found = [
+        runs = [
             entry.run for entry in record.entries() if entry.run is not None and entry.run.state not in record.ENDED
         ]
-        living = [now.run.run_id for now in status.looks(found) if now.living]
+        living = [now.run.run_id for now in status.looks(runs) if now.living]
         if len(living) > 1:
             raise UsageError(f"{len(living)} runs live: {', '.join(living)}", f"ddpkit stop {living[0]}")
     return status.choose(word)

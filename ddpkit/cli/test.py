@@ -1,4 +1,4 @@
-"""`ddpkit test`: what would hang or fail in a run, before the run."""
+"""`ddpkit test`: checks that find what would hang or fail in a run, before the run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,7 +31,9 @@ from ddpkit.cli.options import (
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from ddpkit.config import LaunchSettings
     from ddpkit.preflight.check import Check
+    from ddpkit.preflight.rank_program import Depth, How
     from ddpkit.preflight.run import Result
 
 _HELP = "Find what would hang or fail in a run: nodes, network, GPUs, all_reduce."
@@ -64,14 +66,11 @@ def preflight(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the ranks that would run; run nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    from ddpkit import config
-
     nproc_per_node, hosts = ranks_and_hosts(words, nproc_per_node)
     if quick and full:
         raise UsageError("--quick and --full contradict each other", "leave one of the two out")
-    seconds = 5.0 if timeout is None else config.seconds(timeout, "--timeout ")
-    if seconds <= 0:
-        raise UsageError(f"--timeout {timeout}: more than 0 seconds")
+    depth: Depth = "quick" if quick else "full" if full else "usual"
+    seconds = _step_timeout(timeout)
     settings = launch_settings(
         context,
         profile,
@@ -88,26 +87,42 @@ def preflight(
     )
     if isinstance(settings.nnodes, tuple):
         raise UsageError("a test takes one number of nodes", "-N MAX")
-    from ddpkit.cli.signals import forward_signals
-    from ddpkit.preflight import check as model
-    from ddpkit.preflight import rank_program, run
-
+    progress = _Progress(sys.stderr.isatty() and not as_json)
+    how = _how(depth, seconds, progress, ranks=not no_ranks)
     _end_by_signals()
-    said = _Progress(sys.stderr.isatty() and not as_json)
-    depth: Any = "quick" if quick else "full" if full else "usual"
-    how = rank_program.How(
-        depth=depth,
-        ranks=not no_ranks,
-        timeout=seconds,
-        progress=said.say,
-        note=said.note,
-        signals=forward_signals,
-    )
     if dry_run:
+        from ddpkit.preflight import run
+
         show_plan(run.dry_run(settings, os.environ, how), as_json)
         return
+    raise typer.Exit(_test(settings, how, progress, verbose=verbose, as_json=as_json))
+
+
+def _step_timeout(text: str | None) -> float:
+    from ddpkit import config
+
+    seconds = 5.0 if text is None else config.seconds(text, "--timeout ")
+    if seconds <= 0:
+        raise UsageError(f"--timeout {text}: more than 0 seconds")
+    return seconds
+
+
+def _how(depth: Depth, timeout: float, progress: _Progress, *, ranks: bool) -> How:
+    from ddpkit.cli.signals import forward_signals
+    from ddpkit.preflight.rank_program import How
+
+    return How(
+        depth=depth, ranks=ranks, timeout=timeout, progress=progress.say, note=progress.note, signals=forward_signals
+    )
+
+
+def _test(settings: LaunchSettings, how: How, progress: _Progress, *, verbose: bool, as_json: bool) -> int:
+    """Run the checks and print them. Returns the exit code."""
+    from ddpkit.preflight import check as model
+    from ddpkit.preflight import run
+
     result = run.examine(settings, os.environ, how)
-    said.clear()
+    progress.clear()
     for number in _ENDING:  # all of the table, or nothing
         signal.signal(number, signal.SIG_IGN)
     if as_json:
@@ -115,7 +130,7 @@ def preflight(
     else:
         _show(result, verbose=verbose)
     sys.stdout.flush()
-    raise typer.Exit(3 if any(check.status == "fail" for check in result.checks) else 0)
+    return 3 if any(check.status == "fail" for check in result.checks) else 0
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -184,11 +199,11 @@ def _calm(title: str, checks: Sequence[Check], *, verbose: bool, hosts: int) -> 
         return [(title, check.status, _where(check), check.evidence) for check in checks]
     from ddpkit.preflight.check import worst
 
-    said = list(dict.fromkeys(check.evidence for check in checks if check.evidence))
+    texts = list(dict.fromkeys(check.evidence for check in checks if check.evidence))
     where = "all nodes" if len({check.host for check in checks if check.host}) == hosts > 1 else ""
     if not where and len(checks) == 1:
         where = _where(checks[0])
-    return [(title, worst(checks), where, said[0] if len(said) == 1 else "")]
+    return [(title, worst(checks), where, texts[0] if len(texts) == 1 else "")]
 
 
 def _where(check: Check) -> str:

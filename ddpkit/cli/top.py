@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 INTERVAL = 2.0  # seconds between two samples
 LEAST = 0.5
-SAID = 6  # sentences on a screen
+MOST_SENTENCES = 6  # sentences on a screen
 GIB = 1 << 30
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
@@ -116,16 +116,16 @@ def _say_end(now: Now, *, as_json: bool) -> None:
 def _once(run: Run, source: Any, *, pss: bool, as_json: bool) -> None:
     from ddpkit.monitor import sampling, top
 
-    found = source.sample(sampling.SPAN, pss)
-    if found is not None and any(len(host["looks"]) < 2 for host in found["hosts"]):
+    sample = source.sample(sampling.SPAN, pss)
+    if sample is not None and any(len(host["looks"]) < 2 for host in sample["hosts"]):
         # Another shell had asked for less at the same moment: with what comes next there are two looks.
-        before, found = found["hosts"], source.sample(sampling.SPAN, pss)
+        before, sample = sample["hosts"], source.sample(sampling.SPAN, pss)
     else:
         before = ()
-    if found is None:
+    if sample is None:
         _say_end(_now(run), as_json=as_json)
         return
-    summary = top.compose(run.run_id, found, before)
+    summary = top.compose(run.run_id, sample, before)
     if as_json:
         print(json.dumps(summary, indent=2))
         return
@@ -142,11 +142,11 @@ def _watch(run: Run, source: Any, seconds: float, pss: bool, show: Callable[[dic
     before: Sequence[Any] = ()
     while True:
         began = time.monotonic()
-        found = source.sample(0.0 if before else sampling.SPAN, pss)
-        if found is None:
+        sample = source.sample(0.0 if before else sampling.SPAN, pss)
+        if sample is None:
             return
-        show(top.compose(run.run_id, found, before))
-        before = found["hosts"]
+        show(top.compose(run.run_id, sample, before))
+        before = sample["hosts"]
         time.sleep(max(0.05, began + seconds - time.monotonic()))
 
 
@@ -193,7 +193,7 @@ def _redraw(run: Run, source: Any, seconds: float, pss: bool, last: list[dict[st
 
         def show(summary: dict[str, Any]) -> None:
             last[:] = [summary]
-            words = [f"{time.strftime('%H:%M:%S')} {title}", *_head(summary)[:SAID]]
+            words = [f"{time.strftime('%H:%M:%S')} {title}", *_head(summary)[:MOST_SENTENCES]]
             tables = []
             for head, rows in _fitted(_tables(summary, odd_first=True), console.size.height - len(words)):
                 tables.append(as_table(head, rows))
@@ -272,12 +272,12 @@ def _tables(summary: dict[str, Any], *, odd_first: bool = False) -> list[Table]:
         for rank in sorted(summary["ranks"], key=lambda rank: odd_first and rank["rank"] not in named)
     ]
     memory = "PSS" if any(rank["pss"] is not None for rank in summary["ranks"]) else "RSS"
-    found: list[Table] = [(("host", "CPU", "load", "memory", "/dev/shm", "GPUs"), hosts)]
+    tables: list[Table] = [(("host", "CPU", "load", "memory", "/dev/shm", "GPUs"), hosts)]
     if gpus:
-        found.append((("host", "GPU", "name", "use", "memory", "temp", "power", "ranks", "others"), gpus))
+        tables.append((("host", "GPU", "name", "use", "memory", "temp", "power", "ranks", "others"), gpus))
     if ranks:
-        found.append((("rank", "host", "pid", "state", "CPU", memory, "processes", "GPU", "last line"), ranks))
-    return found
+        tables.append((("rank", "host", "pid", "state", "CPU", memory, "processes", "GPU", "last line"), ranks))
+    return tables
 
 
 def _gpus_of(host: dict[str, Any]) -> str:

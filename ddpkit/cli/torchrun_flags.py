@@ -82,7 +82,7 @@ class Typed:
     notes: list[str] = field(default_factory=list)
 
 
-def understood(words: Sequence[str], script: Sequence[str] | None, options: Mapping[str, bool]) -> Typed:
+def translate(words: Sequence[str], script: Sequence[str] | None, options: Mapping[str, bool]) -> Typed:
     """Read a command line. `options`: the command's own, and whether each takes a value. Raises UsageError.
 
     `words` begin with the command; `script` is what stands behind `--`, None where there is no `--`.
@@ -234,9 +234,9 @@ class _Reader:
         if key in {each.name for each in registry.options(backend)}:
             self.typed.words += ["-o", f"{key}={value}"]
             return
-        found = "a port that is free there" if key == "master_port" else "the address"
+        chosen = "a port that is free there" if key == "master_port" else "the address"
         where = "this machine" if self._is_local(backend) else "the job's first node"
-        self._note(shown, f"not needed; the ranks meet on {where}, and ddpkit finds {found}")
+        self._note(shown, f"not needed; the ranks meet on {where}, and ddpkit finds {chosen}")
 
     def _chosen(self, key: str) -> bool:
         typed = zip(self.typed.words, self.typed.words[1:], strict=False)
@@ -274,6 +274,6 @@ class _Reader:
         if key in {each.name for each in registry.options(self._backend())}:
             given = value or (self.rest[0] if self.rest and not self.rest[0].startswith("-") else "VALUE")
             return UsageError(what, f"an option of the backend: -o {key}={given}")
-        near = errors.nearest(name, [each for each in (*self.options, *_VALUES, *_FLAGS) if each[:2] == "--"])
+        similar = errors.nearest(name, [each for each in (*self.options, *_VALUES, *_FLAGS) if each[:2] == "--"])
         behind = "words of the script stand behind `--`" if self.runs_script else f"ddpkit {self.command} --help"
-        return UsageError(what, f"{near} {behind}" if near else behind)
+        return UsageError(what, f"{similar} {behind}" if similar else behind)

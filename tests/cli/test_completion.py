@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit.cli import complete, main
+from ddpkit.cli import candidates, main
 from ddpkit.launchers import registry
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -70,38 +70,37 @@ OFFERED = {
 @pytest.mark.parametrize("line", OFFERED)
 def test_offered(line: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
-    assert complete.offered(line.split(" "), main.completion.commands) == OFFERED[line]
+    assert candidates.list_candidates(line.split(" "), main.completion.commands) == OFFERED[line]
 
 
 def test_every_command_and_every_option(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
     known = main.completion.commands()
-    assert set(complete.offered([""], main.completion.commands)) == {*known, "--help", "--version"}
+    assert set(candidates.list_candidates([""], main.completion.commands)) == {*known, "--help", "--version"}
     assert {"launch", "init", "emit", "stop", "test"} <= known.keys()
-    assert {"-n", "--nnodes", "--dry-run"} <= set(complete.offered(["launch", "-"], main.completion.commands))
+    assert {"-n", "--nnodes", "--dry-run"} <= set(candidates.list_candidates(["launch", "-"], main.completion.commands))
     for backend in registry.names():
         wanted = {f"{each.name}=" for each in registry.options(registry.load(backend))}
-        assert set(complete.offered(["launch", "-b", backend, "-o", ""], main.completion.commands)) == wanted
+        assert set(candidates.list_candidates(["launch", "-b", backend, "-o", ""], main.completion.commands)) == wanted
 
 
 def test_a_file_with_mistakes_offers_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
     (project / "ddpkit.toml").write_text("profiles = 3\n")
-    assert complete.offered(["launch", "--profile", ""], main.completion.commands) == []
+    assert candidates.list_candidates(["launch", "--profile", ""], main.completion.commands) == []
 
 
 def test_runs(project: Path, ddpkit: DDPKIT) -> None:
     assert ddpkit("launch", "--", "true").returncode == 0
     (run,) = [path.name for path in (project / "logs").iterdir()]
     for command in ("stop", "status", "logs", "dump", "attach"):
-        done = ddpkit(command, run[:6], env={complete.VARIABLE: "1"})
+        done = ddpkit(command, run[:6], env={candidates.VARIABLE: "1"})
         assert (done.returncode, done.stdout) == (0, f"{run}\n"), command
 
 
 def test_values_cost_no_typer(project: Path) -> None:
-    code = (
-        "import sys; from ddpkit.cli import complete; print(complete.offered(sys.argv[1:], dict)); print(*sys.modules)"
-    )
+    code = "import sys; from ddpkit.cli.candidates import list_candidates as names; print(names(sys.argv[1:], dict)); "
+    code += "print(*sys.modules)"
     argv = [sys.executable, "-c", code, "launch", "-b", "ssh", "-o", "mas"]
     done = subprocess.run(argv, cwd=project, capture_output=True, text=True, check=True)
     offered, modules = done.stdout.splitlines()

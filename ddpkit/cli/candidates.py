@@ -1,7 +1,7 @@
-"""What a shell may offer for the word under the cursor: from the commands, the backends, ddpkit.toml and the runs.
+"""Candidates for the word under the cursor of a shell: commands, options, backends, hosts and runs.
 
-The shell's part (`ddpkit completion bash`) asks by running ddpkit with VARIABLE set and the words typed so far; what is
-offered stands on lines. Nothing offered: the shell offers files. Whoever only asks for values pays for no typer.
+The shell's part (`ddpkit completion bash`) runs ddpkit with VARIABLE set and the words typed so far. Candidates are
+printed one a line; without any the shell offers files. Values of options need no import of typer.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Parameter:
 Commands = Callable[[], Mapping[str, Sequence[Parameter]]]
 
 
-def offered(words: Sequence[str], commands: Commands) -> list[str]:
-    """What the last word can become. `words`: those behind `ddpkit`, the last one perhaps empty."""
+def list_candidates(words: Sequence[str], commands: Commands) -> list[str]:
+    """List the words that the last word begins. `words` stand behind `ddpkit`; the last one may be empty."""
     try:
-        found = _found(list(words), commands)
+        names = _candidates(list(words), commands)
     except (DdpkitError, OSError):
-        return []  # what is wrong is said when the line is run
-    return sorted({each for each in found if each.startswith(words[-1])})
+        return []  # the command itself will report the error
+    return sorted({each for each in names if each.startswith(words[-1])})
 
 
-def _found(words: list[str], commands: Commands) -> Iterable[str]:
+def _candidates(words: list[str], commands: Commands) -> Iterable[str]:
     current = words[-1]
     if len(words) == 1:
         return [*commands(), "--help", "--version"]
@@ -129,21 +129,21 @@ def runs() -> list[str]:
 def hosts(words: Sequence[str] = (), *, always: bool = False) -> list[str]:
     """Groups, and the nodes that ddpkit.toml or the host file names; none for a backend that takes none."""
     from ddpkit.launchers import registry
-    from ddpkit.transports import hosts as names
     from ddpkit.transports.choose import transport_class
+    from ddpkit.transports.hosts import parse, parse_file
 
     settings = _settings(words)
     backend = _typed(words, "-b", "--backend") or settings.backend
     if not always and not transport_class(registry.load(backend)).names_nodes:
         return []
-    found = [f"@{group}" for group in settings.groups] + list(settings.host)
-    specs = [spec for group in settings.groups for spec in names.parse([f"@{group}"], settings.groups, {})]
+    labels = [f"@{group}" for group in settings.groups] + list(settings.host)
+    specs = [spec for group in settings.groups for spec in parse([f"@{group}"], settings.groups, {})]
     if settings.hosts:
-        specs += names.parse(settings.hosts, settings.groups, {})
+        specs += parse(settings.hosts, settings.groups, {})
     path = _typed(words, "--hostfile") or settings.hostfile
     if path:
-        specs += names.parse_file(path, Path(path).read_text(encoding="utf-8"), {}, "", settings.groups)
-    return [*found, *(f"{spec.user}@{spec.label}" if spec.user else spec.label for spec in specs)]
+        specs += parse_file(path, Path(path).read_text(encoding="utf-8"), {}, "", settings.groups)
+    return [*labels, *(f"{spec.user}@{spec.label}" if spec.user else spec.label for spec in specs)]
 
 
 def _typed(words: Sequence[str], *names: str) -> str:
