@@ -10,8 +10,8 @@ from pathlib import Path
 from ddpkit.diagnosis.symptoms import LOG_FOLDER, find_symptom
 from ddpkit.node import inventory
 from ddpkit.preflight.check import Check, Status
-from ddpkit.preflight.node import size
 from ddpkit.preflight.resource_checks import DISK_FAIL, DISK_WARN, INODES_FAIL, INODES_WARN
+from ddpkit.text import format_size_in_digits as size
 
 NEEDS = 1 << 16  # bytes: the head of a log
 

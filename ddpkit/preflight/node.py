@@ -48,13 +48,5 @@ def check_each(id: str, nodes: Sequence[Node], check: Callable[[Node], Check | s
         yield result if isinstance(result, Check) else Check(id=id, status="pass", host=node.label, evidence=result)
 
 
-def size(number: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024:
-            return f"{number:.3g} {unit}"
-        number /= 1024
-    return f"{number:.4g} TiB"
-
-
 def most_common(values: Sequence[str]) -> str:
     return Counter(values).most_common(1)[0][0] if values else ""

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from ddpkit.launchers.node_facts import Space
 from ddpkit.launchers.shell import count
 from ddpkit.preflight.check import Check, Status
-from ddpkit.preflight.node import Checks, Node, check_each, size
+from ddpkit.preflight.node import Checks, Node, check_each
+from ddpkit.text import format_size_in_digits as size
 
 GIB = 1 << 30
 MIB = 1 << 20

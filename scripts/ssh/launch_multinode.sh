@@ -23,7 +23,7 @@ grace=10 # CHANGE: the seconds between TERM and KILL for what has to end
 
 # shellcheck source=scripts/ssh/nodes.sh
 . "$(dirname "${BASH_SOURCE[0]}")/nodes.sh"
-read_words "$@"
+read_arguments "$@"
 command=(python -u train.py --config "$config" "${more[@]}") # CHANGE: what every rank runs
 files=(train.py "$config")                                   # CHANGE: what has to be on every node
 

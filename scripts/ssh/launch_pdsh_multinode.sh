@@ -23,7 +23,7 @@ grace=10 # CHANGE: the seconds between TERM and KILL for what has to end
 
 # shellcheck source=scripts/ssh/nodes.sh
 . "$(dirname "${BASH_SOURCE[0]}")/nodes.sh"
-read_words "$@"
+read_arguments "$@"
 list=$(IFS=, && printf %s "${hosts[*]}")
 if [[ $list == *@* ]]; then echo "$0: $list: users belong into ~/.ssh/config" >&2 && exit 2; fi
 hosts=() nodes=$(pdsh -R exec -f 1 -w "$list" echo %h) # its label for each, which may be shorter, and its name

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2154 # scripts set what is only read here, and read what is only set here
 # The functions that the scripts beside this one share. It is to be copied with them, and with watcher.py.
 #
-#     read_words WORDS...  set config, ngpu, hosts, more, nnodes, first_node, master and port from the command line
-#     run_on_nodes         check all hosts, start NGPU ranks on each, and exit with the code of the first that failed
+#     read_arguments WORDS  set config, ngpu, hosts, more, nnodes, first_node, master and port from the command line
+#     run_on_nodes          check all hosts, start NGPU ranks on each, and exit with the code of the first that failed
 #
 # The script has `setup`, `grace`, `command` and `files`. It may replace `into` (a shell on a host), `start` (a torchrun
 # on each node), or `ask` and `launch` (one connection for each host).
@@ -76,9 +76,9 @@ parcel() { # FUNCTION SECONDS: the command that runs the function on a node, bel
         "$(printf '%s\0' "$2" "$grace" bash --norc -c "$program" | base64 | tr -d '\n')"
 }
 
-# ---- The words of a script: CONFIG NGPU HOST... [-- more arguments of train.py].
+# ---- The arguments of a script: CONFIG NGPU HOST... [-- more arguments of train.py].
 
-read_words() {
+read_arguments() {
     if [ $# -lt 3 ] || [ "$3" = -- ]; then
         echo "usage: $0 CONFIG NGPU HOST... [-- more arguments of train.py]" >&2
         exit 2

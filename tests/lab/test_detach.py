@@ -20,20 +20,12 @@ import pytest
 from conftest import MARK, PATIENCE, Command
 from hostile import ARGS, ENV, PROBE
 from launching import wait_until
+from test_record import WAITS
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
 SCRIPT = Callable[..., str]
 WORDS = [sys.executable, "-m", "ddpkit"]
-
-WAITS = """
-import os, sys, time
-print("ready", flush=True)
-while not os.path.exists("go"):
-    time.sleep(0.02)
-print("last words", flush=True)
-sys.exit(int(sys.argv[1]) if os.environ["RANK"] == "1" else 0)
-"""
 
 
 @pytest.fixture

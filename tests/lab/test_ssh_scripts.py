@@ -338,5 +338,5 @@ def test_no_script_repeats_the_arguments_or_the_torchrun_of_another() -> None:
     """They stand in nodes.sh. A script that starts something else than one torchrun a node has its own `start`."""
     texts = {path.name: path.read_text() for path in SCRIPTS.glob("*.sh")}
     assert [name for name, text in texts.items() if "torch.distributed.run" in text] == ["nodes.sh"]
-    assert [name for name, text in texts.items() if "\nread_words() {" in text] == ["nodes.sh"]
-    assert {name for name, text in texts.items() if '\nread_words "$@"\n' in text} == {AUTO, PDSH, LEGACY}
+    assert [name for name, text in texts.items() if "\nread_arguments() {" in text] == ["nodes.sh"]
+    assert {name for name, text in texts.items() if '\nread_arguments "$@"\n' in text} == {AUTO, PDSH, LEGACY}
