@@ -159,11 +159,11 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
     from ddpkit.cli.signals import forward_signals
     from ddpkit.diagnosis import verdict
     from ddpkit.preflight import bench as bandwidth
-    from ddpkit.preflight import rank_program
+    from ddpkit.preflight import program_events, rank_program
 
     results = bandwidth.BenchResults()
 
-    def add(event: dict[str, Any]) -> None:
+    def add(event: program_events.Event) -> None:
         lines = results.add_event(event)
         if not as_json:
             for line in lines:

@@ -33,7 +33,7 @@ from ddpkit.errors import UsageError
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
     from ddpkit.preflight.check import Check
-    from ddpkit.preflight.rank_program import Depth, How
+    from ddpkit.preflight.rank_program import Depth, PreflightOptions
     from ddpkit.preflight.run import Result
 
 _HELP = "Find what would hang or fail in a run: nodes, network, GPUs, all_reduce."
@@ -88,14 +88,14 @@ def preflight(
     if isinstance(settings.nnodes, tuple):
         raise UsageError("a test takes one number of nodes", "-N MAX")
     progress = _Progress(sys.stderr.isatty() and not as_json)
-    how = _how(depth, seconds, progress, ranks=not no_ranks)
+    options = _options(depth, seconds, progress, ranks=not no_ranks)
     _end_by_signals()
     if dry_run:
         from ddpkit.preflight import run
 
-        show_plan(run.dry_run(settings, os.environ, how), as_json)
+        show_plan(run.dry_run(settings, os.environ, options), as_json)
         return
-    raise typer.Exit(_test(settings, how, progress, verbose=verbose, as_json=as_json))
+    raise typer.Exit(_test(settings, options, progress, verbose=verbose, as_json=as_json))
 
 
 def _step_timeout(text: str | None) -> float:
@@ -107,21 +107,21 @@ def _step_timeout(text: str | None) -> float:
     return seconds
 
 
-def _how(depth: Depth, timeout: float, progress: _Progress, *, ranks: bool) -> How:
+def _options(depth: Depth, timeout: float, progress: _Progress, *, ranks: bool) -> PreflightOptions:
     from ddpkit.cli.signals import forward_signals
-    from ddpkit.preflight.rank_program import How
+    from ddpkit.preflight.rank_program import PreflightOptions
 
-    return How(
+    return PreflightOptions(
         depth=depth, ranks=ranks, timeout=timeout, progress=progress.say, note=progress.note, signals=forward_signals
     )
 
 
-def _test(settings: LaunchSettings, how: How, progress: _Progress, *, verbose: bool, as_json: bool) -> int:
+def _test(settings: LaunchSettings, options: PreflightOptions, progress: _Progress, *, verbose: bool, as_json: bool) -> int:
     """Run the checks and print them. Returns the exit code."""
     from ddpkit.preflight import check as model
     from ddpkit.preflight import run
 
-    result = run.examine(settings, os.environ, how)
+    result = run.run_preflight(settings, os.environ, options)
     progress.clear()
     for number in _ENDING:  # all of the table, or nothing
         signal.signal(number, signal.SIG_IGN)

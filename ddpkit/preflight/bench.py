@@ -5,7 +5,7 @@ Pure, but for `plot`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from ddpkit.distributed.bench.output import headline, slowest_group, table_line
 from ddpkit.distributed.bench.results import BenchFailure, Measurement
 from ddpkit.distributed.collectives import bench_parser
 from ddpkit.errors import UsageError
+from ddpkit.preflight.program_events import Event
 
 KNOWN_NAMES = {"ops": ("collective", OPS), "dtypes": ("type", DTYPES), "scope": ("scope", SCOPES)}
 
@@ -81,6 +82,11 @@ def _number(text: str) -> float:
         return float("nan")
 
 
+def _fields_of(kind: type[Measurement] | type[BenchFailure], event: Mapping[str, object]) -> dict[str, Any]:
+    """Select the keys of an event that are fields of a class."""
+    return {entry.name: event[entry.name] for entry in fields(kind)}
+
+
 @dataclass(kw_only=True)
 class BenchResults:
     """Results that the ranks have sent so far."""
@@ -91,21 +97,26 @@ class BenchResults:
     seconds: float = 0.0
     ended: bool = False  # rank 0 sent its last event
 
-    def add_event(self, event: dict[str, Any]) -> list[str]:
+    def add_event(self, event: Event) -> list[str]:
         """Add an event of a rank. Returns lines for people."""
-        kind = event["e"]
-        if kind == "bench":
-            self.world = {name: event[name] for name in ("comm", "world_size", "nodes", "device", "torch")}
+        if event["e"] == "bench":
+            self.world = {
+                "comm": event["comm"],
+                "world_size": event["world_size"],
+                "nodes": event["nodes"],
+                "device": event["device"],
+                "torch": event["torch"],
+            }
             return [headline(self.world), table_line(None)]
-        if kind == "row":
-            self.measurements.append(Measurement(**{entry.name: event[entry.name] for entry in fields(Measurement)}))
+        if event["e"] == "row":
+            self.measurements.append(Measurement(**_fields_of(Measurement, event)))
             groups = self.measurements[-event["groups"] :]
             return [table_line(slowest_group(groups))] if event["group_index"] == event["groups"] - 1 else []
-        if kind == "problem":
-            failure = BenchFailure(**{entry.name: event[entry.name] for entry in fields(BenchFailure)})
+        if event["e"] == "problem":
+            failure = BenchFailure(**_fields_of(BenchFailure, event))
             if failure not in self.failures:  # many ranks report a failure of rank 0
                 self.failures.append(failure)
-        elif kind == "end":
+        elif event["e"] == "end":
             self.seconds, self.ended = event["seconds"], True
         return []
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ddpkit.config import LaunchSettings
 from ddpkit.errors import DdpkitError
 from ddpkit.execution import named_nodes, prepare
 from ddpkit.preflight import rank_program
 from ddpkit.preflight.check import Check
-
-if TYPE_CHECKING:
-    from ddpkit.preflight.rank_program import How
+from ddpkit.preflight.rank_program import PreflightOptions, check_settings
 
 MOST = 12  # attempts
 # What to leave out of NCCL, and what it says of the cause if that helps.
@@ -73,33 +70,33 @@ def _pair(left: tuple[str, ...], right: tuple[str, ...], works: Works) -> tuple[
 
 
 def causes(
-    settings: LaunchSettings, environ: Mapping[str, str], how: How, stage: str, hosts: Sequence[str]
+    settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, stage: str, hosts: Sequence[str]
 ) -> Iterator[Check]:
     """Try again with fewer nodes, and for NCCL with parts of it left out."""
     if stage == "nccl":
         for name, cause, doc in SWITCHES:
-            how.progress(f"once more with {name}=1")
-            if _works(settings, environ, how, stage, hosts, {name: "1"}):
+            options.progress(f"once more with {name}=1")
+            if _works(settings, environ, options, stage, hosts, {name: "1"}):
                 text = f"it works with {name}=1"
                 yield Check(id="cause", status="fail", evidence=text, cause=cause, fix=f"--env {name}=1", doc=doc)
     if len(hosts) < 2:
         return
 
     def works(some: Sequence[str]) -> bool:
-        how.progress(f"once more on {', '.join(some)}")
-        return _works(settings, environ, how, stage, some, {})
+        options.progress(f"once more on {', '.join(some)}")
+        return _works(settings, environ, options, stage, some, {})
 
-    for found in suspects(hosts, works):
-        alone = len(found) == 1
-        text = f"{found[0]} fails alone" if alone else f"{' and '.join(found)} fail together, each works with others"
+    for nodes in suspects(hosts, works):
+        alone = len(nodes) == 1
+        text = f"{nodes[0]} fails alone" if alone else f"{' and '.join(nodes)} fail together, each works with others"
         yield Check(
             id="cause",
             status="fail",
-            host=found[-1],
+            host=nodes[-1],
             evidence=text,
             cause="" if alone else "small packets pass between them, and much data does not: an MTU, a cable, a filter",
-            fix=f"-o exclude={found[-1]} runs without it"
-            + ("" if alone else f"; ssh {found[0]} ping -M do -s 1372 {found[1]} tries large packets"),
+            fix=f"-o exclude={nodes[-1]} runs without it"
+            + ("" if alone else f"; ssh {nodes[0]} ping -M do -s 1372 {nodes[1]} tries large packets"),
             doc="firewall-drop",
         )
 
@@ -107,30 +104,28 @@ def causes(
 def _works(
     settings: LaunchSettings,
     environ: Mapping[str, str],
-    how: How,
+    options: PreflightOptions,
     stage: str,
     hosts: Sequence[str],
     env: Mapping[str, str],
 ) -> bool:
     """Whether the stage goes well on these nodes alone."""
-    from ddpkit.preflight.rank_program import planned
-
-    chosen = planned(settings, how)
+    chosen = check_settings(settings, options)
     chosen = replace(chosen, env={**chosen.env, **env})
     transport = prepare.transport_of(settings)
     try:
         if not transport.names_nodes:
             if transport.slurm and isinstance(settings.nnodes, int) and len(hosts) < settings.nnodes:
-                options = {**chosen.options, "nodelist": ",".join(hosts)}
-                chosen = replace(chosen, nnodes=len(hosts), options=options)
+                fewer = {**chosen.options, "nodelist": ",".join(hosts)}
+                chosen = replace(chosen, nnodes=len(hosts), options=fewer)
             ready = prepare.here(chosen, environ)
-            heard = rank_program.run(ready.plan, ready.transport, settings.log_dir, signals=how.signals)
+            done = rank_program.run(ready.plan, ready.transport, settings.log_dir, signals=options.signals)
         else:
-            with named_nodes.approach(chosen, environ, how.note) as nodes:
+            with named_nodes.approach(chosen, environ, options.note) as nodes:
                 pool = nodes.transport.pool
                 pool.specs = tuple(spec for spec in pool.specs if spec.label in hosts)
                 plan = nodes.plan(nodes.transport.survey(lambda _: None, strict=False))
-                heard = rank_program.run(plan, nodes.transport, settings.log_dir, signals=how.signals)
+                done = rank_program.run(plan, nodes.transport, settings.log_dir, signals=options.signals)
     except DdpkitError:
         return False
-    return stage in {event["stage"] for event in heard.of("stage")}
+    return stage in {event["stage"] for event in done.stages}

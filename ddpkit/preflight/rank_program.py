@@ -1,4 +1,4 @@
-"""Runs a rank program of ours through a backend, as a script of the user's would run, and hears what its ranks say.
+"""Runs a rank program of ours through a backend, as a script of the user's would run, and collects its events.
 
 The program travels as text (`python -c`), so that nothing of ours has to be on the nodes. A rank speaks in single lines
 of standard output that begin with `EVENT`; all else that it prints goes to its log, and to the verdict if it dies.
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, cast
 
 from ddpkit.config import LaunchSettings
 from ddpkit.console.relay import Relay
@@ -29,6 +29,15 @@ from ddpkit.execution import executor
 from ddpkit.execution.lifecycle import LiveRun
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Plan, Step
+from ddpkit.preflight.program_events import (
+    DoneEvent,
+    Event,
+    FactsEvent,
+    ProblemEvent,
+    ReportEvent,
+    StageEvent,
+    StartEvent,
+)
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.protocol import NODE, Link
 from ddpkit.transports.transport import Transport
@@ -57,8 +66,6 @@ sys.meta_path.insert(0, Packed)
 sys.argv[0] = "{name}"
 exec(compile(sources["__main__"], "{name}.py", "exec"))
 """
-
-Event = dict[str, Any]
 
 
 def command(program: str, name: str, *, helpers: Sequence[str] = (), args: Sequence[str] = ()) -> tuple[str, ...]:
@@ -91,49 +98,69 @@ def settings_for(settings: LaunchSettings, words: Sequence[str], env: Mapping[st
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heard:
-    """What came of it."""
+class ProgramRun:
+    """A run of a rank program that has ended."""
 
     outcome: Outcome
-    events: list[Event] = field(default_factory=list)  # each with "from": the rank that said it
+    events: list[Event] = field(default_factory=list)
     folder: str = ""
-    agents: tuple[str, ...] = ()  # what those printed that start the ranks: torchrun, srun; the last lines
-    silent: float = 0.0  # it was ended because nobody said anything for so many seconds; 0: it was not
+    agent_lines: tuple[str, ...] = ()  # the last ones of torchrun or srun, which start the ranks
+    silent: float = 0.0  # it was ended after so many seconds without an event; 0: it was not
 
-    def of(self, kind: str) -> list[Event]:
-        return [event for event in self.events if event["e"] == kind]
+    @property
+    def starts(self) -> list[StartEvent]:
+        return [event for event in self.events if event["e"] == "rank"]
+
+    @property
+    def reports(self) -> list[ReportEvent]:
+        return [event for event in self.events if event["e"] == "here"]
+
+    @property
+    def node_facts(self) -> list[FactsEvent]:
+        return [event for event in self.events if event["e"] == "facts"]
+
+    @property
+    def stages(self) -> list[StageEvent]:
+        return [event for event in self.events if event["e"] == "stage"]
+
+    @property
+    def problems(self) -> list[ProblemEvent]:
+        return [event for event in self.events if event["e"] == "problem"]
+
+    def done(self, stage: str) -> list[DoneEvent]:
+        return [event for event in self.events if event["e"] == "did" and event["stage"] == stage]
 
 
-class _Listener(Relay):
-    """Takes the events out of the lines. Shows nothing; keeps the logs."""
+class _EventReader(Relay):
+    """Relay that takes the events out of the lines. Shows nothing; keeps the logs."""
 
-    def __init__(self, folder: Path, note: Callable[[str], None], heard: Callable[[Event], None]) -> None:
+    def __init__(self, folder: Path, note: Callable[[str], None], on_event: Callable[[Event], None]) -> None:
         super().__init__(folder, TextStream(None), TextStream(None), colour=False)
-        self._said, self._heard = note, heard
-        self.agents: deque[str] = deque(maxlen=AGENTS)
+        self._on_note, self._on_event = note, on_event
+        self.agent_lines: deque[str] = deque(maxlen=AGENTS)
 
     def write(self, rank: int | None, host: str, agent: str, number: int, data: bytes, *, show: bool = True) -> None:
         rest = []
         for line in data.splitlines(keepends=True):
             if line.startswith(EVENT):
                 try:
-                    self._heard({**json.loads(line[len(EVENT) :]), "from": rank})
+                    self._on_event(cast("Event", {**json.loads(line[len(EVENT) :]), "sender": rank}))
                     continue
                 except ValueError:
                     pass  # it was cut off in the middle of a word
             rest.append(line)
         if rank is None:
-            self.agents.extend(line.decode("utf-8", "replace").rstrip() for line in rest)
+            self.agent_lines.extend(line.decode("utf-8", "replace").rstrip() for line in rest)
         if rest:
             super().write(rank, host, agent, number, b"".join(rest), show=False)
 
     def note(self, text: str) -> None:
         super().note(text)
-        self._said(text)
+        self._on_note(text)
 
 
-class Silence:
-    """Ends ranks of which nothing is heard any more: what starts them hangs, and has no bound of its own."""
+class SilenceWatch:
+    """Ends ranks that send no event any more: the program that starts them hangs, and has no bound of its own."""
 
     def __init__(self, inbox: executor.Inbox, seconds: float) -> None:
         self.broken = False
@@ -143,8 +170,8 @@ class Silence:
         if seconds:
             threading.Thread(target=self._watch, daemon=True).start()
 
-    def heard(self, waits: float = 0.0) -> None:
-        """Somebody spoke, and may have said for how many seconds it will wait for others, and be silent."""
+    def reset(self, waits: float = 0.0) -> None:
+        """Begin to count again. `waits`: seconds for which a rank has announced to be silent."""
         until = time.monotonic() + max(0.0, waits + MARGIN - self._seconds)
         self._last = until if self._last is None else max(self._last, until)
 
@@ -171,15 +198,15 @@ def run(
     plan: Plan,
     transport: Transport,
     log_dir: str,
-    heard: Callable[[Event], None] = lambda _: None,
+    on_event: Callable[[Event], None] = lambda _: None,
     note: Callable[[str], None] = lambda _: None,
     silence: float = 0.0,
     signals: SignalScope = take_no_signals,
-) -> Heard:
-    """Carry out a plan whose ranks are a program of ours. Returns all that they said, and how they ended.
+) -> ProgramRun:
+    """Carry out a plan whose ranks are a program of ours.
 
-    `heard` is called for every event as it comes, `note` for what a launch would print. `silence`: seconds without an
-    event after which they are ended (0: never); time in a scheduler's queue does not count. `signals`: forwards the
+    `on_event` is called for every event as it comes, `note` for what a launch would print. `silence`: seconds without
+    an event after which they are ended (0: never); time in a scheduler's queue does not count. `signals`: forwards the
     signals of a command meanwhile. Raises UsageError where the logs cannot be written, LaunchError where a scheduler
     refuses, SystemExit with 128+n where signal n ended it: then nothing is left, a submitted job neither.
     """
@@ -188,9 +215,9 @@ def run(
         live.submit()
         if live.job_id:
             note(f"job {live.job_id} is submitted")
-        watch = Silence(live.inbox, silence)
+        watch = SilenceWatch(live.inbox, silence)
         try:
-            heard_all = _follow(live, heard, note, watch)
+            done = _follow(live, on_event, note, watch)
         except BaseException:
             with suppress(LaunchError):
                 live.cancel_job()
@@ -198,24 +225,26 @@ def run(
         finally:
             watch.stop()
     if watch.broken:
-        return replace(heard_all, silent=silence)
-    stopped_by = heard_all.outcome.stopped_by
+        return replace(done, silent=silence)
+    stopped_by = done.outcome.stopped_by
     if stopped_by is not None:
         raise SystemExit(128 + stopped_by)
-    return heard_all
+    return done
 
 
-def _follow(live: LiveRun, heard: Callable[[Event], None], note: Callable[[str], None], watch: Silence) -> Heard:
+def _follow(
+    live: LiveRun, on_event: Callable[[Event], None], note: Callable[[str], None], watch: SilenceWatch
+) -> ProgramRun:
     events: list[Event] = []
 
     def take(event: Event) -> None:
-        watch.heard(event.get("waits", 0.0))
+        watch.reset(event["waits"] if event["e"] == "here" else 0.0)
         events.append(event)
-        heard(event)
+        on_event(event)
 
-    def told(text: str) -> None:
+    def take_note(text: str) -> None:
         if RUNS in text:
-            watch.heard()
+            watch.reset()
         note(text)
 
     def connect(step: Step) -> Link:
@@ -225,21 +254,21 @@ def _follow(live: LiveRun, heard: Callable[[Event], None], note: Callable[[str],
         return link
 
     if live.plan.batch is None:
-        watch.heard()
-    relay = _Listener(live.folder, told, take)
+        watch.reset()
+    relay = _EventReader(live.folder, take_note, take)
     try:
         outcome = live.follow(relay, TextDisplay(), connect=connect)
     finally:
         relay.close()
-    return Heard(outcome=outcome, events=events, folder=str(live.folder), agents=tuple(relay.agents))
+    return ProgramRun(outcome=outcome, events=events, folder=str(live.folder), agent_lines=tuple(relay.agent_lines))
 
 
 Depth = Literal["quick", "usual", "full"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class How:
-    """How deep to look, and whom to tell meanwhile."""
+class PreflightOptions:
+    """Depth of a preflight, and callbacks for its progress."""
 
     depth: Depth = "usual"
     ranks: bool = True  # False: what needs no torch, and no rank
@@ -255,12 +284,12 @@ class How:
         return [*words, *(["--nodes", "quick" if self.depth == "quick" else "usual"] if nodes else [])]
 
 
-def planned(settings: LaunchSettings, how: How) -> LaunchSettings:
-    """The settings of the launch whose ranks are our own. A scheduler's ranks tell of their nodes as well."""
+def check_settings(settings: LaunchSettings, options: PreflightOptions) -> LaunchSettings:
+    """The settings of a launch of `check.py`. A scheduler's ranks send facts of their nodes as well."""
     kind = registry.load(settings.backend)
     scheduled = transport_class(kind).scheduled
     helpers = ("probe", "inventory") if scheduled else ()
-    words = command("check", "test", helpers=helpers, args=how.args(nodes=scheduled))
+    words = command("check", "test", helpers=helpers, args=options.args(nodes=scheduled))
     chosen = settings_for(settings, words, {"DDPKIT_EVENTS": "1"})
     if scheduled:
         usual = {"time": "5", "job_name": "ddpkit-test"}

@@ -21,7 +21,8 @@ from ddpkit.preflight import rank_program as ranks
 from ddpkit.preflight.check import Check, ordered
 from ddpkit.preflight.node import Node
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
-from ddpkit.preflight.rank_program import How, planned
+from ddpkit.preflight.program_events import Event
+from ddpkit.preflight.rank_program import PreflightOptions, check_settings
 from ddpkit.transports import compatibility
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
@@ -29,15 +30,15 @@ from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.srun import tell
 from ddpkit.transports.transport import Transport
 
-SILENCE = 40.0  # seconds, and those of a step, until ranks of which nothing is heard are ended: to import torch is slow
+SILENCE = 40.0  # seconds, and those of a step, until ranks that send no event are ended: to import torch is slow
 TIME_LEFT = 300  # seconds: no run is worth starting in less
-# A rank that died is found; with less it would die again.
+# A rank that died is known; with less it would die again.
 DEATHS = ("killed", "bus-error", "segfault", "aborted", "illegal-instruction", "terminated", "peer-died")
 
 
 @dataclass(kw_only=True)
 class Result:
-    """What was found, by the hosts' order."""
+    """Checks, in the order of the hosts."""
 
     checks: list[Check] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
@@ -45,7 +46,7 @@ class Result:
     folder: str = ""  # the logs of our ranks
 
 
-def examine(settings: LaunchSettings, environ: Mapping[str, str], how: How) -> Result:
+def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions) -> Result:
     """Look at everything. Raises UsageError where the request cannot be understood."""
     began = time.monotonic()
     result = Result()
@@ -55,18 +56,18 @@ def examine(settings: LaunchSettings, environ: Mapping[str, str], how: How) -> R
     result.checks += request_checks.lint(
         settings.backend, settings.script, settings.env, environ, width, slurm=transport.slurm
     )
-    if transport.scheduled and not how.ranks:
+    if transport.scheduled and not options.ranks:
         raise UsageError(f"backend {kind.name} asks its nodes through ranks", "leave --no-ranks out")
-    if how.ranks:
-        room = disk_check.look(settings.log_dir)
+    if options.ranks:
+        room = disk_check.check_logs(settings.log_dir)
         result.checks.append(room)
-        how = replace(how, ranks=room.status != "fail")  # they would have nowhere to write
+        options = replace(options, ranks=room.status != "fail")  # they would have nowhere to write
     if transport.names_nodes:
-        _nodes(settings, environ, how, result)
+        _nodes(settings, environ, options, result)
     elif transport.local:
-        _here(settings, environ, how, result)
-    elif how.ranks:
-        _scheduled(settings, environ, how, result)
+        _here(settings, environ, options, result)
+    elif options.ranks:
+        _scheduled(settings, environ, options, result)
     # A second look at the mesh says some things again.
     result.checks = ordered(dict.fromkeys(result.checks), result.hosts)
     result.seconds = time.monotonic() - began
@@ -76,23 +77,25 @@ def examine(settings: LaunchSettings, environ: Mapping[str, str], how: How) -> R
 # ---- named nodes
 
 
-def _nodes(settings: LaunchSettings, environ: Mapping[str, str], how: How, result: Result) -> None:
-    with named_nodes.approach(planned(settings, how), environ, how.note) as nodes:
+def _nodes(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: Result) -> None:
+    with named_nodes.approach(check_settings(settings, options), environ, options.note) as nodes:
         requirements = replace(nodes.transport.requirements, **_script(settings))
-        survey = survey_nodes(nodes.transport.pool, requirements, smi=how.depth != "quick", progress=how.progress)
+        survey = survey_nodes(
+            nodes.transport.pool, requirements, smi=options.depth != "quick", progress=options.progress
+        )
         result.checks += survey.checks
         result.hosts = survey.hosts
         if survey.world is None:
             result.checks.append(Check(id="ranks", status="skip", evidence="needs nodes that reach each other"))
             return
-        if not how.ranks:
+        if not options.ranks:
             result.checks.append(_no_ranks(result))
             return
         if survey.left_out:
-            how.progress(f"goes on without {', '.join(survey.left_out)}")
-        _ranks(nodes.plan(survey.world), nodes.transport, settings, how, result)
+            options.progress(f"goes on without {', '.join(survey.left_out)}")
+        _ranks(nodes.plan(survey.world), nodes.transport, settings, options, result)
     if not survey.left_out:
-        _causes(settings, environ, how, result)
+        _causes(settings, environ, options, result)
 
 
 def _no_ranks(result: Result) -> Check:
@@ -101,7 +104,7 @@ def _no_ranks(result: Result) -> Check:
     return Check(id="ranks", status="skip", evidence=why)
 
 
-def _causes(settings: LaunchSettings, environ: Mapping[str, str], how: How, result: Result) -> None:
+def _causes(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: Result) -> None:
     """Once more, with less, where ranks that all live cannot add. Two that do not get on, gloo has named by then."""
     failed = [check for check in result.checks if check.status == "fail" and check.id in ("gloo", "nccl")]
     if any(check.doc in DEATHS or "get on with" in check.evidence for check in failed):
@@ -109,7 +112,7 @@ def _causes(settings: LaunchSettings, environ: Mapping[str, str], how: How, resu
     if failed:
         from ddpkit.preflight import bisect
 
-        result.checks += bisect.causes(settings, environ, how, failed[0].id, result.hosts)
+        result.checks += bisect.causes(settings, environ, options, failed[0].id, result.hosts)
 
 
 def _script(settings: LaunchSettings) -> dict[str, Any]:
@@ -125,25 +128,29 @@ def _script(settings: LaunchSettings) -> dict[str, Any]:
     return {"script": first, "digest": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""}
 
 
-def _ranks(plan: Plan, transport: Transport, settings: LaunchSettings, how: How, result: Result) -> ranks.Heard:
-    how.progress(f"starting {count(plan.world_size, 'rank')}")
-    counting = _Counting(plan.world_size, how.progress)
-    silence = SILENCE + how.timeout
-    heard = ranks.run(plan, transport, settings.log_dir, counting.heard, how.note, silence, how.signals)
-    result.folder = heard.folder
-    result.checks += rank_checks.of_ranks(heard, plan, speed=how.depth == "full")
-    return heard
+def _ranks(
+    plan: Plan, transport: Transport, settings: LaunchSettings, options: PreflightOptions, result: Result
+) -> ranks.ProgramRun:
+    options.progress(f"starting {count(plan.world_size, 'rank')}")
+    counter = _Counter(plan.world_size, options.progress)
+    silence = SILENCE + options.timeout
+    done = ranks.run(plan, transport, settings.log_dir, counter.add_event, options.note, silence, options.signals)
+    result.folder = done.folder
+    result.checks += rank_checks.check_ranks(done, plan, speed=options.depth == "full")
+    return done
 
 
-class _Counting:
-    """Says how far the ranks are."""
+class _Counter:
+    """Counts the ranks that reached each stage."""
 
     def __init__(self, world: int, progress: Callable[[str], None]) -> None:
         self._world, self._progress = world, progress
         self._seen: dict[str, int] = {}
 
-    def heard(self, event: dict[str, Any]) -> None:
-        kind = {"rank": "started", "here": "met", "did": f"done with {event.get('stage')}"}.get(event["e"])
+    def add_event(self, event: Event) -> None:
+        kind = "started" if event["e"] == "rank" else "met" if event["e"] == "here" else ""
+        if event["e"] == "did":
+            kind = f"done with {event['stage']}"
         if kind:
             self._seen[kind] = self._seen.get(kind, 0) + 1
             self._progress(f"{self._seen[kind]} of {count(self._world, 'rank')} {kind}")
@@ -152,16 +159,16 @@ class _Counting:
 # ---- this machine
 
 
-def _here(settings: LaunchSettings, environ: Mapping[str, str], how: How, result: Result) -> None:
-    ready = prepare.here(planned(settings, how), environ)
+def _here(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: Result) -> None:
+    ready = prepare.here(check_settings(settings, options), environ)
     host = ready.plan.steps[0].host
     result.hosts = [host]
-    how.progress("looking at this machine")
+    options.progress("looking at this machine")
     job = ready.job
     env = {name: str(value) for name, value in job.env.items() if value is not None}
     facts = cast("NodeFacts", probe.look(job.workdir, None, job.python, dict(env), None, True))
     probe.close()
-    more = inventory_program.gather(names=[], **inventory_args(facts, smi=how.depth != "quick"))
+    more = inventory_program.gather(names=[], **inventory_args(facts, smi=options.depth != "quick"))
     inventory = cast("NodeInventory", more)
     slots = ready.plan.world_size
     node = Node(label=host, target="", slots=slots, facts=facts, inventory=inventory, env=dict(job.env))
@@ -186,42 +193,42 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], how: How, result
         if check not in bad:
             result.checks.append(Check(id=check, status="pass", host=host, evidence=text))
     result.checks += node_checks.check_nodes([node])
-    if "torch" in bad or not how.ranks:
+    if "torch" in bad or not options.ranks:
         result.checks.append(_no_ranks(result))
         return
-    _ranks(ready.plan, ready.transport, settings, how, result)
-    _causes(settings, environ, how, result)
+    _ranks(ready.plan, ready.transport, settings, options, result)
+    _causes(settings, environ, options, result)
 
 
 # ---- SLURM
 
 
-def _scheduled(settings: LaunchSettings, environ: Mapping[str, str], how: How, result: Result) -> None:
+def _scheduled(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: Result) -> None:
     """One step of an allocation, or a short job: its ranks tell of their nodes as well."""
-    ready = prepare.here(planned(settings, how), environ)
+    ready = prepare.here(check_settings(settings, options), environ)
     result.checks += _time_left(ready.plan, environ)
     try:
-        heard = _ranks(ready.plan, ready.transport, settings, how, result)
+        done = _ranks(ready.plan, ready.transport, settings, options, result)
     except LaunchError as error:  # what it refuses is what we came to find out
-        result.checks.append(rank_checks.refused(error.message, error.hint or "scontrol ping"))
+        result.checks.append(rank_checks.check_refusal(error.message, error.hint or "scontrol ping"))
         result.checks.append(Check(id="ranks", status="skip", evidence="needs what failed before: scheduler"))
         return
-    where = rank_checks.places(ready.plan, heard)
+    where = rank_checks.rank_hosts(ready.plan, done)
     result.hosts = list(dict.fromkeys(where[rank] for rank in sorted(where)))
-    started = {event["host"] for event in heard.of("rank")}
+    started = {event["host"] for event in done.starts}
     result.checks += [
         Check(id="transport", status="pass", host=host, evidence="a task ran") if host in started else
         Check(id="transport", status="unknown", host=host, evidence="no rank spoke")
         for host in result.hosts
     ]  # fmt: skip
-    found = slurm_checks.of_nodes(heard, ready.plan)
-    if any(check.id == "torch" and check.status == "fail" for check in found):  # its ranks say the same
+    node_results = slurm_checks.check_slurm_nodes(done, ready.plan)
+    if any(check.id == "torch" and check.status == "fail" for check in node_results):  # its ranks say the same
         result.checks = [check for check in result.checks if not (check.rank and check.doc == "versions-differ")]
-    result.checks += found
+    result.checks += node_results
     if not any(check.id == "scheduler" for check in result.checks):
-        said = "took the job" if ready.plan.batch else "took the step"
-        result.checks.append(Check(id="scheduler", status="pass", evidence=said))
-    _causes(settings, environ, how, result)
+        evidence = "took the job" if ready.plan.batch else "took the step"
+        result.checks.append(Check(id="scheduler", status="pass", evidence=evidence))
+    _causes(settings, environ, options, result)
 
 
 def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
@@ -242,7 +249,7 @@ def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
         )
 
 
-def dry_run(settings: LaunchSettings, environ: Mapping[str, str], how: How) -> Plan:
+def dry_run(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions) -> Plan:
     """The ranks that would be started."""
-    with prepare.prepare(planned(settings, how), environ, how.note) as ready:
+    with prepare.prepare(check_settings(settings, options), environ, options.note) as ready:
         return ready.plan

@@ -1,4 +1,4 @@
-"""Findings about nodes that only ranks of ours could be asked on, SLURM's: from what one rank of each told. Pure."""
+"""Checks for SLURM nodes, from facts that one test rank per node reported. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from ddpkit.launchers.plan import Plan
 from ddpkit.preflight import node_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import Node
-from ddpkit.preflight.rank_program import Event, Heard
+from ddpkit.preflight.program_events import DoneEvent
+from ddpkit.preflight.rank_program import ProgramRun
 from ddpkit.transports.reachability import OPEN_PORTS
 
 
-def of_nodes(heard: Heard, plan: Plan) -> list[Check]:
-    """The findings about nodes, from the facts that one rank of each told, and from what they tried."""
-    told = {event["look"]["host"]: event for event in heard.of("facts")}
-    tried = {event["host"]: event for event in heard.of("did") if event["stage"] == "mesh" and "host" in event}
-    per_node = max(1, plan.world_size // max(1, len(told)))
+def check_slurm_nodes(run: ProgramRun, plan: Plan) -> list[Check]:
+    """Checks of nodes, from their facts, and from the attempts of their ranks to reach each other."""
+    reported = {event["look"]["host"]: event for event in run.node_facts}
+    attempts = {event["host"]: event for event in run.done("mesh") if "host" in event}
+    per_node = max(1, plan.world_size // max(1, len(reported)))
     nodes = [
         Node(
             label=host,
@@ -25,17 +26,20 @@ def of_nodes(heard: Heard, plan: Plan) -> list[Check]:
             slots=per_node,
             facts=event["look"],
             inventory=event["facts"],
-            clock_offset=tuple(tried.get(host, {}).get("behind", (0.0, 0.0))),
+            clock_offset=_clock_offset(attempts.get(host)),
         )
-        for host, event in told.items()
+        for host, event in reported.items()
     ]
-    found = node_checks.check_nodes(nodes) if nodes else []
-    found += _alike(nodes)
-    found += _mesh(tried, nodes)
-    return found
+    checks = node_checks.check_nodes(nodes) if nodes else []
+    return [*checks, *_check_versions(nodes), *_check_mesh(attempts, nodes)]
 
 
-def _alike(nodes: Sequence[Node]) -> Iterator[Check]:
+def _clock_offset(event: DoneEvent | None) -> tuple[float, float]:
+    least, most = event["behind"] if event is not None and "behind" in event else (0.0, 0.0)
+    return least, most
+
+
+def _check_versions(nodes: Sequence[Node]) -> Iterator[Check]:
     torch = [str(node.facts["torch"]["version"] if node.facts["torch"] else None) for node in nodes]
     for name, whole in (("python", [node.facts["python"] for node in nodes]), ("torch", torch)):
         # What is behind the second point of Python's version changes nothing between ranks.
@@ -58,21 +62,21 @@ def _alike(nodes: Sequence[Node]) -> Iterator[Check]:
                 )
 
 
-def _mesh(tried: Mapping[str, Event], nodes: Sequence[Node]) -> Iterator[Check]:
+def _check_mesh(attempts: Mapping[str, DoneEvent], nodes: Sequence[Node]) -> Iterator[Check]:
     addresses = {
         node.label: [address for _, address in node.facts["addresses"] if ":" not in address] for node in nodes
     }
-    for host in tried:
+    for host in attempts:
         cut = {
             other: event["said"][host]
-            for other, event in tried.items()
+            for other, event in attempts.items()
             if host in event["said"] and all(event["said"][host].values())
         }
         if not cut:
             yield Check(id="mesh", status="pass", host=host)
             continue
-        said = next(iter(cut.values()))
-        why = "; ".join(f"{address}: {word}" for address, word in said.items())
+        errors = next(iter(cut.values()))
+        why = "; ".join(f"{address}: {error}" for address, error in errors.items())
         symptom = find_symptom(PROBLEMS["mesh"], why)
         known = [addresses[other][0] for other in cut if addresses.get(other)]
         opens = f"ssh {host} sudo iptables -I INPUT -p tcp -s {','.join(known)} -j ACCEPT" if known else OPEN_PORTS

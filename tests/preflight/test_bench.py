@@ -96,7 +96,7 @@ def test_the_dry_run_needs_neither_torch_nor_matplotlib(tmp_path: Path, clean_en
 
 
 def event(**changes: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = {"e": "row", "from": 0, "scope": "world", "group": "all", "ranks": 4, "op": "all_reduce"}
+    fields: dict[str, Any] = {"e": "row", "sender": 0, "scope": "world", "group": "all", "ranks": 4, "op": "all_reduce"}
     fields |= {"dtype": "float32", "bytes": 1024, "rounds": 5, "seconds": 0.01, "seconds_min": 0.01}
     fields |= {"seconds_avg": 0.01, "algbw": 1.0, "busbw": 1.5, "wrong": 0, "slowest": 3, "host": "node2", "note": ""}
     return {**fields, "groups": 1, "group_index": 0, **changes}
@@ -105,7 +105,8 @@ def event(**changes: Any) -> dict[str, Any]:
 def heard(*events: dict[str, Any]) -> tuple[bench.BenchResults, list[str]]:
     report = bench.BenchResults()
     facts = {"comm": "gloo", "world_size": 4, "nodes": 2, "device": "cpu", "torch": "2.13.0"}
-    return report, [line for one in ({"e": "bench", **facts}, *events) for line in report.add_event(one)]
+    every: list[Any] = [{"e": "bench", **facts}, *events]
+    return report, [line for one in every for line in report.add_event(one)]
 
 
 def test_of_several_groups_people_see_the_slowest() -> None:
@@ -126,7 +127,7 @@ def test_of_several_groups_people_see_the_slowest() -> None:
 
 def test_what_many_say_is_one_problem() -> None:
     told = {"e": "problem", "rank": 0, "host": "node1", "problem": "does not answer any more", "fix": "look"}
-    report, _ = heard({**told, "from": 1}, {**told, "from": 2})
+    report, _ = heard({**told, "sender": 1}, {**told, "sender": 2})
     assert len(report.failures) == 1
     assert report.as_dict()["ok"] is False
 

@@ -679,11 +679,11 @@ def test_a_listener_is_found_by_its_pid() -> None:
 
 
 def test_a_folder_for_logs(tmp_path: Path) -> None:
-    assert disk_check.look(str(tmp_path / "not" / "yet")).evidence == f"logs can be written to {tmp_path}/not/yet"
+    assert disk_check.check_logs(str(tmp_path / "not" / "yet")).evidence == f"logs can be written to {tmp_path}/not/yet"
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file" / "logs", Path("/proc/logs")):
-        check = disk_check.look(str(folder))
+        check = disk_check.check_logs(str(folder))
         assert (check.id, check.status, check.doc) == ("disk", "fail", "disk-full")
         assert f"cannot write logs to {folder}: " in check.evidence
         assert check.cause

@@ -15,7 +15,7 @@ from ddpkit.execution.executor import Inbox
 from ddpkit.launchers.plan import Plan, Proc, RankStarter, Step
 from ddpkit.preflight import rank_checks
 from ddpkit.preflight import rank_program as ranks
-from ddpkit.preflight.rank_program import Heard
+from ddpkit.preflight.rank_program import ProgramRun
 
 
 def plan(*, slurm: bool = False) -> Plan:
@@ -42,25 +42,25 @@ def plan(*, slurm: bool = False) -> Plan:
 PROC = Proc(name="rank", argv=("python",))
 
 
-def event(kind: str, rank: int, told_by: int | None = None, **more: Any) -> dict[str, Any]:
-    return {"e": kind, "rank": rank, "from": rank if told_by is None else told_by, **more}
+def event(kind: str, rank: int, told_by: int | None = None, **more: Any) -> Any:
+    return {"e": kind, "rank": rank, "sender": rank if told_by is None else told_by, **more}
 
 
-def problem(rank: int, told_by: int, text: str, **more: Any) -> dict[str, Any]:
+def problem(rank: int, told_by: int, text: str, **more: Any) -> Any:
     said = {"host": "", "problem": text, "fix": "do this", "check": "ranks", "level": "fail", "cause": "", **more}
     return event("problem", rank, told_by, **said)
 
 
-def started(*ranks: int) -> list[dict[str, Any]]:
+def started(*ranks: int) -> list[Any]:
     return [event("rank", rank, host=f"node{rank + 1}", nodes="node[1-4]") for rank in ranks]
 
 
-def heard(events: list[dict[str, Any]], failure: Failure | None = None) -> Heard:
-    return Heard(outcome=Outcome(failure=failure), events=events, folder="logs/x")
+def heard(events: list[Any], failure: Failure | None = None) -> ProgramRun:
+    return ProgramRun(outcome=Outcome(failure=failure), events=events, folder="logs/x")
 
 
-def bad(events: list[dict[str, Any]], failure: Failure | None = None, *, slurm: bool = False) -> list[Any]:
-    found = rank_checks.of_ranks(heard(events, failure), plan(slurm=slurm), speed=False)
+def bad(events: list[Any], failure: Failure | None = None, *, slurm: bool = False) -> list[Any]:
+    found = rank_checks.check_ranks(heard(events, failure), plan(slurm=slurm), speed=False)
     return [check for check in found if check.status == "fail"]
 
 
@@ -145,7 +145,7 @@ def test_ranks_of_one_host_are_one_finding() -> None:
     step = Step(host="node1", node_rank=0, ranks=range(8), workdir="/", env={}, procs=(PROC,))
     eight = Plan(run_id="r", backend="any", steps=(step,), world_size=8, grace=1.0)
     events = [problem(rank, 0, "did not come within 7 s") for rank in range(4, 8)]
-    found = rank_checks.of_ranks(heard(events, REFUSED), eight, speed=False)
+    found = rank_checks.check_ranks(heard(events, REFUSED), eight, speed=False)
     (check,) = [check for check in found if check.status == "fail"]
     assert check.rank == 4
     assert "(and 3 more ranks there: 5, 6, 7)" in check.evidence
@@ -182,7 +182,7 @@ def test_what_a_scheduler_did_is_no_fault_of_a_rank(reason: str, doc: str) -> No
 )
 def test_what_a_scheduler_refuses(said: str, doc: str, fix: str) -> None:
     """S05, S10."""
-    check = rank_checks.refused(said, "log in where jobs are submitted")
+    check = rank_checks.check_refusal(said, "log in where jobs are submitted")
     assert (check.id, check.status, check.evidence, check.doc) == ("scheduler", "fail", said, doc)
     assert any(word in check.fix for word in fix.split("|"))
 
@@ -208,10 +208,10 @@ def test_stages_pass_or_say_why_not() -> None:
     events = [
         *started(0, 1, 2, 3),
         *(event("here", rank, identity=None) for rank in range(4)),
-        {"e": "stage", "stage": "ranks", "from": 0},
-        {"e": "stage", "stage": "gloo", "done": done, "from": 0},
+        {"e": "stage", "stage": "ranks", "sender": 0},
+        {"e": "stage", "stage": "gloo", "done": done, "sender": 0},
     ]
-    found = {check.id: check for check in rank_checks.of_ranks(heard(events), plan(), speed=False)}
+    found = {check.id: check for check in rank_checks.check_ranks(heard(events), plan(), speed=False)}
     assert {name: check.status for name, check in found.items()} == {
         "ranks": "pass", "gloo": "pass", "gpu-map": "skip", "nccl": "skip", "speed": "skip",
     }  # fmt: skip
@@ -222,9 +222,9 @@ def test_stages_pass_or_say_why_not() -> None:
 
 
 def ended_in_silence(spoke: tuple[int, ...], met: tuple[int, ...] = (), *agents: str) -> list[Any]:
-    events = [*started(*spoke), *(event("here", rank, identity=None) for rank in met)]
-    told = Heard(outcome=Outcome(), events=events, folder="logs/x", agents=agents, silent=45.0)
-    found = rank_checks.of_ranks(told, plan(slurm=True), speed=False)
+    events: list[Any] = [*started(*spoke), *(event("here", rank, identity=None) for rank in met)]
+    told = ProgramRun(outcome=Outcome(), events=events, folder="logs/x", agent_lines=agents, silent=45.0)
+    found = rank_checks.check_ranks(told, plan(slurm=True), speed=False)
     return [check for check in found if check.status == "fail"]
 
 
@@ -250,18 +250,18 @@ def test_what_srun_says_of_a_node_beats_what_follows_from_it() -> None:
     (check,) = ended_in_silence((0,), (), said, "srun: Terminating the job step")
     assert (check.host, check.doc) == ("node2", "task-launch-failed")
     killed = Failure(host="node1", rank=0, what="rank", signal=signal.SIGKILL, log="logs/x/rank_0.log")
-    told = Heard(outcome=Outcome(failure=killed), events=started(0), folder="logs/x", agents=(said,))
-    (check,) = [one for one in rank_checks.of_ranks(told, plan(slurm=True), speed=False) if one.status == "fail"]
+    told = ProgramRun(outcome=Outcome(failure=killed), events=started(0), folder="logs/x", agent_lines=(said,))
+    (check,) = [one for one in rank_checks.check_ranks(told, plan(slurm=True), speed=False) if one.status == "fail"]
     assert (check.host, check.evidence) == ("node2", said)
 
 
 def test_ranks_that_said_how_long_they_wait_are_not_silent() -> None:
     """They told of it before they fell silent; another, which did not, is ended."""
     inbox: Inbox = queue.SimpleQueue()
-    waiting, silent = ranks.Silence(inbox, 0.5), ranks.Silence(queue.SimpleQueue(), 0.5)
-    waiting.heard(waits=600)
-    waiting.heard()
-    silent.heard()
+    waiting, silent = ranks.SilenceWatch(inbox, 0.5), ranks.SilenceWatch(queue.SimpleQueue(), 0.5)
+    waiting.reset(waits=600)
+    waiting.reset()
+    silent.reset()
     until = time.monotonic() + PATIENCE
     while not silent.broken:
         assert time.monotonic() < until
