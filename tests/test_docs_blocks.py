@@ -15,7 +15,7 @@ import test_hang
 import test_report
 from test_docs import ROOT
 
-from ddpkit.console.dedup import Fold, Said, Source, label
+from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.progress import Progress, Standing, lines
 from ddpkit.run.report import steps
 
@@ -173,7 +173,7 @@ def test_the_sentences_of_a_dump_are_those_that_are_said() -> None:
 def test_what_stands_on_a_terminal() -> None:
     fold, now = Fold(4, 0.2), 0.0
     hosts = ["node1", "node1", "node2", "node2"]
-    said: list[Said] = []
+    said: list[FoldedLine] = []
 
     def say(ranks: Sequence[int], text: str) -> None:
         nonlocal now

@@ -1,8 +1,8 @@
 """Folds equal lines of several ranks into one, for a screen: `[0-31] loading`. Pure: the time is given.
 
 Ranks that do the same say the same, a moment apart. A line waits for its like at most `window` seconds, or until every
-rank has said it. Only lines that are equal byte for byte fold; what one rank alone said stays a line of its own. The
-lines of one rank are never exchanged: whatever a rank said before a line that folds is shown before it.
+rank has printed it. Only lines that are equal byte for byte fold; a line of one rank alone stays a line of its own. The
+lines of one rank are never exchanged: lines that a rank printed before one that folds are shown before it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Key = tuple[int, str | None, bytes]  # what must be equal for two lines to be on
 
 
 class Source(NamedTuple):
-    """Who says a line: a rank, or (None) the agent of a host."""
+    """Source of a line: a rank, or (None) the agent of a host."""
 
     rank: int | None
     host: str
     agent: str
 
 
-class Said(NamedTuple):
-    """A line of one output (1: standard output, 2: standard error), and all who said it."""
+class FoldedLine(NamedTuple):
+    """A line of one output (1: standard output, 2: standard error), and its sources."""
 
     number: int
     text: bytes
@@ -57,7 +57,7 @@ class Fold:
         # Who has such a line waiting, and how often.
         self._who: dict[Key, dict[Source, int]] = {}
 
-    def add(self, now: float, source: Source, number: int, text: bytes) -> list[Said]:
+    def add(self, now: float, source: Source, number: int, text: bytes) -> list[FoldedLine]:
         """Take a line. What nobody else can say as well is shown when it is due, like all others."""
         line = _Line(source, (number, None if source.rank is not None else source.agent, text), now)
         self._order.append(line)
@@ -67,10 +67,10 @@ class Fold:
         self._size += len(text) + _EACH
         if len(who) == self.world_size:
             return self._take(line)  # nobody is left to wait for
-        found = self.due(now)
+        folded = self.due(now)
         while self._size > LIMIT:
-            found += self._next()
-        return found
+            folded += self._next()
+        return folded
 
     def when(self) -> float | None:
         """The time at which something is due; None: nothing waits."""
@@ -78,25 +78,25 @@ class Fold:
             self._order.popleft()
         return self._order[0].since + self._window if self._order else None
 
-    def due(self, now: float) -> list[Said]:
+    def due(self, now: float) -> list[FoldedLine]:
         """What has waited long enough."""
-        found: list[Said] = []
+        folded: list[FoldedLine] = []
         while (when := self.when()) is not None and when <= now:
-            found += self._next()
-        return found
+            folded += self._next()
+        return folded
 
-    def all(self) -> list[Said]:
+    def all(self) -> list[FoldedLine]:
         """Everything: nobody waits any more."""
-        found: list[Said] = []
+        folded: list[FoldedLine] = []
         while self.when() is not None:
-            found += self._next()
-        return found
+            folded += self._next()
+        return folded
 
-    def _next(self) -> list[Said]:
+    def _next(self) -> list[FoldedLine]:
         return self._take(self._order[0]) if self.when() is not None else []
 
-    def _take(self, line: _Line) -> list[Said]:
-        """Show a line, with all who have the same one waiting; first what they said before it."""
+    def _take(self, line: _Line) -> list[FoldedLine]:
+        """Show a line, with all sources that have the same one waiting; their earlier lines come first."""
         before: list[list[_Line]] = []
         sources = list(self._who[line.key])
         for source in sources:
@@ -105,7 +105,7 @@ class Fold:
                 earlier.append(head)
             if earlier:
                 before.append(earlier)
-        return [*_merged(before), Said(line.key[0], line.key[2], sources)]
+        return [*_merged(before), FoldedLine(line.key[0], line.key[2], sources)]
 
     def _pop(self, queue: deque[_Line]) -> _Line:
         line = queue.popleft()
@@ -122,24 +122,24 @@ class Fold:
         return line
 
 
-def _merged(queues: list[list[_Line]]) -> list[Said]:
+def _merged(queues: list[list[_Line]]) -> list[FoldedLine]:
     """Lines of several ranks one after the other; equal ones that are next in their queues are one."""
     heads: dict[Key, list[deque[_Line]]] = {}
     for lines in queues:
         heads.setdefault(lines[0].key, []).append(deque(lines))
-    found = []
+    folded = []
     while heads:
         key = next(iter(heads))
         same = heads.pop(key)
-        found.append(Said(key[0], key[2], [queue.popleft().source for queue in same]))
+        folded.append(FoldedLine(key[0], key[2], [queue.popleft().source for queue in same]))
         for queue in same:
             if queue:
                 heads.setdefault(queue[0].key, []).append(queue)
-    return found
+    return folded
 
 
 def label(sources: Iterable[Source], world_size: int) -> str:
-    """Who said it: `3 node2`, `0-3 node2`, `0-2,4-31 4 nodes`; `0-31` where all ranks did, `torchrun 4 nodes`."""
+    """Label of a line: `3 node2`, `0-3 node2`, `0-2,4-31 4 nodes`; `0-31` for all ranks, `torchrun 4 nodes`."""
     known = list(sources)
     if len(known) == 1:
         return f"{known[0].agent if known[0].rank is None else known[0].rank} {known[0].host}"

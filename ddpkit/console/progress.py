@@ -1,4 +1,4 @@
-"""What a run's status lines say: its state, ranks and nodes, for how long it runs, and how far its training is.
+"""Status lines of a run: its state, ranks and nodes, its duration, and the progress of its training.
 
 The last comes from the `metrics.jsonl` that a run may write (one JSON object a line, as train.py does): step, loss and
 throughput, which its lines on the screen need not tell. All is pure but `Metrics`, which reads that file.
@@ -70,13 +70,13 @@ def lines(name: str, standing: Standing, progress: Progress, now: float, columns
 
 def wrapped(parts: Iterable[str], width: int) -> list[str]:
     """Parts side by side, in two lines at most, none broken."""
-    found: list[str] = []
+    rows: list[str] = []
     for part in parts:
-        if found and len(found[-1]) + 3 + len(part) <= width:
-            found[-1] += f" · {part}"
-        elif len(found) < 2 and len(part) <= width:
-            found.append(part)
-    return found
+        if rows and len(rows[-1]) + 3 + len(part) <= width:
+            rows[-1] += f" · {part}"
+        elif len(rows) < 2 and len(part) <= width:
+            rows.append(part)
+    return rows
 
 
 def clock(seconds: float) -> str:

@@ -17,7 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import IO, Protocol
 
-from ddpkit.console.dedup import Fold, Said, Source, label
+from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 
 TAIL = 20  # lines of each rank that a verdict can show
 PROGRESS_EVERY = 1.0  # seconds between two shown states of one progress bar
@@ -85,17 +85,17 @@ class Relay:
             (self.err if number == 2 else self.out).write(b"".join(front + line + b"\n" for line in lines))
             return
         now = time.monotonic()
-        self._put([said for line in lines for said in self.fold.add(now, source, number, line)])
+        self._put([folded for line in lines for folded in self.fold.add(now, source, number, line)])
 
-    def _put(self, found: list[Said]) -> None:
+    def _put(self, folded: list[FoldedLine]) -> None:
         """Show folded lines. What all ranks say has no colour: what one of them says stands out."""
         assert self.fold is not None
-        for number, together in groupby(found, key=attrgetter("number")):
+        for number, together in groupby(folded, key=attrgetter("number")):
             data = []
-            for said in together:
-                front = f"[{label(said.sources, self.fold.world_size)}] ".encode()
-                alone = len(said.sources) == 1
-                data += [self._coloured(said.sources[0], number, front) if alone else front, said.text, b"\n"]
+            for line in together:
+                front = f"[{label(line.sources, self.fold.world_size)}] ".encode()
+                alone = len(line.sources) == 1
+                data += [self._coloured(line.sources[0], number, front) if alone else front, line.text, b"\n"]
             (self.err if number == 2 else self.out).write(b"".join(data))
 
     def _coloured(self, source: Source, number: int, front: bytes) -> bytes:
@@ -127,7 +127,7 @@ class Relay:
         return lines
 
     def note(self, text: str) -> None:
-        """A line of ddpkit's own, on standard error, behind all that was said before it."""
+        """A line of ddpkit's own, on standard error, behind all lines before it."""
         self.flush(wait=False)
         data = text.encode("utf-8", "surrogateescape")
         self._keep("all.log", b"".join(b"[ddpkit] " + line + b"\n" for line in data.splitlines()))

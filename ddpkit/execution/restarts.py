@@ -1,4 +1,4 @@
-"""Whether ranks that failed can still be started again: torchrun needs every node for that, also one that has finished.
+"""Restarts of failed ranks: torchrun needs every node for one, also a node that has finished.
 
 An agent whose ranks all ended well meets nobody any more. It waits in silence for the agent that does want to start its
 ranks again, five minutes, and then both fail (torch 2.13). Pure: how ranks start and end in, a verdict out.
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from ddpkit.launchers.events import ExitEvent, StartEvent
 
-# Seconds for ranks that ended well because they were told to, as those do that save at TERM, to be started again. With
+# Seconds for ranks that ended well because of a TERM, at which they saved, to be started again. With
 # fewer nodes than there may be torchrun waits 30 s for more.
 LIMIT = 30.0
 LIMIT_FEWER = 75.0
-# The same where they had ended before anything failed: nobody told them to. News can be late by a little.
+# The same where they had ended before anything failed: without a TERM. Events can be late by a little.
 LIMIT_BEFORE = 5.0
 
 
@@ -72,7 +72,7 @@ class Again:
         """The node, and the event, of the failure that nothing comes after; None: wait."""
         if self._until is None or now < self._until:
             return None
-        return min(self._failed, key=lambda found: found[1].get("t") or 0.0, default=None)
+        return min(self._failed, key=lambda pair: pair[1].get("t") or 0.0, default=None)
 
     @property
     def _finished(self) -> bool:

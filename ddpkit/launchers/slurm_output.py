@@ -104,11 +104,11 @@ class SrunReader:
             code, killer = (None if word == "None" else int(word) for word in over.groups()[1:])
             yield from self._rank_ended(int(over[1]), code, killer)
         elif inner:
-            yield from self._said(int(inner[1]), number, inner[2])
+            yield from self._rank_line(int(inner[1]), number, inner[2])
         elif self.torchrun:
             yield _out(None, number, text)
         else:
-            yield from self._said(int(task), number, text)
+            yield from self._rank_line(int(task), number, text)
 
     def _joined(self, number: int, task: str, text: str) -> str | None:
         """A whole line, or None while pieces of it are still to come. A piece is full, and its line goes on."""
@@ -118,7 +118,7 @@ class SrunReader:
         self._long[number, task] = whole
         return None
 
-    def _said(self, rank: int, number: int, text: str) -> Iterator[Event]:
+    def _rank_line(self, rank: int, number: int, text: str) -> Iterator[Event]:
         """A line of a rank, or one of ours in its name."""
         raised = RAISED.fullmatch(text) if "ddpkit: rank " in text else None
         if raised is None or int(raised[2]) != rank:
@@ -202,8 +202,8 @@ def _out(rank: int | None, number: int, text: str) -> OutputEvent:
 
 def _numbers(text: str) -> list[int]:
     """`0,2-3` as [0, 2, 3]."""
-    found: list[int] = []
+    numbers: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return found
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers

@@ -1,4 +1,4 @@
-"""What a preflight finds: one value for every check and host or rank that it says something about.
+"""Check: a result of the preflight, for each host or rank that it is about.
 
 Pure. The states: `pass`; `warn` (it will run, but look); `fail` (it would hang, fail, or train something else); `skip`
 (not asked for, or what it needs failed before); `unknown` (we could not look, which is no failure).
@@ -52,7 +52,7 @@ TITLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One finding. `doc` is the place in TROUBLESHOOTING.md that says more."""
+    """One result. `doc` is the place in TROUBLESHOOTING.md that says more."""
 
     id: str  # a key of TITLES
     status: Status
@@ -68,8 +68,8 @@ class Check:
         return TITLES[self.id]
 
     def as_dict(self) -> dict[str, Any]:
-        found = asdict(self)
-        return {"id": found.pop("id"), "title": self.title, "host": self.host or None, **_without(found, "host")}
+        fields = asdict(self)
+        return {"id": fields.pop("id"), "title": self.title, "host": self.host or None, **_without(fields, "host")}
 
 
 def _without(values: dict[str, Any], name: str) -> dict[str, Any]:

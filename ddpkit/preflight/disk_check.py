@@ -1,4 +1,4 @@
-"""Whether this machine, where `ddpkit` itself runs, can keep what a run writes: its logs and its record."""
+"""Check of this machine's disk: the logs and the record of a run must fit."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ddpkit.text import format_size_in_digits as size
 NEEDS = 1 << 16  # bytes: the head of a log
 
 
-def look(log_dir: str) -> Check:
-    """The folder of logs, which a launch makes where it is not there yet."""
+def check_logs(log_dir: str) -> Check:
+    """Check the folder of logs, which a launch makes where it is not there yet."""
     folder = Path(log_dir).absolute()
     place = next(each for each in (folder, *folder.parents) if each.exists())
     room = inventory.space(str(place))

@@ -54,12 +54,12 @@ _FROM = re.compile(r"^(.*) \((/[^()]*)\)$")
 
 def _plain(value: str | None) -> str:
     """A value, wherever it was set."""
-    found = _FROM.match(value or "")
-    return found[1] if found else value or _UNSET
+    match = _FROM.match(value or "")
+    return match[1] if match else value or _UNSET
 
 
 def _differs(node: Node, name: str, value: str | None, common: str) -> Check:
-    file = found[2] if (found := _FROM.match(value or "")) else ""
+    file = match[2] if (match := _FROM.match(value or "")) else ""
     own = "not set" if value is None else _shown(name, _plain(value)) + (f" ({file})" if file else "")
     others = _shown(name, common) if common else "not set"
     if file:

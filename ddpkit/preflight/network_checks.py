@@ -26,7 +26,7 @@ def locate_problems(
     nodes = range(len(specs))
     # With two nodes nobody knows whose firewall it is: the one that listens is named.
     mute = [index for index in nodes if len(specs) > 2 and not _reaches_any(reachability, index)]
-    found = [
+    located = [
         replace(problem, fix=_master_fix(master_addr, specs, facts, problem, mute) or problem.fix)
         for problem in problems
         if problem.check != "mesh"
@@ -39,13 +39,13 @@ def locate_problems(
             who = "no other node reaches" if len(cut) == len(sources) > 1 else f"{_labels(specs, cut)} cannot reach"
             what = f"{who} its port {facts[target]['high_port']} ({reachability.describe(cut[0], target)})"
             fix = _open(spec, "INPUT", "-s", [facts[source] for source in cut]) or OPEN_PORTS
-            found.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
+            located.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
     for source in mute:
         spec, targets = specs[source], reachability.targets(source)
         what = f"it reaches no port of any other node ({reachability.describe(source, targets[0])})"
         fix = _open(spec, "OUTPUT", "-d", [facts[target] for target in targets]) or OPEN_PORTS
-        found.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
-    return found
+        located.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
+    return located
 
 
 def _open(spec: HostSpec, chain: str, side: str, others: Sequence[NodeFacts], port: int = 0) -> str:
@@ -131,7 +131,7 @@ def check_chosen_interfaces(
         live = list(dict.fromkeys(name for name, address in each["addresses"] if address in good))
         for name, fatal in (("GLOO_SOCKET_IFNAME", True), ("NCCL_SOCKET_IFNAME", bool(each["gpus"]))):
             value = environ[spec.label].get(name, "").partition(" (")[0]
-            # lo is found in the variables alone; with ^ a list says what not to take.
+            # lo is reported by `env_checks` alone; with ^ a list says what not to take.
             if not live or not value or value.startswith("^") or value.lstrip("=") == "lo" or _takes(name, value, live):
                 continue
             there_is = "leads nowhere" if _takes(name, value, _interfaces(each)) else "is not there"

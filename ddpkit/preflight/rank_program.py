@@ -44,7 +44,7 @@ from ddpkit.transports.transport import Transport
 
 EVENT = b"\x1eddpkit "
 MARGIN = 5.0  # seconds beyond that; a node that is gone does not answer later either
-GRACE = 1.0  # seconds for ranks of ours to end: they have said what they know
+GRACE = 1.0  # seconds for ranks of ours to end: they have sent their events
 AGENTS = 200  # lines
 RUNS = " runs on "  # what a scheduler's link says when a job has started
 PACKAGE = NODE.parent

@@ -1,4 +1,4 @@
-"""What is wrong with a request before anybody is asked: a launcher in a launcher, ranks set by hand. Pure."""
+"""Checks of a request before a node is asked: a launcher in a launcher, ranks set by hand. Pure."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MODULES = (
 _RANKS_OWN = frozenset("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK".split())
 
 
-def lint(
+def check_request(
     backend: str, script: Sequence[str], env: Mapping[str, str], environ: Mapping[str, str], nnodes: int, *, slurm: bool
 ) -> list[Check]:
     """Findings about the request. `env`: what the user sets for ranks; `environ`: this shell's."""
-    found = [*_launcher(script, nnodes), *_set(env, nnodes), *(_slurm(environ) if slurm else ())]
-    return found or [Check(id="request", status="pass", evidence=f"backend {backend}")]
+    checks = [*_launcher(script, nnodes), *_set(env, nnodes), *(_slurm(environ) if slurm else ())]
+    return checks or [Check(id="request", status="pass", evidence=f"backend {backend}")]
 
 
 def _wrong(evidence: str, cause: str, fix: str, doc: str, status: str = "fail") -> Check:

@@ -110,10 +110,10 @@ def _shm_fix(node: Node, space: Space) -> str:
 
 def check_disk(nodes: Sequence[Node]) -> Checks:
     for node in nodes:
-        found = [check for use in ("tmp", "workdir") for check in _one_disk(node, use)]
+        checks = [check for use in ("tmp", "workdir") for check in _one_disk(node, use)]
         spaces = [space for use in ("tmp", "workdir") if (space := node.inventory["space"].get(use))]
         text = "; ".join(dict.fromkeys(f"{space['folder']}: {size(space['free'])} free" for space in spaces))
-        yield from found or [Check(id="disk", status="pass", host=node.label, evidence=text)]
+        yield from checks or [Check(id="disk", status="pass", host=node.label, evidence=text)]
 
 
 def _one_disk(node: Node, use: str) -> Checks:
@@ -121,7 +121,7 @@ def _one_disk(node: Node, use: str) -> Checks:
     if space is None or space["total"] == 0:  # a file system that counts nothing
         return
     if use == "tmp" and node.facts["no_tmp"]:
-        return  # said already
+        return  # reported already
     free, inodes = space["free"], space["inodes_free"]
     few = bool(space["inodes"]) and inodes < INODES_WARN  # btrfs and some network file systems count none
     status: Status

@@ -53,7 +53,7 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
     kind = registry.load(settings.backend)
     transport = transport_class(kind)
     width = settings.nnodes if isinstance(settings.nnodes, int) else max(1, len(settings.hosts))
-    result.checks += request_checks.lint(
+    result.checks += request_checks.check_request(
         settings.backend, settings.script, settings.env, environ, width, slurm=transport.slurm
     )
     if transport.scheduled and not options.ranks:

@@ -1,4 +1,4 @@
-"""How the ranks of a living run are: written beside its logs every few seconds, for `ddpkit status` in another shell.
+"""Samples of a living run's ranks, written beside its logs every few seconds for `ddpkit status` in another shell.
 
 `status.json` holds {"t", "hosts", "prev"}; `hosts` is {host: {"t", "ranks": {rank: {"pid", "state", "cpu", "rss",
 "out", "code", "signal"}}}}, `prev` the same of the look before, so that one reading of the file gives rates. Times are
@@ -21,7 +21,7 @@ EVERY = 5.0  # seconds between two writes
 
 
 class Vitals:
-    """What was last heard of every rank."""
+    """The last sample of every rank."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "status.json"

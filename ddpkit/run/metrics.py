@@ -32,8 +32,8 @@ def find(workdir: str | Path, command: Sequence[str], since: float, until: float
     named = [path for path in _named(base, command) if _written(path, since, until)]
     if named:
         return max(named, key=_time)
-    near = [path for path in _near(base) if _written(path, since, until)]
-    return max(near, key=_time, default=None)
+    nearby = [path for path in _nearby(base) if _written(path, since, until)]
+    return max(nearby, key=_time, default=None)
 
 
 def of_run(
@@ -57,7 +57,7 @@ def _named(base: Path, command: Sequence[str]) -> Iterator[Path]:
             yield from (folder / word for folder in folders)
 
 
-def _near(base: Path) -> Iterator[Path]:
+def _nearby(base: Path) -> Iterator[Path]:
     """Where the file may be. A folder of data, or a slow file system, is not searched to its end."""
     until = time.monotonic() + PATIENCE
     yield base / NAME
@@ -120,14 +120,14 @@ def read(path: Path) -> list[dict[str, Any]]:
             data = file.read(LARGEST)
     except (OSError, ValueError):
         return []
-    return [found for line in data.split(b"\n")[:-1] if (found := _record(line)) is not None]
+    return [record for line in data.split(b"\n")[:-1] if (record := _record(line)) is not None]
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(found, dict) or isinstance(found.get("step"), bool):
+    if not isinstance(record, dict) or isinstance(record.get("step"), bool):
         return None
-    return found if isinstance(found.get("step"), (int, float)) else None
+    return record if isinstance(record.get("step"), (int, float)) else None

@@ -1,4 +1,4 @@
-"""Who failed first in a job that nobody followed: read from the job's own output, when somebody asks how it ended."""
+"""First failure of a job that nobody followed, read from the job's own output when somebody asks."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def first_failure(run: Run) -> tuple[Failure, str] | None:
     assert run.job is not None
     log = Path(run.job.log.replace("{job}", run.job_id or ""))
     reader = SrunReader(run.world_size, torchrun=run.job.torchrun, labels=run.job.labels)
-    said: dict[int | None, deque[str]] = defaultdict(lambda: deque(maxlen=LINES))
+    lines: dict[int | None, deque[str]] = defaultdict(lambda: deque(maxlen=LINES))
     # The attempt, and its first failure: that of an attempt before does not count.
     first: tuple[int, FailedEvent] | None = None
     try:
         for event in _events(log, reader):
             if event["e"] == "out":
-                said[event["rank"]].append(event["data"].rstrip("\n"))
+                lines[event["rank"]].append(event["data"].rstrip("\n"))
             elif event["e"] == "failed":
                 first = (reader.attempt, event)
     except OSError:
         return None
     if first is None or first[0] != reader.attempt:
         return None
-    found = first[1]
+    event = first[1]
     failure = Failure(
-        host=found["host"],
-        rank=found["rank"],
-        what=found["what"],
-        code=found["code"],
-        signal=found["signal"],
-        raised=found.get("raised", ""),
-        last_lines=tuple(said[found["rank"]]),
+        host=event["host"],
+        rank=event["rank"],
+        what=event["what"],
+        code=event["code"],
+        signal=event["signal"],
+        raised=event.get("raised", ""),
+        last_lines=tuple(lines[event["rank"]]),
     )
     return failure, verdict(failure, diagnose(failure, log))
 

@@ -41,7 +41,7 @@ FACTS = ("host", "python", "torch", "cpus", "gpus", "addresses", "workdir")
 
 
 class Timeline:
-    """What was heard so far."""
+    """Timeline of a run that lives."""
 
     def __init__(self, folder: Path, ranks: int) -> None:
         self._path = folder / TIMELINE
@@ -49,7 +49,7 @@ class Timeline:
         self._ranks: dict[str, dict[str, Any]] = {}
         self._most = max(LEAST, min(MOST, BINS // max(1, ranks)))
         self._written = 0.0
-        self._news = False
+        self._changed = False
         self._lines: set[int] = set()  # ranks that have printed
 
     def record(self, host: str, event: Event) -> None:
@@ -70,15 +70,15 @@ class Timeline:
         elif event["e"] == "exit":
             self._mark(host, event["rank"], "end", event.get("t"), again=True)
         elif event["e"] == "steps":
-            for rank, found in event["ranks"].items():
+            for rank, bins in event["ranks"].items():
                 known = self._rank(host, rank)
-                known["bins"] = merged(known["bins"] + found, self._most)
-            self._news = True
+                known["bins"] = merged(known["bins"] + bins, self._most)
+            self._changed = True
         self.turn()
 
     def turn(self) -> None:
         """Write what is new, now and then, also while nothing more is heard."""
-        if self._news and time.monotonic() - self._written >= EVERY:
+        if self._changed and time.monotonic() - self._written >= EVERY:
             self.write()
 
     def _rank(self, host: str, rank: int | str) -> dict[str, Any]:
@@ -88,11 +88,11 @@ class Timeline:
         marks = self._rank(host, rank)["marks"]
         if again or name not in marks:
             marks[name] = time.time() if when is None else when
-            self._news = True
+            self._changed = True
 
     def write(self) -> None:
         """Replace the file at once. A full disk must not end a run: then the last state stays."""
-        self._written, self._news = time.monotonic(), False
+        self._written, self._changed = time.monotonic(), False
         _replace(self._path, {"format": FORMAT, "carried": self._carried, "ranks": self._ranks})
 
 
@@ -114,35 +114,35 @@ def _together(bins: Sequence[Sequence[float]]) -> list[float]:
 
 def read(folder: Path) -> dict[str, Any] | None:
     """What is kept of a run, also by its ranks; None where nothing can be read."""
-    found = kept(folder / TIMELINE)
+    timeline = kept(folder / TIMELINE)
     paths = [path for path in _listed(folder / MARKS) if path.name.isdecimal()]
     if not paths:
-        return found
-    ranks: dict[str, Any] = dict((found or {}).get("ranks", {}))
+        return timeline
+    ranks: dict[str, Any] = dict((timeline or {}).get("ranks", {}))
     began = _last(folder / MARKS / JOB)
     most = max(LEAST, min(MOST, BINS // len(paths)))
     for path in paths:
-        told = _told(path, most)
+        own = _read_rank(path, most)
         known = {"host": "", "attempts": 0, "marks": {}, "bins": [], **ranks.get(path.name, {})}
-        if not told["attempts"] or told["attempts"] < known["attempts"]:
-            told["marks"] = {}  # of an attempt before
+        if not own["attempts"] or own["attempts"] < known["attempts"]:
+            own["marks"] = {}  # of an attempt before
         elif began is not None:
-            told["marks"]["queued"] = began
-        marks = {**known["marks"], **told["marks"]}  # of one clock, as far as that goes
-        attempts = max(known["attempts"], told["attempts"])
-        bins = told["bins"] or known["bins"]
-        ranks[path.name] = {"host": known["host"] or told["host"], "attempts": attempts, "marks": marks, "bins": bins}
+            own["marks"]["queued"] = began
+        marks = {**known["marks"], **own["marks"]}  # of one clock, as far as that goes
+        attempts = max(known["attempts"], own["attempts"])
+        bins = own["bins"] or known["bins"]
+        ranks[path.name] = {"host": known["host"] or own["host"], "attempts": attempts, "marks": marks, "bins": bins}
     first = min((min(rank["marks"].values(), default=0.0) for rank in ranks.values()), default=0.0)
-    return {"format": FORMAT, "carried": first, **(found or {}), "ranks": ranks}
+    return {"format": FORMAT, "carried": first, **(timeline or {}), "ranks": ranks}
 
 
 def kept(path: Path) -> dict[str, Any] | None:
     """The object in a file of a run's folder; None where none can be read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -160,29 +160,29 @@ def _last(path: Path) -> float | None:
         return None
 
 
-def _told(path: Path, most: int) -> dict[str, Any]:
+def _read_rank(path: Path, most: int) -> dict[str, Any]:
     """One rank's file. It is the rank's user's: what is not understood is left out."""
-    told: dict[str, Any] = {"host": "", "attempts": 0, "marks": {}, "bins": []}
+    rank: dict[str, Any] = {"host": "", "attempts": 0, "marks": {}, "bins": []}
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return told
+        return rank
     for line in lines:
         kind, _, *rest = [*line.split(), "", ""]
         try:
             if kind == "start":
-                told["attempts"] += 1
-                told["host"], told["marks"] = rest[0], {"start": float(rest[1])}
+                rank["attempts"] += 1
+                rank["host"], rank["marks"] = rest[0], {"start": float(rest[1])}
             elif kind == "mark":
-                told["marks"].setdefault(rest[0], float(rest[1]))
+                rank["marks"].setdefault(rest[0], float(rest[1]))
             elif kind == "steps":
                 count, whole, most_whole, known, own, most_own = (float(word) for word in rest[:6])
                 if count > 0 and 0 < whole < math.inf:
-                    told["bins"].append([count, whole, most_whole, known, own, most_own])
+                    rank["bins"].append([count, whole, most_whole, known, own, most_own])
         except (ValueError, IndexError):
             continue
-    told["bins"] = merged(told["bins"], most)
-    return told
+    rank["bins"] = merged(rank["bins"], most)
+    return rank
 
 
 # ---- before the start
@@ -199,9 +199,9 @@ def write_launch(
     plan: str,
 ) -> None:
     """Keep what was known before the start. What cannot be written is not missed by the run."""
-    found = {"began": began, "prepared": prepared, "entered": entered, "notes": list(notes)}
-    said = {host: {name: facts[name] for name in FACTS if name in facts} for host, facts in nodes.items()}
-    _replace(folder / LAUNCH, {"format": FORMAT, **found, "nodes": said, "plan": plan})
+    times = {"began": began, "prepared": prepared, "entered": entered, "notes": list(notes)}
+    shown = {host: {name: facts[name] for name in FACTS if name in facts} for host, facts in nodes.items()}
+    _replace(folder / LAUNCH, {"format": FORMAT, **times, "nodes": shown, "plan": plan})
 
 
 def _replace(path: Path, value: Any) -> None:

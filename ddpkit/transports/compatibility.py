@@ -1,6 +1,6 @@
 """Decides from the facts of all nodes whether they can run a job together, and builds their world. Pure.
 
-Every problem is found at once, each with its host and the command that solves it.
+All problems are reported at once, each with its host and the command that solves it.
 """
 
 from __future__ import annotations
@@ -142,11 +142,11 @@ def _check_torch(node: Candidate) -> Problem | None:
     if not node.requirements.torch:
         return None
     version, python = _torch_version(node.facts), node.interpreter
-    nobody_has_it = node.torch == "None"
-    if version is None and (not nobody_has_it or node.requirements.starter != "ranks"):
+    none_has_torch = node.torch == "None"
+    if version is None and (not none_has_torch or node.requirements.starter != "ranks"):
         error = node.facts["torch"].get("problem", "") if node.facts["torch"] else ""
         what = f"{python} finds no torch" + (f": {error}" if error else "")
-        wanted = "torch" if nobody_has_it else f"torch=={node.torch.partition('+')[0]}"
+        wanted = "torch" if none_has_torch else f"torch=={node.torch.partition('+')[0]}"
         return node.problem("torch", what, f"ssh {node.spec.target} {python} -m pip install {wanted}")
     if str(version) == node.torch:
         return None

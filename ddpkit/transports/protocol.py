@@ -1,4 +1,4 @@
-"""What the launcher and a supervisor say to each other: the request, and the link that carries it and what comes back.
+"""Protocol between launcher and supervisor: the request, and the `Link` that carries it and the events.
 
 A `Link` is one supervisor, wherever it runs: something that takes commands and yields events (see
 `ddpkit.node.supervisor`).
@@ -161,12 +161,12 @@ class LocalLink:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
-        threading.Thread(target=self._hear, args=(self._process.stdout, post), daemon=True).start()
+        threading.Thread(target=self._read_output, args=(self._process.stdout, post), daemon=True).start()
 
     def request(self, text: str) -> None:
         self._write(text.encode() + b"\n")
 
-    def _hear(self, output: IO[bytes], post: Callable[[Event | None], None]) -> None:
+    def _read_output(self, output: IO[bytes], post: Callable[[Event | None], None]) -> None:
         with output:
             self._read(output, post)
 

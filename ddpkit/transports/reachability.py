@@ -37,8 +37,8 @@ def all_peers(index: int, count: int) -> list[int]:
 def candidate_addresses(spec: HostSpec, facts: NodeFacts) -> list[str]:
     """A host's addresses, best first: those of its own name, which gloo takes, then those of its interfaces."""
     names = [address for address in facts["own_name"] if not _is_local(address)]
-    found = [*names, *(address for _, address in facts["addresses"]), spec.name]
-    return list(dict.fromkeys(found))
+    addresses = [*names, *(address for _, address in facts["addresses"]), spec.name]
+    return list(dict.fromkeys(addresses))
 
 
 def master_candidates(master_addr: str, specs: Sequence[HostSpec], facts: Sequence[NodeFacts]) -> list[str]:
@@ -126,7 +126,7 @@ class Reachability:
 
 def describe_attempts(addresses: Sequence[str], attempts: Sequence[Attempt]) -> str:
     """Addresses and their errors, in words; those with the same error together."""
-    found: dict[str, list[str]] = {}
+    by_error: dict[str, list[str]] = {}
     for address, attempt in zip(addresses, attempts, strict=True):
-        found.setdefault(attempt[1], []).append(address)
-    return "; ".join(f"{', '.join(alike)}: {error}" for error, alike in found.items())
+        by_error.setdefault(attempt[1], []).append(address)
+    return "; ".join(f"{', '.join(alike)}: {error}" for error, alike in by_error.items())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddpkit.console.dedup import LIMIT, Fold, Said, Source, label
+from ddpkit.console.dedup import LIMIT, Fold, FoldedLine, Source, label
 
 WINDOW = 0.2
 
@@ -17,7 +17,7 @@ def rank(number: int, host: str = "a") -> Source:
     return Source(number, host, "torchrun")
 
 
-def seen(found: list[Said]) -> list[tuple[bytes, list[int]]]:
+def seen(found: list[FoldedLine]) -> list[tuple[bytes, list[int]]]:
     return [(said.text, sorted(source.rank or 0 for source in said.sources)) for said in found]
 
 
@@ -53,7 +53,7 @@ def test_two_odd_ones_are_one_line_as_well() -> None:
     fold = Fold(4, WINDOW)
     for number in (0, 1):
         fold.add(0.0, rank(number), 1, b"go")
-    found: list[Said] = []
+    found: list[FoldedLine] = []
     for number in (2, 3):
         fold.add(0.0, rank(number), 1, b"warning")
         found += fold.add(0.0, rank(number), 1, b"go")
@@ -122,7 +122,7 @@ def test_every_rank_is_shown_what_it_said_in_its_order(
     fold, now = Fold(world_size, WINDOW), 0.0
     shown: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
     said: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-    found: list[Said] = []
+    found: list[FoldedLine] = []
     for (number, output, text), pause in zip(lines, pauses, strict=False):
         now += pause
         found += fold.due(now)
@@ -143,7 +143,7 @@ def test_every_rank_is_shown_what_it_said_in_its_order(
 def test_ranks_that_say_the_same_need_one_line_each(order: list[int]) -> None:
     """Whatever the order in which they come, rank by rank."""
     fold = Fold(6, WINDOW)
-    found: list[Said] = []
+    found: list[FoldedLine] = []
     for number in order:
         for text in (b"one", b"two", b"three"):
             found += fold.add(0.0, rank(number), 1, text)

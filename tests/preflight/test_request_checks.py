@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ddpkit.preflight.request_checks import lint
+from ddpkit.preflight.request_checks import check_request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ ROWS = {
 @pytest.mark.parametrize("name", ROWS)
 def test_what_is_wrong_is_said(name: str) -> None:
     row = ROWS[name]
-    found = lint("any", row.script.split(), row.env, row.environ, row.nnodes, slurm=row.slurm)
+    found = check_request("any", row.script.split(), row.env, row.environ, row.nnodes, slurm=row.slurm)
     (check,) = [check for check in found if check.doc == row.doc]
     assert (check.id, check.status) == ("request", row.status)
     assert row.evidence in check.evidence
@@ -104,5 +104,5 @@ def test_what_is_wrong_is_said(name: str) -> None:
     ],
 )
 def test_a_good_request_passes(row: Row) -> None:
-    (check,) = lint("any", row.script.split(), row.env, row.environ, row.nnodes, slurm=row.slurm)
+    (check,) = check_request("any", row.script.split(), row.env, row.environ, row.nnodes, slurm=row.slurm)
     assert (check.id, check.status) == ("request", "pass")

@@ -56,7 +56,7 @@ def test_a_folder_of_data_is_not_searched_to_its_end(tmp_path: Path) -> None:
         (tmp_path / f"data/{number}.png").touch()
     mine = write(tmp_path / "out/metrics.jsonl", 1)
     assert metrics.find(tmp_path, ("train.py",), START) == mine
-    assert len(list(metrics._near(tmp_path))) == 3
+    assert len(list(metrics._nearby(tmp_path))) == 3
 
 
 def test_what_is_read(tmp_path: Path) -> None:

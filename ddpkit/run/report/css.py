@@ -1,4 +1,4 @@
-"""How the page looks: light and dark, on paper, and at a phone's width. One string, no file beside the page.
+"""Style of the page: light and dark, on paper, and at a phone's width. One string, no file beside the page.
 
 A column in reverse (`.end`) is a box that begins scrolled to its end, without a script.
 """

@@ -17,8 +17,8 @@ def text(value: object) -> str:
     return html.escape(_UNSEEN.sub(_named, _ESCAPES.sub("", str(value).replace("\r\n", "\n"))), quote=True)
 
 
-def _named(found: re.Match[str]) -> str:
-    number = ord(found[0])
+def _named(match: re.Match[str]) -> str:
+    number = ord(match[0])
     if 0xDC80 <= number <= 0xDCFF:  # a byte, see `surrogateescape`
         return f"\\x{number - 0xDC00:02x}"
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"

@@ -20,7 +20,7 @@ TEST = "test.json"  # where the output of `ddpkit test --json` is taken from
 
 @dataclass(frozen=True, kw_only=True)
 class Files:
-    """What was found."""
+    """Contents of a run's folder."""
 
     launch: Mapping[str, Any] | None = None  # see `ddpkit.run.timeline`
     timeline: Mapping[str, Any] | None = None
@@ -29,23 +29,23 @@ class Files:
     records: list[dict[str, Any]] = field(default_factory=list)  # of the metrics file
     tail: tuple[str, ...] = ()  # the last lines of all ranks
     failed: tuple[str, ...] = ()  # those of the rank that failed first, as the launcher showed them
-    hint: str = ""  # what the launcher said to do about it
+    hint: str = ""  # the launcher's hint
 
 
 def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     """Look into the folder, and for the metrics of a run that lives, or that kept none, into its working folder."""
     folder = Path(run.folder)
     kept = folder / metrics.NAME
-    found = metrics_file or (kept if kept.is_file() else None)
-    found = found or metrics.find(run.workdir, run.command, run.started, run.ended)
+    path = metrics_file or (kept if kept.is_file() else None)
+    path = path or metrics.find(run.workdir, run.command, run.started, run.ended)
     lines = _last(folder / "all.log")
     failed, hint = _closing(lines)
     return Files(
         launch=timeline.kept(folder / timeline.LAUNCH),
         timeline=timeline.read(folder),
         test=timeline.kept(folder / TEST),
-        metrics=found,
-        records=metrics.read(found) if found else [],
+        metrics=path,
+        records=metrics.read(path) if path else [],
         tail=tuple(lines[-LINES - 1 :][:LINES]),
         failed=failed,
         hint=hint,
@@ -53,11 +53,11 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
 
 
 def _closing(lines: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """What the launcher said at the end of a failed run: a rank's own lines begin with its number, never with this."""
-    said = [line.removeprefix(_OURS) if line.startswith(_OURS) else "" for line in lines]
-    begin = next((n for n in reversed(range(len(said))) if said[n].startswith("ddpkit: last lines of ")), len(said))
-    shown = tuple(takewhile(lambda line: line.startswith("    "), said[begin + 1 :]))
-    hints = [line.removeprefix("hint: ") for line in said[-2:] if line.startswith("hint: ")]
+    """The launcher's own lines at the end of a failed run. A rank's lines begin with its number, never with this."""
+    own = [line.removeprefix(_OURS) if line.startswith(_OURS) else "" for line in lines]
+    begin = next((n for n in reversed(range(len(own))) if own[n].startswith("ddpkit: last lines of ")), len(own))
+    shown = tuple(takewhile(lambda line: line.startswith("    "), own[begin + 1 :]))
+    hints = [line.removeprefix("hint: ") for line in own[-2:] if line.startswith("hint: ")]
     return tuple(line[4:] for line in shown), hints[0] if hints else ""
 
 

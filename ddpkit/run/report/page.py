@@ -101,12 +101,12 @@ def _who(rank: int, host: str) -> str:
 
 
 def _start(report: Report) -> str:
-    found = report.start
-    body = f"<p>{text(found.words)}</p>"
-    if found.phases:
-        total = max(each.end for row in found.rows for each in row.segments)
-        rows, left_out = _chosen(found.rows, [row.segments[-1].end if row.segments else 0.0 for row in found.rows])
-        names = {each.phase for each in found.phases}
+    start = report.start
+    body = f"<p>{text(start.words)}</p>"
+    if start.phases:
+        total = max(each.end for row in start.rows for each in row.segments)
+        rows, left_out = _chosen(start.rows, [row.segments[-1].end if row.segments else 0.0 for row in start.rows])
+        names = {each.phase for each in start.phases}
         key = "".join(
             f'<li><i style="background:var(--p-{name})"></i>{text(startup.PHASES[name])}</li>'
             for name in startup.PHASES
@@ -121,12 +121,12 @@ def _start(report: Report) -> str:
         body += (
             f'<ul class="key">{key}</ul><table class="strips start"><thead><tr><th class="who">rank</th><th></th>'
             f'<th class="n">first step</th></tr></thead><tbody>{strips}<tr class="axis"><td></td>'
-            f'<td><div class="ticks">{ticks}</div></td><td></td></tr></tbody></table>{left_out}{_phases(found)}'
+            f'<td><div class="ticks">{ticks}</div></td><td></td></tr></tbody></table>{left_out}{_phases(start)}'
         )
-        again = [f"rank {row.rank}: {row.attempts}" for row in found.rows if row.attempts > 1]
+        again = [f"rank {row.rank}: {row.attempts}" for row in start.rows if row.attempts > 1]
         if again:
-            said = f"Started more than once, the last start is shown: {', '.join(again)}."
-            body += f'<p class="soft small">{text(said)}</p>'
+            note = f"Started more than once, the last start is shown: {', '.join(again)}."
+            body += f'<p class="soft small">{text(note)}</p>'
     return _section("Start-up: where the seconds went", body, "start")
 
 
@@ -135,15 +135,15 @@ def _ended(row: startup.Row) -> str:
     return seconds(last.end) if last and last.phase == "step" else "none seen"
 
 
-def _phases(found: startup.Start) -> str:
+def _phases(start: startup.Start) -> str:
     rows = "".join(
         f'<tr><th>{text(each.words)}</th><td class="n">{seconds(each.seconds)}</td>'
         f'<td class="n">{seconds(each.longest)}</td><td>rank {each.rank} on {text(each.host)}</td></tr>'
         if each.phase != "prepared"
         else f'<tr><th>{text(each.words)}</th><td class="n">{seconds(each.seconds)}</td><td></td><td></td></tr>'
-        for each in found.phases
+        for each in start.phases
     )
-    entered = "".join(f"<li>{text(host)} {seconds(max(0.0, when))}</li>" for host, when in found.entered.items())
+    entered = "".join(f"<li>{text(host)} {seconds(max(0.0, when))}</li>" for host, when in start.entered.items())
     nodes = f'<p class="soft small">Nodes entered after:</p><ul class="key">{entered}</ul>' if entered else ""
     head = '<tr><th>phase</th><th class="n">median</th><th class="n">longest</th><th>there</th></tr>'
     return f'<div class="wide"><table class="phases"><thead>{head}</thead><tbody>{rows}</tbody></table></div>{nodes}'
@@ -151,9 +151,9 @@ def _phases(found: startup.Start) -> str:
 
 def _curves(report: Report) -> str:
     if not report.charts:
-        said = f"{report.metrics} holds no numbers" if report.metrics else "no metrics file was found"
+        why = f"{report.metrics} holds no numbers" if report.metrics else "no metrics file was found"
         body = (
-            f'<p class="soft">Not recorded: {text(said)}. A script that writes lines like '
+            f'<p class="soft">Not recorded: {text(why)}. A script that writes lines like '
             '<code>{"step": 10, "loss": 0.42}</code> into metrics.jsonl has its curves here.</p>'
         )
         return _section("Loss and accuracy", body, "curves")
@@ -163,29 +163,29 @@ def _curves(report: Report) -> str:
 
 
 def _steps(report: Report) -> str:
-    found = report.steps
-    body = f'<p class="straggler">{text(found.words)}</p>'
-    if found.rows:
-        known = [row for row in found.rows if row.own_seconds is not None]
+    took = report.steps
+    body = f'<p class="straggler">{text(took.words)}</p>'
+    if took.rows:
+        known = [row for row in took.rows if row.own_seconds is not None]
         if known:
             body += "<h3>Own work of each rank: data, forward, backward, up to its last gradient</h3>"
-            body += _heat(found, "own")
-        body += "<h3>Whole steps, with the waiting for the others</h3>" + _heat(found, "whole")
+            body += _heat(took, "own")
+        body += "<h3>Whole steps, with the waiting for the others</h3>" + _heat(took, "whole")
         body += (
-            f'<p class="soft small">{found.steps:,} steps, from the second one on, from left to right; a cell is the '
+            f'<p class="soft small">{took.steps:,} steps, from the second one on, from left to right; a cell is the '
             "mean of some of them. The clock is the host's: work that a GPU has only been given counts until it was "
             "given.</p>"
         )
     return _section("Step time of each rank", body, "steps", "long")
 
 
-def _heat(found: steps.Steps, which: str) -> str:
+def _heat(took: steps.Steps, which: str) -> str:
     own = which == "own"
-    medians = [(row.own_seconds if own else row.whole_seconds) or 0.0 for row in found.rows]
-    rows, left_out = _chosen(found.rows, medians)
-    values = [value for row in found.rows for value in (row.own if own else row.whole) if value is not None]
+    medians = [(row.own_seconds if own else row.whole_seconds) or 0.0 for row in took.rows]
+    rows, left_out = _chosen(took.rows, medians)
+    values = [value for row in took.rows for value in (row.own if own else row.whole) if value is not None]
     low, high = svg.bounds(values)
-    slow = found.slowest.rank if own and found.slowest and found.slowest.stands_out else None
+    slow = took.slowest.rank if own and took.slowest and took.slowest.stands_out else None
     lines = "".join(
         f'<tr data-rank="{row.rank}" class="{"slowest" if row.rank == slow else ""}">{_who(row.rank, row.host)}'
         f"<td>{svg.heat(row.own if own else row.whole, low, high, f'rank {row.rank} on {row.host}')}</td>"
@@ -213,14 +213,14 @@ def _chosen(rows: Sequence[Any], slowness: Sequence[float]) -> tuple[Sequence[An
 
 
 def _preflight(report: Report) -> str:
-    found = report.preflight
+    preflight = report.preflight
     rows = "".join(
         f'<tr><td class="{text(each.status)}">{text(each.status)}</td><td>{text(each.where)}</td>'
         f"<td>{text(each.what)}{_fix(each.fix)}</td></tr>"
-        for each in found.findings
+        for each in preflight.findings
     )
     table = f'<div class="wide"><table><tbody>{rows}</tbody></table></div>' if rows else ""
-    return _section("Preflight", f"<p>{text(found.words)}</p>{table}", "preflight")
+    return _section("Preflight", f"<p>{text(preflight.words)}</p>{table}", "preflight")
 
 
 def _fix(command: str) -> str:

@@ -1,4 +1,4 @@
-"""Where the seconds of a start went: from every rank's marks to phases, the longest with its rank. Pure."""
+"""Phases of a start, from every rank's marks; the longest with its rank. Pure."""
 
 from __future__ import annotations
 

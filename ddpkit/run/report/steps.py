@@ -1,4 +1,4 @@
-"""How long the steps of every rank took, as a heat map, and which rank the others waited for. Pure.
+"""Durations of every rank's steps, as a heat map, and the rank that the others waited for. Pure.
 
 In data-parallel training the whole steps of all ranks are equally long, for they wait for each other in the exchange of
 gradients. What tells a straggler is its own work: from the end of a step to its own last gradient.
@@ -100,16 +100,16 @@ def cells(bins: Sequence[tuple[float, float, float]], most: float, columns: int)
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    found = [value for value in values if value is not None]
-    return median(found) if found else None
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
 
 
 def _slowest(rows: Sequence[Row]) -> Slowest | None:
-    found = [(row.own_seconds, row) for row in rows if row.own_seconds is not None]
-    if len(found) < 2:
+    known = [(row.own_seconds, row) for row in rows if row.own_seconds is not None]
+    if len(known) < 2:
         return None
-    seconds, row = max(found, key=lambda pair: pair[0])
-    usual = median(each for each, other in found if other is not row)
+    seconds, row = max(known, key=lambda pair: pair[0])
+    usual = median(each for each, other in known if other is not row)
     times = seconds / usual if usual > 0 else 1.0
     return Slowest(
         rank=row.rank,

@@ -1,4 +1,4 @@
-"""What a report says about a run, as data: the page shows it, and `ddpkit report --json` prints it. Pure."""
+"""Report of a run, as data: the page shows it, and `ddpkit report --json` prints it. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_CURVES = ("step", "epoch", "seconds")
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """One host. What it said of itself is empty where it was not asked."""
+    """One host. Facts are empty where it was not asked."""
 
     host: str
     ranks: tuple[int, ...]
@@ -143,21 +143,21 @@ def _places(now: Now, files: Files) -> list[Place]:
         if not any(int(number) in each for each in ranks.values()):
             ranks.setdefault(str(known.get("host", "")), set()).add(int(number))
     # A job's nodes are known when it runs: till then the record names the scheduler alone.
-    found = sorted(
+    hosts = sorted(
         [pair for pair in ranks.items() if pair[1]] or ranks.items(), key=lambda pair: min(pair[1], default=0)
     )
-    return [_place(host, sorted(each), (files.launch or {}).get("nodes", {}).get(host, {})) for host, each in found]
+    return [_place(host, sorted(each), (files.launch or {}).get("nodes", {}).get(host, {})) for host, each in hosts]
 
 
-def _place(host: str, ranks: Sequence[int], said: Mapping[str, Any]) -> Place:
-    addresses = [address for _, address in said.get("addresses") or ()]
+def _place(host: str, ranks: Sequence[int], facts: Mapping[str, Any]) -> Place:
+    addresses = [address for _, address in facts.get("addresses") or ()]
     return Place(
         host=host,
         ranks=tuple(ranks),
-        gpus=said.get("gpus"),
-        cpus=said.get("cpus"),
-        python=str(said.get("python") or ""),
-        torch=str((said.get("torch") or {}).get("version") or ""),
+        gpus=facts.get("gpus"),
+        cpus=facts.get("cpus"),
+        python=str(facts.get("python") or ""),
+        torch=str((facts.get("torch") or {}).get("version") or ""),
         address=", ".join(addresses[:2]),
     )
 
@@ -191,8 +191,8 @@ def _number(value: Any) -> float | None:
 def _preflight(now: Now, files: Files) -> Preflight:
     launch, test = files.launch, files.test
     notes = [Finding(status="note", where="", what=str(note), fix="") for note in (launch or {}).get("notes", ())]
-    found = [_finding(check) for check in (test or {}).get("checks", ()) if isinstance(check, dict)]
-    bad = [each for each in found if each.status in ("fail", "warn")]
+    checks = [_finding(check) for check in (test or {}).get("checks", ()) if isinstance(check, dict)]
+    bad = [each for each in checks if each.status in ("fail", "warn")]
     entered = (launch or {}).get("entered") or {}
     if entered:
         words = f"{len(entered)} node{'s' * (len(entered) != 1)} entered and asked before anything was started"
@@ -204,7 +204,7 @@ def _preflight(now: Now, files: Files) -> Preflight:
     else:
         words = "This machine alone: no node had to be asked."
     if test is not None:
-        state = f"{len(bad)} of {len(found)} checks found something" if bad else f"all {len(found)} checks passed"
+        state = f"{len(bad)} of {len(checks)} checks found something" if bad else f"all {len(checks)} checks passed"
         words += f" ddpkit test: {state}."
     return Preflight(words=words, findings=(*notes, *(bad or ())))
 

@@ -50,8 +50,8 @@ def strength(value: float, low: float, high: float) -> float:
 
 def bounds(values: Sequence[float]) -> tuple[float, float]:
     """What is lightest and darkest: a few cells far above all others (an evaluation, a checkpoint) do not count."""
-    found = sorted(values)
-    low, high = found[0], found[min(len(found) - 1, int(0.98 * len(found)))]
+    ordered = sorted(values)
+    low, high = ordered[0], ordered[min(len(ordered) - 1, int(0.98 * len(ordered)))]
     # Where all are alike, noise must not look like a straggler.
     return low, max(high, 1.5 * low)
 
@@ -109,11 +109,11 @@ def _key(drawn: Chart) -> str:
         at, value = best(curve.points, key=lambda point: point[1])
         word = "lowest" if best is min else "highest"
         flat = all(point[1] == value for point in curve.points)
-        said = "all along" if flat and len(curve.points) > 1 else f"{word} {number(value)} at step {number(at)}"
+        note = "all along" if flat and len(curve.points) > 1 else f"{word} {number(value)} at step {number(at)}"
         rows.append(
             f'<li><i style="background:var(--s{index % COLOURS})"></i><b>{text(curve.name)}</b> '
             f"{number(curve.points[-1][1])}"
-            f'<span class="soft">, {said}</span></li>'
+            f'<span class="soft">, {note}</span></li>'
         )
     return f'<ul class="key">{"".join(rows)}</ul>'
 
