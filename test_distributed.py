@@ -642,7 +642,7 @@ def compare_nodes(
 ) -> dict[str, Any]:
     """Try every other node's addresses and clock, from one rank of each node.
 
-    Returns {"host", "said": {host: {address: problem}}, "behind": [least, most]}: the seconds by which this node's
+    Returns {"host", "errors": {host: {address: problem}}, "behind": [least, most]}: the seconds by which this node's
     clock is ahead of rank 0's. Needs `probe`, which the launcher sends along.
     """
     leaders = [one["rank"] for one in reports if one["local_rank"] == 0]
@@ -667,7 +667,7 @@ def compare_nodes(
     store.publish(f"tried {env.rank}", True)
     store.read_ranks("tried", leaders, seconds)  # the others try this node as well
     probe.close()
-    return {"host": own["host"], "said": results, "behind": ahead}
+    return {"host": own["host"], "errors": results, "behind": ahead}
 
 
 def compare_clocks(store: RankStore, env: RankEnv, leaders: list[int], seconds: float) -> list[float]:

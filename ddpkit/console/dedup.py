@@ -79,7 +79,7 @@ class Fold:
         return self._order[0].since + self._window if self._order else None
 
     def due(self, now: float) -> list[FoldedLine]:
-        """What has waited long enough."""
+        """Show the lines that have waited long enough."""
         folded: list[FoldedLine] = []
         while (when := self.when()) is not None and when <= now:
             folded += self._next()

@@ -33,7 +33,7 @@ _RATES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """How a run stands. `state`: starting, running or ending."""
+    """State of a run. `state`: starting, running or ending."""
 
     state: str
     nodes: int  # 0: not known yet
@@ -44,7 +44,7 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """What the run last wrote of itself; None: it does not say."""
+    """Last values of the run's metrics; None: not recorded."""
 
     step: int | None = None
     loss: float | None = None
@@ -89,7 +89,7 @@ def clock(seconds: float) -> str:
 
 
 def progress(text: bytes) -> Progress:
-    """What the last lines of a metrics file say. A torn line, or one that is something else, says nothing."""
+    """Read the last lines of a metrics file. Torn lines, and lines of other content, are skipped."""
     step: int | None = None
     loss: float | None = None
     rate: str | None = None
@@ -146,7 +146,7 @@ class Metrics:
             self.look()
 
     def skip(self) -> None:
-        """What is there now says nothing of this run."""
+        """Skip the present content: it is of an earlier run."""
         try:
             self._path = self._find()
             if self._path is not None:

@@ -27,7 +27,7 @@ _COLOURS = ("36", "33", "35", "32", "34", "96", "95", "93")
 
 
 class Sink(Protocol):
-    """What lines are written to: a stream of a `Screen`, or any binary file."""
+    """Target of lines: a stream of a `Screen`, or any binary file."""
 
     def write(self, data: bytes, /) -> object: ...
 
@@ -35,7 +35,7 @@ class Sink(Protocol):
 
 
 class Relay:
-    """Where the lines go: two streams and a folder of logs.
+    """Writes lines to two streams and a folder of logs.
 
     `plain`: outputs (1, 2) on which there is no colour and nothing folds.
     """

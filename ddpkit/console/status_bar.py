@@ -54,7 +54,7 @@ class Bottom:
         self._looked = float("-inf")
 
     def around(self, data: bytes, now: float, /) -> tuple[bytes, bytes]:
-        """What to write, and what then, so that `data` stands above the status lines; empty where nothing changes."""
+        """Return bytes to write before and after `data`, so that it stands above the status lines; empty: no change."""
         if not self._active or self._held:
             self._next = b""
         elif now - self._looked >= EVERY:

@@ -78,7 +78,7 @@ class Screen:
 
     @property
     def has_status(self) -> bool:
-        """Whether there are status lines, or will be."""
+        """True if there are status lines, or will be."""
         return self._bottom is not None
 
     def begin(self, source: Callable[[], Standing]) -> None:
@@ -147,7 +147,7 @@ class Screen:
         return self._hurried or self._stirred or self._size >= TOGETHER
 
     def _next(self) -> tuple[_Stream, bytes]:
-        """What goes to one stream with nothing between; where nothing waits, the place of the status lines."""
+        """Return consecutive data of one stream; if none waits, the stream of the status lines and no data."""
         if not self._waiting:
             return self.out if self._bottom is None or 1 in self._bottom.numbers else self.err, b""
         stream, data = self._waiting.popleft()

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import Failure, Outcome
-from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, Again
+from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, RestartTracker
 from ddpkit.launchers.events import Command, Event, ExitEvent, FailedEvent, StartEvent, failure
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
@@ -104,7 +104,7 @@ class Carrier:
         self.asking = Asking(self)
         restarts = len(plan.steps) > 1 and any(proc.restarts for step in plan.steps for proc in step.procs)
         limit = LIMIT if plan.min_nodes is None else LIMIT_FEWER
-        self.again = Again([len(step.ranks) for step in plan.steps], limit) if restarts else None
+        self.restarts = RestartTracker([len(step.ranks) for step in plan.steps], limit) if restarts else None
 
     def run(self) -> Outcome:
         try:
@@ -215,17 +215,18 @@ class Carrier:
             node.said_end = True
 
     def count(self, node: Node, event: StartEvent | ExitEvent) -> None:
-        if self.again is not None:
-            self.again.record(self.nodes.index(node), event, time.monotonic())
+        if self.restarts is not None:
+            self.restarts.record(self.nodes.index(node), event, time.monotonic())
 
     def end_if_hopeless(self) -> None:
         """Ranks that failed, and that torchrun would wait for other nodes to start again, which have finished."""
-        if self.again is None or self.deadline is not None:
+        if self.restarts is None or self.deadline is not None:
             return
-        found = self.again.hopeless(time.monotonic())
+        found = self.restarts.unrecoverable(time.monotonic())
         if found is not None:
             index, event = found
-            done = [node.step.host for node, each in zip(self.nodes, self.again.attempts, strict=True) if each.finished]
+            pairs = zip(self.nodes, self.restarts.attempts, strict=True)
+            done = [node.step.host for node, attempt in pairs if attempt.finished]
             self.note(f"rank {event['rank']} cannot be started again: all ranks of {', '.join(done)} have ended well")
             node = self.nodes[index]
             self.on_failure(node, failure(event), event.get("host", node.step.host))
@@ -233,8 +234,8 @@ class Carrier:
     def on_lost(self, node: Node, reason: str) -> None:
         """A node is gone. An elastic run goes on without it while enough are left."""
         node.lost = True
-        if self.again is not None:
-            self.again.lost(self.nodes.index(node))
+        if self.restarts is not None:
+            self.restarts.drop(self.nodes.index(node))
         left = sum(not other.lost for other in self.nodes)
         if self.plan.min_nodes is not None and left >= self.plan.min_nodes:
             self.note(f"{node.step.host} is lost: {reason}; the run goes on with {count(left, 'node')}")

@@ -21,34 +21,34 @@ LIMIT_BEFORE = 5.0
 
 @dataclass
 class Attempt:
-    """How the ranks of one node ended since they were started last."""
+    """Ranks of one node since they were started last."""
 
     size: int
     running: set[int] = field(default_factory=set)
-    well: set[int] = field(default_factory=set)
-    badly: list[ExitEvent] = field(default_factory=list)  # their events, the first in front
+    succeeded: set[int] = field(default_factory=set)
+    failures: list[ExitEvent] = field(default_factory=list)  # their events, the first in front
 
     def record(self, event: StartEvent | ExitEvent) -> None:
         rank = event["rank"]
         if event["e"] == "start":
             if not self.running:
-                self.well.clear()
-                self.badly.clear()
+                self.succeeded.clear()
+                self.failures.clear()
             self.running.add(rank)
             return
         self.running.discard(rank)
         if event["code"] == 0:
-            self.well.add(rank)
+            self.succeeded.add(rank)
         else:
-            self.badly.append(event)
+            self.failures.append(event)
 
     @property
     def finished(self) -> bool:
-        return not self.running and not self.badly and len(self.well) >= self.size
+        return not self.running and not self.failures and len(self.succeeded) >= self.size
 
 
-class Again:
-    """The nodes of one run, by their index."""
+class RestartTracker:
+    """Starts and ends of the ranks of all nodes of a run, by the node's index."""
 
     def __init__(self, sizes: Sequence[int], limit: float) -> None:
         self.attempts = [Attempt(size) for size in sizes]
@@ -56,7 +56,7 @@ class Again:
         self._until: float | None = None
 
     def record(self, index: int, event: StartEvent | ExitEvent, now: float) -> None:
-        """A rank of a node started or ended; `now` in seconds of any clock, the same in `hopeless`."""
+        """Record the start or the end of a rank; `now` in seconds of any clock, the same in `unrecoverable`."""
         before = self._finished
         self.attempts[index].record(event)
         if not self._failed or not self._finished:
@@ -64,12 +64,12 @@ class Again:
         elif self._until is None:
             self._until = now + (LIMIT_BEFORE if before else self._limit)
 
-    def lost(self, index: int) -> None:
-        """A node is gone: the others go on without it, if they can."""
+    def drop(self, index: int) -> None:
+        """Forget the attempt of a node that is gone."""
         self.attempts[index] = Attempt(self.attempts[index].size)
 
-    def hopeless(self, now: float) -> tuple[int, ExitEvent] | None:
-        """The node, and the event, of the failure that nothing comes after; None: wait."""
+    def unrecoverable(self, now: float) -> tuple[int, ExitEvent] | None:
+        """The node and the event of a failure that no restart follows; None: wait."""
         if self._until is None or now < self._until:
             return None
         return min(self._failed, key=lambda pair: pair[1].get("t") or 0.0, default=None)
@@ -80,4 +80,4 @@ class Again:
 
     @property
     def _failed(self) -> list[tuple[int, ExitEvent]]:
-        return [(index, attempt.badly[0]) for index, attempt in enumerate(self.attempts) if attempt.badly]
+        return [(index, attempt.failures[0]) for index, attempt in enumerate(self.attempts) if attempt.failures]

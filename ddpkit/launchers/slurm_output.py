@@ -1,6 +1,6 @@
 """Reads what `srun --label` prints, and turns it into the events that a supervisor would send.
 
-Every line of a task comes as `3: text` (padded to equal width); what srun itself has to say comes without a label:
+Every line of a task comes as `3: text` (padded to equal width); what srun itself prints comes without a label:
 
     srun: error: node2: task 3: Exited with exit code 7
     srun: error: node1: tasks 0-1: Terminated
@@ -81,7 +81,7 @@ class SrunReader:
         attempt = ATTEMPT.fullmatch(line)
         if attempt:
             self.attempt = int(attempt[1])
-            self.forget_failure()
+            self.reset_after_requeue()
             self.hosts.clear()
             self.pids.clear()
             return
@@ -149,8 +149,8 @@ class SrunReader:
             "t": self._since,
         }
 
-    def forget_failure(self) -> None:
-        """What failed belongs to an attempt before."""
+    def reset_after_requeue(self) -> None:
+        """Discard the failure of the previous attempt."""
         self.failed = self.goes_on = False
         self.raised.clear()
         self._since = None

@@ -109,7 +109,7 @@ def _works(
     hosts: Sequence[str],
     env: Mapping[str, str],
 ) -> bool:
-    """Whether the stage goes well on these nodes alone."""
+    """Run the ranks on these nodes alone. Returns whether the stage passed."""
     chosen = check_settings(settings, options)
     chosen = replace(chosen, env={**chosen.env, **env})
     transport = prepare.transport_of(settings)

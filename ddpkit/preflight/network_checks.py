@@ -151,7 +151,7 @@ def _interfaces(facts: NodeFacts) -> list[str]:
 
 
 def _takes(name: str, value: str, interfaces: Sequence[str]) -> bool:
-    """Whether a choice takes one of these: gloo by the whole name, NCCL by its beginning but for `=`."""
+    """True if a choice takes one of these interfaces: gloo by the whole name, NCCL by its beginning but for `=`."""
     words = [word for word in value.lstrip("=").split(",") if word]
     whole = name.startswith("GLOO") or value.startswith("=")
     return any(each == word if whole else each.startswith(word) for each in interfaces for word in words)

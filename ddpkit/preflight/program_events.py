@@ -69,13 +69,13 @@ class Figures(TypedDict, total=False):
 
 
 class DoneEvent(_Event, Figures):
-    """A rank ended its part of a stage. Stage mesh has `host`, `said` and `behind`."""
+    """A rank ended its part of a stage. Stage mesh has `host`, `errors` and `behind`."""
 
     e: Literal["did"]
     stage: str
     rank: int
     host: NotRequired[str]
-    said: NotRequired[dict[str, dict[str, str]]]  # by host and address: an error, or empty
+    errors: NotRequired[dict[str, dict[str, str]]]  # by host and address; empty: none
     behind: NotRequired[list[float]]  # seconds that its clock is ahead: at least, at most
 
 

@@ -108,7 +108,7 @@ def _set(env: Mapping[str, str], nnodes: int) -> Iterator[Check]:
 
 
 def _slurm(environ: Mapping[str, str]) -> Iterator[Check]:
-    """What this allocation's variables say of each other."""
+    """Contradictions between the variables of this allocation."""
     tasks, nodes = environ.get("SLURM_NTASKS", ""), environ.get("SLURM_JOB_NUM_NODES", "")
     each = environ.get("SLURM_NTASKS_PER_NODE", "")
     if tasks.isdecimal() and nodes.isdecimal() and each.isdecimal() and int(tasks) < int(nodes) * int(each):

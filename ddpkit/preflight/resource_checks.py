@@ -200,7 +200,7 @@ def _cpus_fix(node: Node) -> str:
 
 
 def _usable(node: Node) -> float:
-    """How many processors' time a process there may have."""
+    """Processors, or their share of time, that a process on the node may use."""
     cpus = node.inventory["cpus"]
     allowed = len(cpus["allowed"]) or cpus["machine"] or 1
     return min(allowed, cpus["quota"]) if cpus["quota"] is not None else allowed

@@ -68,9 +68,9 @@ def _check_mesh(attempts: Mapping[str, DoneEvent], nodes: Sequence[Node]) -> Ite
     }
     for host in attempts:
         cut = {
-            other: event["said"][host]
+            other: event["errors"][host]
             for other, event in attempts.items()
-            if host in event["said"] and all(event["said"][host].values())
+            if host in event["errors"] and all(event["errors"][host].values())
         }
         if not cut:
             yield Check(id="mesh", status="pass", host=host)

@@ -58,7 +58,7 @@ def _named(base: Path, command: Sequence[str]) -> Iterator[Path]:
 
 
 def _nearby(base: Path) -> Iterator[Path]:
-    """Where the file may be. A folder of data, or a slow file system, is not searched to its end."""
+    """Places of the file. A folder of data, or a slow file system, is not searched to its end."""
     until = time.monotonic() + PATIENCE
     yield base / NAME
     for folder in _folders(base, until):

@@ -1,4 +1,4 @@
-"""First failure of a job that nobody followed, read from the job's own output when somebody asks."""
+"""First failure of a job that was not followed, read from the job's own output when somebody asks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINES = 200  # of each rank, to look for the cause in
 
 
 def first_failure(run: Run) -> tuple[Failure, str] | None:
-    """What failed first, and a sentence about it; None where the job's output does not say it, or is not seen here."""
+    """Return the first failure and its verdict; None where the job's output does not show it, or is not seen here."""
     assert run.job is not None
     log = Path(run.job.log.replace("{job}", run.job_id or ""))
     reader = SrunReader(run.world_size, torchrun=run.job.torchrun, labels=run.job.labels)

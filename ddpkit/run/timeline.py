@@ -113,7 +113,7 @@ def _together(bins: Sequence[Sequence[float]]) -> list[float]:
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """What is kept of a run, also by its ranks; None where nothing can be read."""
+    """Read the timeline of a run, with the files of its ranks; None where nothing can be read."""
     timeline = kept(folder / TIMELINE)
     paths = [path for path in _listed(folder / MARKS) if path.name.isdecimal()]
     if not paths:
@@ -210,7 +210,7 @@ def _replace(path: Path, value: Any) -> None:
 
 
 def process_began() -> float:
-    """When this process was started, in seconds since the epoch; the present where the kernel does not say it."""
+    """Start time of this process, in seconds since the epoch; the present where the kernel does not tell it."""
     now = time.time()
     if sys.platform != "linux":
         return now

@@ -247,7 +247,7 @@ class JobLink:
             yield {"e": "note", "text": f"job {self._job_id} is started again"}
         if self._held is not None and self._held[0] < max(restarts, self._reader.attempt):
             if self._held[0] == self._reader.attempt:
-                self._reader.forget_failure()
+                self._reader.reset_after_requeue()
             self._held = None
 
     def _lingers(self, nodes: str) -> Iterator[Event]:

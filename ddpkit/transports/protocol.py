@@ -74,7 +74,7 @@ _MARSHAL = 4  # the format's version that every Python since 3.4 reads
 
 @cache
 def program(*, compiled: bool = True) -> bytes:
-    """What is sent at first: the supervisor with its parts, and in front of them the line that reads them.
+    """Return the first bytes of a connection: the supervisor with its parts, behind the line that reads them.
 
     A Python that cannot run our bytecode answers `{"e": "source"}` to compiled ones, and waits for the others.
     """

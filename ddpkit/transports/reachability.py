@@ -47,7 +47,7 @@ def master_candidates(master_addr: str, specs: Sequence[HostSpec], facts: Sequen
 
 
 def _is_local(address: str) -> bool:
-    """Whether only the host itself reaches itself by this address: 127.0.1.1, link-local ones."""
+    """True if only the host itself reaches itself by this address: 127.0.1.1, link-local ones."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

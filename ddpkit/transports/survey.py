@@ -63,7 +63,7 @@ class Survey:
         return check_nodes(self.requirements, self.specs, self.list_facts())
 
     def has_master_port(self) -> bool:
-        """Whether the first node listens on rank 0's port."""
+        """True if the first node listens on rank 0's port."""
         first = self.facts.get(self.pool.specs[0].label)
         return first is not None and first["port"] is not None
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddpkit.execution.restarts import LIMIT, LIMIT_BEFORE, Again
+from ddpkit.execution.restarts import LIMIT, LIMIT_BEFORE, RestartTracker
 
 
 class Told:
     """Two nodes with two ranks each, and what is heard of them, second by second."""
 
     def __init__(self) -> None:
-        self.again = Again([2, 2], LIMIT)
+        self.tracker = RestartTracker([2, 2], LIMIT)
         for rank in range(4):
             self.starts(0.0, rank)
 
     def starts(self, now: float, rank: int) -> None:
-        self.again.record(rank // 2, {"e": "start", "rank": rank, "pid": 1, "t": now}, now)
+        self.tracker.record(rank // 2, {"e": "start", "rank": rank, "pid": 1, "t": now}, now)
 
     def ends(self, now: float, rank: int, code: int | None = 0) -> None:
-        self.again.record(rank // 2, {"e": "exit", "rank": rank, "code": code, "signal": None, "t": now}, now)
+        self.tracker.record(rank // 2, {"e": "exit", "rank": rank, "code": code, "signal": None, "t": now}, now)
 
     def hopeless(self, now: float) -> Any:
-        found = self.again.hopeless(now)
+        found = self.tracker.unrecoverable(now)
         return found and (found[0], found[1]["rank"])
 
 
@@ -83,5 +83,5 @@ def test_a_lost_node_is_not_waited_for() -> None:
     told.ends(1.0, 2)
     told.ends(1.0, 3)
     told.ends(2.0, 1, 3)
-    told.again.lost(0)
+    told.tracker.drop(0)
     assert told.hopeless(1000.0) is None

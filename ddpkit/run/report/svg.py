@@ -44,12 +44,12 @@ def heat(values: Sequence[float | None], low: float, high: float, what: str) -> 
 
 
 def strength(value: float, low: float, high: float) -> float:
-    """How dark a cell is, 0 to 1."""
+    """Darkness of a cell, 0 to 1."""
     return 0.06 + 0.94 * (min(1.0, max(0.0, (value - low) / (high - low))) if high > low else 0.0)
 
 
 def bounds(values: Sequence[float]) -> tuple[float, float]:
-    """What is lightest and darkest: a few cells far above all others (an evaluation, a checkpoint) do not count."""
+    """Values of the lightest and the darkest cell. A few far above all others (an evaluation) do not count."""
     ordered = sorted(values)
     low, high = ordered[0], ordered[min(len(ordered) - 1, int(0.98 * len(ordered)))]
     # Where all are alike, noise must not look like a straggler.
