@@ -56,6 +56,18 @@ class NodeFacts(PortFacts, DeviceFacts):
     no_tmp: str
 
 
+class RecordedFacts(TypedDict, total=False):
+    """The facts of a node that the record of a run keeps."""
+
+    host: str
+    python: str
+    torch: TorchFacts | None
+    cpus: int
+    gpus: int
+    addresses: list[list[str]]
+    workdir: str
+
+
 class Space(TypedDict):
     """A file system."""
 

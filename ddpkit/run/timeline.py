@@ -25,10 +25,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from ddpkit.files import write_atomically
 from ddpkit.launchers.events import Event
+from ddpkit.launchers.node_facts import RecordedFacts
 
 FORMAT = 1
 LAUNCH, TIMELINE = "launch.json", "timeline.json"
@@ -36,8 +37,35 @@ MARKS, JOB = "marks", "job"  # the folder of the ranks' own files, and the file 
 EVERY = 2.0  # seconds between two writes
 BINS = 20_000  # of all ranks together; one rank has at least LEAST, and at most MOST of them
 LEAST, MOST = 32, 256
-# Of what a node says of itself before a run. The rest is of no use later, or nobody's business.
-FACTS = ("host", "python", "torch", "cpus", "gpus", "addresses", "workdir")
+
+
+class RankTimeline(TypedDict, total=False):
+    """One rank of `timeline.json`."""
+
+    host: str
+    attempts: int
+    marks: dict[str, float]
+    bins: list[list[float]]
+
+
+class TimelineFile(TypedDict, total=False):
+    """The content of `timeline.json`."""
+
+    format: int
+    carried: float
+    ranks: dict[str, RankTimeline]
+
+
+class LaunchFile(TypedDict, total=False):
+    """The content of `launch.json`."""
+
+    format: int
+    began: float
+    prepared: float
+    entered: dict[str, float]
+    notes: list[str]
+    nodes: dict[str, RecordedFacts]
+    plan: str
 
 
 class Timeline:
@@ -46,7 +74,7 @@ class Timeline:
     def __init__(self, folder: Path, ranks: int) -> None:
         self._path = folder / TIMELINE
         self._carried = time.time()
-        self._ranks: dict[str, dict[str, Any]] = {}
+        self._ranks: dict[str, RankTimeline] = {}
         self._most = max(LEAST, min(MOST, BINS // max(1, ranks)))
         self._written = 0.0
         self._changed = False
@@ -77,11 +105,11 @@ class Timeline:
         self.turn()
 
     def turn(self) -> None:
-        """Write what is new, now and then, also while nothing more is heard."""
+        """Write what is new, now and then, also between two events."""
         if self._changed and time.monotonic() - self._written >= EVERY:
             self.write()
 
-    def _rank(self, host: str, rank: int | str) -> dict[str, Any]:
+    def _rank(self, host: str, rank: int | str) -> RankTimeline:
         return self._ranks.setdefault(str(rank), {"host": host, "attempts": 0, "marks": {}, "bins": []})
 
     def _mark(self, host: str, rank: int, name: str, when: float | None, *, again: bool = False) -> None:
@@ -112,18 +140,18 @@ def _together(bins: Sequence[Sequence[float]]) -> list[float]:
 # ---- what ranks wrote themselves
 
 
-def read(folder: Path) -> dict[str, Any] | None:
+def read(folder: Path) -> TimelineFile | None:
     """Read the timeline of a run, with the files of its ranks; None where nothing can be read."""
-    timeline = kept(folder / TIMELINE)
+    timeline = cast("TimelineFile | None", read_object(folder / TIMELINE))
     paths = [path for path in _listed(folder / MARKS) if path.name.isdecimal()]
     if not paths:
         return timeline
-    ranks: dict[str, Any] = dict((timeline or {}).get("ranks", {}))
+    ranks = dict((timeline or {}).get("ranks", {}))
     began = _last(folder / MARKS / JOB)
     most = max(LEAST, min(MOST, BINS // len(paths)))
     for path in paths:
         own = _read_rank(path, most)
-        known = {"host": "", "attempts": 0, "marks": {}, "bins": [], **ranks.get(path.name, {})}
+        known: RankTimeline = {"host": "", "attempts": 0, "marks": {}, "bins": [], **ranks.get(path.name, {})}
         if not own["attempts"] or own["attempts"] < known["attempts"]:
             own["marks"] = {}  # of an attempt before
         elif began is not None:
@@ -136,8 +164,13 @@ def read(folder: Path) -> dict[str, Any] | None:
     return {"format": FORMAT, "carried": first, **(timeline or {}), "ranks": ranks}
 
 
-def kept(path: Path) -> dict[str, Any] | None:
-    """The object in a file of a run's folder; None where none can be read."""
+def read_launch(folder: Path) -> LaunchFile | None:
+    """Read what was known before the start; None where it cannot be read."""
+    return cast("LaunchFile | None", read_object(folder / LAUNCH))
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """Read the JSON object in a file of a run's folder; None where none can be read."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -160,9 +193,9 @@ def _last(path: Path) -> float | None:
         return None
 
 
-def _read_rank(path: Path, most: int) -> dict[str, Any]:
+def _read_rank(path: Path, most: int) -> RankTimeline:
     """One rank's file. It is the rank's user's: what is not understood is left out."""
-    rank: dict[str, Any] = {"host": "", "attempts": 0, "marks": {}, "bins": []}
+    rank: RankTimeline = {"host": "", "attempts": 0, "marks": {}, "bins": []}
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -200,7 +233,8 @@ def write_launch(
 ) -> None:
     """Keep what was known before the start. What cannot be written is not missed by the run."""
     times = {"began": began, "prepared": prepared, "entered": entered, "notes": list(notes)}
-    shown = {host: {name: facts[name] for name in FACTS if name in facts} for host, facts in nodes.items()}
+    names = RecordedFacts.__annotations__
+    shown = {host: {name: facts[name] for name in names if name in facts} for host, facts in nodes.items()}
     _replace(folder / LAUNCH, {"format": FORMAT, **times, "nodes": shown, "plan": plan})
 
 

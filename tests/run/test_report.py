@@ -21,6 +21,7 @@ from ddpkit.run import record, status
 from ddpkit.run.report import load, page, steps, summary, svg
 from ddpkit.run.report import startup as start
 from ddpkit.run.report.escape import number, seconds, text
+from ddpkit.run.timeline import LaunchFile, TimelineFile
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -60,7 +61,7 @@ def bins(own: float, whole: float, count: int = 4, steps_each: float = 10) -> li
     return [[steps_each, steps_each * whole, whole, steps_each, steps_each * own, own]] * count
 
 
-def timeline(*own: float, host: str = "vm") -> dict[str, Any]:
+def timeline(*own: float, host: str = "vm") -> Any:
     whole = max(own) + 0.01
     return {"ranks": {str(n): {"host": host, "marks": {}, "bins": bins(each, whole)} for n, each in enumerate(own)}}
 
@@ -210,8 +211,8 @@ def test_where_the_seconds_went() -> None:
         "step": 20.0,
     }
     slow = {**marks, "meet": 19.0, "group": 19.1}
-    launch = {"began": 10.0, "prepared": 11.5, "entered": {"a": 10.8}}
-    told = {
+    launch: LaunchFile = {"began": 10.0, "prepared": 11.5, "entered": {"a": 10.8}}
+    told: TimelineFile = {
         "ranks": {"0": {"host": "a", "marks": marks, "attempts": 1}, "1": {"host": "b", "marks": slow, "attempts": 2}}
     }
     found = start.of(launch, told, WHY)
@@ -228,13 +229,15 @@ def test_where_the_seconds_went() -> None:
 
 
 def test_clocks_that_disagree_a_little_give_no_negative_time() -> None:
-    told = {"ranks": {"0": {"host": "a", "marks": {"start": 12.0, "python": 11.9, "step": 14.0}, "attempts": 1}}}
+    told: TimelineFile = {
+        "ranks": {"0": {"host": "a", "marks": {"start": 12.0, "python": 11.9, "step": 14.0}, "attempts": 1}}
+    }
     found = start.of({"began": 10.0, "prepared": 12.05}, told, WHY)
     assert all(each.end >= each.begin for each in found.rows[0].segments)
 
 
 def test_ranks_that_tell_nothing() -> None:
-    told = {"ranks": {"0": {"host": "a", "marks": {"start": 12.0, "end": 13.0}, "attempts": 1}}}
+    told: TimelineFile = {"ranks": {"0": {"host": "a", "marks": {"start": 12.0, "end": 13.0}, "attempts": 1}}}
     assert "was not recorded" in start.of({"began": 10.0, "prepared": 11.0}, told, WHY).words
     assert start.of(None, None, WHY).words == WHY
 

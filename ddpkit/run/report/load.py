@@ -11,6 +11,7 @@ from typing import Any
 from ddpkit.files import read_tail
 from ddpkit.run import metrics, timeline
 from ddpkit.run.record import Run
+from ddpkit.run.timeline import LaunchFile, TimelineFile
 
 TAIL = 1 << 16  # bytes of the log that are looked at
 LINES = 25  # of them that are shown
@@ -22,8 +23,8 @@ TEST = "test.json"  # where the output of `ddpkit test --json` is taken from
 class Files:
     """Contents of a run's folder."""
 
-    launch: Mapping[str, Any] | None = None  # see `ddpkit.run.timeline`
-    timeline: Mapping[str, Any] | None = None
+    launch: LaunchFile | None = None
+    timeline: TimelineFile | None = None
     test: Mapping[str, Any] | None = None  # see `ddpkit.preflight.check.report`
     metrics: Path | None = None
     records: list[dict[str, Any]] = field(default_factory=list)  # of the metrics file
@@ -41,9 +42,9 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     lines = _last(folder / "all.log")
     failed, hint = _closing(lines)
     return Files(
-        launch=timeline.kept(folder / timeline.LAUNCH),
+        launch=timeline.read_launch(folder),
         timeline=timeline.read(folder),
-        test=timeline.kept(folder / TEST),
+        test=timeline.read_object(folder / TEST),
         metrics=path,
         records=metrics.read(path) if path else [],
         tail=tuple(lines[-LINES - 1 :][:LINES]),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+
+from ddpkit.run.timeline import LaunchFile, RankTimeline, TimelineFile
 
 # A phase is named by the mark at its end.
 PHASES = {
@@ -61,9 +62,9 @@ class Start:
     words: str  # where most of the time went; or why that is not known
 
 
-def of(launch: Mapping[str, Any] | None, timeline: Mapping[str, Any] | None, why_not: str) -> Start:
+def of(launch: LaunchFile | None, timeline: TimelineFile | None, why_not: str) -> Start:
     """The start of a run. `why_not`: what to say where nothing was recorded."""
-    ranks: Mapping[str, Any] = (timeline or {}).get("ranks", {})
+    ranks = (timeline or {}).get("ranks", {})
     if timeline is None or not ranks:
         return Start(rows=(), phases=(), total=None, entered={}, words=why_not)
     began = float((launch or {}).get("began") or timeline.get("carried") or 0.0)
@@ -76,7 +77,7 @@ def of(launch: Mapping[str, Any] | None, timeline: Mapping[str, Any] | None, why
     return Start(rows=rows, phases=phases, total=total, entered=entered, words=_words(rows, phases, total))
 
 
-def _row(number: int, known: Mapping[str, Any], began: float, prepared: float | None) -> Row:
+def _row(number: int, known: RankTimeline, began: float, prepared: float | None) -> Row:
     marks: dict[str, float] = dict(known.get("marks", {}))
     if prepared is not None:
         marks["prepared"] = float(prepared)

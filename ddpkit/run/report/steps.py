@@ -6,10 +6,11 @@ gradients. What tells a straggler is its own work: from the end of a step to its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+
+from ddpkit.run.timeline import RankTimeline, TimelineFile
 
 COLUMNS = 60  # of the heat map
 STANDS_OUT = 1.25  # times the median of the other ranks
@@ -49,9 +50,9 @@ class Steps:
     words: str
 
 
-def of(timeline: Mapping[str, Any] | None, why_not: str) -> Steps:
+def of(timeline: TimelineFile | None, why_not: str) -> Steps:
     """The steps of a run. `why_not`: what to say where nothing was recorded."""
-    ranks: Mapping[str, Any] = (timeline or {}).get("ranks", {})
+    ranks = (timeline or {}).get("ranks", {})
     known = {int(number): each for number, each in ranks.items() if each.get("bins")}
     if not known:
         return Steps(rows=(), steps=0, slowest=None, words=why_not)
@@ -66,7 +67,7 @@ def _total(bins: Sequence[Sequence[float]]) -> float:
     return sum(each[0] for each in bins)
 
 
-def _row(number: int, known: Mapping[str, Any], most: int, columns: int) -> Row:
+def _row(number: int, known: RankTimeline, most: int, columns: int) -> Row:
     bins = known["bins"]
     whole = cells([(each[0], each[1], each[0]) for each in bins], most, columns)
     own = cells([(each[0], each[4], each[3]) for each in bins], most, columns)

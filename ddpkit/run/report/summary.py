@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ddpkit.launchers.node_facts import RecordedFacts
 from ddpkit.launchers.shell import join
 from ddpkit.run.report import startup as start
 from ddpkit.run.report import steps
@@ -149,15 +150,16 @@ def _places(now: Now, files: Files) -> list[Place]:
     return [_place(host, sorted(each), (files.launch or {}).get("nodes", {}).get(host, {})) for host, each in hosts]
 
 
-def _place(host: str, ranks: Sequence[int], facts: Mapping[str, Any]) -> Place:
+def _place(host: str, ranks: Sequence[int], facts: RecordedFacts) -> Place:
     addresses = [address for _, address in facts.get("addresses") or ()]
+    torch = facts.get("torch")
     return Place(
         host=host,
         ranks=tuple(ranks),
         gpus=facts.get("gpus"),
         cpus=facts.get("cpus"),
-        python=str(facts.get("python") or ""),
-        torch=str((facts.get("torch") or {}).get("version") or ""),
+        python=facts.get("python") or "",
+        torch=(torch.get("version") if torch else None) or "",
         address=", ".join(addresses[:2]),
     )
 
