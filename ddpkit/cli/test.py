@@ -116,7 +116,9 @@ def _options(depth: Depth, timeout: float, progress: _Progress, *, ranks: bool) 
     )
 
 
-def _test(settings: LaunchSettings, options: PreflightOptions, progress: _Progress, *, verbose: bool, as_json: bool) -> int:
+def _test(
+    settings: LaunchSettings, options: PreflightOptions, progress: _Progress, *, verbose: bool, as_json: bool
+) -> int:
     """Run the checks and print them. Returns the exit code."""
     from ddpkit.preflight import check as model
     from ddpkit.preflight import run
