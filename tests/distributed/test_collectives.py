@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import itertools
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rank_processes import environment, free_port
 
 from ddpkit.distributed.bench import cases, results
 from ddpkit.distributed.bench.cases import DTYPES, OPS, Case, Group, Scope
@@ -35,20 +35,11 @@ QUICK = ("-e", "2K", "-f", "16", "--seconds", "0.01", "--timeout", "4")
 torch = pytest.mark.torch
 
 
-def environment(**extra: str) -> dict[str, str]:
-    foreign = ("SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_", "DDPKIT_", "CUDA_", "MASTER_", "PYTHONPATH")
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign) and k not in names}
-    return {**clean, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **extra}
-
-
 class Ranks:
     """Ranks started by hand, each with `fault` in front of the program."""
 
     def __init__(self, world: int, *args: str, fault: str = "", **env: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         text = f"import os, signal, sys, time\nsys.path.insert(0, {str(ROOT)!r})\nRANK = int(os.environ['RANK'])\n"
         text += "os.environ['TORCH_CPP_LOG_LEVEL'] = 'FATAL'\n"
         text += "import torch.distributed as dist\nfrom ddpkit.distributed import collectives\n"
@@ -111,6 +102,8 @@ def test_its_parts_need_only_the_standard_library_of_python_3_8() -> None:
         assert foreign <= {"torch"}, name
         later = [node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword)]
         assert not {"kw_only", "slots", "strict"} & set(later), f"{name}: keywords of Python 3.10"
+        aliases = [node.value for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
+        assert not any(isinstance(alias, ast.Subscript) for alias in aliases), f"{name}: Mapping[...] of Python 3.9"
 
 
 def test_importing_it_does_nothing() -> None:
@@ -310,9 +303,7 @@ def test_every_type(ranks: Any) -> None:
 @torch
 def test_under_torchrun_from_its_own_folder() -> None:
     """Beside it there is a torch.py, which is not PyTorch."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     argv = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}", str(SCRIPT)]
     done = subprocess.run([*argv, *QUICK], cwd="/", env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

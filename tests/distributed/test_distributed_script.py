@@ -6,7 +6,6 @@ The ranks are started by hand, with PyTorch's variables, wherever an exit code m
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rank_processes import environment, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "test_distributed.py"
@@ -29,13 +29,6 @@ START = f"import os, sys; sys.path.insert(0, {str(ROOT)!r}); import test_distrib
 END = "os._exit(script.main(sys.argv[1:]))\n"
 
 
-def environment(**extra: str) -> dict[str, str]:
-    foreign = ("SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_", "DDPKIT_", "CUDA_", "MASTER_", "PYTHONPATH")
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(foreign) and k not in names}
-    return {**clean, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **extra}
-
-
 def run(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *argv]
     return subprocess.run(
@@ -45,9 +38,7 @@ def run(*argv: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 def ranks(world: int, present: list[int], text: str, *args: str) -> dict[int, tuple[int, str]]:
     """Run these ranks of so many. Returns the exit code and the output of each."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     started = {}
     for rank in present:
         env = environment(RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(world))
@@ -192,9 +183,7 @@ def test_a_missing_rank_is_looked_for_where_its_neighbours_are() -> None:
 @pytest.mark.parametrize("text", [START, WITHOUT_DDPKIT + START], ids=["with ddpkit", "without ddpkit"])
 def test_two_ranks_under_torchrun(text: str, tmp_path: Path) -> None:
     (tmp_path / "rank.py").write_text(text + END)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     torchrun = ("-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}")
     done = run(*torchrun, str(tmp_path / "rank.py"), "--mib", "3")
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rank_processes import free_port
 
 from ddpkit.distributed.torch import resolve, save_atomic
 
@@ -78,9 +79,7 @@ def clean_environ() -> dict[str, str]:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 def run_ranks(environs: list[dict[str, str]], folder: Path) -> list[dict[str, Any]]:

@@ -2,74 +2,61 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from ddpkit.distributed.bench.cases import list_scopes
 from ddpkit.distributed.bench.results import BenchFailure
-from ddpkit.distributed.check import RankEnv
+from ddpkit.distributed.check import RankEnv, describe_rank, identify_gpu
+
+if TYPE_CHECKING:
+    Reports = Mapping[int, dict[str, Any]]  # by rank: a RankReport and the boot id
 
 
-def choose_device_index(env: RankEnv) -> int:
-    """Return the index of this rank's GPU: 0 where only one is visible, else the local rank."""
-    import torch
-
-    return 0 if torch.cuda.device_count() == 1 else env.local_rank
-
-
-def describe_rank(index: int) -> dict[str, str]:
-    """Return host, boot id, device, GPU UUID and torch version of this rank; `index` is that of its GPU."""
-    import torch
-
-    device, uuid = "cpu", ""
-    if index < torch.cuda.device_count():
-        properties: Any = torch.cuda.get_device_properties(index)
-        device, uuid = properties.name, str(getattr(properties, "uuid", ""))  # torch >= 2.3
+def describe_bench_rank(env: RankEnv, count: int) -> dict[str, Any]:
+    """Describe this rank, and the boot id of its machine; `count` GPUs are visible."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read()  # two machines may have one name
     except OSError:
         boot = ""
-    version = str(torch.__version__)
-    return {"host": socket.gethostname(), "boot": boot, "device": device, "gpu": uuid, "torch": version}
+    return {**asdict(describe_rank(env, count, identify_gpu)), "boot": boot}
 
 
-def choose_backend(option: str, ranks: Mapping[int, dict[str, str]]) -> str:
+def choose_backend(option: str, reports: Reports) -> str:
     """Return the backend of `--comm`; auto: nccl where a rank has a GPU."""
     if option != "auto":
         return option
-    return "nccl" if any(one["device"] != "cpu" for one in ranks.values()) else "gloo"
+    return "nccl" if any(one["device"] != "cpu" for one in reports.values()) else "gloo"
 
 
-def name_nodes(ranks: Mapping[int, dict[str, str]]) -> list[str]:
+def name_nodes(reports: Reports) -> list[str]:
     """Return a node name per rank. Two machines of one host name get different node names."""
-    machines = [(one["host"], one["boot"]) for one in ranks.values()]
+    machines = [(one["host"], one["boot"]) for one in reports.values()]
     ambiguous = {host for host, boot in machines if len({b for h, b in machines if h == host}) > 1}
     return [host if host not in ambiguous else f"{host}/{boot[:8]}" for host, boot in machines]
 
 
-def check_ranks(
-    ranks: Mapping[int, dict[str, str]], world_size: int, seconds: float, comm: str, nccl_available: bool
-) -> list[BenchFailure]:
+def check_ranks(reports: Reports, world_size: int, seconds: float, comm: str) -> list[BenchFailure]:
     """Return a failure for each rank that is missing or cannot use the backend."""
     fix = "look at its first error; were so many processes started, and does every node reach rank 0's address?"
-    missing = [rank for rank in range(world_size) if rank not in ranks]
+    missing = [rank for rank in range(world_size) if rank not in reports]
     failures = [BenchFailure(rank, "", f"did not come within {seconds:g} s", fix) for rank in missing]
     if world_size == 1:
         failures.append(BenchFailure(None, "", "one rank alone has nobody to talk to", "start two or more"))
     if comm != "nccl":
         return failures
     first_users: dict[str, int] = {}
-    for rank, one in ranks.items():
+    for rank, one in reports.items():
         if one["device"] == "cpu":
             fix = "one rank per GPU; CUDA_VISIBLE_DEVICES and nvidia-smi there say more; --comm gloo needs none"
             failures.append(BenchFailure(rank, one["host"], "torch sees no GPU for it here", fix))
-        elif one["gpu"] and first_users.setdefault(one["gpu"], rank) != rank:
-            text = f"uses the same GPU as rank {first_users[one['gpu']]}: {one['device']} {one['gpu']}"
+        elif one["identity"] and first_users.setdefault(one["identity"], rank) != rank:
+            text = f"uses the same GPU as rank {first_users[one['identity']]}: {one['device']} {one['identity']}"
             failures.append(BenchFailure(rank, one["host"], text, "start one rank per GPU (CUDA_VISIBLE_DEVICES)"))
-    if not nccl_available:
-        failures.append(BenchFailure(0, ranks[0]["host"], "this torch has no NCCL", "--comm gloo"))
+    if not reports[0]["nccl"]:
+        failures.append(BenchFailure(0, reports[0]["host"], "this torch has no NCCL", "--comm gloo"))
     return failures
 
 

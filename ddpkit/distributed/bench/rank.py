@@ -8,24 +8,22 @@ import datetime
 import re
 import socket
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from ddpkit.distributed.bench.agreement import (
     check_ranks,
     check_scopes,
     choose_backend,
-    choose_device_index,
-    describe_rank,
+    describe_bench_rank,
     name_nodes,
 )
-from ddpkit.distributed.bench.cases import Case, Group, Scope, list_cases, list_scopes, ranks_by_node, size_range
+from ddpkit.distributed.bench.cases import Case, Scope, list_cases, list_scopes, ranks_by_node, size_range
 from ddpkit.distributed.bench.collective import Collective, UnsupportedError
 from ddpkit.distributed.bench.output import Output
 from ddpkit.distributed.bench.results import BenchFailure, find_slow_groups, find_wrong_results, measure_group
 from ddpkit.distributed.bench.store import BenchStore
 from ddpkit.distributed.bench.watchdog import Watchdog
-from ddpkit.distributed.check import BAD, RankEnv, first_line
+from ddpkit.distributed.check import BAD, RankEnv, first_line, gpu_index
 
 
 class BenchRank:
@@ -47,8 +45,8 @@ class BenchRank:
             self.watchdog.start()
             self.store = BenchStore(env, 2 * args.timeout)  # starts may lie apart: an import from a slow disk
             self.watchdog.store = self.store
-            index = choose_device_index(env)
-            self.store.publish(f"here {env.rank}", describe_rank(index))
+            count = torch.cuda.device_count()
+            self.store.publish(f"here {env.rank}", describe_bench_rank(env, count))
             if env.rank == 0:
                 plan = self._agree()
             else:
@@ -62,7 +60,7 @@ class BenchRank:
         if plan["go"]:
             self.comm = self.watchdog.comm = plan["comm"]
             self.hosts = self.watchdog.hosts = plan["hosts"]
-            self.device = torch.device("cuda", index) if self.comm == "nccl" else torch.device("cpu")
+            self.device = torch.device("cuda", gpu_index(env, count)) if self.comm == "nccl" else torch.device("cpu")
             self.watchdog.note_progress()
             try:
                 self.measure(plan["nodes"])
@@ -74,37 +72,26 @@ class BenchRank:
 
     def _agree(self) -> dict[str, Any]:
         """Decide, on rank 0, what is measured, and publish it."""
-        import torch.distributed as dist
-
         world_size, args = self.env.world_size, self.args
-        ranks = self.store.wait_for_ranks("here", list(range(world_size)), 2 * args.timeout)
-        comm = choose_backend(args.comm, ranks)
-        failures = check_ranks(ranks, world_size, 2 * args.timeout, comm, dist.is_nccl_available())
-        nodes = name_nodes(ranks)
+        reports = self.store.wait_for_ranks("here", list(range(world_size)), 2 * args.timeout)
+        comm = choose_backend(args.comm, reports)
+        nodes = name_nodes(reports)
+        failures = check_ranks(reports, world_size, 2 * args.timeout, comm)
         failures = failures or check_scopes(args.scope, nodes)
         if not failures:
-            self.output.begin(
-                {
-                    "comm": comm,
-                    "world_size": world_size,
-                    "nodes": len(set(nodes)),
-                    "torch": ranks[0]["torch"],
-                    "device": ranks[0]["device"],
-                }
-            )
+            world = {"comm": comm, "world_size": world_size, "nodes": len(set(nodes))}
+            self.output.begin({**world, "torch": reports[0]["torch"], "device": reports[0]["device"]})
         for failure in failures:
             self.output.add_failure(failure)
-        hosts = [one["host"] for one in ranks.values()]
+        hosts = [one["host"] for one in reports.values()]
         plan = {"go": not failures, "comm": comm, "nodes": nodes, "hosts": hosts}
         self.store.publish("plan", plan)
         return plan
 
     def _fail_without_store(self, error: str) -> int:
         endpoint = f"{self.env.master_addr}:{self.env.master_port}"
-        text, fix = (
-            f"does not reach rank 0 at {endpoint}: {error}",
-            "is rank 0 running, and is that port open from here?",
-        )
+        text = f"does not reach rank 0 at {endpoint}: {error}"
+        fix = "is rank 0 running, and is that port open from here?"
         if self.env.rank == 0:
             text, fix = f"cannot listen at {endpoint}: {error}", "another MASTER_PORT; is this an address of its host?"
         self.output.add_failure(BenchFailure(self.env.rank, socket.gethostname(), text, fix))
@@ -212,17 +199,13 @@ class BenchRank:
 
     def _report_case(self, case: Case, members: list[int], plan: dict[str, Any]) -> None:
         """Write, on rank 0, the measurements and wrong results of the current case."""
-        groups: Sequence[Group] = case.scope.groups
         if plan["note"]:
-            note, no_timings = f"{self.comm}: {plan['note']}"[:200], dict.fromkeys(members, (1.0, 0))
-            self.output.add_measurements(
-                [measure_group(case, group, 0, no_timings, self.hosts, note) for group in groups]
-            )
-            return
-        timings = self._read_members("got", members)
-        self.output.add_measurements(
-            [measure_group(case, group, plan["rounds"], timings, self.hosts) for group in groups]
-        )
+            note, rounds, timings = f"{self.comm}: {plan['note']}"[:200], 0, dict.fromkeys(members, (1.0, 0))
+        else:
+            note, rounds, timings = "", plan["rounds"], self._read_members("got", members)
+        groups = case.scope.groups
+        measured = [measure_group(case, group, rounds, timings, self.hosts, note) for group in groups]
+        self.output.add_measurements(measured)
         for failure in find_wrong_results(case, timings, self.hosts):
             key = (failure.rank, case.scope.name, case.op, case.dtype)
             if key not in self.reported:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ddpkit.distributed.bench.cases import Case, Group, bus_factor, dtype_bytes, element_count, show_size
 
-Timing = Sequence[Any]  # seconds of one round, and the number of wrong elements, of one rank
+if TYPE_CHECKING:
+    Timing = Sequence[Any]  # seconds of one round, and the number of wrong elements, of one rank
 
 
 @dataclass(frozen=True)
