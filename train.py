@@ -206,7 +206,7 @@ class Training:
         return self.save(f"checkpoint_epoch_{self.epoch}.pt"), accuracy
 
     def batches(self) -> dict[str, Any]:
-        """What decides which images the next step of this epoch reads."""
+        """The settings that decide which images the next step of this epoch reads."""
         names = ("dataset", "synthetic_size", "accumulation", "seed")
         options = {name: getattr(self.config, name) for name in names}
         return {"ranks": self.env.world_size, "images per rank and forward pass": self.batch, **options}

@@ -310,7 +310,7 @@ def ignore_stop_signals(worker: int) -> None:
 
 
 class Log:
-    """What the run prints and records, on rank 0; on every other rank each method does nothing.
+    """Printed lines and recorded metrics of a run, on rank 0; on every other rank each method does nothing.
 
     It reads these fields of the config: checkpoint_dir, metrics, resume, wandb, tensorboard.
     """
@@ -418,7 +418,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def find_checkpoint(resume: str | None, folder: Path) -> dict[str, Any] | None:
-    """What --resume asks for. With auto: the readable checkpoint that is furthest on, or None."""
+    """The checkpoint that --resume names. With auto: the readable one that is furthest on, or None."""
     if resume is None:
         return None
     if resume != "auto":

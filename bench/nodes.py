@@ -1,4 +1,4 @@
-"""What a launch on nodes costs: time and processor seconds, side by side with what people use else, as ratios.
+"""Cost of a launch on nodes, in time and processor seconds, as ratios to other launchers in the same run.
 
 Three tables. `ranks`: time to "all_reduce done and exited" on 2 nodes with 2 ranks each. `hosts`: `true` on 64 hosts.
 Both in a lab of its own (`tests/lab/cluster.py`), whose hosts share the processors of this machine, from its login
@@ -64,7 +64,7 @@ if __name__ == "__main__":
 
 
 @dataclass(kw_only=True)
-class Way:
+class LaunchMethod:
     """One way to start something: a shell script for the login host, given a free port."""
 
     name: str
@@ -79,7 +79,7 @@ class Way:
     problem: str = ""
 
 
-def ranks_ways(lab: Lab, folder: Path, no_peers: str) -> list[Way]:
+def ranks_ways(lab: Lab, folder: Path, no_peers: str) -> list[LaunchMethod]:
     """2 nodes of 2 ranks, until all of them have done their all_reduce and are gone."""
     first = lab.address["node1"]
     here = shlex.quote(str(folder))
@@ -105,18 +105,18 @@ def ranks_ways(lab: Lab, folder: Path, no_peers: str) -> list[Way]:
     floor, typed = "bare ranks over ssh", "torchrun by hand over ssh"
     deepspeed = f"{python} {PEERS}/bin/deepspeed --hostfile deepspeed.hosts --no_local_rank --master_addr {first}"
     return [
-        Way(name=floor, script=by_hand(bare), expect=4),
-        Way(
+        LaunchMethod(name=floor, script=by_hand(bare), expect=4),
+        LaunchMethod(
             name="ddpkit -b ssh, starter ranks",
             script=ddpkit("-b ssh -o starter=ranks"),
             base=floor,
             wall=1.1,
             expect=4,
         ),
-        Way(name=typed, script=by_hand(torchrun), expect=4),
-        Way(name="ddpkit -b ssh", script=ddpkit("-b ssh"), base=typed, wall=1.05, expect=4),
-        Way(name="ddpkit -b pdsh", script=ddpkit("-b pdsh"), base=typed, expect=4),
-        Way(
+        LaunchMethod(name=typed, script=by_hand(torchrun), expect=4),
+        LaunchMethod(name="ddpkit -b ssh", script=ddpkit("-b ssh"), base=typed, wall=1.05, expect=4),
+        LaunchMethod(name="ddpkit -b pdsh", script=ddpkit("-b pdsh"), base=typed, expect=4),
+        LaunchMethod(
             name="DeepSpeed (pdsh)",
             script=lambda port: f"{deepspeed} --master_port {port} job.py",
             base=floor,
@@ -124,7 +124,7 @@ def ranks_ways(lab: Lab, folder: Path, no_peers: str) -> list[Way]:
             peer=True,
             problem=no_peers,
         ),
-        Way(
+        LaunchMethod(
             name="torchrunx",
             script=lambda _: f"{python} torchrunx_job.py",
             base=floor,
@@ -135,17 +135,19 @@ def ranks_ways(lab: Lab, folder: Path, no_peers: str) -> list[Way]:
     ]
 
 
-def hosts_ways() -> list[Way]:
+def hosts_ways() -> list[LaunchMethod]:
     """`true` on many hosts."""
     nodes = f"node[1-{HOSTS}]"
     launch = f"{PYTHON} -m ddpkit launch -b ssh '{nodes}' -n 1 -o starter=ranks -- true"
     return [
-        Way(name="pdsh", script=lambda _: f"exec pdsh -R ssh -f {HOSTS} -w '{nodes}' true"),
-        Way(name="ddpkit -b ssh, starter ranks", script=lambda _: f"exec {launch}", base="pdsh", wall=1.0, cpu=0.35),
+        LaunchMethod(name="pdsh", script=lambda _: f"exec pdsh -R ssh -f {HOSTS} -w '{nodes}' true"),
+        LaunchMethod(
+            name="ddpkit -b ssh, starter ranks", script=lambda _: f"exec {launch}", base="pdsh", wall=1.0, cpu=0.35
+        ),
     ]
 
 
-def measure(lab: Lab, way: Way, folder: Path, *, keep: bool) -> None:
+def measure(lab: Lab, way: LaunchMethod, folder: Path, *, keep: bool) -> None:
     """Run it once on the login host. Its processor seconds are those of the client and of all its local children."""
     argv = lab.argv(LOGIN, ["timeout", str(LIMIT), "sh", "-c", way.script(free_port() or 29500)], folder)
     # An installed package comes compiled; one that is run from its sources compiles itself in the first round.
@@ -167,7 +169,7 @@ def measure(lab: Lab, way: Way, folder: Path, *, keep: bool) -> None:
         way.cpu_seconds.append(usage.ru_utime + usage.ru_stime)
 
 
-def compare(lab: Lab, ways: list[Way], folder: Path, rounds: int, table: str) -> list[dict[str, Any]]:
+def compare(lab: Lab, ways: list[LaunchMethod], folder: Path, rounds: int, table: str) -> list[dict[str, Any]]:
     for number in range(rounds + 1):
         for way in ways:
             if not (way.peer and way.problem):

@@ -1,4 +1,4 @@
-"""The launcher alone: enters so many nodes, asks them, carries the plan out; a stand-in speaks for each supervisor.
+"""Cost of the launcher itself: it surveys many nodes and executes the plan; a stand-in replaces each supervisor.
 
 Everything but the connections is the real thing: the fleet and its threads, the survey's judgement, the plan, the
 carrier, the relay with its logs, the screen. Prints one JSON object: the seconds and processor seconds that it took,
@@ -35,36 +35,36 @@ LINES = r"step 100 loss 2.3025 lr 0.001 tokens/s 123456 memory 40.1 GB\nstep 101
 
 
 class StandIn:
-    """A supervisor's side of the wire: it answers what it is asked, and its ranks print some lines and end well."""
+    """A supervisor behind a byte stream: it answers each request, and its ranks print some lines and exit with 0."""
 
     def __init__(self, spec: HostSpec, number: int) -> None:
         self._name = spec.name
         self._address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
-        self._said: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._greeted = False
+        self._output: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._has_greeted = False
 
     def write(self, data: bytes) -> None:
-        if not self._greeted:
-            self._greeted = True
-            self._say(e="hello", pid=1, host=self._name, t=time.time())
+        if not self._has_greeted:
+            self._has_greeted = True
+            self._send_event(e="hello", pid=1, host=self._name, t=time.time())
             return
         message = json.loads(data)
         if "ask" in message:
             reached = [[name, ""] for name, *_ in message["args"].get("targets", ())]
             value = self._facts() if message["ask"] == "look" else reached
-            self._say(e="answer", id=message["id"], value=value, error=None)
+            self._send_event(e="answer", id=message["id"], value=value, error=None)
         elif "procs" in message:
             for rank in message["ranks"]:
-                self._said.put(b'{"e":"start","rank":%d,"pid":%d,"t":%f}\n' % (rank, 100 + rank, time.time()))
+                self._output.put(b'{"e":"start","rank":%d,"pid":%d,"t":%f}\n' % (rank, 100 + rank, time.time()))
             line = '{"e":"out","rank":%d,"fd":1,"data":"' + LINES.replace("%", "%%") + '"}\n'
             for rank in message["ranks"]:
-                self._said.put((line % rank).encode() * EVENTS)
+                self._output.put((line % rank).encode() * EVENTS)
             for rank in message["ranks"]:
-                self._said.put(b'{"e":"exit","rank":%d,"code":0,"signal":null,"t":%f}\n' % (rank, time.time()))
-            self._say(e="end", t=time.time())
+                self._output.put(b'{"e":"exit","rank":%d,"code":0,"signal":null,"t":%f}\n' % (rank, time.time()))
+            self._send_event(e="end", t=time.time())
 
-    def _say(self, **event: Any) -> None:
-        self._said.put(json.dumps(event, separators=(",", ":")).encode() + b"\n")
+    def _send_event(self, **event: Any) -> None:
+        self._output.put(json.dumps(event, separators=(",", ":")).encode() + b"\n")
 
     def _facts(self) -> dict[str, Any]:
         empty = dict.fromkeys(("no_workdir", "no_gpus", "no_port", "no_tmp"), "")
@@ -87,7 +87,7 @@ class StandIn:
 
     def read(self) -> bytes:
         try:
-            data = self._said.get(timeout=1.0)
+            data = self._output.get(timeout=1.0)
         except queue.Empty:
             return b""
         if data is None:
@@ -97,15 +97,15 @@ class StandIn:
     def why(self) -> str:
         return ""
 
-    def refusal(self, said: Sequence[str]) -> None:
+    def refusal(self, lines: Sequence[str]) -> None:
         return None
 
     def close(self) -> None:
-        self._said.put(None)
+        self._output.put(None)
 
 
-class Nowhere:
-    """A way to nodes that are not there."""
+class StandInTransport:
+    """A transport to nodes that do not exist."""
 
     timeout = 5.0
     asks = False
@@ -138,7 +138,7 @@ def main(steps: int) -> None:
             master_addr="",
             master_port=0,
         )
-        nodes = NodePool(specs, Nowhere(), 30.0, job.python)
+        nodes = NodePool(specs, StandInTransport(), 30.0, job.python)
         try:
             transport = SshTransport(nodes, requirements)
             world = transport.survey(lambda text: print(text, file=sys.stderr), strict=True)

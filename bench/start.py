@@ -1,4 +1,4 @@
-"""How long a launch takes: time to "first all_reduce done and exited", side by side, as ratios.
+"""Duration of a launch: time to "first all_reduce done and exited", side by side, as ratios.
 
 Each way starts the same ranks on this machine. The ways are interleaved, so that noise hits all alike, and the ratio is
 that of the medians. `bare` is what a person would type by hand: one `python script.py &` per rank, then `wait`.

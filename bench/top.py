@@ -1,4 +1,4 @@
-"""What `ddpkit top` costs a training: steps a second with it and without it, and processor time for a sample.
+"""Cost of `ddpkit top` for a training: steps a second with it and without it, and processor time for a sample.
 
 One run of train.py with two ranks on this machine. Windows with `ddpkit top --json` at its usual interval and windows
 without alternate, so that noise hits both alike; which of a pair comes first changes from pair to pair. `steps` is the

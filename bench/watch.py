@@ -1,4 +1,4 @@
-"""What status lines and folding cost: train.py on two ranks in a terminal, with them and without, side by side.
+"""Cost of status lines and folding: train.py on two ranks in a terminal, with them and without, side by side.
 
 The ways are interleaved, so that noise hits all alike. `plain` has neither. A training's figure is the median of its
 epochs; a ratio is the mean of those of each round to its `plain`, with its standard error. The launcher's CPU seconds

@@ -1,4 +1,4 @@
-"""The one place where words become shell text: every word is quoted, and only a `Raw` word is left to the shell."""
+"""Shell text from words: every word is quoted, and only a `Raw` word is expanded by the shell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Raw:
-    """A word that a shell must expand on the node, for example `$SLURM_PROCID`. Every other word is quoted."""
+    """A word that a shell must expand on the node, for example `$SLURM_PROCID`."""
 
     text: str
 
