@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,8 +29,23 @@ def commands() -> list[tuple[str, str]]:
         if path.suffix == ".py":
             lines += re.findall(r"^    (ddpkit .*?)(?:   .*)?$", text, re.MULTILINE)
         found += [(path.name, line) for line in lines if line.startswith("ddpkit ")]
-    # A backend that is written there is installed, and tried, by tests/test_docs_blocks.py.
-    return [each for each in found if "-b nice" not in each[1]]
+    # Backends that are written there are tried by tests/test_docs_blocks.py and tests/lab/test_docs_lab.py.
+    return [each for each in found if not re.search("-b (nice|pinned)", each[1])]
+
+
+def install_backend(name: str, folder: Path) -> Path:
+    """Install the package of a backend from its blocks in CONTRIBUTING.md. Returns the folder to import it from."""
+    texts = [(kind, text) for _, kind, text in FENCE.findall((ROOT / "CONTRIBUTING.md").read_text())]
+    (program,) = [text for kind, text in texts if kind == "python" and f'ClassVar[str] = "{name}"' in text]
+    (project,) = [text for kind, text in texts if kind == "toml" and "[project]" in text]
+    source, site = folder / f"ddpkit_{name}", folder / "site"
+    source.mkdir()
+    (source / f"ddpkit_{name}.py").write_text(program)
+    project = project.replace("nice", name).replace("Nice", name.capitalize())
+    (source / "pyproject.toml").write_text(project)
+    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]
+    subprocess.run([*argv, str(site), str(source)], check=True, timeout=120)
+    return site
 
 
 def test_there_are_commands() -> None:

@@ -6,14 +6,13 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import test_hang
 import test_report
-from test_docs import ROOT
+from test_docs import ROOT, install_backend
 
 from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.progress import Progress, Standing, lines
@@ -132,15 +131,7 @@ def test_the_program_in_the_readme_runs(ddpkit: DDPKIT, tmp_path: Path) -> None:
 
 def test_the_backend_in_contributing_works(ddpkit: DDPKIT, tmp_path: Path) -> None:
     """Written from the two blocks alone, and installed."""
-    document = ROOT / "CONTRIBUTING.md"
-    (program,) = [text for _, _, text in blocks("python", document)]
-    (project,) = [text for _, _, text in blocks("toml", document)]
-    source, site = tmp_path / "source", tmp_path / "site"
-    source.mkdir()
-    (source / "ddpkit_nice.py").write_text(program)
-    (source / "pyproject.toml").write_text(project)
-    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]
-    subprocess.run([*argv, str(site), str(source)], check=True, timeout=120)
+    site = install_backend("nice", tmp_path)
     env = {"PYTHONPATH": f"{site}:{ROOT}"}
     assert "how much lower: 1 to 19" in ddpkit("backends", "nice", env=env).stdout
     dry = ddpkit("launch", "-b", "nice", "-n", "2", "-o", "by=15", "--dry-run", "--", "true", env=env)
@@ -149,6 +140,18 @@ def test_the_backend_in_contributing_works(ddpkit: DDPKIT, tmp_path: Path) -> No
     done = ddpkit("launch", "-b", "nice", "-n", "2", "-o", "by=15", "--", "job.py", env=env)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("priority 15") == 2
+
+
+def test_a_reach_that_nobody_knows_is_one_error(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    site = install_backend("nice", tmp_path)
+    program = site / "ddpkit_nice.py"
+    program.write_text(program.read_text().replace('= "local"', '= "teleport"'))
+    env = {"PYTHONPATH": f"{site}:{ROOT}"}
+    for command in ("launch", "test", "bench"):
+        done = ddpkit(command, "-b", "nice", "-n", "2", *(["--", "true"] if command == "launch" else []), env=env)
+        assert done.returncode == 2
+        assert "backend 'nice' has the reach 'teleport', which is none of local, ssh, pdsh" in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_the_sentences_of_a_dump_are_those_that_are_said() -> None:

@@ -1,18 +1,19 @@
-"""The backends, by name. A backend is one frozen dataclass with one pure method, and its fields are its options.
+"""Backends by name. A backend is one frozen dataclass with one pure method. Its fields are its `-o` options.
 
     @dataclass(frozen=True, kw_only=True)
     class Mine:
-        \"\"\"One line: what it does.\"\"\"
+        \"\"\"The line that `ddpkit backends` shows.\"\"\"
+
         name: ClassVar[str] = "mine"
-        reach: ClassVar[str] = "local"  # how nodes are reached: who is asked before the plan, and who carries it out:
-                                        # local, ssh, pdsh, slurm (also inside an allocation), or any other scheduler
-        needs: ClassVar[str] = "what must be installed, and where"
-        queue: str = option("", "one line of documentation")
+        reach: ClassVar[str] = "local"  # local, ssh, pdsh, slurm or scheduler: see `ddpkit.transports.choose`
+        needs: ClassVar[str] = "programs that must be installed, and where"
+        queue: str = option("", "one line of documentation")  # str, int, float, bool or a Literal
 
-        def plan(self, job: Job, world: World) -> Plan: ...    # from a scheduler: a Request
+        def plan(self, job: Job, world: World) -> Plan: ...
 
-
-Others come from the entry-point group `ddpkit.launchers`. A backend's module is imported when its name is used.
+`plan` gets a `World` from local, ssh and pdsh, and a `Request` from slurm and scheduler. A backend that reaches nodes
+by ssh or pdsh may have the fields of `ddpkit.launchers.nodes.NodeOptions`; one that it lacks has its default. No base
+class is needed. The entry-point group `ddpkit.launchers` adds backends. A backend is imported when its name is used.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ _ALIASES = {"slurm": "slurm-srun", "ssh": "ssh-torchrun-auto"}
 
 
 class Launcher(Protocol):
-    """What every backend is."""
+    """A backend. The world of its plan is a `World` or a `Request`, as its reach says."""
 
     name: ClassVar[str]
     reach: ClassVar[str]
     needs: ClassVar[str]
 
     def plan(self, job: Job, world: Any) -> Plan:
-        """Say what will run. Pure: the same job and world always give the same plan."""
+        """Return all that will run. Pure: the same job and world always give the same plan."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,7 @@ class Option:
 
     @property
     def values(self) -> str:
-        """What may be given, in words."""
+        """The values that may be given, for people."""
         if typing.get_origin(self.kind) is Literal:
             return " | ".join(typing.get_args(self.kind))
         return {bool: "true | false", int: "a whole number", float: "a number"}.get(self.kind, "text")
@@ -78,7 +79,7 @@ def names() -> list[str]:
 
 
 def aliases() -> list[str]:
-    """Shorter names of some."""
+    """Shorter names of some backends."""
     return sorted(_ALIASES)
 
 
@@ -92,10 +93,10 @@ def load(name: str) -> type[Any]:
         )
     module, _, attribute = target.partition(":")
     try:
-        found: type[Any] = getattr(importlib.import_module(module), attribute)
+        backend: type[Any] = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"backend {name!r} cannot be loaded from {target}: {error}") from error
-    return found
+    return backend
 
 
 def options(backend: type[Any]) -> list[Option]:

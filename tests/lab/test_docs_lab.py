@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Lab
-from test_docs import commands, names_nodes
+from test_docs import commands, install_backend, names_nodes
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,3 +24,40 @@ def test_commands_on_nodes(document: str, line: str, lab: Lab, tmp_path: Path) -
     done = lab.run("login", *argv, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=False)
     assert done.returncode == 0, done.stderr
     assert "# step 1 of " in done.stdout
+
+
+JOB = """\
+import os
+name = os.uname().nodename
+own = len(os.sched_getaffinity(0))
+print(f"{name} {os.environ['RANK']} of {os.environ['WORLD_SIZE']} on {own} {os.environ['MASTER_ADDR']}")
+if "fail" in os.environ and os.environ["RANK"] == "3":
+    raise SystemExit(7)
+"""
+
+
+def test_the_backend_for_nodes_in_contributing_works(lab: Lab, tmp_path: Path) -> None:
+    """It has none of our bases, and so none of our options."""
+    site = install_backend("pinned", tmp_path)
+    (tmp_path / "job.py").write_text(JOB)
+    argv = [sys.executable, "-m", "ddpkit", "launch", "-b", "pinned", "-n", "2", "-o", "width=1"]
+    env = {"PYTHONPATH": f"{site}:{ROOT}"}
+    dry = lab.run("login", *argv, "--dry-run", "node1", "node2", "--", "job.py", cwd=tmp_path, env=env)
+    assert "# step 2 of 2, on node2: ranks 2-3" in dry.stdout
+    assert dry.stdout.count("taskset -c 0 ") == 2
+    assert "ssh node2 sh <<" in dry.stdout
+    done = lab.run("login", *argv, "node1", "node2", "--", "job.py", cwd=tmp_path, env=env)
+    ranks = sorted(line.partition("] ")[2] for line in done.stdout.splitlines() if " of 4 on 1 " in line)
+    assert [line.split()[:2] for line in ranks] == [["node1", "0"], ["node1", "1"], ["node2", "2"], ["node2", "3"]]
+    assert len({line.split()[-1] for line in ranks}) == 1
+    failed = lab.run(
+        "login", *argv, "--env", "fail=1", "node1", "node2", "--", "job.py", cwd=tmp_path, env=env, check=False
+    )
+    assert failed.returncode == 7
+    assert "rank 3 on node2" in failed.stderr
+    elastic = lab.run("login", *argv, "-N", "1:2", "node1", "--", "job.py", cwd=tmp_path, env=env, check=False)
+    assert elastic.returncode == 2
+    assert "backend pinned takes one number of nodes" in elastic.stderr
+    asked = [*argv[:3], "test", *argv[4:], "--quick", "node1", "node2"]
+    checked = lab.run("login", *asked, cwd=tmp_path, env=env, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
