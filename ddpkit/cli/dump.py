@@ -15,7 +15,7 @@ from ddpkit.text import format_ranks
 
 if TYPE_CHECKING:
     from ddpkit.run.record import Run
-    from ddpkit.run.status import Now
+    from ddpkit.run.status import RunStatus
 
 SHOWN = 12  # frames of one stack
 
@@ -30,7 +30,7 @@ def dump(
     from ddpkit.monitor import dump as dumps
     from ddpkit.run import status
 
-    now = status.look(status.choose(run))
+    now = status.get_status(status.choose(run))
     _check(now)
     chosen = now.run
     if dry_run:
@@ -46,7 +46,7 @@ def dump(
         _show(summary)
 
 
-def _check(now: Now) -> None:
+def _check(now: RunStatus) -> None:
     """One error for each thing that keeps a run from being asked."""
     from ddpkit.run import status
 
@@ -54,7 +54,7 @@ def _check(now: Now) -> None:
     if now.state == "elsewhere":
         raise UsageError(
             f"run {run.run_id} is {now.words}, nor ask it",
-            status.over_there("dump", run),
+            status.remote_command("dump", run),
         )
     if now.state == "queued":
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))

@@ -24,7 +24,7 @@ from ddpkit.text import format_size
 if TYPE_CHECKING:
     from ddpkit.run.logs import Choice
     from ddpkit.run.record import Run
-    from ddpkit.run.status import Now
+    from ddpkit.run.status import RunStatus
 
 SHOWN = 20  # runs that have ended, in `ddpkit ps`; lines, in `ddpkit attach`
 MARGIN = 30.0  # seconds beyond the grace in which a launcher has ended, leftovers and last words included
@@ -51,7 +51,7 @@ def ps(
     runs = [entry.run for entry in known if entry.run is not None]
     ended = [run for run in runs if run.state in record.ENDED]
     hidden = set() if everything else {run.run_id for run in ended[SHOWN:]}
-    seen = status.looks([run for run in runs if run.run_id not in hidden])
+    seen = status.get_statuses([run for run in runs if run.run_id not in hidden])
     if as_json:
         print(json.dumps([_described(now) for now in seen], indent=2))
         return
@@ -74,22 +74,22 @@ def ps(
         print("there is no run yet; to start one: ddpkit launch -- train.py ARGS", file=sys.stderr)
     if hidden:
         print(f"{len(hidden)} older runs: ddpkit ps --all", file=sys.stderr)
-    for line in status.unseen(known):
+    for line in status.runs_on_other_hosts(known):
         print(f"not shown: {line}", file=sys.stderr)
 
 
-def _described(now: Now) -> dict[str, Any]:
+def _described(now: RunStatus) -> dict[str, Any]:
     return {**asdict(now.run), "now": {"state": now.state, "words": now.words, "hint": now.hint}}
 
 
 @app.command(name="status", cls=LeanCommand)
 def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
     """Show what a run does, rank by rank, and which rank makes no progress."""
-    from ddpkit.run import status
+    from ddpkit.run import rank_status, status
 
-    now = status.look(status.choose(run))
-    seen = status.ranks(now.run) if now.state in ("running", "elsewhere") else None
-    odd = status.findings(now, seen) if seen else []
+    now = status.get_status(status.choose(run))
+    seen = rank_status.read_ranks(now.run) if now.state in ("running", "elsewhere") else None
+    odd = rank_status.describe_oddities(now, seen) if seen else []
     if as_json:
         rows = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
         print(json.dumps({**_described(now), "look": rows, "findings": odd}, indent=2))
@@ -156,7 +156,7 @@ def logs(
     else:
         _show(chosen, wanted, follow=follow, number=number, as_json=as_json)
     if follow and (wanted != logs.Choice() or chosen.job is not None):
-        now = status.look(_fresh(chosen))
+        now = status.get_status(_fresh(chosen))
         print(f"ddpkit: run {now.run.run_id}: {now.words}", file=sys.stderr)
 
 
@@ -195,7 +195,7 @@ class _Going:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         if time.monotonic() < self._ask_at:
             return self._living
-        now = status.look(_fresh(self._run))
+        now = status.get_status(_fresh(self._run))
         if self._run.job is not None and now.living and now.words != self._noted:
             self._noted = now.words
             print(f"ddpkit: {now.words}", file=sys.stderr)
@@ -228,14 +228,15 @@ def stop(
 ) -> None:
     """End a run, and wait until it has ended: every rank gets TERM, its grace, then KILL."""
     from ddpkit.run import record, status
+    from ddpkit.scheduler import run_command
 
     chosen = _the_living(run)
-    now = status.look(chosen)
+    now = status.get_status(chosen)
     number = signal.SIGQUIT if at_once else signal.SIGTERM
     job = chosen.job
     argv = list(job.stop) if job else ["kill", f"-{number.name.removeprefix('SIG')}", str(chosen.launcher_pid)]
     if now.state == "elsewhere":
-        raise UsageError(f"run {chosen.run_id} is {now.words}, nor stop it", status.over_there("stop", chosen))
+        raise UsageError(f"run {chosen.run_id} is {now.words}, nor stop it", status.remote_command("stop", chosen))
     if not now.living and now.state != "unknown":
         _say_end(now, was=now.state, as_json=as_json, already=True)
         return
@@ -245,11 +246,10 @@ def stop(
         print(json.dumps(shown, indent=2) if as_json else shlex.join(argv) + where)
         return
     if job:
-        code, _, message = status.ask(argv)
-        if code != 0:
-            raise LaunchError(
-                f"cannot stop job {chosen.job_id}: {message or f'{argv[0]}: exit code {code}'}", shlex.join(argv)
-            )
+        reply = run_command(argv)
+        if reply.exit_code != 0:
+            why = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
+            raise LaunchError(f"cannot stop job {chosen.job_id}: {why}", shlex.join(argv))
         after = _until_over(chosen, JOB_MARGIN + chosen.grace)
     else:
         record.send(chosen, number)
@@ -257,7 +257,7 @@ def stop(
         if not record.wait(chosen, limit):
             hint = f"kill -KILL {chosen.launcher_pid}" if at_once else status.command("stop --now", chosen)
             raise DdpkitError(f"run {chosen.run_id} has not ended in {limit:g} s", hint)
-        after = status.look(_fresh(chosen))
+        after = status.get_status(_fresh(chosen))
     _say_end(after, was=now.state, as_json=as_json, already=False)
 
 
@@ -269,18 +269,18 @@ def _the_living(word: str | None) -> Run:
         runs = [
             entry.run for entry in record.entries() if entry.run is not None and entry.run.state not in record.ENDED
         ]
-        living = [now.run.run_id for now in status.looks(runs) if now.living]
+        living = [now.run.run_id for now in status.get_statuses(runs) if now.living]
         if len(living) > 1:
             raise UsageError(f"{len(living)} runs live: {', '.join(living)}", f"ddpkit stop {living[0]}")
     return status.choose(word)
 
 
-def _until_over(run: Run, limit: float) -> Now:
+def _until_over(run: Run, limit: float) -> RunStatus:
     """Wait for a job's end, and for the launcher that follows it on this host."""
     from ddpkit.run import record, status
 
     until, pause = time.monotonic() + limit, 0.1
-    while (now := status.look(_fresh(run))).living:
+    while (now := status.get_status(_fresh(run))).living:
         if time.monotonic() > until:
             raise DdpkitError(
                 f"job {run.job_id} has not ended in {limit:g} s: {now.words}", status.command("status", run)
@@ -291,10 +291,10 @@ def _until_over(run: Run, limit: float) -> Now:
         # To the launcher that followed it, it was just a job that somebody cancelled.
         with suppress(OSError):
             replace(seen, state="stopped", verdict=None).save()
-    return status.look(_fresh(run))
+    return status.get_status(_fresh(run))
 
 
-def _say_end(now: Now, *, was: str, as_json: bool, already: bool) -> None:
+def _say_end(now: RunStatus, *, was: str, as_json: bool, already: bool) -> None:
     if as_json:
         print(json.dumps({"was": was, **_described(now)}, indent=2))
     elif already:
@@ -308,15 +308,15 @@ def attach(run: RunName = None) -> None:
     """Show a run as it goes on; leaving the view leaves the run alone."""
     from ddpkit.run import logs, status, tmux
 
-    now = status.look(status.choose(run))
+    now = status.get_status(status.choose(run))
     chosen = now.run
     if now.state == "elsewhere" and chosen.session:
-        hint = status.over_there("attach", chosen, terminal=True)
+        hint = status.remote_command("attach", chosen, terminal=True)
         raise UsageError(f"run {chosen.run_id} is {now.words}", hint)
     if now.living or now.state == "elsewhere":
         if chosen.session and os.isatty(0) and os.isatty(1) and tmux.shown(chosen.session):
             tmux.attach(chosen.session)
-            now = status.look(_fresh(chosen))
+            now = status.get_status(_fresh(chosen))
             if now.living:
                 left = f"left the view, and the run goes on; {status.command('stop', chosen)} ends it"
                 print(f"ddpkit: run {chosen.run_id}: {left}", file=sys.stderr)
@@ -326,7 +326,7 @@ def attach(run: RunName = None) -> None:
                 f"ddpkit: run {chosen.run_id}: {now.words}; Ctrl-C leaves this view, and not the run", file=sys.stderr
             )
             _show(chosen, logs.Choice(), follow=True, number=SHOWN, as_json=False)
-            now = status.look(_fresh(chosen))
+            now = status.get_status(_fresh(chosen))
             print(f"ddpkit: run {chosen.run_id}: {now.words}", file=sys.stderr)
             return
     _show(now.run, logs.Choice(), follow=False, number=SHOWN, as_json=False)

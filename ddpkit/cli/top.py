@@ -19,7 +19,7 @@ from ddpkit.text import format_size
 
 if TYPE_CHECKING:
     from ddpkit.run.record import Run
-    from ddpkit.run.status import Now
+    from ddpkit.run.status import RunStatus
 
 INTERVAL = 2.0  # seconds between two samples
 LEAST = 0.5
@@ -49,7 +49,7 @@ def top(
     from ddpkit.run import status
 
     seconds = INTERVAL if interval is None else max(LEAST, config.seconds(interval, "--interval "))
-    now = status.look(status.choose(run))
+    now = status.get_status(status.choose(run))
     if not now.living and now.state not in ("unknown", "elsewhere"):
         _say_end(now, as_json=as_json)
         return
@@ -71,7 +71,7 @@ def top(
         source.close()
 
 
-def _check(now: Now) -> None:
+def _check(now: RunStatus) -> None:
     """One error for each thing that keeps a run from being asked."""
     from ddpkit.run import status
 
@@ -79,7 +79,7 @@ def _check(now: Now) -> None:
     if now.state == "elsewhere":
         raise UsageError(
             f"run {run.run_id} is {now.words}, nor ask it",
-            status.over_there("top", run, terminal=True),
+            status.remote_command("top", run, terminal=True),
         )
     if now.state == "queued":
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
@@ -94,15 +94,15 @@ def _show_plan(run: Run, *, as_json: bool) -> None:
     print(json.dumps(shown, indent=2) if as_json else f"would ask {asked}{where}")
 
 
-def _now(run: Run) -> Now:
+def _now(run: Run) -> RunStatus:
     from pathlib import Path
 
     from ddpkit.run import record, status
 
-    return status.look(record.load(Path(run.folder)) or run)
+    return status.get_status(record.load(Path(run.folder)) or run)
 
 
-def _say_end(now: Now, *, as_json: bool) -> None:
+def _say_end(now: RunStatus, *, as_json: bool) -> None:
     if as_json:
         ended = {"state": now.state, "words": now.words, "exit_code": now.run.exit_code}
         print(json.dumps({"run_id": now.run.run_id, "ended": ended}), flush=True)

@@ -23,9 +23,9 @@ from ddpkit.execution import executor
 from ddpkit.launchers.plan import Batch, Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.run import metrics, record, timeline
+from ddpkit.scheduler import run_command
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
-from ddpkit.transports.srun import tell
 
 if TYPE_CHECKING:
     from ddpkit.execution.prepare import Ready
@@ -56,9 +56,9 @@ class LiveRun:
         """Cancel the submitted job. Without one, do nothing. Raises LaunchError."""
         if self.plan.batch is not None and self.job_id is not None:
             argv = self._stop_argv(self.plan.batch)
-            done = tell(argv)
-            if done.returncode != 0:
-                words = " ".join(done.stderr.split()) or f"{argv[0]}: exit code {done.returncode}"
+            reply = run_command(argv)
+            if reply.exit_code != 0:
+                words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
                 raise LaunchError(f"cannot stop job {self.job_id}: {words}", shlex.join(argv))
 
     def _stop_argv(self, job: Batch) -> list[str]:

@@ -132,21 +132,23 @@ class Batch:
     unreachable: str  # a regular expression: what the submitting program says where its scheduler is down
     ping: tuple[str, ...]  # says whether the scheduler is there
     queue: tuple[str, ...]  # shows the user's own jobs
-    offers: tuple[str, ...]  # shows what may be asked for
+    show_resources: tuple[str, ...]  # shows what may be asked for
     state: tuple[str, ...]  # prints what the next ones read
     state_pattern: str  # named groups: state, reason, start, nodes, restarts, code, signal
     waiting: tuple[str, ...]  # states
     running: tuple[str, ...]
     ending: tuple[str, ...]
-    well: tuple[str, ...]
-    hopeless: str  # a regular expression of reasons for which a job waits for ever
-    gone: str  # a regular expression: what the state's program says of a job that it has forgotten
+    success_states: tuple[str, ...]  # states of jobs that may have ended with exit code 0
+    unsatisfiable_reasons: str  # a regular expression of reasons for which a job waits for ever
+    forgotten_pattern: (
+        str  # a regular expression for the error of the state's program about a job that it has forgotten
+    )
     stop: tuple[str, ...]
     signal: tuple[str, ...]  # passes {signal}, a name without SIG, on to the ranks and to nothing else
     log: str
     no_output: int  # the signal that stands for: the job's output could not be opened; -1: there is none
     signals_from: int = 0  # the scheduler's exit codes from here on are signals; PBS: 256, and 271 is TERM; 0: none are
-    again: int | None = None  # an exit code with which the job starts itself again
+    requeue_exit_code: int | None = None  # an exit code with which the job starts itself again
     follow: bool = True  # False: many jobs in one; only submitted
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
 
@@ -349,9 +351,9 @@ class Scheduled:
 FACTS = ("state", "reason", "start", "nodes", "restarts", "code", "signal")  # of a job
 
 
-def told(found: re.Match[str], signals_from: int) -> dict[str, str]:
-    """What a scheduler said of a job, "" for each of `FACTS` that it left out; a code that means a signal as one."""
-    facts = {**dict.fromkeys(FACTS, ""), **found.groupdict("")}
+def job_facts(match: re.Match[str], signals_from: int) -> dict[str, str]:
+    """Return `FACTS` of a job from a scheduler's output, "" for each missing one. A code may be a signal's."""
+    facts = {**dict.fromkeys(FACTS, ""), **match.groupdict("")}
     if signals_from and facts["code"] and int(facts["code"]) >= signals_from:
         facts |= {"code": "0", "signal": str(int(facts["code"]) - signals_from)}
     return facts

@@ -329,7 +329,7 @@ class Slurm(Contained):
             unreachable="Unable to contact|communication|resolve_ctls",
             ping=("scontrol", "ping"),
             queue=("squeue", "--me"),
-            offers=("sinfo", "--summarize"),
+            show_resources=("sinfo", "--summarize"),
             # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
             state=("scontrol", "--oneliner", "show", "job", "{job}"),
             state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
@@ -338,17 +338,17 @@ class Slurm(Contained):
             waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
             running=("RUNNING", "SIGNALING"),
             ending=("COMPLETING", "STAGE_OUT"),
-            well=("COMPLETED",),
-            hopeless=r"Partition(Config|NodeLimit|TimeLimit|Down|Inactive)|BadConstraints|InvalidAccount|InvalidQOS|"
+            success_states=("COMPLETED",),
+            unsatisfiable_reasons=r"Partition(Config|NodeLimit|TimeLimit|Down|Inactive)|BadConstraints|InvalidAccount|InvalidQOS|"
             r"DependencyNeverSatisfied|launch_failed_requeued_held",
-            gone="Invalid job id",
+            forgotten_pattern="Invalid job id",
             stop=("scancel", "{job}"),
             # Without --batch and --full it reaches every step, and not the job's script, which would die of it.
             signal=("scancel", "--signal={signal}", "{job}"),
             log=self._log(job),
             no_output=53,  # Slurm 22.05, seen
             follow=not self.array,
-            again=AGAIN if self.chain else None,
+            requeue_exit_code=AGAIN if self.chain else None,
         )
 
 

@@ -213,7 +213,7 @@ class FromJob:
         began, limit = time.time(), LIMIT + span
         packed, why = self._beside.ask({"id": self._number, "span": span, "pss": pss, "limit": limit})
         answers = [Answered(data) for data in packed]
-        if not answers and not status.look(self._run).living:
+        if not answers and not status.get_status(self._run).living:
             return None
         if not answers and not self._answered:
             raise DdpkitError(

@@ -23,11 +23,11 @@ from ddpkit.preflight.node import Node
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.program_events import Event
 from ddpkit.preflight.rank_program import PreflightOptions, check_settings
+from ddpkit.scheduler import run_command
 from ddpkit.transports import compatibility
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.srun import tell
 from ddpkit.transports.transport import Transport
 
 SILENCE = 40.0  # seconds, and those of a step, until ranks that send no event are ended: to import torch is slow
@@ -236,8 +236,8 @@ def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
     job = environ.get("SLURM_JOB_ID")
     if plan.batch or not job:
         return
-    done = tell(["squeue", "--noheader", f"--jobs={job}", "--format=%L"])
-    left = rank_checks.seconds_left(done.stdout.strip())
+    reply = run_command(["squeue", "--noheader", f"--jobs={job}", "--format=%L"])
+    left = rank_checks.seconds_left(reply.output.strip())
     if left is not None and left < TIME_LEFT:
         yield Check(
             id="scheduler",

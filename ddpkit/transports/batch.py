@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -16,11 +15,12 @@ from pathlib import Path
 
 from ddpkit.errors import LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
-from ddpkit.launchers.plan import FACTS, Batch, Scheduled, Step, told
+from ddpkit.launchers.plan import FACTS, Batch, Scheduled, Step, job_facts
 from ddpkit.launchers.shell import join
 from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.scheduler import run_command
 from ddpkit.transports.protocol import revealed
-from ddpkit.transports.srun import COMMAND_LIMIT, Post, answer, ask, tell, text_of
+from ddpkit.transports.srun import Post, answer
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 OWN_END = 5.0  # seconds beyond the grace: a rank that an exception ended is then ended on its node, and the job fails
@@ -41,26 +41,24 @@ def submit(batch: Batch) -> str:
         raise LaunchError(f"the job cannot write its output to {folder}", "--log-dir DIR, or -o output=FILE")
     changes = revealed(dict(batch.env))
     env = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
-    try:
-        done = ask(list(batch.submit), env)
-    except FileNotFoundError:
+    reply = run_command(batch.submit, env)
+    if reply.missing:
         raise LaunchError(
             f"there is no {batch.submit[0]} on this machine",
             "log in where jobs are submitted; ddpkit launch -b local runs on this machine",
-        ) from None
-    except subprocess.TimeoutExpired as error:
-        said = " ".join(text_of(error.stderr).split())
+        )
+    if reply.timed_out:
         raise LaunchError(
-            f"{batch.submit[0]} did not answer in {COMMAND_LIMIT:g} s, and was ended{': ' + said if said else ''}",
+            reply.error,
             f"{' '.join(batch.ping)}; when it answers again, look whether it took the job all the same: "
             + " ".join(batch.queue),
-        ) from None
-    found = re.search(batch.job_id, done.stdout, re.MULTILINE)
-    if done.returncode != 0 or found is None:
-        words = " ".join((done.stderr or done.stdout).split())
+        )
+    job_id = re.search(batch.job_id, reply.output, re.MULTILINE)
+    if reply.exit_code != 0 or job_id is None:
+        words = reply.error or " ".join(reply.output.split())
         hint = batch.ping if re.search(batch.unreachable, words) else batch.submit
         raise LaunchError(f"{batch.submit[0]} refused the job: {words}", join(hint))
-    return found[1]
+    return job_id[1]
 
 
 def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
@@ -74,9 +72,9 @@ def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
         pattern=batch.state_pattern,
         waiting=batch.waiting,
         running=(*batch.running, *batch.ending),
-        well=batch.well,
+        well=batch.success_states,
         stopped=batch.stopped,
-        gone=batch.gone,
+        gone=batch.forgotten_pattern,
         stop=words(batch.stop),
         log=batch.log,
         many=not batch.follow,
@@ -150,14 +148,13 @@ class JobLink:
         if not self._runs:
             self._post({"e": "note", "text": f"{missed}: they do not run"})
             return
-        done = tell(self._argv(self._batch.signal, signal=name.removeprefix("SIG")))
-        if done.returncode != 0 and not self._closed.is_set():
-            words = " ".join(done.stderr.split())
-            self._post({"e": "note", "text": f"{missed}: {words}"})
+        reply = run_command(self._argv(self._batch.signal, signal=name.removeprefix("SIG")))
+        if reply.exit_code != 0 and not self._closed.is_set():
+            self._post({"e": "note", "text": f"{missed}: {reply.error}"})
 
     def _cancel(self) -> None:
         if not self._closed.is_set():
-            tell(self._argv(self._batch.stop))
+            run_command(self._argv(self._batch.stop))
 
     def close(self) -> None:
         self._closed.set()
@@ -184,10 +181,10 @@ class JobLink:
                 yield from self._restarted(int(facts["restarts"] or 0))
                 self._runs = facts["state"] in (*batch.running, "")
                 if facts["state"] in batch.waiting:
-                    if re.search(batch.hopeless, facts["reason"]):
-                        tell(self._argv(batch.stop))
+                    if re.search(batch.unsatisfiable_reasons, facts["reason"]):
+                        run_command(self._argv(batch.stop))
                         reason = f"would wait for ever ({facts['reason']}), and was cancelled"
-                        yield self._failed(f"{reason}; {' '.join(batch.offers)} shows what there is", code=4)
+                        yield self._failed(f"{reason}; {' '.join(batch.show_resources)} shows what there is", code=4)
                         yield {"e": "end"}
                         return
                     start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"
@@ -198,7 +195,7 @@ class JobLink:
                     if f"runs on {facts['nodes']}" != self._said:
                         pause = 0.2
                     yield from self._say(f"runs on {facts['nodes']}")
-                    if self._held is not None and self._held[1]["code"] != batch.again:
+                    if self._held is not None and self._held[1]["code"] != batch.requeue_exit_code:
                         yield self._held[1]
                         self._held = None
                 elif facts["state"] in batch.ending:
@@ -222,21 +219,20 @@ class JobLink:
 
     def _facts(self) -> dict[str, str]:
         """What the scheduler knows of the job; a state of "" where it does not answer."""
-        done = tell(self._argv(self._batch.state))
-        found = re.search(self._batch.state_pattern, done.stdout)
-        if found:
+        reply = run_command(self._argv(self._batch.state))
+        match = re.search(self._batch.state_pattern, reply.output)
+        if match:
             self._silent = None
-            return told(found, self._batch.signals_from)
+            return job_facts(match, self._batch.signals_from)
         nothing = dict.fromkeys(FACTS, "")
-        if re.search(self._batch.gone, done.stderr):
+        if re.search(self._batch.forgotten_pattern, reply.error):
             return {**nothing, "state": "gone"}
         now = time.monotonic()
         if self._silent is None:
             self._silent = now
         elif 0 < self._silent < now - SILENCE:
             self._silent = 0.0  # said
-            words = " ".join(done.stderr.split())
-            text = f"{self._batch.state[0]} does not answer ({words}); job {self._job_id} is still followed"
+            text = f"{self._batch.state[0]} does not answer ({reply.error}); job {self._job_id} is still followed"
             self._post({"e": "note", "text": text})
         return nothing
 
@@ -272,7 +268,7 @@ class JobLink:
         yield from self._restarted(self._restarts)
         state, code, killer = facts["state"], int(facts["code"] or 0), int(facts["signal"] or 0)
         # A scheduler may have one state for every end, and only its exit code tells which.
-        well = state in self._batch.well and not code and not killer
+        well = state in self._batch.success_states and not code and not killer
         if not self._offset and well:
             text = (
                 f"nothing of the job's output {self._log} is seen here; -o output=FILE puts it where all hosts see it"
@@ -290,7 +286,7 @@ class JobLink:
         if killer == self._batch.no_output:
             reason = f"could not write its output {self._log} on {facts['nodes'].partition(',')[0]}"
             yield self._failed(f"{reason}; -o output=FILE names one that all nodes can write to", code=4)
-        elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.well):
+        elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.success_states):
             yield self._held[1]  # which rank it was says more
         elif well:
             yield from self._reader.finished()

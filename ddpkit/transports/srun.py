@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from ddpkit.launchers.events import Command, DumpCommand, Event, FailedEvent
 from ddpkit.launchers.plan import Step
 from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.scheduler import decode, run_command
 from ddpkit.transports.protocol import LocalLink
 from ddpkit.transports.srun_overlap import Beside, overlap
 
 Post = Callable[[Event | None], None]
-COMMAND_LIMIT = 30.0  # seconds for a scheduler's own command, which may wait for its controller
 
 
 class SrunLink:
@@ -92,7 +92,7 @@ class SrunLink:
     def _signal(self, name: str) -> None:
         """To the ranks, wherever they are; srun passes on some signals only."""
         argv = ["scancel", "--quiet", f"--signal={name.removeprefix('SIG')}", self._reader.step]
-        tell(argv)
+        run_command(argv)
 
     def close(self) -> None:
         for timer in (self._timer, self._late[0] if self._late else None):
@@ -141,7 +141,7 @@ def look(job: str, reader: SrunReader, command: DumpCommand) -> tuple[list[str],
     except OSError as error:
         return [], f"{argv[0]}: {error.strerror}"
     except subprocess.TimeoutExpired as error:
-        said, words = text_of(error.stdout), "srun did not come to its end"
+        said, words = decode(error.stdout), "srun did not come to its end"
     held: dict[str, str] = {}
     for line in said.splitlines():
         found = re.fullmatch(r" *(\d+): ([A-Za-z0-9+/=]+)", line)
@@ -149,32 +149,3 @@ def look(job: str, reader: SrunReader, command: DumpCommand) -> tuple[list[str],
             held[found[1]] = held.get(found[1], "") + found[2]
     missing = len(held) < nodes
     return list(held.values()), (" ".join(words.split())[-300:] or "no answer") if missing else ""
-
-
-def tell(argv: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a scheduler's command. One that cannot be run, or does not answer, is one that failed, and says why."""
-    try:
-        return ask(argv)
-    except OSError as error:
-        return subprocess.CompletedProcess(argv, 127, "", f"{argv[0]}: {error.strerror}")
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(argv, 124, "", f"no word in {COMMAND_LIMIT:g} s")
-
-
-def ask(argv: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a scheduler's command to its end. Raises OSError and TimeoutExpired."""
-    return subprocess.run(
-        argv,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=COMMAND_LIMIT,
-        check=False,
-    )
-
-
-def text_of(said: str | bytes | None) -> str:
-    """What a program had said until it was ended: bytes, even where text was asked for."""
-    return said.decode("utf-8", "replace") if isinstance(said, bytes) else said or ""

@@ -185,7 +185,7 @@ class Pbs:
             unreachable="cannot connect|Connection refused",
             ping=("qstat", "-B"),
             queue=("qstat",),
-            offers=("pbsnodes", "-aSj"),
+            show_resources=("pbsnodes", "-aSj"),
             state=("qstat", "-x", "-f", "-F", "json", "{job}"),
             state_pattern=r'(?s)"job_state"\s*:\s*"(?P<state>\w)"'
             + later("exec_host", r'"(?P<nodes>[^"]*)"')
@@ -194,10 +194,10 @@ class Pbs:
             waiting=("Q", "H", "W", "T", "M", "S", "U"),
             running=("R",),
             ending=("E",),
-            well=("F",),  # the state of every end: the exit status tells which
+            success_states=("F",),  # the state of every end: the exit status tells which
             signals_from=256,
-            hopeless="^Can Never Run",
-            gone="Unknown Job",
+            unsatisfiable_reasons="^Can Never Run",
+            forgotten_pattern="Unknown Job",
             stop=("qdel", "{job}"),
             stopped=(),
             signal=("qsig", "-s", "{signal}", "{job}"),

@@ -54,7 +54,7 @@ def ended(folder: Path, **more: Any) -> record.Run:
 
 
 def reported(run: record.Run) -> summary.Report:
-    return summary.report(status.look(run), load.read(run), made=1_000_100.0)
+    return summary.report(status.get_status(run), load.read(run), made=1_000_100.0)
 
 
 def bins(own: float, whole: float, count: int = 4, steps_each: float = 10) -> list[list[float]]:

@@ -12,7 +12,7 @@ from ddpkit.launchers.shell import join
 from ddpkit.run.report import startup as start
 from ddpkit.run.report import steps
 from ddpkit.run.report.load import Files
-from ddpkit.run.status import Now
+from ddpkit.run.status import RunStatus
 
 POINTS = 1000  # of one curve; of more, every so many are shown
 OTHERS = 6  # charts beside loss and accuracy
@@ -91,7 +91,7 @@ class Report:
     tail: tuple[str, ...]
 
 
-def report(now: Now, files: Files, made: float) -> Report:
+def report(now: RunStatus, files: Files, made: float) -> Report:
     """All that is known of a run, and for the rest why it is not."""
     run = now.run
     why_not = _why_not(now, files)
@@ -123,7 +123,7 @@ def report(now: Now, files: Files, made: float) -> Report:
     )
 
 
-def _why_not(now: Now, files: Files) -> str:
+def _why_not(now: RunStatus, files: Files) -> str:
     if now.run.job is not None and not now.run.job.labels:
         return "Not recorded: the scheduler starts these ranks, and nothing of ddpkit's stands beside them."
     if files.timeline is None and files.launch is None:
@@ -136,7 +136,7 @@ def _why_not(now: Now, files: Files) -> str:
     )
 
 
-def _places(now: Now, files: Files) -> list[Place]:
+def _places(now: RunStatus, files: Files) -> list[Place]:
     """The hosts in the order of the run, with the ranks that the plan, or the ranks themselves, put there."""
     run = now.run
     ranks: dict[str, set[int]] = {host: set(run.ranks.get(host, ())) for host in run.hosts}
@@ -190,7 +190,7 @@ def _number(value: Any) -> float | None:
     return float(value) if ok else None
 
 
-def _preflight(now: Now, files: Files) -> Preflight:
+def _preflight(now: RunStatus, files: Files) -> Preflight:
     launch, test = files.launch, files.test
     notes = [Finding(status="note", where="", what=str(note), fix="") for note in (launch or {}).get("notes", ())]
     checks = [_finding(check) for check in (test or {}).get("checks", ()) if isinstance(check, dict)]

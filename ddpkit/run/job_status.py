@@ -1,0 +1,70 @@
+"""Status of a scheduler's job, from the scheduler's own command."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ddpkit.launchers.plan import Scheduled, job_facts
+from ddpkit.run.record import Run
+from ddpkit.scheduler import run_command
+
+TIMEOUT = 15.0  # seconds for the scheduler's command
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobStatus:
+    """`state`: queued, running, unknown, or how it ended: done, failed, stopped, over."""
+
+    state: str
+    words: str = ""  # empty for one that is done
+    hint: str = ""
+    exit_code: int | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.state not in ("queued", "running", "unknown")
+
+
+def ask_scheduler(run: Run, job: Scheduled) -> JobStatus:
+    """Ask for the job of a run, or for all jobs of its array."""
+    reply = run_command(job.state, timeout=TIMEOUT)
+    jobs = [job_facts(match, job.signals_from) for match in re.finditer(job.pattern, reply.output)]
+    name = f"job {run.job_id}"
+    if not jobs and re.search(job.gone, reply.error):
+        return JobStatus(state="over", words=f"{name} has ended, and its scheduler has forgotten how")
+    if not jobs:
+        words = f"{name}: its scheduler gives no answer: {reply.error or 'nothing that is understood'}"
+        return JobStatus(state="unknown", words=words, hint=shlex.join(job.state))
+    waiting = [facts for facts in jobs if facts["state"] in job.waiting]
+    running = [facts for facts in jobs if facts["state"] in job.running]
+    if len(jobs) > 1 and (waiting or running):
+        ended = len(jobs) - len(waiting) - len(running)
+        words = f"{name}, an array: {len(running)} run, {len(waiting)} wait, {ended} have ended"
+        return JobStatus(state="running" if running else "queued", words=words)
+    if running:
+        return JobStatus(state="running", words=f"{name} runs on {running[0]['nodes']}")
+    if waiting:
+        return JobStatus(state="queued", words=f"{name} waits in the queue: {waiting[0]['reason']}")
+    bad = [each for each in jobs if each["state"] not in job.well or (each["code"] + each["signal"]).strip("0")]
+    return _failed(run, job, bad, name) if bad else JobStatus(state="done", exit_code=0)
+
+
+def _failed(run: Run, job: Scheduled, bad: Sequence[Mapping[str, str]], name: str) -> JobStatus:
+    first = bad[0]
+    killer, code = int(first["signal"] or 0), int(first["code"] or 0)
+    # A job's script that the scheduler itself has killed was cancelled, where its state does not say.
+    cancelled = all(facts["state"] in job.stopped or (job.signals_from and facts["signal"].strip("0")) for facts in bad)
+    if not cancelled and not job.many and first["state"] in ("FAILED", "OUT_OF_MEMORY", *job.well):
+        from ddpkit.run.postmortem import first_failure
+
+        rank = first_failure(run)
+        if rank is not None:  # the rank that failed says more
+            return JobStatus(state="failed", exit_code=rank[0].exit_code, words=f"{name}: {rank[1]}")
+    words = f"{name} ended as {first['state']}"
+    if code and not cancelled:
+        words += f", exit code {code}"
+    exit_code = 128 + killer if killer else code or 1
+    return JobStatus(state="stopped" if cancelled else "failed", exit_code=exit_code, words=words)

@@ -1,0 +1,171 @@
+"""Status of single ranks, from the two samples in `status.json` that the launcher writes every few seconds.
+
+Two samples show in one read which rank uses no processor, which writes nothing, and which differs from the others.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ddpkit.run.record import Run
+from ddpkit.run.status import RunStatus, age, command
+from ddpkit.text import format_ranks
+
+QUIET = 30.0  # seconds without a line, after which a rank that uses no processor waits
+BUSY = 0.02  # of a processor: below it a rank does nothing
+STALE = 30.0  # seconds after which a sample is too old to be believed
+
+_STATES = {
+    "R": "runs",
+    "S": "sleeps",
+    "I": "sleeps",
+    "D": "waits for a disk",
+    "T": "stopped",
+    "t": "held by a debugger",
+    "Z": "ended",
+    "X": "ended",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankStatus:
+    """Status of one rank."""
+
+    rank: int
+    host: str
+    pid: int | None
+    state: str  # as in /proc/PID/stat; empty where it is not known
+    words: str
+    cpu: float | None  # processors used between the two looks
+    rss: int | None  # bytes
+    quiet: float | None  # seconds since its last line
+    idle: float  # seconds for which it surely did nothing; 0 for one that works
+    odd: bool  # its state keeps it from any progress
+    over: bool  # it has ended
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankSample:
+    """All ranks, as `status.json` shows them."""
+
+    age: float  # seconds
+    ranks: tuple[RankStatus, ...]
+    silent: dict[str, float]  # hosts whose last sign of life is too old, and its age in seconds
+
+
+def read_ranks(run: Run) -> RankSample | None:
+    """Read the ranks as the launcher last wrote them; None where there is nothing to read."""
+    try:
+        content = json.loads((Path(run.folder) / "status.json").read_text())
+        then = float(content["t"])
+        rows = list(_rows(content, run, then))
+        silent = {host: then - float(node["t"]) for host, node in content["hosts"].items() if then - node["t"] > STALE}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    # Clocks of hosts differ a little: an age is never below zero.
+    return RankSample(
+        age=max(0.0, time.time() - then), ranks=tuple(sorted(rows, key=lambda row: row.rank)), silent=silent
+    )
+
+
+def _rows(content: dict[str, Any], run: Run, then: float) -> Iterator[RankStatus]:
+    for host, node in content["hosts"].items():
+        before = (content.get("prev") or {}).get(host) or {}
+        span = float(node["t"]) - float(before.get("t", node["t"]))
+        for number, entry in node["ranks"].items():
+            old = before.get("ranks", {}).get(number, {})
+            cpu = None
+            if span > 0 and old.get("pid") == entry.get("pid") and entry.get("cpu") is not None:
+                cpu = max(0.0, (float(entry["cpu"]) - float(old.get("cpu") or 0.0)) / span)
+            code, killer = entry.get("code"), entry.get("signal")
+            state = entry.get("state") or ""
+            over = code is not None or killer is not None or state in ("Z", "X")
+            last = entry.get("out")
+            quiet = max(0.0, then - float(last if last is not None else run.started))
+            idle = quiet if cpu is not None and cpu < BUSY and quiet >= QUIET and not over else 0.0
+            if killer is not None:
+                words = f"ended: signal {_signal(killer)}"
+            elif code is not None:
+                words = f"ended: exit code {code}"
+            else:
+                words = "waits" if idle and state in ("S", "I") else _STATES.get(state, state or "not known")
+            yield RankStatus(
+                rank=int(number),
+                host=host,
+                pid=entry.get("pid"),
+                state=state,
+                words=words,
+                cpu=cpu,
+                rss=entry.get("rss"),
+                quiet=None if last is None else quiet,
+                idle=idle,
+                odd=state in ("T", "t") or (state == "D" == old.get("state") and cpu is not None and cpu < BUSY),
+                over=over,
+            )
+
+
+def _signal(number: int) -> str:
+    return f"{number} ({signal.Signals(number).name})" if number in set(signal.Signals) else str(number)
+
+
+def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
+    """Return a sentence for each oddity, the cause before its consequences."""
+    lines = []
+    if sample.age > STALE and now.state == "running":
+        lines.append(f"the last look at the ranks is {age(sample.age)} old")
+    for host, silent in sample.silent.items():
+        lines.append(f"{host} was last heard of {age(silent)} before: ping {host}")
+    living = [rank for rank in sample.ranks if not rank.over]
+    odd = [rank for rank in living if rank.odd]
+    lines += [_CAUSES[rank.state](rank) for rank in odd]
+    lines += [
+        f"rank {rank.rank} on {rank.host} {rank.words.replace(':', ' with', 1)}, and {len(living)} others go on"
+        for rank in sample.ranks
+        if rank.over and living
+    ]
+    waiting = [rank for rank in living if rank.idle and not rank.odd]
+    working = [rank for rank in living if not rank.idle and not rank.odd]
+    if not waiting:
+        return lines
+    least = min(rank.idle for rank in waiting)
+    calm = f"no processor time, and no line for {age(least)} or more"
+    look_at = command("dump", now.run)
+    if not working and not odd:
+        lines.append(f"all {_count(len(waiting))} wait: {calm}; to see for what: {look_at}")
+    elif len(waiting) > len(working):
+        who = ", ".join(f"rank {rank.rank} on {rank.host}" for rank in [*odd, *working][:4])
+        these = f"{len(waiting)} of {_count(len(living))} wait ({format_ranks(rank.rank for rank in waiting)})"
+        lines.append(f"{these}: {calm}; who differs: {who}; to see where: {look_at}")
+    else:
+        for rank in waiting[:4]:
+            lines.append(
+                f"rank {rank.rank} on {rank.host} waits while {len(working)} others work: "
+                f"{calm}; to see for what: {look_at}"
+            )
+    return lines
+
+
+_CAUSES: dict[str, Callable[[RankStatus], str]] = {
+    "T": lambda rank: (
+        f"rank {rank.rank} on {rank.host} makes no progress: it is stopped (SIGSTOP); "
+        f"kill -CONT {rank.pid} on {rank.host} lets it go on"
+    ),
+    "t": lambda rank: (
+        f"rank {rank.rank} on {rank.host} makes no progress: a debugger or tracer holds it; "
+        f"grep TracerPid /proc/{rank.pid}/status on {rank.host} names it"
+    ),
+    "D": lambda rank: (
+        f"rank {rank.rank} on {rank.host} waits for a disk, a network file system or a driver (state D); "
+        f"on {rank.host}: cat /proc/{rank.pid}/stack, dmesg -T | tail"
+    ),
+}
+
+
+def _count(number: int) -> str:
+    return f"{number} rank{'s' if number != 1 else ''}"
