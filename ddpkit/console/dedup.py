@@ -1,8 +1,8 @@
 """Folds equal lines of several ranks into one, for a screen: `[0-31] loading`. Pure: the time is given.
 
-Ranks that do the same say the same, a moment apart. A line waits for its like at most `window` seconds, or until every
-rank has printed it. Only lines that are equal byte for byte fold; a line of one rank alone stays a line of its own. The
-lines of one rank are never exchanged: lines that a rank printed before one that folds are shown before it.
+Ranks that do the same print the same, a moment apart. A line waits for equal ones at most `window` seconds, or until
+every rank has printed it. Only lines that are equal byte for byte fold; a line of one rank alone stays a line of its
+own. The lines of one rank are never exchanged: those that it printed before one that folds are shown before it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Fold:
         self._who: dict[Key, dict[Source, int]] = {}
 
     def add(self, now: float, source: Source, number: int, text: bytes) -> list[FoldedLine]:
-        """Take a line. What nobody else can say as well is shown when it is due, like all others."""
+        """Take a line. Returns the lines that are due."""
         line = _Line(source, (number, None if source.rank is not None else source.agent, text), now)
         self._order.append(line)
         self._queues.setdefault(source, deque()).append(line)
@@ -66,7 +66,7 @@ class Fold:
         who[source] = who.get(source, 0) + 1
         self._size += len(text) + _EACH
         if len(who) == self.world_size:
-            return self._take(line)  # nobody is left to wait for
+            return self._take(line)  # every rank has printed it
         folded = self.due(now)
         while self._size > LIMIT:
             folded += self._next()
@@ -86,7 +86,7 @@ class Fold:
         return folded
 
     def all(self) -> list[FoldedLine]:
-        """Everything: nobody waits any more."""
+        """Show all lines."""
         folded: list[FoldedLine] = []
         while self.when() is not None:
             folded += self._next()

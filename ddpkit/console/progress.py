@@ -1,7 +1,7 @@
 """Status lines of a run: its state, ranks and nodes, its duration, and the progress of its training.
 
 The last comes from the `metrics.jsonl` that a run may write (one JSON object a line, as train.py does): step, loss and
-throughput, which its lines on the screen need not tell. All is pure but `Metrics`, which reads that file.
+throughput, which its lines on the screen need not have. All is pure but `Metrics`, which reads that file.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class Relay:
         self._put([folded for line in lines for folded in self.fold.add(now, source, number, line)])
 
     def _put(self, folded: list[FoldedLine]) -> None:
-        """Show folded lines. What all ranks say has no colour: what one of them says stands out."""
+        """Show folded lines. Lines of several ranks have no colour, so that those of one rank stand out."""
         assert self.fold is not None
         for number, together in groupby(folded, key=attrgetter("number")):
             data = []

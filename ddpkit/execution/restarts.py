@@ -1,7 +1,7 @@
 """Restarts of failed ranks: torchrun needs every node for one, also a node that has finished.
 
-An agent whose ranks all ended well meets nobody any more. It waits in silence for the agent that does want to start its
-ranks again, five minutes, and then both fail (torch 2.13). Pure: how ranks start and end in, a verdict out.
+An agent whose ranks all ended well joins no further rendezvous. It waits five minutes for the agent that wants to start
+its ranks again, and then both fail (torch 2.13). Pure: events of ranks in, the unrecoverable failure out.
 """
 
 from __future__ import annotations

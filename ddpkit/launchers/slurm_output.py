@@ -42,14 +42,14 @@ class SrunReader:
 
     def __init__(self, ranks: int, *, torchrun: bool, labels: bool = True) -> None:
         self.ranks = ranks
-        self.torchrun = torchrun  # a label is then a node's number, and each rank's tap says whose a line is
+        self.torchrun = torchrun  # a label is then a node's number, and each rank's tap names the rank of a line
         self.labels = labels  # False: no srun, and the taps alone speak
         self.hosts: dict[int, str] = {}
         self.pids: dict[int, int] = {}  # on that host
         self.step = ""  # 123.0, as `scancel` takes it
         self.failed = False
         self.raised: dict[int, tuple[float, str]] = {}  # rank: when, which exception; of those that said so
-        self.goes_on = False  # what failed first has not ended, and srun ends nobody because of it
+        self.goes_on = False  # the first failed rank has not ended, so srun ends no other
         self._since: float | None = None  # when the known failure was, if an exception was it
         self.attempt = 0  # how often the job was started again before what is read now
         self._held: dict[int, bytes] = {}

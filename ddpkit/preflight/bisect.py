@@ -13,7 +13,7 @@ from ddpkit.preflight.check import Check
 from ddpkit.preflight.rank_program import PreflightOptions, check_settings
 
 MOST = 12  # attempts
-# What to leave out of NCCL, and what it says of the cause if that helps.
+# Variables that switch a part of NCCL off, the cause if that helps, and an entry of the catalogue.
 SWITCHES = (
     ("NCCL_P2P_DISABLE", "GPUs of one node cannot write to each other: PCIe ACS or the IOMMU", "p2p-hang"),
     ("NCCL_IB_DISABLE", "InfiniBand or RoCE: GID index, routing, cable", "ib-retry"),

@@ -52,7 +52,7 @@ TITLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One result. `doc` is the place in TROUBLESHOOTING.md that says more."""
+    """One result. `doc` is an entry of TROUBLESHOOTING.md."""
 
     id: str  # a key of TITLES
     status: Status

@@ -75,7 +75,7 @@ def _master_fix(
 
 
 def _hosts_line(spec: HostSpec, address: str, name: str) -> str:
-    """The command that tells a node what a name means."""
+    """The command that gives a node the address of a name."""
     return ssh_command(spec.target, f"echo {address} {name} | sudo tee -a /etc/hosts")
 
 

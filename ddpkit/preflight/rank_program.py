@@ -46,7 +46,7 @@ EVENT = b"\x1eddpkit "
 MARGIN = 5.0  # seconds beyond that; a node that is gone does not answer later either
 GRACE = 1.0  # seconds for ranks of ours to end: they have sent their events
 AGENTS = 200  # lines
-RUNS = " runs on "  # what a scheduler's link says when a job has started
+RUNS = " runs on "  # in a note of a scheduler's link: the job has started
 PACKAGE = NODE.parent
 _IMPORT = re.compile(r"^ *from (ddpkit[\w.]*) import ", re.MULTILINE)
 # Runs the packed `__main__`; a finder imports the other packed modules by their names.
@@ -249,7 +249,7 @@ def _follow(
 
     def connect(step: Step) -> Link:
         link = live.connect(step)
-        link.outlives = ""  # nobody needs such a job without the command that hears it
+        link.outlives = ""  # such a job is of no use without its command
         link.margin = min(link.margin, MARGIN)
         return link
 

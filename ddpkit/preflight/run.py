@@ -68,7 +68,7 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
         _here(settings, environ, options, result)
     elif options.ranks:
         _scheduled(settings, environ, options, result)
-    # A second look at the mesh says some things again.
+    # A second attempt at the mesh repeats some checks.
     result.checks = ordered(dict.fromkeys(result.checks), result.hosts)
     result.seconds = time.monotonic() - began
     return result
@@ -204,7 +204,7 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], options: Preflig
 
 
 def _scheduled(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: Result) -> None:
-    """One step of an allocation, or a short job: its ranks tell of their nodes as well."""
+    """One step of an allocation, or a short job: its ranks send facts of their nodes as well."""
     ready = prepare.here(check_settings(settings, options), environ)
     result.checks += _time_left(ready.plan, environ)
     try:

@@ -2,7 +2,7 @@
 
 The convention is that of `train.py`: lines of JSON objects, each with a number `step`, in a file `metrics.jsonl` in the
 working folder or at most two folders below it. Of several the one that the command names is the run's, else the newest.
-Whoever watches a run, and whoever reports on it, must mean the same file: that is why this is one module.
+The status lines and the report of a run must mean the same file: that is why this is one module.
 """
 
 from __future__ import annotations

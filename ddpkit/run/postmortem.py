@@ -13,8 +13,8 @@ from ddpkit.launchers.events import Event, FailedEvent
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.run.record import Run
 
-HEAD = 1 << 20  # bytes at the beginning: each rank says there where it is
-TAIL = 16 << 20  # bytes at the end, which say how it went; what stands between may be gigabytes
+HEAD = 1 << 20  # bytes at the beginning: there each rank names its host
+TAIL = 16 << 20  # bytes at the end, with the ends of the ranks; between them may be gigabytes
 CHUNK = 1 << 20
 LINES = 200  # of each rank, to look for the cause in
 

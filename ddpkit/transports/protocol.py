@@ -123,9 +123,9 @@ class Pieces:
 
 
 class Link(Protocol):
-    """One supervisor, or what speaks like one."""
+    """One supervisor, or a stand-in for one."""
 
-    outlives: str  # what to say when the launcher leaves, where the ranks go on without it; else empty
+    outlives: str  # note for a launcher that leaves, where the ranks go on without it; else empty
     margin: float  # seconds beyond the grace: for leftovers, and for the answer's way back
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:

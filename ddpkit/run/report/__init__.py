@@ -1,1 +1,1 @@
-"""One page about a run: `read` takes what its folder holds, `model` says what that means, `page` writes it as HTML."""
+"""Report of a run: `load` reads its folder, `summary` makes the data, `page` writes them as HTML."""

@@ -1,7 +1,7 @@
 """Durations of every rank's steps, as a heat map, and the rank that the others waited for. Pure.
 
 In data-parallel training the whole steps of all ranks are equally long, for they wait for each other in the exchange of
-gradients. What tells a straggler is its own work: from the end of a step to its own last gradient.
+gradients. A straggler shows in its own work: from the end of a step to its own last gradient.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def ramp(low: float, high: float) -> str:
 
 
 def chart(drawn: Chart) -> str:
-    """Curves over the optimizer steps, with a key that tells the last and the best value of each."""
+    """Curves over the optimizer steps, with a key of the last and the best value of each."""
     points = [point for curve in drawn.curves for point in curve.points]
     left, right = min(x for x, _ in points), max(x for x, _ in points)
     low, high = _range([y for _, y in points])
