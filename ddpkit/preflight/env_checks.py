@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ddpkit.launchers.shell import Secret, guard
 from ddpkit.preflight.check import Check, Status
-from ddpkit.preflight.node import Checks, Node, most_common
+from ddpkit.preflight.node import Checks, Node
+from ddpkit.transports.compatibility import most_common
 
 # What may differ, because it names what a node has.
 _OWN = frozenset(

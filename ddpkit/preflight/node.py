@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -46,7 +45,3 @@ def check_each(id: str, nodes: Sequence[Node], check: Callable[[Node], Check | s
     for node in nodes:
         result = check(node)
         yield result if isinstance(result, Check) else Check(id=id, status="pass", host=node.label, evidence=result)
-
-
-def most_common(values: Sequence[str]) -> str:
-    return Counter(values).most_common(1)[0][0] if values else ""

@@ -11,6 +11,7 @@ from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import Node
 from ddpkit.preflight.program_events import DoneEvent
 from ddpkit.preflight.rank_program import ProgramRun
+from ddpkit.transports.compatibility import most_common
 from ddpkit.transports.reachability import OPEN_PORTS
 
 
@@ -44,7 +45,7 @@ def _check_versions(nodes: Sequence[Node]) -> Iterator[Check]:
     for name, whole in (("python", [node.facts["python"] for node in nodes]), ("torch", torch)):
         # What is behind the second point of Python's version changes nothing between ranks.
         values = [each.rpartition(".")[0] if name == "python" else each for each in whole]
-        usual = max(values, key=values.count, default="")
+        usual = most_common(values)
         for node, value, shown in zip(nodes, values, whole, strict=True):
             if value == usual:
                 yield Check(id=name, status="pass", host=node.label, evidence=shown)

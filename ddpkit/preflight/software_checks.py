@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ddpkit.preflight.check import Check
-from ddpkit.preflight.node import Checks, Node, check_each, most_common
+from ddpkit.preflight.node import Checks, Node, check_each
+from ddpkit.transports.compatibility import most_common
 
 # The oldest driver that runs a CUDA release of each major version (NVIDIA's compatibility table).
 _DRIVERS = {"11": 450, "12": 525, "13": 580}

@@ -67,9 +67,9 @@ def check_nodes(requirements: Requirements, specs: Sequence[HostSpec], facts: Se
     first_label: dict[str, str] = {}  # by machine
     for spec, each in zip(specs, facts, strict=True):
         first_label.setdefault(each["machine"], spec.label)
-    python = _most_common([each["python"] for each in facts])
-    torch = _most_common([str(_torch_version(each)) for each in facts])
-    digest = requirements.digest or _most_common([each["script"] for each in facts if each["script"]])
+    python = most_common([each["python"] for each in facts])
+    torch = most_common([str(_torch_version(each)) for each in facts])
+    digest = requirements.digest or most_common([each["script"] for each in facts if each["script"]])
     problems = []
     for spec, each in zip(specs, facts, strict=True):
         first = first_label[each["machine"]]
@@ -192,7 +192,7 @@ def _rsync(spec: HostSpec, source: str, target: str) -> str:
     return f"rsync -a {shell}{quote(source)} {user}{name}:{quote(target)}"
 
 
-def _most_common(values: Sequence[str]) -> str:
+def most_common(values: Sequence[str]) -> str:
     """The most common value; of two that are as frequent, the first host's."""
     return Counter(values).most_common(1)[0][0] if values else ""
 

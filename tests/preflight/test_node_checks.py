@@ -18,9 +18,9 @@ from ddpkit.launchers.plan import Job
 from ddpkit.node import inventory
 from ddpkit.preflight import causes, disk_check, env_checks, network_checks, node_checks
 from ddpkit.preflight.check import TITLES, Check
-from ddpkit.preflight.node import Node, most_common
+from ddpkit.preflight.node import Node
 from ddpkit.text import format_size_in_digits as size
-from ddpkit.transports.compatibility import Requirements, build_world
+from ddpkit.transports.compatibility import Requirements, build_world, most_common
 from ddpkit.transports.problem import Problem
 from ddpkit.transports.reachability import SOME, Reachability, all_peers, reach_targets
 
