@@ -33,6 +33,7 @@ from ddpkit.distributed.slurm_env import read_step
 from ddpkit.distributed.slurm_lookup import Facts
 from ddpkit.distributed.torch_env import complete_set, read_torch
 from ddpkit.errors import EnvError
+from ddpkit.node.env_names import env_matcher
 
 
 @dataclass(frozen=True)
@@ -294,6 +295,8 @@ def _device_index(environ: Environ, local_rank: Num) -> tuple[int | None, str]:
     return local_rank.value, local_rank.origin
 
 
+# No wide prefix has this use: the variables are printed, and DDPKIT_* or SLURM_* may hold a secret.
+_is_relevant = env_matcher("place")
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
@@ -305,31 +308,3 @@ def _count_devices(text: str) -> int:
             break
         count += 1
     return count
-
-
-_RELEVANT = frozenset(
-    """RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE LOCAL_SIZE NODE_RANK GROUP_RANK GROUP_WORLD_SIZE
-    MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RESTART_COUNT
-    SLURM_JOB_ID SLURM_JOBID SLURM_ARRAY_TASK_ID SLURM_RESTART_COUNT SLURM_STEP_ID SLURM_STEPID SLURM_STEP_NUM_TASKS
-    SLURM_STEP_NUM_NODES SLURM_STEP_NODELIST SLURM_STEP_TASKS_PER_NODE SLURM_JOB_NODELIST SLURM_NTASKS SLURM_NPROCS
-    SLURM_PROCID SLURM_LOCALID SLURM_NODEID SLURM_GTIDS SLURM_HOSTFILE SLURM_DISTRIBUTION SLURM_PTY_PORT
-    SLURM_TASK_PID SLURMD_NODENAME SLURM_HET_SIZE SLURM_STEP_GPUS SLURM_GPUS_ON_NODE
-    PMI_RANK PMI_SIZE PMI_LOCAL_RANK PMI_LOCAL_SIZE MPI_LOCALRANKID MPI_LOCALNRANKS PMIX_NAMESPACE
-    OMPI_MCA_ess_base_jobid LSB_JOBID LSB_HOSTS LSB_MCPU_HOSTS PBS_JOBID
-    DDPKIT_RUN DDPKIT_RANK DDPKIT_WORLD_SIZE DDPKIT_LOCAL_RANK DDPKIT_LOCAL_WORLD_SIZE DDPKIT_NODE_RANK
-    DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT DDPKIT_DETECT_SLURM DDPKIT_INIT_TIMEOUT""".split()
-) | frozenset(_VISIBLE)
-_RELEVANT_PREFIXES = (
-    "OMPI_COMM_WORLD_",
-    "MV2_COMM_WORLD_",
-    "JSM_NAMESPACE_",
-    "SLURM_JOB_NODELIST_HET_GROUP_",
-    "SLURM_JOB_NODELIST_PACK_GROUP_",
-    "SLURM_JOB_ID_HET_GROUP_",
-    "SLURM_JOB_ID_PACK_GROUP_",
-)
-
-
-def _is_relevant(name: str) -> bool:
-    # No wide prefix: the variables are printed, and DDPKIT_* or SLURM_* may hold a secret.
-    return name in _RELEVANT or name.startswith(_RELEVANT_PREFIXES)

@@ -20,17 +20,13 @@ from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import guard
+from ddpkit.node.env_names import env_matcher
 from ddpkit.run import record
 from ddpkit.transports.choose import transport_class
 
 Kind = Literal["script", "module", "program"]
 _PYTHON_FLAGS = ("-m", "-c")  # in front of a module, or code, in place of a script
-# Variables that tune the libraries of ranks. A launch on other machines passes them on without --env.
-FORWARDED = (
-    "NCCL_", "GLOO_", "UCX_", "FI_", "TORCH_", "PYTORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "HF_", "TRANSFORMERS_",
-    "TOKENIZERS_", "WANDB_", "OMP_", "MKL_", "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_ORDER", "CUBLAS_", "PYTHONPATH",
-    "PYTHONHASHSEED",
-)  # fmt: skip
+_is_forwarded = env_matcher("forwarded")
 
 
 def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
@@ -71,7 +67,7 @@ def remote_job(settings: LaunchSettings, environ: Mapping[str, str], options: No
 
 def remote_env(settings: LaunchSettings, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of ranks, or of a launcher, on another machine: forwarded variables, then those of --env."""
-    forwarded = {name: value for name, value in environ.items() if name.startswith(FORWARDED)}
+    forwarded = {name: value for name, value in environ.items() if _is_forwarded(name)}
     return {**forwarded, **settings.env}
 
 

@@ -20,7 +20,7 @@ from ddpkit.errors import UsageError
 from ddpkit.launchers.plan import Container, Job
 from ddpkit.launchers.shell import Secret, Value, join, quote
 
-# Variables that may be set on a node and must reach a rank there. What `--env` names is added by name.
+# The variables of `ddpkit.node.env_names` with the use `container`, for sed. Those of --env are added by name.
 _PASSED = (
     r"((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|PYTHON(UNBUFFERED|FAULTHANDLER)|"
     r"(CUDA|HIP|ROCR)_VISIBLE_DEVICES|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)"

@@ -15,6 +15,8 @@ import sys
 import threading
 import time
 
+from ddpkit.node.env_names import env_matcher
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,11 +25,7 @@ if TYPE_CHECKING:
 SMI_LIMIT = 6.0  # seconds for nvidia-smi; a hung driver must not hang us
 _LATE = "nvidia-smi does not answer within %g s" % SMI_LIMIT
 NAMES_LIMIT = 2.0  # seconds for what names mean; a dead name server takes 5 a question
-# What libraries read, and what decides which libraries they are.
-TELLING = (
-    "NCCL_", "GLOO_", "UCX_", "FI_", "TORCH_", "PYTORCH_", "CUDA_", "HIP_", "ROCR_", "OMP_", "MKL_", "NVIDIA_",
-    "MASTER_", "LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "SLURM_CONF", "http_proxy", "https_proxy",
-)  # fmt: skip
+_is_reported = env_matcher("reported")
 SMI = (
     "index", "uuid", "name", "pci.bus_id", "driver_version", "memory.total", "memory.used", "compute_mode",
     "temperature.gpu", "pcie.link.gen.current", "pcie.link.gen.max", "pcie.link.width.current", "pcie.link.width.max",
@@ -62,7 +60,7 @@ def gather(
         "ports": [int(word) for word in (_read("/proc/sys/net/ipv4/ip_local_port_range") or "").split()],
         "somaxconn": _number("/proc/sys/net/core/somaxconn"),
         "ipv6_off": _read("/proc/sys/net/ipv6/conf/all/disable_ipv6") in (None, "1"),
-        "environ": telling(),
+        "environ": library_variables(),
         "ptrace_scope": _number("/proc/sys/kernel/yama/ptrace_scope"),
         "remove_ipc": remove_ipc(),
         "infiniband": infiniband(),
@@ -286,9 +284,9 @@ def remove_ipc() -> bool | None:
 # ---- software
 
 
-def telling() -> dict[str, str]:
+def library_variables() -> dict[str, str]:
     """The variables that change what libraries do, and the lines of NCCL's own files."""
-    found = {name: value for name, value in os.environ.items() if name.startswith(TELLING)}
+    found = {name: value for name, value in os.environ.items() if _is_reported(name)}
     for path in (os.environ.get("NCCL_CONF_FILE") or os.path.expanduser("~/.nccl.conf"), "/etc/nccl.conf"):
         for line in (_read(path) or "").splitlines():
             name, equals, value = line.partition("=")

@@ -18,17 +18,14 @@ import sys
 import threading
 import time
 
+from ddpkit.node.env_names import env_matcher
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-# Left over from another launcher (a shell inside a rank, an export in a start-up file), these would mislead a rank.
-STALE = frozenset(
-    """RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE MASTER_ADDR MASTER_PORT
-    ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE DDPKIT_RANK DDPKIT_WORLD_SIZE DDPKIT_LOCAL_RANK DDPKIT_LOCAL_WORLD_SIZE
-    DDPKIT_NODE_RANK DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT DDPKIT_PRELOAD DDPKIT_TAP""".split()
-)
+_is_stale = env_matcher("stale")
 SIOCGIFADDR = 0x8915
 TMP_NEEDS = 1 << 16  # bytes: the supervisor's files, and those of a rank's own workers
 LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
@@ -51,8 +48,7 @@ sys.stdout.buffer.write(b"\x1e" + b"\0".join(os.fsencode(word) for word in (plac
 
 def stale(environ: Mapping[str, str]) -> list[str]:
     """The variables that must not reach a rank: another launcher's, and those of the SLURM task that this one is."""
-    begin = "TORCHELASTIC_|SLURM_(NPROCS|NTASKS|TASK|STEP|PROCID|LOCALID|NODEID|GTIDS)"  # Lightning reads these
-    return [name for name in environ if name in STALE or re.match(begin, name)]
+    return [name for name in environ if _is_stale(name)]
 
 
 def cpus() -> int:

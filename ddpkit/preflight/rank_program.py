@@ -76,7 +76,8 @@ def command(program: str, name: str, *, helpers: Sequence[str] = (), args: Seque
     """
     sources = {each: (NODE / f"{each}.py").read_text() for each in helpers}
     sources["__main__"] = (PACKAGE / "distributed" / f"{program}.py").read_text()
-    _add_imported(sources["__main__"], sources)
+    for text in list(sources.values()):
+        _add_imported(text, sources)
     packed = b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode()
     return ("-c", _UNPACK.format(name=f"ddpkit-{program}"), name, packed, *args)
 

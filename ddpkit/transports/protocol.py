@@ -36,6 +36,7 @@ PARTS = (
     "scratch_dir", "oom", "rpc", "process_tree", "event_loop", "launcher_io", "rank_output", "children", "rank_table",
     "rank_pipes", "spawn", "shutdown", "rank_calls",
 )  # fmt: skip
+_SHARED = ("env_names",)  # modules that the probe and the inventory import, which are sent later
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,
 # so that nothing else of ddpkit is imported, and no other folder comes onto the path.
 NODE_PACKAGE = 'import sys; new = type(sys); sys.modules["ddpkit"] = new("ddpkit"); '
@@ -78,7 +79,8 @@ def program(*, compiled: bool = True) -> bytes:
 
     A Python that cannot run our bytecode answers `{"e": "source"}` to compiled ones, and waits for the others.
     """
-    parts = [(f"ddpkit.node.{name}", _code(name) if compiled else _source(name)) for name in (*PARTS, "supervisor")]
+    names = (*_SHARED, *PARTS, "supervisor")
+    parts = [(f"ddpkit.node.{name}", _code(name) if compiled else _source(name)) for name in names]
     packed = zlib.compress(marshal.dumps(parts, _MARSHAL), 6)
     text = _READ.format(size=len(packed), magic=MAGIC_NUMBER if compiled else b"")
     return f"exec({text!r})\n".encode() + packed

@@ -1,0 +1,66 @@
+"""Names of environment variables that the launcher, nodes and ranks treat in a special manner: one list, with the uses.
+
+stale       would mislead a rank: from another launcher, or from the SLURM task that starts this one; removed
+place       tells a process its rank, its peers, or its devices; the resolver reads it and `ddpkit env` shows it
+container   set on the node for a rank; passed into its container
+forwarded   tunes a library of the ranks; a launch on other machines passes it on without --env
+reported    changes what libraries do, or which ones are loaded; `ddpkit test` compares it between nodes
+
+A name with a star stands for all that begin so.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Each group of names with its uses.
+ENV_NAMES = (
+    # torchrun, torch.distributed, and every launcher that follows them
+    ("stale place container", "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE"),
+    ("stale place container", "MASTER_ADDR MASTER_PORT"),
+    ("place container", "NODE_RANK"),
+    ("place", "LOCAL_SIZE TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RESTART_COUNT"),
+    ("stale", "ROLE_NAME ROLE_RANK ROLE_WORLD_SIZE TORCHELASTIC_*"),
+    ("reported", "MASTER_*"),
+    # ddpkit
+    ("stale place", "DDPKIT_RANK DDPKIT_WORLD_SIZE DDPKIT_LOCAL_RANK DDPKIT_LOCAL_WORLD_SIZE DDPKIT_NODE_RANK"),
+    ("stale place", "DDPKIT_MASTER_ADDR DDPKIT_MASTER_PORT"),
+    ("stale", "DDPKIT_PRELOAD DDPKIT_TAP"),
+    ("place container", "DDPKIT_RUN"),
+    ("place", "DDPKIT_DETECT_SLURM DDPKIT_INIT_TIMEOUT"),
+    # SLURM; Lightning reads the stale ones
+    ("stale", "SLURM_NPROCS* SLURM_NTASKS* SLURM_TASK* SLURM_STEP* SLURM_PROCID* SLURM_LOCALID* SLURM_NODEID*"),
+    ("stale", "SLURM_GTIDS*"),
+    ("container", "SLURM_* SLURMD_*"),
+    ("place", "SLURM_JOB_ID SLURM_JOBID SLURM_ARRAY_TASK_ID SLURM_RESTART_COUNT SLURM_STEP_ID SLURM_STEPID"),
+    ("place", "SLURM_STEP_NUM_TASKS SLURM_STEP_NUM_NODES SLURM_STEP_NODELIST SLURM_STEP_TASKS_PER_NODE"),
+    ("place", "SLURM_JOB_NODELIST SLURM_NTASKS SLURM_NPROCS SLURM_PROCID SLURM_LOCALID SLURM_NODEID SLURM_GTIDS"),
+    ("place", "SLURM_HOSTFILE SLURM_DISTRIBUTION SLURM_PTY_PORT SLURM_TASK_PID SLURMD_NODENAME SLURM_HET_SIZE"),
+    ("place", "SLURM_STEP_GPUS SLURM_GPUS_ON_NODE SLURM_JOB_NODELIST_HET_GROUP_* SLURM_JOB_NODELIST_PACK_GROUP_*"),
+    ("place", "SLURM_JOB_ID_HET_GROUP_* SLURM_JOB_ID_PACK_GROUP_*"),
+    ("reported", "SLURM_CONF*"),
+    # MPI, and other schedulers
+    ("place", "PMI_RANK PMI_SIZE PMI_LOCAL_RANK PMI_LOCAL_SIZE MPI_LOCALRANKID MPI_LOCALNRANKS PMIX_NAMESPACE"),
+    ("place", "OMPI_MCA_ess_base_jobid OMPI_COMM_WORLD_* MV2_COMM_WORLD_* JSM_NAMESPACE_*"),
+    ("place", "LSB_JOBID LSB_HOSTS LSB_MCPU_HOSTS PBS_JOBID"),
+    # GPUs
+    ("place container", "CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES"),
+    ("forwarded", "CUDA_LAUNCH_BLOCKING* CUDA_DEVICE_ORDER* CUBLAS_*"),
+    ("reported", "CUDA_* HIP_* ROCR_* NVIDIA_*"),
+    # libraries of the ranks
+    ("forwarded reported container", "NCCL_* GLOO_* UCX_* FI_* TORCH_* OMP_*"),
+    ("forwarded reported", "PYTORCH_* MKL_* PYTHONPATH*"),
+    ("forwarded", "TORCHDYNAMO_* TORCHINDUCTOR_* HF_* TRANSFORMERS_* TOKENIZERS_* WANDB_* PYTHONHASHSEED*"),
+    ("container", "RCCL_* PYTHONUNBUFFERED PYTHONFAULTHANDLER"),
+    ("reported", "LD_LIBRARY_PATH* LD_PRELOAD* http_proxy* https_proxy*"),
+)
+
+
+def env_matcher(use: str) -> Callable[[str], bool]:
+    """Return a function that tells whether a variable of this name has the use."""
+    names = [name for uses, group in ENV_NAMES if use in uses.split() for name in group.split()]
+    exact = frozenset(name for name in names if name[-1] != "*")
+    prefixes = tuple(name[:-1] for name in names if name[-1] == "*")
+    return lambda name: name in exact or name.startswith(prefixes)
