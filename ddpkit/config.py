@@ -162,7 +162,7 @@ def _without_nul(text: str, label: str) -> str:
 
 
 def whole(value: object, label: str, most: int | None = None) -> int:
-    """Parse a whole number from 1 to `most`. `label` stands in front of the value in the error."""
+    """Parse a whole number from 1 to `most`. `label` precedes the value in the error."""
     try:
         number = int(str(value))
     except ValueError:
@@ -175,7 +175,7 @@ def whole(value: object, label: str, most: int | None = None) -> int:
 
 
 def seconds(value: object, label: str) -> float:
-    """Parse a number of seconds, from 0 to a day. `label` stands in front of the value in the error."""
+    """Parse a number of seconds, from 0 to a day. `label` precedes the value in the error."""
     try:
         number = float(cast("Any", value))
     except (TypeError, ValueError):

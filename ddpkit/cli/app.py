@@ -1,4 +1,4 @@
-"""The `ddpkit` program itself: its options, its errors, and what its commands have in common."""
+"""The `ddpkit` program: its options, its errors, and functions that all commands use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CommandLine:
 
 
 def _skip_type_conversion(parameters: list[Any]) -> list[Any]:
-    """Take parameters without conversion: all of ours are text, lists of text, or flags.
+    """Take parameters without conversion: all are text, lists of text, or flags.
 
     Typer from 0.27 converts values with pydantic. Importing that takes longer than everything else that a launch does
     before its ranks start.
@@ -68,7 +68,7 @@ class LeanCommand(typer.core.TyperCommand):
         return _skip_type_conversion(super().get_params(ctx))
 
 
-# What `ddpkit --help` lists, in the order in which one meets it, in words that fit beside the names.
+# The list of `ddpkit --help`, in the order of use, in words that fit beside the names.
 COMMANDS = {
     "Run": {
         "launch": "Run a script on every rank; the first failure ends all.",
@@ -94,7 +94,7 @@ COMMANDS = {
         "completion": "What a shell needs to complete ddpkit's words.",
     },
 }
-# What others call them.
+# Names of other programs for these commands.
 _MEANT = {
     **dict.fromkeys(("run", "start", "train", "torchrun", "srun", "submit"), "launch"),
     **dict.fromkeys(("list", "ls", "runs", "jobs", "queue"), "ps"),
@@ -148,7 +148,7 @@ def run(argv: list[str]) -> int:
     try:
         code = _run(argv)
         sys.stdout.flush()  # Python itself would complain too late, and in its own words
-    except BrokenPipeError:  # somebody like `head` read enough
+    except BrokenPipeError:  # a program like `head` read enough
         redirect_to_devnull(1)
         return 141
     except OSError as error:
@@ -160,12 +160,12 @@ def run(argv: list[str]) -> int:
     return code
 
 
-# What a file system says to a write that it has no room for.
+# Errors of a write to a full file system.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def redirect_to_devnull(*outputs: int) -> None:
-    """What is still to be written to them (1, 2) is not: Python must not complain about it while it exits."""
+    """Discard what Python still writes to these descriptors, so that it reports no error while it exits."""
     null = os.open(os.devnull, os.O_WRONLY)
     for output in outputs:
         os.dup2(null, output)
@@ -197,7 +197,7 @@ def _run(argv: list[str]) -> int:
     return 0
 
 
-# Commands that take the words of a launch, as people have them from other launchers.
+# Commands that also take the flags of other launchers.
 _LAUNCHES = ("launch", "emit", "test", "test-distributed")
 
 
@@ -241,7 +241,7 @@ def as_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from rich.console import Console
 
-    # In a pipe nothing is cut to a width that nobody has.
+    # A pipe has no width that rows could be cut to.
     Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(as_table(head, rows))
 
 

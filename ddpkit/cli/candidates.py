@@ -35,7 +35,7 @@ Commands = Callable[[], Mapping[str, Sequence[Parameter]]]
 
 
 def list_candidates(words: Sequence[str], commands: Commands) -> list[str]:
-    """List the words that the last word begins. `words` stand behind `ddpkit`; the last one may be empty."""
+    """List the words that the last word begins. `words` come after `ddpkit`; the last one may be empty."""
     try:
         names = _candidates(list(words), commands)
     except (DdpkitError, OSError):

@@ -71,7 +71,7 @@ def _check(now: RunStatus) -> None:
 
 
 def _of_job(run: Run) -> dict[str, Any]:
-    """Ask a job's ranks from here: who is where stands in its output."""
+    """Ask the ranks of a job from this host. The output of the job tells the host of each rank."""
     from pathlib import Path
 
     from ddpkit.monitor import dump as dumps
@@ -93,7 +93,7 @@ def _of_job(run: Run) -> dict[str, Any]:
     try:
         dumps.write(result, Path(run.folder))
     except OSError:
-        pass  # somebody else's folder, or a full disk: what was found is still worth showing
+        pass  # another user's folder, or a full disk: the answers are shown all the same
     return result.summary
 
 

@@ -178,12 +178,12 @@ def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: b
 
 
 def _note(text: str) -> None:
-    """Something that a person should know before the run, and that no program reads."""
+    """Print a line for a person, on standard error."""
     print(f"ddpkit: {text}", file=sys.stderr)
 
 
 class _Copying:
-    """A bar for each node on a terminal; elsewhere a line for each that is done."""
+    """Progress of copies: a bar for each node on a terminal, elsewhere a line for each copied node."""
 
     def __init__(self) -> None:
         self._bars: Any = None
@@ -239,7 +239,7 @@ def _launch_on(host: str, settings: LaunchSettings, line: CommandLine, as_json: 
 
 
 def _refuse_pipe(settings: LaunchSettings) -> None:
-    """A detached launcher is another process: it cannot read what stands behind this one's `<(...)`, `|` or `<`."""
+    """Refuse a host file from `<(...)`, `|` or `<`: a detached launcher is another process and cannot read it."""
     path = settings.hostfile
     if path.startswith(("/dev/", "/proc/")) or Path(path).is_fifo():
         raise UsageError(
@@ -249,7 +249,7 @@ def _refuse_pipe(settings: LaunchSettings) -> None:
 
 
 def _detach(as_json: bool) -> int:
-    """Start this command again in a session of its own. What it says before there is a run is said here."""
+    """Start this command again in a tmux session. Its messages are printed here until its run has a record."""
     from ddpkit.launchers import shell
     from ddpkit.run import tmux as detach
 

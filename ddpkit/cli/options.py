@@ -1,4 +1,4 @@
-"""From the words of a command line to settings: what `launch`, `test` and `bench` have in common."""
+"""Options that `launch`, `test`, `bench` and `emit` share, and the settings of their command lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.cli.app import CommandLine
     from ddpkit.config import Keywords, LaunchSettings
 
-# What commands that start ranks have in common on the command line, with the same words of help.
+# Options of the commands that start ranks, with the same words of help.
 Backend = Annotated[str | None, typer.Option("-b", "--backend", metavar="NAME", help="See `ddpkit backends`.")]
 Options = Annotated[
     list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the backend.")

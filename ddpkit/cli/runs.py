@@ -1,4 +1,4 @@
-"""`ddpkit ps`, `status`, `logs`, `stop` and `attach`: what runs, what it does, what it says, and its end."""
+"""`ddpkit ps`, `status`, `logs`, `stop` and `attach`: runs, their ranks, their output, and their end."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def _show(run: Run, wanted: Choice, *, follow: bool, number: int | None, as_json
 
 
 class _Going:
-    """Whether a run goes on, asked as often as each way of asking allows."""
+    """State of a run that is followed. A scheduler is asked less often than a launcher."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -207,7 +207,7 @@ class _Going:
 
 
 def _output_closed() -> bool:
-    """Whether what is behind our standard output has gone: like `tail -f`, we do not wait for a line to see that."""
+    """Tell whether the reader of standard output has gone, as `tail -f` does, without writing a line."""
     poll = select.poll()
     poll.register(1, 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
@@ -262,7 +262,7 @@ def stop(
 
 
 def _the_living(word: str | None) -> Run:
-    """The run to stop. Without a name there must be only one that lives: no guess ends somebody's work."""
+    """Choose the run to stop. Without a name only one may live: a guess could end another user's work."""
     from ddpkit.run import record, status
 
     if word is None:
@@ -288,7 +288,7 @@ def _until_over(run: Run, limit: float) -> RunStatus:
         time.sleep(pause)
         pause = min(pause * 1.5, 2.0)
     if record.here(run) and record.wait(run, 10.0) and (seen := _fresh(run)).state == "failed":
-        # To the launcher that followed it, it was just a job that somebody cancelled.
+        # The launcher that followed the job recorded a cancelled one.
         with suppress(OSError):
             replace(seen, state="stopped", verdict=None).save()
     return status.get_status(_fresh(run))

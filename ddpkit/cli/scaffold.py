@@ -115,7 +115,7 @@ def write(project: Path, new_files: list[NewFile]) -> None:
         for path in made:
             path.unlink(missing_ok=True)
         for folder in reversed(folders):
-            with suppress(OSError):  # somebody else has put something there
+            with suppress(OSError):  # another program has put a file there
                 folder.rmdir()
         if isinstance(error, OSError):
             raise UsageError(f"nothing was written: {error.filename}: {error.strerror}", "ddpkit init DIR") from None

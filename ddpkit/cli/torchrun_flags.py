@@ -1,4 +1,4 @@
-"""The flags of torchrun, typed from habit, in ddpkit's words: mapped, or not needed, or refused, each in one line.
+"""Flags of torchrun on a command line of ddpkit: mapped, not needed, or refused, each with one line.
 
 Also its form without `--`: the first word that can only be a script begins the script's own words.
 """
@@ -16,7 +16,7 @@ from ddpkit.errors import UsageError
 if TYPE_CHECKING:
     from ddpkit.config import LaunchSettings
 
-# What ddpkit does in their place. They name nothing that a run would do differently.
+# Flags that change nothing in a run of ddpkit, each with the reason.
 _NOT_NEEDED = {
     "--rdzv-backend": "the ranks find each other: ddpkit chooses address and port",
     "--rdzv-endpoint": "the ranks find each other: ddpkit chooses address and port",
@@ -39,7 +39,7 @@ _NOT_NEEDED_FLAGS = {
     "--use-env": "LOCAL_RANK is in the environment of every rank",
     "--run-path": "the script is run as it is",
 }
-# What would be another run without them.
+# Flags that ddpkit cannot follow, each with the reason and a hint.
 _REFUSED = {
     "--numa-binding": ("ddpkit binds no rank to processors", "-b slurm -o srun=--cpu-bind=cores, or numactl in front"),
     "--shutdown-timeout": ("the time between TERM and KILL has another name", "--grace SECONDS"),
@@ -53,7 +53,7 @@ _REFUSED_FLAGS = {
 _SHORT = {"-m": "--module", "-r": "--redirects", "-t": "--tee"}
 _VALUES = {"--max-restarts", "--master-port", "--master-addr", "--node-rank", *_NOT_NEEDED, *_REFUSED}
 _FLAGS = {"--module", "--no-python", "--standalone", *_NOT_NEEDED_FLAGS, *_REFUSED_FLAGS}
-# Names that other launchers have for ours.
+# Flags of other launchers, and ddpkit's for the same purpose.
 _ELSEWHERE = {
     **dict.fromkeys(("--num-processes", "--num-gpus", "--np", "--ntasks-per-node", "--gpus", "--nproc"), "-n"),
     **dict.fromkeys(("--num-nodes", "--num-machines", "--nodes"), "-N"),
@@ -65,7 +65,7 @@ _ELSEWHERE = {
 }
 # srun's and sbatch's one letter for an option of the backend.
 _LETTERS = {"-p": "partition", "-A": "account", "-q": "qos", "-J": "job_name", "-C": "constraint", "-w": "nodelist"}
-# What accelerate and deepspeed ask for, and a run of ddpkit has without it.
+# Flags of accelerate and deepspeed that ddpkit does not need, each with the hint.
 _ALONE = {
     **dict.fromkeys(("--multi-gpu", "--distributed-type"), "leave it out: -n is the number of ranks on each node"),
     "--mixed-precision": "it is the script's: behind `--`, or for Accelerate --env ACCELERATE_MIXED_PRECISION=bf16",

@@ -64,7 +64,7 @@ def build_backend(settings: LaunchSettings) -> registry.Launcher:
 
 
 def here(settings: LaunchSettings, environ: Mapping[str, str]) -> Ready:
-    """Make the job and its plan for this machine, or for a scheduler. Raises UsageError."""
+    """Make the job and its plan for this machine, or for a scheduler: no node is asked. Raises UsageError."""
     backend = build_backend(settings)
     nnodes, nproc = number_of_nodes(settings, backend), ranks_per_node(settings)
     requested_nodes.check_no_hostfile(settings)
