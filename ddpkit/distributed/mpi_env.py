@@ -20,30 +20,18 @@ from ddpkit.distributed.env_values import (
 )
 from ddpkit.errors import EnvError
 
-# (source, rank, world size, local rank, local world size). jsrun comes first: it starts Spectrum MPI,
-# an Open MPI, which sets OMPI_COMM_WORLD_* too. OMPI_COMM_WORLD_NODE_RANK is the rank *on* the node.
-_MPI_VARIABLES: tuple[tuple[str, str, str, tuple[str, ...], tuple[str, ...]], ...] = (
-    (
-        "lsf",
-        "JSM_NAMESPACE_RANK",
-        "JSM_NAMESPACE_SIZE",
-        ("JSM_NAMESPACE_LOCAL_RANK",),
-        ("JSM_NAMESPACE_LOCAL_SIZE",),
-    ),
-    (
-        "openmpi",
-        "OMPI_COMM_WORLD_RANK",
-        "OMPI_COMM_WORLD_SIZE",
-        ("OMPI_COMM_WORLD_LOCAL_RANK",),
-        ("OMPI_COMM_WORLD_LOCAL_SIZE",),
-    ),
-    (
-        "mvapich",
-        "MV2_COMM_WORLD_RANK",
-        "MV2_COMM_WORLD_SIZE",
-        ("MV2_COMM_WORLD_LOCAL_RANK",),
-        ("MV2_COMM_WORLD_LOCAL_SIZE",),
-    ),
+
+def _names(source: str, prefix: str) -> tuple[str, str, str, tuple[str, ...], tuple[str, ...]]:
+    """Return the source and its variables of rank, world size, local rank and local world size."""
+    return source, f"{prefix}RANK", f"{prefix}SIZE", (f"{prefix}LOCAL_RANK",), (f"{prefix}LOCAL_SIZE",)
+
+
+# jsrun comes first: it starts Spectrum MPI, an Open MPI, which sets OMPI_COMM_WORLD_* too. OMPI_COMM_WORLD_NODE_RANK is
+# the rank *on* the node.
+_MPI_VARIABLES = (
+    _names("lsf", "JSM_NAMESPACE_"),
+    _names("openmpi", "OMPI_COMM_WORLD_"),
+    _names("mvapich", "MV2_COMM_WORLD_"),
     # MPICH's hydra and Intel MPI set MPI_LOCAL*; Cray's PALS sets PMI_LOCAL_*.
     ("mpich", "PMI_RANK", "PMI_SIZE", ("MPI_LOCALRANKID", "PMI_LOCAL_RANK"), ("MPI_LOCALNRANKS", "PMI_LOCAL_SIZE")),
 )

@@ -245,19 +245,8 @@ def _finish(task: Task, environ: Environ) -> DistEnv:
     }
     origin = {name: number.origin for name, number in numbers.items()}
     origin.update(master_addr=addr_origin, device_index=device_origin, source=task.because)
-    return DistEnv(
-        rank=task.rank.value,
-        world_size=task.world_size.value,
-        local_rank=task.local_rank.value,
-        local_world_size=task.local_world_size.value,
-        node_rank=task.node_rank.value,
-        num_nodes=task.num_nodes.value,
-        master_addr=addr,
-        master_port=port.value,
-        device_index=device,
-        source=task.source,
-        origin=origin,
-    )
+    values = {name: number.value for name, number in numbers.items()}
+    return DistEnv(**values, master_addr=addr, device_index=device, source=task.source, origin=origin)
 
 
 def _check_agent_store(task: Task, addr: str, port: int, environ: Environ) -> None:

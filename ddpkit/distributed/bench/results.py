@@ -55,27 +55,14 @@ def measure_group(
     scope, op, dtype, size = case
     count, width = len(group.ranks), dtype_bytes(dtype)
     times = [timings[rank][0] for rank in group.ranks]
+    wrong = sum(timings[rank][1] for rank in group.ranks)
     slowest = group.ranks[times.index(max(times))]
     moved = element_count(op, size, count, width) * width
+    spread = (max(times), min(times), sum(times) / count)
     algbw = moved / max(times) / 1e9
-    return Measurement(
-        scope=scope.name,
-        group=group.name,
-        ranks=count,
-        op=op,
-        dtype=dtype,
-        bytes=moved,
-        rounds=rounds,
-        seconds=max(times),
-        seconds_min=min(times),
-        seconds_avg=sum(times) / count,
-        algbw=algbw,
-        busbw=algbw * bus_factor(op, count),
-        wrong=sum(timings[rank][1] for rank in group.ranks),
-        slowest=slowest,
-        host=hosts[slowest],
-        note=note,
-    )
+    speed = (algbw, algbw * bus_factor(op, count))
+    about = (scope.name, group.name, count, op, dtype, moved, rounds)
+    return Measurement(*about, *spread, *speed, wrong, slowest, hosts[slowest], note)
 
 
 def find_wrong_results(case: Case, timings: Mapping[int, Timing], hosts: Sequence[str]) -> list[BenchFailure]:
