@@ -25,10 +25,12 @@ ROOT = Path(__file__).parents[1]
 PATIENCE = 300.0
 pytestmark = pytest.mark.live
 SOURCES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "ddpkit").rglob("*.py"))
+PACKAGE = [path for path in (ROOT / "ddpkit").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+# What `ddpkit init` writes lies in the repository where it is used, and in a wheel among the templates.
+TEMPLATES = [ROOT / "train.py", ROOT / "train_parts.py", ROOT / "config/default.yaml", *ROOT.glob("scripts/s*/*")]
 FILES = {
-    path.relative_to(ROOT).as_posix()
-    for path in (ROOT / "ddpkit").rglob("*")
-    if path.is_file() and "__pycache__" not in path.parts
+    **{path.relative_to(ROOT).as_posix(): path for path in PACKAGE},
+    **{f"ddpkit/templates/{path.relative_to(ROOT).as_posix()}": path for path in TEMPLATES},
 }
 
 needs_backend = pytest.mark.skipif(
@@ -103,14 +105,14 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         about = f"ddpkit-{ddpkit.__version__}.dist-info"
-        assert {name for name in names if not name.startswith(f"{about}/")} == FILES
+        assert {name for name in names if not name.startswith(f"{about}/")} == set(FILES)
         assert f"{about}/licenses/LICENSE" in names
         assert "ddpkit = ddpkit.__main__:main" in archive.read(f"{about}/entry_points.txt").decode()
         # In a clone it is a link to the script at the top.
         assert archive.read("ddpkit/distributed/check.py") == (ROOT / "test_distributed.py").read_bytes()
         assert not [each.filename for each in archive.infolist() if stat.S_ISLNK(each.external_attr >> 16)]
-        for name in FILES:
-            assert archive.read(name) == (ROOT / name).read_bytes(), name
+        for name, path in FILES.items():
+            assert archive.read(name) == path.read_bytes(), name
     assert wheel.stat().st_size < 1 << 20
 
 
