@@ -44,7 +44,7 @@ def prepare(
     `note` gets lines for a person. Raises UsageError, LaunchError, PreflightError.
     """
     if not transport_of(settings).names_nodes:
-        yield here(settings, environ)
+        yield prepare_offline(settings, environ)
         return
     from ddpkit.execution.named_nodes import approach
 
@@ -63,7 +63,7 @@ def build_backend(settings: LaunchSettings) -> registry.Launcher:
     return registry.build(registry.load(settings.backend), settings.options)
 
 
-def here(settings: LaunchSettings, environ: Mapping[str, str]) -> Ready:
+def prepare_offline(settings: LaunchSettings, environ: Mapping[str, str]) -> Ready:
     """Make the job and its plan for this machine, or for a scheduler: no node is asked. Raises UsageError."""
     backend = build_backend(settings)
     nnodes, nproc = number_of_nodes(settings, backend), ranks_per_node(settings)
@@ -83,7 +83,7 @@ def here(settings: LaunchSettings, environ: Mapping[str, str]) -> Ready:
 def plan_later(settings: LaunchSettings, environ: Mapping[str, str]) -> Plan:
     """A plan for SLURM at any time, without the present allocation and the folder of a run. Raises UsageError."""
     bare = {name: value for name, value in environ.items() if not name.startswith("SLURM_")}
-    backend, job = build_backend(settings), here(settings, bare).job
+    backend, job = build_backend(settings), prepare_offline(settings, bare).job
     request = local_facts.slurm(number_of_nodes(settings, backend), ranks_per_node(settings), bare)
     return backend.plan(replace(job, folder=""), request)
 

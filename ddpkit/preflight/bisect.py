@@ -118,7 +118,7 @@ def _works(
             if transport.slurm and isinstance(settings.nnodes, int) and len(hosts) < settings.nnodes:
                 fewer = {**chosen.options, "nodelist": ",".join(hosts)}
                 chosen = replace(chosen, nnodes=len(hosts), options=fewer)
-            ready = prepare.here(chosen, environ)
+            ready = prepare.prepare_offline(chosen, environ)
             done = rank_program.run(ready.plan, ready.transport, settings.log_dir, signals=options.signals)
         else:
             with named_nodes.approach(chosen, environ, options.note) as nodes:

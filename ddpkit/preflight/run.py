@@ -160,7 +160,7 @@ class _Counter:
 
 
 def _here(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: Result) -> None:
-    ready = prepare.here(check_settings(settings, options), environ)
+    ready = prepare.prepare_offline(check_settings(settings, options), environ)
     host = ready.plan.steps[0].host
     result.hosts = [host]
     options.progress("looking at this machine")
@@ -205,7 +205,7 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], options: Preflig
 
 def _scheduled(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: Result) -> None:
     """One step of an allocation, or a short job: its ranks send facts of their nodes as well."""
-    ready = prepare.here(check_settings(settings, options), environ)
+    ready = prepare.prepare_offline(check_settings(settings, options), environ)
     result.checks += _time_left(ready.plan, environ)
     try:
         done = _ranks(ready.plan, ready.transport, settings, options, result)

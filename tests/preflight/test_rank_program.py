@@ -125,7 +125,7 @@ def test_ranks_of_which_nothing_is_heard_are_ended(tmp_path: Path, monkeypatch: 
     """Whatever starts them may hang, and has no bound of its own."""
     monkeypatch.chdir(tmp_path)
     chosen = config.collect_settings(tmp_path, {}, None, {"script": ["sleep", "600"], "nproc_per_node": 2})
-    ready = prepare.here(chosen, dict(os.environ))
+    ready = prepare.prepare_offline(chosen, dict(os.environ))
     heard = rank_program.run(ready.plan, ready.transport, str(tmp_path / "logs"), silence=1.0)
     assert heard.silent == 1.0
     assert heard.outcome.ends["signal 15"] == 2
