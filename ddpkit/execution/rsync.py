@@ -30,13 +30,13 @@ _NO_RSYNC, _NO_SSH = 127, 255
 def commands(
     specs: Sequence[HostSpec], workdir: str, log_dir: str, timeout: float, *, accept_new: bool
 ) -> list[tuple[str, ...]]:
-    """One rsync for each node."""
+    """Return the command line of rsync for each node."""
     source = Path(workdir)
     if not source.is_dir():
         raise UsageError(f"--sync: there is no folder {workdir} here", "--workdir DIR names what is copied")
     logs = Path(log_dir).absolute()
     exclude = [f"--exclude=/{logs.relative_to(source)}/"] if logs.is_relative_to(source) and logs != source else []
-    found = []
+    argvs = []
     for spec in specs:
         ssh = ["ssh", *ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]
         ssh += ["-oStrictHostKeyChecking=accept-new"] if accept_new else []
@@ -45,7 +45,7 @@ def commands(
         target = (spec.workdir or workdir).removeprefix("~/").rstrip("/")
         name = f"[{spec.name}]" if ":" in spec.name else spec.name
         where = f"{spec.user}@{name}" if spec.user else name
-        found.append(
+        argvs.append(
             (
                 "rsync",
                 "--archive",
@@ -60,13 +60,13 @@ def commands(
                 f"{where}:{target}/",
             )
         )
-    return found
+    return argvs
 
 
 def copy(
     specs: Sequence[HostSpec], argvs: Sequence[tuple[str, ...]], progress: Callable[[str, int], None]
 ) -> list[Problem]:
-    """Run them, some at a time. `progress` hears a node's name and how many percent are there."""
+    """Run the commands, some at a time. `progress` gets a node's name and its percentage."""
     _check_ours()
     results: dict[int, Problem | None] = {}
     turn = threading.Semaphore(AT_ONCE)
@@ -87,10 +87,10 @@ def _check_ours() -> None:
     """macOS brings an rsync of its own, which stands where version 2.6.9 stood. Raises UsageError."""
     if shutil.which("rsync") is None:
         raise UsageError("--sync: there is no rsync on this machine", install("rsync"))
-    said = subprocess.run(["rsync", "--version"], capture_output=True, text=True, check=False).stdout
-    version = re.search(r"^rsync +version v?(\d+)\.(\d+)", said, re.MULTILINE)
+    shown = subprocess.run(["rsync", "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"^rsync +version v?(\d+)\.(\d+)", shown, re.MULTILINE)
     if version is None or (int(version[1]), int(version[2])) < _OLDEST:
-        first = (said.strip().splitlines() or ["nothing"])[0]
+        first = (shown.strip().splitlines() or ["nothing"])[0]
         what = f"--sync needs rsync {_OLDEST[0]}.{_OLDEST[1]} or later, and the one on this machine says: {first}"
         raise UsageError(what, install("rsync"))
 
@@ -99,21 +99,21 @@ def _copy(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], 
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     link = LocalLink()  # under a supervisor, so that it ends with us
     link.start(program_request("rsync", list(argv), {}), events.put)
-    code, said = 0, []
+    code, errors = 0, []
     while (event := events.get()) is not None:
         if event["e"] == "out" and event["fd"] == 1:
-            found = _PERCENT.findall(event["data"])
-            if found:
-                progress(spec.label, int(found[-1]))
+            percents = _PERCENT.findall(event["data"])
+            if percents:
+                progress(spec.label, int(percents[-1]))
         elif event["e"] == "out":
-            said.append(event["data"])
+            errors.append(event["data"])
         elif event["e"] == "failed":
             code = event["code"] if event["code"] is not None else 128 + (event["signal"] or 0)
     link.close()
     if code == 0:
         progress(spec.label, 100)
         return None
-    words = " ".join("".join(said).split())
+    words = " ".join("".join(errors).split())
     if code == _NO_RSYNC or "rsync: command not found" in words or "rsync: not found" in words:
         return Problem(host=spec.label, what="there is no rsync on it", fix=f"ssh {spec.target} apt-get install rsync")
     # When ssh ends before a word has come, rsync gives either its exit code or its own 12, whichever it sees first.

@@ -46,7 +46,7 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class Want:
-    """What is wanted of a runtime, in words that are nobody's own."""
+    """Demands on a container runtime, independent of its options."""
 
     image: str
     own: tuple[str, ...]  # folders that are mounted where they are
@@ -236,7 +236,7 @@ _RUNTIMES: Mapping[str, Runtime] = {
 
 
 def is_file(image: str) -> bool:
-    """Whether an image is meant as a path on the node."""
+    """Return whether an image is meant as a path on the node."""
     return "://" not in image and (image.endswith((".sqsh", ".sif")) or image.startswith(("/", "./", "../")))
 
 
@@ -256,8 +256,8 @@ def _pass_names() -> str:
 
 def _gpus(want: Want, flag: str) -> list[str]:
     """Puts a runtime's flag for GPUs in front of "$@"."""
-    found = {"auto": f"{_NVIDIA} || ", "all": "", "none": None}[want.gpus]
-    return [] if found is None else [f'{found}set -- {flag} "$@"']
+    condition = {"auto": f"{_NVIDIA} || ", "all": "", "none": None}[want.gpus]
+    return [] if condition is None else [f'{condition}set -- {flag} "$@"']
 
 
 def _bind(mount: Mount) -> str:
@@ -298,7 +298,7 @@ class Contained:
     def want(
         self, job: Job, own: Sequence[str], env: Mapping[str, Value], workdir: str = ""
     ) -> tuple[Runtime, Want] | None:
-        """What a job needs of a container, checked; None: no container."""
+        """Return the demands of a job on its container, checked; None: no container."""
         if not self.container:
             self._nothing_else()
             return None
@@ -325,10 +325,10 @@ class Contained:
             env=env,
         )
         for path in (*folders, *(path for mount in want.mounts for path in (mount.source, mount.target))):
-            found = [character for character in runtime.forbidden if character in path]
-            if found:
+            bad = [character for character in runtime.forbidden if character in path]
+            if bad:
                 raise UsageError(
-                    f"{path} must be mounted in the container, and the runtime cannot mount a path with {found[0]!r}",
+                    f"{path} must be mounted in the container, and the runtime cannot mount a path with {bad[0]!r}",
                     "give that folder another name",
                 )
         runtime.check(want)
@@ -340,13 +340,13 @@ class Contained:
                 raise UsageError(f"-o {entry.name} needs an image", "add -o container=IMAGE")
 
     def node_container(self, job: Job) -> Container | None:
-        """How a node's supervisor gets into the container of this run; None: it stays outside."""
+        """Return the container of a node's supervisor; None: it stays outside."""
         # The values come over standard input. These names make the printed script one that can be run by hand.
         secret = {name: value for name, value in job.env.items() if isinstance(value, Secret)}
-        found = self.want(job, (), secret)
-        if found is None:
+        chosen = self.want(job, (), secret)
+        if chosen is None:
             return None
-        runtime, want = found
+        runtime, want = chosen
         text = runtime.enter(replace(want, marks={"DDPKIT_INSIDE": job.run_id}))
         return Container(enter=("sh", "-c", text, "sh"), python=job.python)
 
@@ -362,17 +362,17 @@ def runtimes(*names: str) -> Any:
 
 
 def _mounts(text: str) -> tuple[Mount, ...]:
-    found = []
+    mounts = []
     for entry in filter(None, text.split(",")):
         parts = entry.split(":")
         if len(parts) not in (2, 3) or not all(parts):
             raise UsageError(f"-o container_mounts={text}: {entry!r} is not SRC:DST or SRC:DST:FLAGS", "/data:/data:ro")
         if not parts[1].startswith("/"):
             raise UsageError(f"-o container_mounts={text}: {parts[1]!r} is no absolute path in the container")
-        found.append(
+        mounts.append(
             Mount(source=parts[0], target=parts[1], flags=parts[2].replace("+", ",") if len(parts) == 3 else "")
         )
-    return tuple(found)
+    return tuple(mounts)
 
 
 def _words(text: str) -> list[str]:

@@ -337,9 +337,9 @@ class Scheduled:
     pattern: str  # named groups: state, reason, nodes, code, signal
     waiting: tuple[str, ...]  # states
     running: tuple[str, ...]
-    well: tuple[str, ...]
+    success_states: tuple[str, ...]
     stopped: tuple[str, ...]
-    gone: str  # what the scheduler says of a job that it has forgotten; a regular expression
+    forgotten_pattern: str  # a regular expression for the scheduler's error about a job that it has forgotten
     stop: tuple[str, ...]
     log: str  # its output file, with {job} for the job's id
     many: bool  # an array: one such file for each of its jobs

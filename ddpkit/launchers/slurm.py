@@ -87,7 +87,7 @@ _FLAGS = {"exclusive"}  # without a value
 
 @dataclass(frozen=True, kw_only=True)
 class Slurm(Contained):
-    """What both ways have in common: the options, by their SLURM names, and the job."""
+    """Common part of both backends: the options, by their SLURM names, and the job."""
 
     reach: ClassVar[str] = "slurm"
     needs: ClassVar[str] = "sbatch and srun; a folder that all nodes share"
@@ -203,23 +203,7 @@ class Slurm(Contained):
         srun = ["srun", *inside, f"--nodes={nnodes}", f"--ntasks={nnodes * tasks}", f"--ntasks-per-node={tasks}"]
         srun += [f"--cpus-per-task={cpus}"] if cpus else []
         srun += ["--kill-on-bad-exit=1", "--export=ALL", "--label", *_words("srun", self.srun)]
-        found = self.want(
-            job, [job.folder] if self.torchrun and job.folder else [], job.env, self.container_workdir or job.workdir
-        )
-        enter, more = (found[0].enter(found[1]), found[0].srun(found[1])) if found else ("", "")
-        if self.torchrun:
-            agent, tap = [f"{job.folder}/torchrun_agent.py"], [job.python, "-S", "-I", f"{job.folder}/rank_wrapper.py"]
-            if not job.folder:
-                agent, tap = [], ["sh", "-c", _TELL, "rank"]
-            # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
-            words = [job.python, *agent, *(word.replace("$", "$$") for word in [*tap, *job.argv])]
-            text = _AGENT if job.folder else _PLAIN_AGENT
-            text = text.format(nnodes=nnodes, nproc=nproc, become="set --" if enter else "exec")
-            text += f"\n{enter}" if enter else ""
-        else:
-            hook = (_HOOK_INSIDE if self.container else _HOOK) if self._asked(job) else ""
-            hook = hook.format(hook=quote(f"{job.folder}/hook"))
-            words, text = ["rank", *job.argv], _RANK + hook + "\n" + (enter or 'exec "$@"')
+        words, text, more = self._task(job, nnodes, nproc)
         lines = [
             *([self.setup] if self.setup else []),
             "# rank 0 runs on the first node",
@@ -242,16 +226,34 @@ class Slurm(Contained):
             rank_starter=RankStarter.SRUN_TORCHRUN if self.torchrun else RankStarter.SRUN,
         )
 
+    def _task(self, job: Job, nnodes: int, nproc: int) -> tuple[list[str], str, str]:
+        """Return the words and the shell text of one task of srun, and the options of srun for its container."""
+        mounted = [job.folder] if self.torchrun and job.folder else []
+        container = self.want(job, mounted, job.env, self.container_workdir or job.workdir)
+        enter, more = (container[0].enter(container[1]), container[0].srun(container[1])) if container else ("", "")
+        if not self.torchrun:
+            hook = (_HOOK_INSIDE if self.container else _HOOK) if self._asked(job) else ""
+            hook = hook.format(hook=quote(f"{job.folder}/hook"))
+            return ["rank", *job.argv], _RANK + hook + "\n" + (enter or 'exec "$@"'), more
+        agent, tap = [f"{job.folder}/torchrun_agent.py"], [job.python, "-S", "-I", f"{job.folder}/rank_wrapper.py"]
+        if not job.folder:
+            agent, tap = [], ["sh", "-c", _TELL, "rank"]
+        # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
+        words = [job.python, *agent, *(word.replace("$", "$$") for word in [*tap, *job.argv])]
+        text = _AGENT if job.folder else _PLAIN_AGENT
+        text = text.format(nnodes=nnodes, nproc=nproc, become="set --" if enter else "exec")
+        return words, text + (f"\n{enter}" if enter else ""), more
+
     def _in_job(self, job: Job, command: str) -> list[str]:
         """srun in a job script, whose exit code is the job's.
 
         srun returns the highest code of its tasks, and those that it ended by itself count: 143. The first task that
         failed stands in its output, which is the job's; or one that an exception ends, and that was ended later.
         """
-        said = r"ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*" if self.torchrun else _CODE
-        found = [f"s/^.*{said}$/{chr(92)}1/p"]
+        code = r"ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*" if self.torchrun else _CODE
+        programs = [f"s/^.*{code}$/{chr(92)}1/p"]  # of sed
         if self._asked(job):
-            found = ["-e", *found, "-e", _GOES_ON]
+            programs = ["-e", *programs, "-e", _GOES_ON]
         before, _, after = self._log(job).partition("{job}")
         number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
         lines = [
@@ -261,7 +263,7 @@ class Slurm(Contained):
             f"log={quote(before)}{number}{quote(after)}",
             'from=$(($(wc -c < "$log") + 1))',
             f"{command} || code=$?",
-            f'first=$(tail -c "+$from" "$log" | sed -n {join(found)} | head -n 1)',
+            f'first=$(tail -c "+$from" "$log" | sed -n {join(programs)} | head -n 1)',
             "code=${first:-${code:-0}}",
         ]
         if self.chain:

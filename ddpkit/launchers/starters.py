@@ -1,4 +1,4 @@
-"""How one node starts its ranks: a process per rank, torchrun, or the legacy `torch.distributed.launch`.
+"""Starters of the ranks on one node: a process per rank, torchrun, or the legacy `torch.distributed.launch`.
 
 Pure: a job and a world in, a step out. Every backend that reaches nodes by itself (local, ssh, pdsh) uses these three.
 """
@@ -70,7 +70,7 @@ class Starter(Contained):
             )
 
     def step(self, job: Job, world: World, node_rank: int) -> Step:
-        """What one node of the world runs."""
+        """Return the step of one node of the world."""
         self.check(elastic=world.min_nodes is not None)
         host = world.hosts[node_rank]
         job = replace(job, python=host.python or job.python, workdir=host.workdir or job.workdir)
@@ -120,7 +120,7 @@ def _modules(text: str) -> tuple[str, ...]:
 
 
 def _node_env(job: Job, world: World, node_rank: int, *, elastic: bool) -> dict[str, Value]:
-    """What holds for every starter. Libraries read NODE_RANK, which torchrun does not set."""
+    """Return the variables of every starter. Libraries read NODE_RANK, which torchrun does not set."""
     host = world.hosts[node_rank]
     wished: dict[str, Value] = {
         # torchrun forces 1 where nothing is set, which leaves most cores of most nodes idle.
@@ -141,7 +141,7 @@ def _node_env(job: Job, world: World, node_rank: int, *, elastic: bool) -> dict[
 
 
 def _rank_env(job: Job, world: World, node_rank: int) -> dict[str, Value]:
-    """What torchrun would set for every rank of this node alike (GROUP_* are its words for the node)."""
+    """Return variables that torchrun would set for every rank of this node alike (GROUP_* mean the node)."""
     return {
         "MASTER_ADDR": world.master_addr,
         "MASTER_PORT": str(world.master_port),
@@ -156,7 +156,7 @@ def _rank_env(job: Job, world: World, node_rank: int) -> dict[str, Value]:
 
 
 def _elastic(options: Starter, world: World) -> bool:
-    """Whether torchrun's nodes must find each other again: a static rendezvous restarts ranks on one node only."""
+    """Return whether torchrun's nodes must meet again: a static rendezvous restarts ranks on one node only."""
     return world.min_nodes is not None or (options.max_restarts > 0 and len(world.hosts) > 1)
 
 

@@ -33,7 +33,7 @@ def ask_scheduler(run: Run, job: Scheduled) -> JobStatus:
     reply = run_command(job.state, timeout=TIMEOUT)
     jobs = [job_facts(match, job.signals_from) for match in re.finditer(job.pattern, reply.output)]
     name = f"job {run.job_id}"
-    if not jobs and re.search(job.gone, reply.error):
+    if not jobs and re.search(job.forgotten_pattern, reply.error):
         return JobStatus(state="over", words=f"{name} has ended, and its scheduler has forgotten how")
     if not jobs:
         words = f"{name}: its scheduler gives no answer: {reply.error or 'nothing that is understood'}"
@@ -48,7 +48,9 @@ def ask_scheduler(run: Run, job: Scheduled) -> JobStatus:
         return JobStatus(state="running", words=f"{name} runs on {running[0]['nodes']}")
     if waiting:
         return JobStatus(state="queued", words=f"{name} waits in the queue: {waiting[0]['reason']}")
-    bad = [each for each in jobs if each["state"] not in job.well or (each["code"] + each["signal"]).strip("0")]
+    bad = [
+        each for each in jobs if each["state"] not in job.success_states or (each["code"] + each["signal"]).strip("0")
+    ]
     return _failed(run, job, bad, name) if bad else JobStatus(state="done", exit_code=0)
 
 
@@ -57,7 +59,7 @@ def _failed(run: Run, job: Scheduled, bad: Sequence[Mapping[str, str]], name: st
     killer, code = int(first["signal"] or 0), int(first["code"] or 0)
     # A job's script that the scheduler itself has killed was cancelled, where its state does not say.
     cancelled = all(facts["state"] in job.stopped or (job.signals_from and facts["signal"].strip("0")) for facts in bad)
-    if not cancelled and not job.many and first["state"] in ("FAILED", "OUT_OF_MEMORY", *job.well):
+    if not cancelled and not job.many and first["state"] in ("FAILED", "OUT_OF_MEMORY", *job.success_states):
         from ddpkit.run.postmortem import first_failure
 
         rank = first_failure(run)

@@ -27,6 +27,7 @@ from ddpkit.launchers.plan import Scheduled
 FORMAT = 1  # of the record; grows when a field changes its meaning
 FILE = "run.json"
 ENDED = ("done", "failed", "stopped", "over")
+_RENAMED = {"well": "success_states", "gone": "forgotten_pattern"}  # keys of a job in older records
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +89,8 @@ def _built(found: Any, folder: Path) -> Run | None:
         for name, kind in (("job", Scheduled), ("session", Session)):
             if values.get(name) is not None:
                 inner = {entry.name for entry in fields(kind)}
-                values[name] = kind(**{key: _tuples(value) for key, value in found[name].items() if key in inner})
+                renamed = {_RENAMED.get(key, key): _tuples(value) for key, value in found[name].items()}
+                values[name] = kind(**{key: value for key, value in renamed.items() if key in inner})
         return Run(**{**values, "ranks": found.get("ranks", {}), "folder": str(folder.absolute())})
     except (ValueError, TypeError, AttributeError):
         return None

@@ -32,12 +32,12 @@ class RunStatus:
 
 
 def command(verb: str, run: Run) -> str:
-    """A command on this run that works on every host that sees its folder."""
+    """Return a command on this run that works on every host that sees its folder."""
     return f"ddpkit {verb} {shlex.quote(run.folder)}"
 
 
 def remote_command(verb: str, run: Run, *, terminal: bool = False) -> str:
-    """The same command for the launcher's host, typed here."""
+    """Return that command for the launcher's host, to be typed here."""
     remote = command(verb, run)
     if run.launcher_python:
         remote = f"{shlex.quote(run.launcher_python)} -m {remote}"

@@ -62,7 +62,7 @@ def submit(batch: Batch) -> str:
 
 
 def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
-    """What the record of a run needs to know of its job, so that any later shell can ask for it."""
+    """Describe the job for the record of its run, so that any later shell can ask for it."""
 
     def words(argv: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(word.replace("{job}", job_id) for word in argv)
@@ -72,9 +72,9 @@ def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
         pattern=batch.state_pattern,
         waiting=batch.waiting,
         running=(*batch.running, *batch.ending),
-        well=batch.success_states,
+        success_states=batch.success_states,
         stopped=batch.stopped,
-        gone=batch.forgotten_pattern,
+        forgotten_pattern=batch.forgotten_pattern,
         stop=words(batch.stop),
         log=batch.log,
         many=not batch.follow,
@@ -105,7 +105,7 @@ class JobLink:
         self._silent: float | None = None  # when the scheduler stopped answering
         self._runs = False
         self._look_at = 0.0
-        self._said = ""
+        self._noted = ""
         self.outlives = (
             f"job {job_id} goes on without this command; its output: tail -f {self._log}; "
             f"to stop it: {' '.join(self._argv(batch.stop))}"
@@ -167,7 +167,7 @@ class JobLink:
         post(None)
 
     def _events(self) -> Iterator[Event]:
-        """What happens to the job, from the queue to its end."""
+        """Yield the events of the job, from the queue to its end."""
         batch, pause, ask_at = self._batch, 0.2, 0.0
         while not self._closed.is_set():
             held = self._held
@@ -192,7 +192,7 @@ class JobLink:
                     why = "" if facts["reason"] in ("None", "") else f": {facts['reason']}"
                     yield from self._say(f"waits in the queue{why}{start}")
                 elif facts["state"] in batch.running:
-                    if f"runs on {facts['nodes']}" != self._said:
+                    if f"runs on {facts['nodes']}" != self._noted:
                         pause = 0.2
                     yield from self._say(f"runs on {facts['nodes']}")
                     if self._held is not None and self._held[1]["code"] != batch.requeue_exit_code:
@@ -209,8 +209,8 @@ class JobLink:
     def _say(self, text: str) -> Iterator[Event]:
         """Say what the job does, once. It did not end after all."""
         self._ending = None
-        if text != self._said:
-            self._said = text
+        if text != self._noted:
+            self._noted = text
             yield {"e": "note", "text": f"job {self._job_id} {text}"}
 
     def _failed(self, reason: str, code: int | None = None, signal: int | None = None) -> FailedEvent:
@@ -218,7 +218,7 @@ class JobLink:
         return {"e": "failed", "rank": None, "what": what, "reason": reason, "code": code, "signal": signal}
 
     def _facts(self) -> dict[str, str]:
-        """What the scheduler knows of the job; a state of "" where it does not answer."""
+        """Ask the scheduler for the job; a state of "" where it does not answer."""
         reply = run_command(self._argv(self._batch.state))
         match = re.search(self._batch.state_pattern, reply.output)
         if match:
@@ -237,9 +237,9 @@ class JobLink:
         return nothing
 
     def _restarted(self, restarts: int) -> Iterator[Event]:
-        """What failed before the job was started again is history, also where it is read only now."""
+        """Discard a failure of the attempt before a requeue, also where it is read only now."""
         if restarts > self._restarts:
-            self._restarts, self._said = restarts, ""
+            self._restarts, self._noted = restarts, ""
             yield {"e": "note", "text": f"job {self._job_id} is started again"}
         if self._held is not None and self._held[0] < max(restarts, self._reader.attempt):
             if self._held[0] == self._reader.attempt:
@@ -251,8 +251,8 @@ class JobLink:
         now = time.monotonic()
         if self._ending is None:
             self._ending = now
-        elif now > self._ending + LINGERING and self._said != "ending":
-            self._said = "ending"
+        elif now > self._ending + LINGERING and self._noted != "ending":
+            self._noted = "ending"
             yield {"e": "note", "text": f"job {self._job_id} is still ending on {nodes}"}
             if self._held is not None:
                 yield self._held[1]
@@ -268,8 +268,8 @@ class JobLink:
         yield from self._restarted(self._restarts)
         state, code, killer = facts["state"], int(facts["code"] or 0), int(facts["signal"] or 0)
         # A scheduler may have one state for every end, and only its exit code tells which.
-        well = state in self._batch.success_states and not code and not killer
-        if not self._offset and well:
+        succeeded = state in self._batch.success_states and not code and not killer
+        if not self._offset and succeeded:
             text = (
                 f"nothing of the job's output {self._log} is seen here; -o output=FILE puts it where all hosts see it"
             )
@@ -288,7 +288,7 @@ class JobLink:
             yield self._failed(f"{reason}; -o output=FILE names one that all nodes can write to", code=4)
         elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.success_states):
             yield self._held[1]  # which rank it was says more
-        elif well:
+        elif succeeded:
             yield from self._reader.finished()
         elif not self._reader.failed or self._held is not None:
             # Of a job that is ended SLURM keeps the code of whatever came first: its script's, or that of the TERM.
@@ -299,7 +299,7 @@ class JobLink:
         yield {"e": "end"}
 
     def _read(self) -> Iterator[Event]:
-        """What is new in the job's output file."""
+        """Read new lines of the job's output file."""
         try:
             with open(self._log, "rb") as file:
                 file.seek(self._offset)

@@ -1,4 +1,4 @@
-"""The way into a node: a supervisor that was started there over some stream, asked questions, then given its step.
+"""Channel: a supervisor on another machine, over a byte stream. It answers questions, then it runs its step.
 
 A stream carries bytes to the supervisor's standard input and from its standard output, and says when it ends: an SSH
 channel (`ddpkit/transports/ssh.py`), or pdsh (`ddpkit/transports/pdsh.py`). Everything above the bytes is here, once
@@ -28,7 +28,7 @@ BEAT = 5.0  # seconds between two signs of life
 LONG_READ = 2.0  # seconds that a stream's `read` takes only where this machine stood still
 
 
-def aside(close: Callable[[], None]) -> None:
+def close_in_background(close: Callable[[], None]) -> None:
     """Close something without a wait for it. Where no thread can be had, the end of this process closes it."""
     with suppress(RuntimeError):
         threading.Thread(target=close, daemon=True).start()
@@ -44,10 +44,10 @@ class ByteStream(Protocol):
         """Wait a second at most for more. Empty: nothing came. Raises EOFError at the end."""
 
     def why(self) -> str:
-        """What the end of the stream says about its cause, in words; empty where it ended well."""
+        """Describe the cause of the end of the stream; empty for exit code 0."""
 
-    def refusal(self, said: Sequence[str]) -> RefusedError | None:
-        """What kept the supervisor from starting, where the stream or what was said in its place tells it."""
+    def refusal(self, lines: Sequence[str]) -> RefusedError | None:
+        """Explain a supervisor that did not start, from the stream, or from the lines that came in its place."""
 
     def close(self) -> None:
         """Cut it. The supervisor sees the end of its standard input."""
@@ -78,13 +78,13 @@ def at_home(path: str) -> str:
     return '"$HOME"/' + quote(path[2:]) if path.startswith("~/") else quote(path)
 
 
-def not_started(code: int, said: Sequence[str], host: str) -> RefusedError | None:
-    """Why a node's shell ended with this code in place of starting our Python."""
-    words = said_words(said)
+def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | None:
+    """Explain a node's shell that ended with this code in place of starting our Python."""
+    words = quoted_lines(lines)
     fix = login_fix("no-python", host)
     if code in (126, 127):
         return RefusedError(f"its Python cannot be started{words}", fix)
-    old = too_old(said)
+    old = too_old(lines)
     if code > 0 and old:
         return RefusedError(f"its {old}, and ddpkit needs 3.8 or later there", fix)
     if code == 0:
@@ -95,17 +95,17 @@ def not_started(code: int, said: Sequence[str], host: str) -> RefusedError | Non
     return None
 
 
-def too_old(said: Sequence[str]) -> str:
-    """What a Python says of itself that is too old for our program (`BOOT`), or for our flags; empty: it is not."""
-    own = [line for line in said if re.fullmatch(r"Python \S+ is older than 3\.8", line)]
+def too_old(lines: Sequence[str]) -> str:
+    """Return the version line of a Python that is too old for our program (`BOOT`) or our flags; empty: it is not."""
+    own = [line for line in lines if re.fullmatch(r"Python \S+ is older than 3\.8", line)]
     if own:
         return own[-1]
-    return "Python is older than 3.4" if any(line.startswith("Unknown option: -I") for line in said) else ""
+    return "Python is older than 3.4" if any(line.startswith("Unknown option: -I") for line in lines) else ""
 
 
-def said_words(said: Sequence[str]) -> str:
-    """What a shell said before, or in place of, the supervisor: banners, errors, start-up files."""
-    return f"; it said: {' / '.join(said)}" if said else ""
+def quoted_lines(lines: Sequence[str]) -> str:
+    """Quote a shell's lines before, or in place of, the supervisor: banners, errors, start-up files."""
+    return f"; it said: {' / '.join(lines)}" if lines else ""
 
 
 class _ItEnded(Exception):  # noqa: N818
@@ -168,7 +168,7 @@ class Channel:
         self._send({"ask": function, "args": dict(args), "id": self._asked})
 
     def answer(self, until: float) -> Any:
-        """What the node says. `until` is a time.monotonic(). Raises NoAnswerError."""
+        """Return the node's answer. `until` is a time.monotonic(). Raises NoAnswerError."""
         event = self._next("answer", until)
         assert event["e"] == "answer"
         if event["error"] is not None:
@@ -181,10 +181,10 @@ class Channel:
                 event = self._answers.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
                 late = "logged in, but its Python did not start our program" if kind == "hello" else "it did not answer"
-                raise NoAnswerError(f"{late} in time{said_words(self._noise)}") from None
+                raise NoAnswerError(f"{late} in time{quoted_lines(self._noise)}") from None
             if event is None:
                 early = "our program ran" if kind == "hello" else "it answered"
-                raise NoAnswerError(f"the connection ended before {early}{self._why()}{said_words(self._noise)}")
+                raise NoAnswerError(f"the connection ended before {early}{self._why()}{quoted_lines(self._noise)}")
             if event["e"] == kind:
                 return event
             if event["e"] == "source":

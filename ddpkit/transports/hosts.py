@@ -49,7 +49,7 @@ class HostSpec:
 
     @property
     def target(self) -> str:
-        """The same, behind the word `ssh`."""
+        """The arguments of that ssh."""
         return " ".join(self.by_hand[1:])
 
 
@@ -74,7 +74,7 @@ def parse_file(
 
     A port is written `node1 port=2222 slots=4`: behind a colon MPICH has the number of slots.
     """
-    found: dict[tuple[str, str, int | None], HostSpec] = {}
+    specs: dict[tuple[str, str, int | None], HostSpec] = {}
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), 1):  # editors of Windows put that in front
         words = line.partition("#")[0].split()
         if not words:
@@ -82,11 +82,11 @@ def parse_file(
         where = f"{path}, line {number}: {line.strip()}"
         for spec in _line(words, where):
             key = (spec.name, spec.user, spec.port)
-            before = found.get(key)
-            found[key] = spec if before is None else replace(spec, slots=(before.slots or 1) + (spec.slots or 1))
-    if not found:
+            before = specs.get(key)
+            specs[key] = spec if before is None else replace(spec, slots=(before.slots or 1) + (spec.slots or 1))
+    if not specs:
         raise UsageError(f"{path} names no host", "one host a line: node1 slots=4")
-    return _finish(list(found.values()), own, exclude, groups or {})
+    return _finish(list(specs.values()), own, exclude, groups or {})
 
 
 def _line(words: list[str], where: str) -> list[HostSpec]:
@@ -158,7 +158,7 @@ def check_master(address: str, port: int) -> None:
 
 
 def _is_host(name: str) -> bool:
-    """Whether this can be the name or the address of one host."""
+    """Return whether this can be the name or the address of one host."""
     if ":" not in name:
         return _NAME.fullmatch(name) is not None
     try:

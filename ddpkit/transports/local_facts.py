@@ -16,7 +16,7 @@ _SITE = frozenset(("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"))
 
 
 def gpus(environ: Mapping[str, str], root: str = "/") -> int:
-    """How many GPUs a process with this environment sees on this machine (see `probe.gpus`)."""
+    """Count the GPUs that a process with this environment sees on this machine (see `probe.gpus`)."""
     try:
         return probe.gpus(environ, root)
     except ValueError as problem:
@@ -59,7 +59,7 @@ def facts(environ: Mapping[str, str]) -> DeviceFacts:
 
 
 def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
-    """What is asked of SLURM, and the allocation that this process stands in, if it does."""
+    """Make the request to SLURM, with the allocation that this process stands in, if any."""
     # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
     left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in _SITE]
     here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=(*probe.stale(environ), *left))
@@ -84,7 +84,7 @@ def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, 
 
 
 def scheduler(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
-    """What is asked of a scheduler whose allocations are not looked for."""
+    """Make the request to a scheduler whose allocations are unknown to us."""
     here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=tuple(probe.stale(environ)))
     return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
 

@@ -1,4 +1,4 @@
-"""Gets into nodes through the pdsh program: one pdsh for all of them, and each node's supervisor at the end of its ssh.
+"""Connections through the pdsh program: one pdsh for all nodes, and each node's supervisor at the end of its ssh.
 
 pdsh itself passes no input on, so that nothing could be told to a node, and secrets would have to stand on its command
 line. It starts `ssh` by its name, though: in a private folder in front of PATH lies one of ours, which starts the real
@@ -28,7 +28,7 @@ from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install, no_folder
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
-from ddpkit.transports.channel import RefusedError, aside, not_started, said_words
+from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines
 from ddpkit.transports.hosts import ALONE, HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
 
@@ -36,7 +36,7 @@ from ddpkit.transports.protocol import LocalLink, program_request
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _OURS = re.compile(r"host\d+")  # what the others are called meanwhile
 _ENDED = re.compile(r"ssh exited with exit code (\d+)")
-_ENDED_WELL = b"ddpkit: ssh ended"  # of which pdsh itself says nothing
+_SUCCESS = b"ddpkit: ssh ended"  # of which pdsh itself says nothing
 # sshd drops connections over MaxStartups before a word is said: ssh has read nothing yet, and may try again.
 _DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
 SSH_ITSELF = 255  # the exit code by which ssh says that it failed, and not what it ran
@@ -60,8 +60,8 @@ _OPENSSH: tuple[tuple[str, str, str], ...] = (
 # What a user's configuration may say of people's sessions, and ours is none. OpenSSH has these since 8.7.
 _OURS_ALONE = ("-oStdinNull=no", "-oForkAfterAuthentication=no", "-oSessionType=default")
 
-# Options of pdsh that say what is said here, and what to say in their place.
-_SAID: tuple[tuple[str, str], ...] = (
+# Options of pdsh that ddpkit sets by itself, and what sets them.
+_RESERVED: tuple[tuple[str, str], ...] = (
     ("aAFgiwX", "hosts are named behind `-b pdsh`, in a host file, or in a group"),
     ("x", "-o exclude=HOST"),
     ("f", "all nodes are entered at once: each is held until the run ends"),
@@ -102,7 +102,7 @@ def _more(args: str) -> list[str]:
     except ValueError as error:
         raise UsageError(f"-o pdsh_args={args}: {error}", "quote it as on a command line") from None
     for word in words:
-        for letters, hint in _SAID:
+        for letters, hint in _RESERVED:
             if len(word) > 1 and word[0] == "-" and word[1] in letters:
                 raise UsageError(f"-o pdsh_args: {word} is not for pdsh alone to know", hint)
     return words
@@ -183,7 +183,7 @@ class _Call:
             tries=" ".join(str(n) for n in range(TRIES)),
             folder=self._folder,
             dropped=_DROPPED,
-            ended=_ENDED_WELL.decode(),
+            ended=_SUCCESS.decode(),
         )
         shim = Path(self._folder, "ssh")
         shim.write_text(text.replace("    ssh ", f"    {quote(ssh)} "))
@@ -195,7 +195,7 @@ class _Call:
         self._link.request(program_request("pdsh", [*argv, command.replace("%", "%%")], env))
 
     def _post(self, event: Event | None) -> None:
-        """What pdsh prints: lines with a host in front."""
+        """Take the output of pdsh: lines with a host in front."""
         if event is None:
             for stream in self.streams.values():
                 stream.end("pdsh ended")
@@ -215,7 +215,7 @@ class _Call:
                 each.feed(line)  # of pdsh itself: it speaks of all
         elif ended:
             stream.end(f"ssh exited with code {ended[1]}", int(ended[1]))
-        elif number == 1 and text.rstrip() == _ENDED_WELL:
+        elif number == 1 and text.rstrip() == _SUCCESS:
             stream.end("", 0)
         else:
             if not stream.feed(text):
@@ -230,7 +230,7 @@ class _Call:
     def close(self) -> None:
         for stream in self.streams.values():
             stream.close()
-        aside(self._link.close)
+        close_in_background(self._link.close)
 
 
 class PdshStream:
@@ -272,8 +272,8 @@ class PdshStream:
             while not self._lines:
                 if self._ended:
                     raise EOFError
-                heard = self._changed.wait(1.0)
-                if not heard and not self._held:
+                notified = self._changed.wait(1.0)
+                if not notified and not self._held:
                     return b""
             data = b"".join(self._lines)
             self._lines.clear()
@@ -309,8 +309,8 @@ class PdshStream:
     def why(self) -> str:
         return "the connection was lost" if self._code == SSH_ITSELF else self._why
 
-    def refusal(self, said: Sequence[str]) -> RefusedError | None:
-        text = "\n".join(said)
+    def refusal(self, lines: Sequence[str]) -> RefusedError | None:
+        text = "\n".join(lines)
         if re.search(r"pdsh@\S+: (pthread_create|pipecmd: fork)", text):
             return RefusedError(f"pdsh here could not start its ssh: {LIMIT_REACHED}", LIMIT_FIX)
         for pattern, what, cause in _OPENSSH:
@@ -319,8 +319,8 @@ class PdshStream:
                 fix = f"if you know why: {own[0]}" if own else login_fix(cause, self.spec.name, self.spec.target)
                 return RefusedError(what, fix)
         if self._code == SSH_ITSELF:
-            return RefusedError(f"ssh did not get in{said_words(said)}", f"{join(self.spec.by_hand)} true")
-        return not_started(self._code, said, self.spec.name) if self._code is not None else None
+            return RefusedError(f"ssh did not get in{quoted_lines(lines)}", f"{join(self.spec.by_hand)} true")
+        return not_started(self._code, lines, self.spec.name) if self._code is not None else None
 
     def close(self) -> None:
         with self._changed:

@@ -10,7 +10,7 @@ from ddpkit.errors import LaunchError, PreflightError
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Why one host cannot take part."""
+    """The reason why one host cannot take part."""
 
     host: str
     what: str

@@ -112,7 +112,7 @@ def answer(job: str, reader: SrunReader, command: DumpCommand, post: Post) -> No
 
 
 def look(job: str, reader: SrunReader, command: DumpCommand) -> tuple[list[str], str]:
-    """What each node of a job says of its ranks, packed; and why some say nothing.
+    """Return the packed answer of each node of a job, and the reason why some gave none.
 
     A step beside the one that runs (--overlap), one task a node. Its program comes over standard input, which srun
     gives to all tasks.

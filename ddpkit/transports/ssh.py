@@ -1,4 +1,4 @@
-"""Gets into nodes by SSH: the only module that uses fabric, and only when it is used itself.
+"""Connections by SSH. This is the only module that uses fabric, and it is imported only for SSH.
 
 Fabric finds the way (`~/.ssh/config`, the agent, keys, ProxyJump); from there on the channel is ours. What the user's
 files say is read by `ddpkit/transports/ssh_config.py`; above all, unknown and changed host keys are refused (fabric
@@ -22,10 +22,10 @@ from typing import Any
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import NO_THREAD
 from ddpkit.transports._paramiko import fabric, paramiko
-from ddpkit.transports.channel import RefusedError, aside, not_started
+from ddpkit.transports.channel import RefusedError, close_in_background, not_started
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.ssh_config import KnownHosts, is_encrypted, read_config
-from ddpkit.transports.tcp import NobodyError, dial
+from ddpkit.transports.tcp import NoServerError, dial
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -143,8 +143,8 @@ class Ssh:
             raise RefusedError(f"ProxyJump goes in a circle: {circle}", f"ssh -G {host} | grep -i proxyjump")
         hop = None
         for word in jumps.split(","):
-            near = word.strip().removeprefix("ssh://").rstrip("/")
-            before, hop = hop, fabric.Connection(near, config=connection.config.clone(), gateway=False)
+            target = word.strip().removeprefix("ssh://").rstrip("/")
+            before, hop = hop, fabric.Connection(target, config=connection.config.clone(), gateway=False)
             if (hop.host, hop.port) == (host, connection.port):
                 return None  # it is its own jump host, by a pattern such as `Host *`
             # Only the first is reached as its own configuration says.
@@ -191,7 +191,7 @@ class Ssh:
     def close(self) -> None:
         for hop, _ in self._jumps.values():
             if hop.transport is not None:
-                aside(hop.transport.close)
+                close_in_background(hop.transport.close)
 
     def _prepare(self, connection: fabric.Connection) -> None:
         config = dict(connection.ssh_config)
@@ -234,7 +234,7 @@ class Ssh:
 
 
 def _may_be_locked(error: Exception) -> bool:
-    """Whether this is what paramiko says of a key without its passphrase, or of a way in where it left that key out."""
+    """Return whether paramiko lacks a passphrase, or has left out a key for want of one."""
     if isinstance(error, paramiko.AuthenticationException):
         return True
     return isinstance(error, paramiko.SSHException) and any(
@@ -267,7 +267,7 @@ def _locked_key(connection: fabric.Connection) -> str:
 
 
 def _dropped(error: Exception) -> bool:
-    """Whether sshd closed the connection before a word was said, as it does when too many knock at once."""
+    """Return whether sshd closed the connection before its banner, as it does over MaxStartups."""
     if isinstance(error, EOFError | ConnectionResetError | BrokenPipeError):
         return True
     return (
@@ -278,12 +278,12 @@ def _dropped(error: Exception) -> bool:
 
 
 def _silent(error: Exception) -> bool:
-    """Whether the other side took the connection, and never said that it is an sshd."""
+    """Return whether the other side took the connection, and never sent the banner of an sshd."""
     return "protocol banner" in str(error) and isinstance(error.__context__, TimeoutError)
 
 
 def _explained(error: Exception, connection: fabric.Connection, tries: int, timeout: float) -> RefusedError:
-    """What went wrong, and the command that helps."""
+    """Name the cause of an error, and the command that helps."""
     if isinstance(error, RefusedError):
         return error
     host, port, user = connection.host, connection.port, connection.user
@@ -294,7 +294,7 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
         return RefusedError(
             f"sshd at {at} takes none of the keys for user {user}", login_fix("no-key", host, f"{user}@{host}")
         )
-    if isinstance(error, NobodyError):
+    if isinstance(error, NoServerError):
         cause = "no-sshd" if "connection refused" in error.causes else "no-answer"
         return RefusedError(f"nobody answers at {at} ({', '.join(error.causes)})", login_fix(cause, host))
     if _silent(error):
@@ -362,14 +362,14 @@ class SshStream:
             return ""
         return "the connection was lost" if status < 0 else f"its supervisor ended with exit code {status}"
 
-    def refusal(self, said: Sequence[str]) -> RefusedError | None:
+    def refusal(self, lines: Sequence[str]) -> RefusedError | None:
         if not self._channel.exit_status_ready():
             return None
-        return not_started(self._channel.recv_exit_status(), said, str(self._connection.original_host))
+        return not_started(self._channel.recv_exit_status(), lines, str(self._connection.original_host))
 
     def close(self) -> None:
         # Not `Connection.close`: it waits for the thread of a connection that may be cut.
         self._channel.close()
         transport = self._connection.transport
         if transport is not None:
-            aside(transport.close)
+            close_in_background(transport.close)

@@ -105,7 +105,7 @@ def _words(text: str) -> list[str]:
 
 
 def other_home() -> str:
-    """Where ssh looks for `.ssh`, if that is not where HOME is: it goes by the password database. Empty: the same."""
+    """Return the home folder in which ssh looks for `.ssh`, from the password database. Empty: it is HOME."""
     try:
         own = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
@@ -120,7 +120,7 @@ _CA = "@cert-authority"  # in front of a line whose key signs those of hosts; pa
 
 
 class KnownHosts:
-    """What the user's and the machine's known_hosts say, and the policy for what they do not say."""
+    """The user's and the machine's known_hosts, and the policy for unknown keys."""
 
     def __init__(self, *, accept_new: bool, note: Callable[[str], None]) -> None:
         self._accept_new = accept_new
@@ -139,16 +139,16 @@ class KnownHosts:
 
     def keys(self, config: dict[str, Any], name: str) -> dict[str, list[Any]]:
         """The keys known for a host, by kind. As for OpenSSH, another port's sshd may have the host's own key."""
-        found: dict[str, list[Any]] = {}
+        keys: dict[str, list[Any]] = {}
         plain = re.fullmatch(r"\[(.*)\]:\d+", name)
         for each in (name, *(plain.groups() if plain else ())):
             for path in self.paths(config):
                 for marker, entry in self._load(path):
                     if not marker and _matches(entry.hostnames, each):
-                        found.setdefault(entry.key.get_name(), []).append(entry.key)
-            if found:
+                        keys.setdefault(entry.key.get_name(), []).append(entry.key)
+            if keys:
                 break
-        return found
+        return keys
 
     def revoked(self, config: dict[str, Any], name: str, key: Any) -> bool:
         lines = [line for path in self.paths(config) for line in self._load(path)]
@@ -238,7 +238,7 @@ def _known_lines(path: str) -> Iterator[tuple[str, HostKeyEntry]]:
 
 
 def _matches(patterns: list[str], name: str) -> bool:
-    """Whether one line of known_hosts speaks of this host: names, patterns with * ? and !, or a hash."""
+    """Return whether a line of known_hosts is for this host: names, patterns with * ? and !, or a hash."""
     hit = False
     for pattern in patterns:
         if pattern.startswith("|1|"):
@@ -262,7 +262,7 @@ def _fits(pattern: str, name: str) -> bool:
 
 
 def is_encrypted(text: str) -> bool:
-    """Whether a private key, as a file has it, needs a passphrase."""
+    """Return whether the text of a private key needs a passphrase."""
     if "BEGIN OPENSSH PRIVATE KEY" not in text:
         return "ENCRYPTED" in text
     body = "".join(line for line in text.splitlines() if not line.startswith("-"))

@@ -14,7 +14,7 @@ from typing import Any
 _NEXT = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH)
 
 
-class NobodyError(OSError):
+class NoServerError(OSError):
     """No address of the host answers."""
 
     def __init__(self, causes: list[OSError]) -> None:
@@ -37,7 +37,7 @@ class PromptSocket(socket.socket):
 
 
 def dial(host: str, port: int, timeout: float) -> PromptSocket:
-    """Connect to the first address of a host that answers. Raises OSError: NobodyError where none does."""
+    """Connect to the first address of a host that answers. Raises OSError: NoServerError where none does."""
     causes = []
     for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         connection = PromptSocket(family)
@@ -50,4 +50,4 @@ def dial(host: str, port: int, timeout: float) -> PromptSocket:
             if error.errno not in _NEXT:
                 raise
             causes.append(error)
-    raise NobodyError(causes)
+    raise NoServerError(causes)

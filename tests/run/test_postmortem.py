@@ -28,9 +28,9 @@ def job(folder: Path, text: str, *, torchrun: bool = False) -> Run:
         "pattern": "",
         "waiting": (),
         "running": (),
-        "well": (),
+        "success_states": (),
         "stopped": (),
-        "gone": "",
+        "forgotten_pattern": "",
         "stop": (),
     }
     scheduled = Scheduled(

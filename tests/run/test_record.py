@@ -629,3 +629,35 @@ def test_stop_does_not_guess(going: Callable[..., Command], ddpkit: DDPKIT, tmp_
     assert (first.process.poll() is None) != (second.process.poll() is None)
     assert ddpkit("stop").returncode == 0
     assert (first.end(), second.end()) == (143, 143)
+
+
+def test_a_record_from_before_a_rename_keeps_its_job(tmp_path: Path) -> None:
+    """A job may wait in a queue while ddpkit is upgraded."""
+    from ddpkit.run import record as records
+
+    names = ("state", "waiting", "running", "stopped", "stop")
+    job = {**{name: [] for name in names}, "pattern": "", "log": "", "many": False, "torchrun": False}
+    run = records.Run(
+        run_id="run",
+        folder=str(tmp_path),
+        backend="slurm-srun",
+        command=("true",),
+        workdir="/",
+        hosts=("slurm",),
+        world_size=1,
+        launcher_pid=1,
+        launcher_started="1",
+        launcher_host="login",
+        launcher_boot="",
+        ranks={},
+        grace=1.0,
+        started=1.0,
+    )
+    run.save()
+    text = json.loads((tmp_path / records.FILE).read_text())
+    text["job"] = {**job, "well": ["COMPLETED"], "gone": "Invalid job id"}
+    (tmp_path / records.FILE).write_text(json.dumps(text))
+    loaded = records.load(tmp_path)
+    assert loaded is not None
+    assert loaded.job is not None
+    assert (loaded.job.success_states, loaded.job.forgotten_pattern) == (("COMPLETED",), "Invalid job id")

@@ -84,8 +84,8 @@ def test_a_run_by_an_older_ddpkit(tmp_path: Path) -> None:
 
 def test_a_job_of_a_scheduler(tmp_path: Path) -> None:
     job = plan.Scheduled(
-        state=("true",), pattern="", waiting=(), running=(), well=(), stopped=(), gone="", stop=(), log="", many=False,
-        torchrun=True, labels=False,
+        state=("true",), pattern="", waiting=(), running=(), success_states=(), stopped=(), stop=(),
+        forgotten_pattern="", log="", many=False, torchrun=True, labels=False,
     )  # fmt: skip
     run = ended(tmp_path, job=job, job_id="17", backend="slurm-srun", hosts=("slurm",), ranks={})
     found = reported(run)
