@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
 from ddpkit.cli.runs import RunName
-from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.errors import UsageError
 from ddpkit.text import format_ranks
 
 if TYPE_CHECKING:
-    from ddpkit.run.record import Run
     from ddpkit.run.status import RunStatus
 
 SHOWN = 12  # frames of one stack
@@ -27,7 +25,7 @@ def dump(
     as_json: JsonFlag = False,
 ) -> None:
     """Ask every rank where it is: stacks, Flight Recorder, NCCL RAS; say which rank the others wait for."""
-    from ddpkit.monitor import dump as dumps
+    from ddpkit.monitor import client
     from ddpkit.run import status
 
     now = status.get_status(status.choose(run))
@@ -39,7 +37,7 @@ def dump(
         shown = {"run_id": chosen.run_id, "asks": asked + where, "folder": chosen.folder}
         print(json.dumps(shown, indent=2) if as_json else f"would ask {asked}{where}; into {chosen.folder}/dump-TIME/")
         return
-    summary = _of_job(chosen) if chosen.job else dumps.ask(chosen)
+    summary = client.dump_job(chosen) if chosen.job else client.request_dump(chosen)
     if as_json:
         print(json.dumps(summary, indent=2))
     else:
@@ -68,33 +66,6 @@ def _check(now: RunStatus) -> None:
         raise UsageError(
             f"the scheduler of job {run.job_id} gives no way to ask its ranks", "on a node: py-spy dump --pid PID"
         )
-
-
-def _of_job(run: Run) -> dict[str, Any]:
-    """Ask the ranks of a job from this host. The output of the job tells the host of each rank."""
-    from pathlib import Path
-
-    from ddpkit.monitor import dump as dumps
-    from ddpkit.transports import srun
-
-    assert run.job_id is not None
-    reader = dumps.started(run)
-    began = time.time()
-    packed, why = srun.look(run.job_id, reader, dumps.command(1))
-    if not packed:
-        raise DdpkitError(f"no node of job {run.job_id} answered: {why}", f"squeue --steps --job {run.job_id}")
-    answers = [dumps.unpack(data) for data in packed]
-    answered = {answer.host for answer in answers}
-    silent: dict[str, list[int]] = {}
-    for rank, host in reader.hosts.items():
-        if host not in answered:
-            silent.setdefault(host, []).append(rank)
-    result = dumps.compose(run.run_id, run.workdir, answers, silent, "asked", began)
-    try:
-        dumps.write(result, Path(run.folder))
-    except OSError:
-        pass  # another user's folder, or a full disk: the answers are shown all the same
-    return result.summary
 
 
 def _show(summary: dict[str, Any]) -> None:

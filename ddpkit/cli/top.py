@@ -45,7 +45,7 @@ def top(
 ) -> None:
     """Show live what GPUs, processors and memory a run uses, rank by rank, and what stands out."""
     from ddpkit import config
-    from ddpkit.monitor import sampling
+    from ddpkit.monitor import client
     from ddpkit.run import status
 
     seconds = INTERVAL if interval is None else max(LEAST, config.seconds(interval, "--interval "))
@@ -58,7 +58,7 @@ def top(
     if dry_run:
         _show_plan(chosen, as_json=as_json)
         return
-    source: sampling.Source = sampling.FromJob(chosen, seconds) if chosen.job else sampling.FromLauncher(chosen)
+    source: client.Samples = client.JobSamples(chosen, seconds) if chosen.job else client.LauncherSamples(chosen)
     try:
         if once or not (as_json or sys.stdout.isatty()):
             _once(chosen, source, pss=pss, as_json=as_json)
@@ -114,12 +114,12 @@ def _say_end(now: RunStatus, *, as_json: bool) -> None:
 
 
 def _once(run: Run, source: Any, *, pss: bool, as_json: bool) -> None:
-    from ddpkit.monitor import sampling, top
+    from ddpkit.monitor import top
 
-    sample = source.sample(sampling.SPAN, pss)
+    sample = source.sample(top.SPAN, pss)
     if sample is not None and any(len(host["looks"]) < 2 for host in sample["hosts"]):
         # Another shell had asked for less at the same moment: with what comes next there are two looks.
-        before, sample = sample["hosts"], source.sample(sampling.SPAN, pss)
+        before, sample = sample["hosts"], source.sample(top.SPAN, pss)
     else:
         before = ()
     if sample is None:
@@ -137,12 +137,12 @@ def _once(run: Run, source: Any, *, pss: bool, as_json: bool) -> None:
 
 def _watch(run: Run, source: Any, seconds: float, pss: bool, show: Callable[[dict[str, Any]], None]) -> None:
     """Show samples until the run ends. The first has two looks; each later one is compared with that before."""
-    from ddpkit.monitor import sampling, top
+    from ddpkit.monitor import top
 
     before: Sequence[Any] = ()
     while True:
         began = time.monotonic()
-        sample = source.sample(0.0 if before else sampling.SPAN, pss)
+        sample = source.sample(0.0 if before else top.SPAN, pss)
         if sample is None:
             return
         show(top.compose(run.run_id, sample, before))

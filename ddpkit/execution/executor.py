@@ -22,7 +22,7 @@ from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, RestartTracker
 from ddpkit.launchers.events import Command, Event, ExitEvent, FailedEvent, StartEvent, failure
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
-from ddpkit.monitor.server import Asking
+from ddpkit.monitor.server import MonitorServer
 from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.timeline import Timeline
 from ddpkit.transports.protocol import ASK, LOOK, NODE, Link, request
@@ -101,7 +101,7 @@ class Carrier:
         self.started = time.time()
         self.passed = 0  # nodes at the front that have ended
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
-        self.asking = Asking(self)
+        self.monitor = MonitorServer(self)
         restarts = len(plan.steps) > 1 and any(proc.restarts for step in plan.steps for proc in step.procs)
         limit = LIMIT if plan.min_nodes is None else LIMIT_FEWER
         self.restarts = RestartTracker([len(step.ranks) for step in plan.steps], limit) if restarts else None
@@ -127,7 +127,7 @@ class Carrier:
 
     def loop(self) -> None:
         while self.left():
-            self.asking.turn()
+            self.monitor.turn()
             self.timeline.turn()
             self.end_if_hopeless()
             try:
@@ -174,7 +174,7 @@ class Carrier:
         if event["e"] == "out":
             data = event["data"].encode("utf-8", "surrogateescape")
             rank = event["rank"]
-            self.asking.last_line = time.time()
+            self.monitor.last_line = time.time()
             # What torchrun says about ranks that we are ending is noise, and so is what its agents say of each other
             # where all ranks have ended well: the one with the store leaves first. It stays in its log.
             show = rank is not None or not (self.deadline is not None or all(each.finished for each in self.nodes))
@@ -197,8 +197,8 @@ class Carrier:
             self.on_late_news(node, event, host)
         elif event["e"] == "failed":
             self.on_failure(node, event, host)
-        elif event["e"] == "dump" or event["e"] == "top":
-            self.asking.heard(node, event)
+        elif event["e"] == "answer":
+            self.monitor.on_answer(node, event)
         elif event["e"] == "note":
             self.note(event["text"])
         elif event["e"] == "refused":
@@ -319,13 +319,13 @@ class Carrier:
             self.tell({"c": "signal", "name": signal.Signals(number).name})
             return
         if number == ASK:
-            self.asking.ask("asked")
+            self.monitor.request_dump("asked")
             return
         if number == signal.SIGTSTP:
             self.screen.suspend()
             return
         if number == LOOK:
-            self.asking.look()
+            self.monitor.request_sample()
             return
         name = signal.Signals(number).name
         leaving = [node for node in self.nodes if node.link.outlives and not node.ended]
@@ -387,7 +387,7 @@ def carry(
     """
     carrier = Carrier(plan, relay, connect, inbox, screen)
     if hang_timeout:
-        carrier.asking.watch(hang_timeout, hang_action)
+        carrier.monitor.watch(hang_timeout, hang_action)
     screen.begin(carrier.standing)
     try:
         return carrier.run()

@@ -33,12 +33,14 @@ class SourceEvent(_Event):
 
 
 class AnswerEvent(_Event):
-    """The answer to a question; `error` or `value` is None."""
+    """The answer to a call, in packed pieces; once whole, with `values` (one, or one of each host) and `error`."""
 
     e: Literal["answer"]
     id: int
-    value: object
-    error: str | None
+    data: str
+    more: NotRequired[bool]
+    values: NotRequired[list[object]]
+    error: NotRequired[str | None]
 
 
 class RankSample(TypedDict):
@@ -128,16 +130,6 @@ class StuckEvent(_Event):
     names: list[str]
 
 
-class ReplyEvent(_Event):
-    """A reply to a `dump` or `top` command, packed: one host's in pieces (`data`), or several hosts' at once."""
-
-    e: Literal["dump", "top"]
-    id: int
-    data: NotRequired[str]
-    more: NotRequired[bool]
-    answers: NotRequired[list[str]]
-
-
 class RefusedEvent(_Event):
     """Nothing was started."""
 
@@ -167,7 +159,7 @@ class NoteEvent(_Event):
 
 Event = (
     HelloEvent | SourceEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | StepsEvent | OutputEvent |
-    ExitEvent | FailedEvent | LeftoverEvent | StuckEvent | ReplyEvent | RefusedEvent | EndEvent | LostEvent |
+    ExitEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent | LostEvent |
     NoteEvent
 )  # fmt: skip
 
@@ -191,29 +183,20 @@ class SignalCommand(TypedDict):
     name: str
 
 
-class DumpCommand(TypedDict):
-    """Collect the stacks of all ranks within `limit` seconds."""
+class LoadCommand(TypedDict):
+    """Load a program whose functions will be called."""
 
-    c: Literal["dump"]
+    c: Literal["load"]
+    modules: str
+
+
+class CallCommand(TypedDict):
+    """Call a function of a loaded program."""
+
+    c: Literal["call"]
     id: int
-    limit: float
-    source: NotRequired[str]  # the program that does it; a supervisor keeps it
+    function: str
+    args: dict[str, object]
 
 
-class SampleRequest(TypedDict):
-    """Bounds of one resource sample."""
-
-    id: int
-    span: float  # seconds between its two looks
-    pss: bool  # proportional memory as well, which is slow
-    limit: float
-
-
-class TopCommand(SampleRequest):
-    """Take a resource sample."""
-
-    c: Literal["top"]
-    source: NotRequired[str]
-
-
-Command = StopCommand | SignalCommand | DumpCommand | TopCommand
+Command = StopCommand | SignalCommand | LoadCommand | CallCommand

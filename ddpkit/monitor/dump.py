@@ -1,8 +1,4 @@
-"""What a run's ranks say of themselves when they are asked: collected from every node, judged, kept beside the logs.
-
-A launcher that lives is asked by a signal (URG: whoever does not know it ignores it) and answers with a folder
-`dump-TIME` in the run's own: its `summary.json` comes last, and whole. So nothing listens, nothing is polled while
-nobody asks, and the kernel sees to it that only the run's owner can ask. A job's nodes are asked by srun.
+"""Dump of a run: stacks and Flight Recorders of its ranks, collected from every node, judged, kept beside the logs.
 
 `summary.json`, which `ddpkit dump --json` prints: {"run_id", "t", "why", "folder", "seconds",
 "ranks": [{"rank", "host", "pid", "state", "how", "why", "where", "call", "idle", "threads",
@@ -18,98 +14,34 @@ from __future__ import annotations
 
 import json
 import time
-import zlib
-from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import write_atomically
-from ddpkit.launchers.events import DumpCommand, ReplyEvent
-from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.monitor import hang, rank_state
-from ddpkit.run import record
-from ddpkit.run.record import Run
-from ddpkit.transports.protocol import ASK, NODE
 
-LIMIT = 6.0  # seconds in which a node looks at its ranks
-WAY = 2.0  # seconds more for its answer
-PATIENCE = 14.0  # seconds for a launcher to answer another shell
 SUMMARY = "summary.json"
-
-
-def command(number: int) -> DumpCommand:
-    """What a supervisor is told. It learns by it how to look."""
-    return {"c": "dump", "id": number, "limit": LIMIT, "source": (NODE / "stack_dump.py").read_text()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What one host said."""
+    """Answer of one host."""
 
     host: str
-    t: float  # its time
+    t: float  # the host's time
     ranks: Mapping[int, Mapping[str, Any]]
     ras: Mapping[str, str] | None
 
 
-def unpack(data: str, host: str = "") -> Answer:
-    """One host's answer as it came over the wire. Raises ValueError."""
+def read_answer(value: Any, host: str = "") -> Answer:
+    """Read the value of one host's `stack_dump.collect`. Raises ValueError."""
     try:
-        found = json.loads(zlib.decompress(b64decode(data)))
-        ranks = {int(rank): facts for rank, facts in found["ranks"].items()}
-        return Answer(host=host or found["host"], t=float(found["t"]), ranks=ranks, ras=found["ras"])
-    except (zlib.error, KeyError, TypeError, AttributeError) as error:
+        ranks = {int(rank): facts for rank, facts in value["ranks"].items()}
+        return Answer(host=host or value["host"], t=float(value["t"]), ranks=ranks, ras=value["ras"])
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{host} answered with what is not understood: {error}") from None
-
-
-class Question:
-    """One question to all nodes, while they answer."""
-
-    def __init__(
-        self,
-        number: int,
-        why: str,
-        silent: Mapping[str, Sequence[int]],
-        nodes: int,
-        limit: float = LIMIT,
-        read: Callable[[str, str], Any] = unpack,
-    ) -> None:
-        self.number = number
-        self.why = why  # asked, or watch
-        self.silent = {host: tuple(ranks) for host, ranks in silent.items()}
-        self.answers: list[Any] = []  # what `read` makes of them
-        self.began = time.time()
-        self.until = time.monotonic() + limit + WAY
-        self._read = read
-        self._nodes = nodes
-        self._held: dict[int, str] = {}
-        self._done: set[int] = set()
-
-    def heard(self, node: int, event: ReplyEvent, host: str) -> None:
-        """A piece of a node's answer. One that speaks for several hosts says `answers`."""
-        if event["id"] != self.number:
-            return
-        packed = [(each, "") for each in event.get("answers", ())]
-        if "data" in event:
-            self._held[node] = self._held.get(node, "") + event["data"]
-            if event.get("more"):
-                return
-            packed.append((self._held.pop(node), host))
-        self._done.add(node)
-        for data, name in packed:
-            try:
-                answer = self._read(data, name)
-            except ValueError:
-                continue
-            self.answers.append(answer)
-            self.silent.pop(answer.host, None)
-
-    @property
-    def over(self) -> bool:
-        return len(self._done) >= self._nodes or time.monotonic() > self.until
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,74 +131,3 @@ def stacks(facts: Mapping[str, Any]) -> str:
         lines.append(f"thread {thread['name']}{' (main)' if thread['main'] else ''}:")
         lines += [f"    {rank_state.spot(frame)}" for frame in thread["frames"]]
     return "\n".join(lines or [f"no stack: {facts.get('why') or 'it did not answer'}"]) + "\n"
-
-
-# ---- from another shell
-
-
-def ask(run: Run) -> dict[str, Any]:
-    """Ask the launcher of a run on this machine. Returns the summary. Raises DdpkitError."""
-    folder = Path(run.folder)
-    before = set(folder.glob(f"dump-*/{SUMMARY}"))
-    rouse(run, ASK, "dump")
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        fresh = sorted(set(folder.glob(f"dump-*/{SUMMARY}")) - before)
-        if fresh:
-            found: dict[str, Any] = json.loads(fresh[-1].read_text())
-            return found
-        if not record.alive(run):
-            raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
-        time.sleep(0.05)
-    raise DdpkitError(
-        f"the launcher of run {run.run_id} did not answer in {PATIENCE:g} s, or cannot write to {folder}",
-        f"ddpkit status {run.run_id}; df -h {folder}",
-    )
-
-
-def started(run: Run) -> SrunReader:
-    """Which rank of a job is where, as its output says. Raises UsageError."""
-    assert run.job is not None
-    assert run.job_id is not None
-    reader = SrunReader(run.world_size, torchrun=run.job.torchrun)
-    path = run.job.log.replace("{job}", run.job_id)
-    try:
-        list(reader.feed(1, Path(path).read_bytes()))
-    except OSError as error:
-        raise UsageError(
-            f"cannot read the output of job {run.job_id}, {path}: {error.strerror}", f"ls -l {path}"
-        ) from None
-    return reader
-
-
-def rouse(run: Run, number: int, verb: str) -> None:
-    """Send a launcher on this machine a signal that asks for something. Raises UsageError where it cannot answer."""
-    if record.process_state(run.launcher_pid) in ("T", "t"):
-        raise UsageError(
-            f"the launcher of run {run.run_id} is stopped (SIGSTOP), and cannot ask its ranks",
-            f"kill -CONT {run.launcher_pid}",
-        )
-    if not _listens(run.launcher_pid, number):
-        raise UsageError(
-            f"the launcher of run {run.run_id} (process {run.launcher_pid}) does not take questions: "
-            "it has just begun or is about to end, or is of an older ddpkit",
-            f"ddpkit status {run.run_id}",
-        )
-    try:
-        if not record.send(run, number):
-            raise UsageError(f"run {run.run_id} has ended", f"ddpkit status {run.run_id}")
-    except PermissionError:
-        owner = Path(run.folder).owner()
-        raise UsageError(
-            f"run {run.run_id} is {owner}'s, who alone can ask it", f"sudo -u {owner} ddpkit {verb}"
-        ) from None
-
-
-def _listens(pid: int, number: int) -> bool:
-    """Whether a process catches our signal; where /proc does not say, it is believed to."""
-    try:
-        text = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return True
-    words = [line.split()[1] for line in text.splitlines() if line.startswith("SigCgt:")]
-    return not words or bool(int(words[0], 16) >> (number - 1) & 1)

@@ -1,4 +1,4 @@
-"""What hangs, and whose fault it is: from what the ranks answered (`ddpkit.node.stack_dump`) to findings. Pure.
+"""Findings about a hang: which rank the others wait for, from their dumps (`ddpkit.node.stack_dump`). Pure.
 
 Torch's Flight Recorder numbers the collectives of each process group, on every rank alike. The rank that has not begun
 the one in which the others wait is the late one; ranks whose collective with the same number is another one do not run
@@ -34,10 +34,10 @@ class Finding:
 
 def judge(ranks: Sequence[Rank], silent: Mapping[str, Sequence[int]], workdir: str = "") -> list[Finding]:
     """What hangs, the cause before its consequences. `silent`: hosts that did not answer, and their ranks."""
-    found = []
+    findings = []
     known = {rank.rank: rank for rank in ranks}
     for host, theirs in silent.items():
-        found.append(
+        findings.append(
             Finding(kind="silent", ranks=tuple(theirs), words=f"{host} did not answer ({format_ranks(theirs)})")
         )
     named: set[int] = set()
@@ -46,15 +46,15 @@ def judge(ranks: Sequence[Rank], silent: Mapping[str, Sequence[int]], workdir: s
         for key, label, members in _all_groups(ranks)
         for finding in _judge_group(key, label, members, known, named, workdir)
     ]
-    found += waits
+    findings += waits
     for rank in ranks:
         if rank.state in _CALLS and rank.rank not in named:
-            found.append(Finding(kind="stopped", ranks=(rank.rank,), words=f"{rank.who} {_held(rank, workdir)}"))
+            findings.append(Finding(kind="stopped", ranks=(rank.rank,), words=f"{rank.who} {_held(rank, workdir)}"))
             named.add(rank.rank)
     if not waits:
-        found += _judge_stacks(ranks, named, workdir)
-    found.sort(key=lambda finding: _ORDER.index(finding.kind))
-    return found or [Finding(kind="none", ranks=(), words=_nothing(ranks, workdir))]
+        findings += _judge_stacks(ranks, named, workdir)
+    findings.sort(key=lambda finding: _ORDER.index(finding.kind))
+    return findings or [Finding(kind="none", ranks=(), words=_nothing(ranks, workdir))]
 
 
 _ORDER = ("stopped", "mismatch", "late", "silent", "stacks", "ras", "stuck", "none")
@@ -65,16 +65,16 @@ def _all_groups(ranks: Sequence[Rank]) -> list[tuple[str, str, tuple[int, ...]]]
 
     Two may share a name (a mesh): they are told apart by their ranks.
     """
-    found: dict[tuple[str, tuple[int, ...]], None] = {}
+    groups: dict[tuple[str, tuple[int, ...]], None] = {}
     for rank in ranks:
         for key in rank.groups:
             members = rank.members.get(key.partition(":")[0])
-            found[key, members or tuple(each.rank for each in ranks if key in each.groups)] = None
-    count = Counter(key for key, _ in found)
-    names = labels(key for key, _ in found)
+            groups[key, members or tuple(each.rank for each in ranks if key in each.groups)] = None
+    count = Counter(key for key, _ in groups)
+    names = labels(key for key, _ in groups)
     return [
         (key, names[key] if count[key] == 1 else f"{names[key]} ({format_ranks(members)})", members)
-        for key, members in found
+        for key, members in groups
     ]
 
 
@@ -90,8 +90,8 @@ def _in_group(rank: Rank, key: str) -> InGroup | None:
 def _judge_group(
     key: str, label: str, members: tuple[int, ...], known: Mapping[int, Rank], named: set[int], workdir: str
 ) -> list[Finding]:
-    found_in = {number: _in_group(known[number], key) for number in members if number in known}
-    inside = {number: group for number, group in found_in.items() if group is not None}
+    all_groups = {number: _in_group(known[number], key) for number in members if number in known}
+    inside = {number: group for number, group in all_groups.items() if group is not None}
     waiting = {number: group.pending for number, group in inside.items() if group.pending is not None}
     if not waiting:
         return []
@@ -107,37 +107,37 @@ def _judge_group(
     late = [known[number] for number, group in inside.items() if group.begun < first.seq]
     late += [known[number] for number in members if number in known and number not in inside]
     absent = [number for number in members if number not in known]
-    found = []
+    findings = []
     for rank in late[:SHOWN]:
         named.add(rank.rank)
         if rank.state in _CALLS:
             words = f"{rank.who} {_held(rank, workdir)}; {what} waits for it ({wait})"
-            found.append(Finding(kind="stopped", ranks=(rank.rank,), words=words))
+            findings.append(Finding(kind="stopped", ranks=(rank.rank,), words=words))
         elif rank.recorded or (rank.stack and not rank.communicates):
             words = f"{rank.who} has not joined {what} ({wait}): {_place(rank, workdir)}"
-            found.append(Finding(kind="late", ranks=(rank.rank,), words=words))
+            findings.append(Finding(kind="late", ranks=(rank.rank,), words=words))
         else:
             words = f"{rank.who} does not say how far it is ({rank.why or 'no record'}), and {wait}: {what}"
-            found.append(Finding(kind="silent", ranks=(rank.rank,), words=words))
+            findings.append(Finding(kind="silent", ranks=(rank.rank,), words=words))
     if len(late) > SHOWN:
         rest = [rank.rank for rank in late[SHOWN:]]
         named |= set(rest)
-        found.append(Finding(kind="late", ranks=tuple(rest), words=f"nor have {format_ranks(rest)} joined {what}"))
+        findings.append(Finding(kind="late", ranks=tuple(rest), words=f"nor have {format_ranks(rest)} joined {what}"))
     if absent:
         words = f"{what} waits for {format_ranks(absent)}, of which nothing is known ({wait})"
-        found.append(Finding(kind="silent", ranks=tuple(absent), words=words))
+        findings.append(Finding(kind="silent", ranks=tuple(absent), words=words))
     held = [known[number] for number in inside if known[number].state in _CALLS and number not in named]
     for rank in held:
         named.add(rank.rank)
         words = f"{rank.who} {_held(rank, workdir)}; it had begun {what} ({wait})"
-        found.append(Finding(kind="stopped", ranks=(rank.rank,), words=words))
-    if not found:
+        findings.append(Finding(kind="stopped", ranks=(rank.rank,), words=words))
+    if not findings:
         words = (
             f"all ranks have joined {what} ({format_ranks(at_it)} in it for {since:.0f} s), and it has not ended: "
             "it works, or the network between them does not"
         )
-        found.append(Finding(kind="stuck", ranks=(), words=words))
-    return found
+        findings.append(Finding(kind="stuck", ranks=(), words=words))
+    return findings
 
 
 def _first_difference(inside: Mapping[int, InGroup]) -> tuple[int, dict[int, str]] | None:
@@ -198,10 +198,10 @@ def _judge_stacks(ranks: Sequence[Rank], named: set[int], workdir: str) -> list[
     wait = (
         f"{format_ranks(rank.rank for rank in inside)} wait{'s' if len(inside) == 1 else ''} in {' and '.join(calls)}"
     )
-    found = []
+    findings = []
     for rank in outside[:SHOWN]:
         words = f"{rank.who} is in no collective while {wait}: {_place(rank, workdir)}"
-        found.append(Finding(kind="stacks", ranks=(rank.rank,), words=words))
+        findings.append(Finding(kind="stacks", ranks=(rank.rank,), words=words))
     spots = Counter((rank.user_frame, rank.call) for rank in inside)
     if not outside and len(spots) > 1:
         ways = []
@@ -212,16 +212,16 @@ def _judge_stacks(ranks: Sequence[Rank], named: set[int], workdir: str) -> list[
         least = min(spots.values())
         odd = [rank.rank for rank in inside if spots[rank.user_frame, rank.call] == least]
         words = f"ranks wait in different places: {'; '.join(ways)}"
-        found.append(Finding(kind="stacks", ranks=tuple(odd), words=words))
+        findings.append(Finding(kind="stacks", ranks=tuple(odd), words=words))
     if not outside and len(spots) == 1 and len(inside) + len(named) < len(ranks):
         silent = [rank for rank in ranks if not rank.stack and rank.rank not in named]
         for rank in silent[:SHOWN]:
             words = f"{wait}, and {rank.who} does not say where it is: {rank.why or 'no stack'}"
-            found.append(Finding(kind="silent", ranks=(rank.rank,), words=words))
-    if not found and not named and not outside:
+            findings.append(Finding(kind="silent", ranks=(rank.rank,), words=words))
+    if not findings and not named and not outside:
         words = f"{wait}, all in the same place: {where(inside[0], workdir)}"
-        found.append(Finding(kind="stuck", ranks=(), words=words))
-    return found
+        findings.append(Finding(kind="stuck", ranks=(), words=words))
+    return findings
 
 
 def _nothing(ranks: Sequence[Rank], workdir: str) -> str:
@@ -258,8 +258,8 @@ def _held(rank: Rank, workdir: str) -> str:
 
 def ras(text: str) -> list[Finding]:
     """What NCCL RAS calls errors and warnings; its words, as they are (format of NCCL 2.24 to 2.30)."""
-    said = re.split(r"^(?:Errors|Warnings)$", text, flags=re.MULTILINE)
-    problems = "\n".join(said[1:])
+    parts = re.split(r"^(?:Errors|Warnings)$", text, flags=re.MULTILINE)
+    problems = "\n".join(parts[1:])
     lines = [line.rstrip() for line in problems.splitlines() if line.strip() and not set(line.strip()) <= {"*", "="}]
     numbers = tuple(sorted({int(number) for number in re.findall(r"\b[Rr]ank:? (\d+)\b", problems)}))
     if not lines:

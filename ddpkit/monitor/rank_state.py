@@ -1,4 +1,4 @@
-"""What one rank said of itself, read: how far it is in each process group, and where in its code. Pure."""
+"""State of one rank, read from its dump: its progress in each process group, and its place in the code. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class InGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class Rank:
-    """What one rank said of itself, or the kernel of it."""
+    """State of one rank, as it and the kernel report it."""
 
     rank: int
     host: str
@@ -69,13 +69,13 @@ class Rank:
     @property
     def call(self) -> str:
         """The function of torch that the user's code called; empty where it called none."""
-        found = ""
+        call = ""
         for frame in self.stack:
             if frame is self.user_frame:
                 break
             if _TORCH.search(frame[0]) and frame[2] not in _WRAPPERS:
-                found = frame[2]
-        return found
+                call = frame[2]
+        return call
 
     @property
     def communicates(self) -> bool:
@@ -126,7 +126,7 @@ def _groups(record: Mapping[str, Any], now: float) -> dict[str, InGroup]:
             group = entry.get("process_group") or ["?"]
             backend = str(entry.get("profiling_name") or "").partition(":")[0]
             entries.setdefault(f"{group[0]}:{backend}", []).append(entry)
-    found = {}
+    groups = {}
     for name, rows in entries.items():
         # Gloo's never say "completed": they are retired when they are done (torch 2.13).
         open_ones = [row for row in rows if not row.get("retired") and row.get("state") != "completed"]
@@ -137,14 +137,14 @@ def _groups(record: Mapping[str, Any], now: float) -> dict[str, InGroup]:
             since = max(0.0, now - float(first.get("time_created_ns") or now * 1e9) / 1e9)
             seq = int(first["collective_seq_id"])
             pending = Pending(op=_op(first), seq=seq, sizes=_sizes(first), since=since)
-        found[name] = InGroup(
+        groups[name] = InGroup(
             begun=begun,
             done=begun if pending is None else pending.seq - 1,
             ops={int(row["collective_seq_id"]): _op(row) for row in rows},
             sizes={int(row["collective_seq_id"]): _sizes(row) for row in rows},
             pending=pending,
         )
-    return found
+    return groups
 
 
 def labels(keys: Iterable[str]) -> dict[str, str]:
@@ -182,8 +182,8 @@ def spot(frame: Sequence[Any], workdir: str = "") -> str:
 
 def alike(ranks: Sequence[Rank]) -> list[tuple[tuple[int, ...], tuple[Frame, ...]]]:
     """Ranks with the same stack of the main thread, the fewest first: the odd ones are the suspects."""
-    found: dict[tuple[Frame, ...], list[int]] = {}
+    by_stack: dict[tuple[Frame, ...], list[int]] = {}
     for rank in ranks:
         if rank.stack:
-            found.setdefault(rank.stack, []).append(rank.rank)
-    return sorted(((tuple(theirs), stack) for stack, theirs in found.items()), key=lambda row: (len(row[0]), row[0]))
+            by_stack.setdefault(rank.stack, []).append(rank.rank)
+    return sorted(((tuple(theirs), stack) for stack, theirs in by_stack.items()), key=lambda row: (len(row[0]), row[0]))

@@ -1,34 +1,51 @@
-"""The launcher's part of a dump and of `ddpkit top`: asks its nodes when a shell or the watch wants it; says what came.
+"""Server in the launcher for `ddpkit dump`, `ddpkit top` and the hang watch: calls every node, and writes the answers.
 
-Nothing of it is imported or runs before somebody asks.
+Other shells ask by a signal (`ddpkit/monitor/client.py`). Modules that read the answers are imported when one does.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddpkit.console.relay import Relay
-from ddpkit.launchers.events import Command, ReplyEvent
+from ddpkit.files import write_atomically
+from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import Plan, Step
 
 if TYPE_CHECKING:  # see above
-    from ddpkit.monitor.dump import Dump, Question
-    from ddpkit.monitor.sampling import Sampling
+    from ddpkit.monitor.dump import Answer, Dump
     from ddpkit.monitor.watchdog import Watch
 
+DUMP, DUMP_LIMIT = "stack_dump.collect", 6.0  # seconds in which a node looks at its ranks
+SAMPLE, SAMPLE_LIMIT = "resource_sample.sample", 4.0  # seconds in which a node takes a sample, without its span
+ANSWER_TIME = 2.0  # seconds more for an answer's way back
+SAMPLE_REQUESTS, SAMPLE_FILE = "top.*.ask", "top.json"  # in the run's folder
 
-class Asked(Protocol):
-    """A node, as its launcher knows it."""
+
+class Caller(Protocol):
+    """The part of a link that calls functions on its node."""
+
+    def call(self, function: str, args: Mapping[str, object]) -> int: ...
+
+
+class Node(Protocol):
+    """One step of the launcher: see `ddpkit.execution.executor.Node`."""
 
     step: Step
     ended: bool
     running: set[int]
 
+    @property
+    def link(self) -> Caller: ...
+
 
 class Launcher(Protocol):
-    """What asks: see `ddpkit.execution.executor.Carrier`."""
+    """The launcher that the server belongs to: see `ddpkit.execution.executor.Carrier`."""
 
     plan: Plan
     relay: Relay
@@ -37,102 +54,176 @@ class Launcher(Protocol):
     @property
     def nodes(self) -> Sequence[Any]: ...
 
-    def tell(self, command: Command) -> None: ...
-
     def note(self, text: str) -> None: ...
 
     def fail(self, node: Any, *, what: str, host: str, rank: int | None, **details: Any) -> None: ...
 
 
-class Asking:
-    """The questions of one run, one at a time."""
+class Question:
+    """One call on many nodes, while they answer. `nodes` are by their number; `read` raises ValueError."""
+
+    def __init__(
+        self,
+        nodes: Mapping[int, Node],
+        function: str,
+        args: Mapping[str, object],
+        limit: float,
+        read: Callable[[Any, str], Any],
+    ) -> None:
+        self.silent = {
+            node.step.host: tuple(sorted(node.running)) for node in nodes.values() if not node.step.scheduled
+        }  # hosts without an answer, and their ranks
+        self.answers: list[Any] = []
+        self.began = time.time()
+        self.until = time.monotonic() + limit + ANSWER_TIME
+        self._read = read
+        self.calls = {number: node.link.call(function, {**args, "limit": limit}) for number, node in nodes.items()}
+
+    def on_answer(self, number: int, event: AnswerEvent, host: str) -> None:
+        """`host` is empty where the node speaks for several hosts."""
+        if self.calls.get(number) != event["id"]:
+            return
+        del self.calls[number]
+        for value in event["values"]:
+            with suppress(ValueError):
+                answer = self._read(value, host)
+                self.answers.append(answer)
+                self.silent.pop(answer.host, None)
+
+    @property
+    def over(self) -> bool:
+        return not self.calls or time.monotonic() > self.until
+
+
+class MonitorServer:
+    """One question about stacks and one about resources at a time. Who asks meanwhile gets the same answer."""
 
     def __init__(self, launcher: Launcher) -> None:
-        self.last_line = time.time()
+        self.last_line = time.time()  # of any rank
         self._launcher = launcher
         self._watch: Watch | None = None
-        self._question: Question | None = None
-        self._number = 0
-        self._sampling: Sampling | None = None
+        self._dump: Question | None = None
+        self._reason = ""  # of the dump: asked, or watch
+        self._sample: Question | None = None
+        # Nodes that owe a sample, by number: the call. They are not called again. Commands that nobody reads fill a
+        # pipe, and a launcher that waits for one does nothing else.
+        self._owed: dict[int, int] = {}
 
     def watch(self, seconds: float, action: str) -> None:
         from ddpkit.monitor.watchdog import Watch
 
         self._watch = Watch(seconds, "end" if action == "end" else "warn", time.time())
 
-    def ask(self, why: str) -> None:
-        """Ask every node for what its ranks do. Who asks while an answer is on its way gets the same one."""
-        from ddpkit.monitor import dump
-
-        if self._question is not None:
-            self._question.why = "asked" if why == "asked" else self._question.why
-        elif self._launcher.deadline is None:
-            self._number += 1
-            there: list[Asked] = [node for node in self._launcher.nodes if not node.ended]
-            silent = {node.step.host: sorted(node.running) for node in there if not node.step.scheduled}
-            self._question = dump.Question(self._number, why, silent, len(there))
-            self._launcher.tell(dump.command(self._number))
-
-    def look(self) -> None:
-        """Another shell wants a sample of every node, or a terminal has another size."""
-        if self._sampling is None:
-            if not any(self._launcher.relay.folder.glob("top.*.ask")):
-                return
-            from ddpkit.monitor.sampling import Sampling
-
-            self._sampling = Sampling(self._launcher)
-        self._sampling.ask()
-
-    def heard(self, node: Asked, event: ReplyEvent) -> None:
+    def on_answer(self, node: Node, event: AnswerEvent) -> None:
         number = list(self._launcher.nodes).index(node)
         host = "" if node.step.scheduled else node.step.host
-        if event["e"] == "top" and self._sampling is not None:
-            self._sampling.heard(number, event, host)
-        elif event["e"] == "dump" and self._question is not None:
-            self._question.heard(number, event, host)
+        if self._owed.get(number) == event["id"]:
+            del self._owed[number]
+        for question in (self._dump, self._sample):
+            if question is not None:
+                question.on_answer(number, event, host)
 
     def turn(self) -> None:
-        """Come back to a question that was answered, or ask one that the watch wants. Called in every turn."""
-        if self._sampling is not None:
-            self._sampling.turn()
-        if self._question is None:
+        """Finish a question that is answered, or ask one for the watch. Called in every turn of the launcher."""
+        if self._sample is not None and self._sample.over:
+            question, self._sample = self._sample, None
+            self._write_sample([each.sample for each in question.answers], question.silent, question.began)
+        if self._dump is None:
             # Before a rank runs there is nobody to ask: a job that waits in its queue does not hang.
             if self._watch is not None and time.time() >= self._watch.due and self._any_runs():
-                self.ask("watch")
-        elif self._question.over:
-            asked, self._question = self._question, None
-            self._answered(asked)
+                self.request_dump("watch")
+        elif self._dump.over:
+            question, self._dump = self._dump, None
+            self._finish_dump(question)
 
     def _any_runs(self) -> bool:
         return any(node.running for node in self._launcher.nodes)
 
-    def _answered(self, asked: Question) -> None:
+    def _living(self) -> dict[int, Node]:
+        return {number: node for number, node in enumerate(self._launcher.nodes) if not node.ended}
+
+    # ---- resources
+
+    def request_sample(self) -> None:
+        """Take a sample of every node, if another shell wants it: a terminal with a new size sends the same signal."""
+        requests = list(self._sample_requests())
+        if not requests:
+            return
+        if self._launcher.deadline is not None:
+            self._write_sample([], {}, time.time())
+        elif self._sample is None:
+            from ddpkit.monitor.top import read_sample
+
+            span = max(each["span"] for each in requests)
+            args = {"span": span, "pss": any(each["pss"] for each in requests)}
+            living = self._living()
+            able = {number: node for number, node in living.items() if number not in self._owed}
+            self._sample = Question(able, SAMPLE, args, SAMPLE_LIMIT + span, read_sample)
+            self._owed.update(self._sample.calls)
+            for node in living.values():
+                if not node.step.scheduled:
+                    self._sample.silent.setdefault(node.step.host, tuple(sorted(node.running)))
+
+    def _sample_requests(self) -> Iterator[dict[str, Any]]:
+        """Requests that other shells left in the run's folder."""
+        for path in self._launcher.relay.folder.glob(SAMPLE_REQUESTS):
+            try:
+                request = json.loads(path.read_text())
+                path.unlink(missing_ok=True)
+                yield {"span": float(request["span"]), "pss": bool(request["pss"])}
+            except (OSError, ValueError, TypeError, KeyError):
+                continue
+
+    def _write_sample(self, hosts: list[dict[str, Any]], silent: Mapping[str, Sequence[int]], began: float) -> None:
+        sample = {"t": began, "ending": self._launcher.deadline is not None, "hosts": hosts, "silent": silent}
+        numbered = {"number": f"{os.getpid()}.{time.monotonic_ns()}", **sample}
+        with suppress(OSError):  # a full disk must not end a run; the client reports that nothing came
+            write_atomically(self._launcher.relay.folder / SAMPLE_FILE, json.dumps(numbered))
+
+    # ---- stacks
+
+    def request_dump(self, reason: str) -> None:
+        """Ask every node for what its ranks do."""
+        from ddpkit.monitor.dump import read_answer
+
+        if self._dump is not None:
+            self._reason = "asked" if reason == "asked" else self._reason
+        elif self._launcher.deadline is None:
+            self._reason = reason
+            self._dump = Question(self._living(), DUMP, {}, DUMP_LIMIT, read_answer)
+
+    def _finish_dump(self, question: Question) -> None:
         from ddpkit.monitor import dump
 
         plan = self._launcher.plan
-        found = dump.compose(plan.run_id, plan.steps[0].workdir, asked.answers, asked.silent, asked.why, asked.began)
-        hangs = self._watch is not None and self._watch.judged(time.time(), found.ranks, found.findings, self.last_line)
-        if asked.why != "asked" and not hangs:
+        answers: Sequence[Answer] = question.answers
+        result = dump.compose(
+            plan.run_id, plan.steps[0].workdir, answers, question.silent, self._reason, question.began
+        )
+        hangs = self._watch is not None and self._watch.judged(
+            time.time(), result.ranks, result.findings, self.last_line
+        )
+        if self._reason != "asked" and not hangs:
             return
         try:
-            folder = str(dump.write(found, self._launcher.relay.folder))
+            folder = str(dump.write(result, self._launcher.relay.folder))
         except OSError as error:
             folder = f"cannot be written: {error.strerror}"
         if hangs:
-            self._say(found, folder)
+            self._report_hang(result, folder)
 
-    def _say(self, found: Dump, folder: str) -> None:
+    def _report_hang(self, result: Dump, folder: str) -> None:
         from ddpkit.monitor import watchdog
 
         assert self._watch is not None
         still = time.time() - self._watch.progress
         self._launcher.note(f"this run hangs: no progress for {still:.0f} s; dump: {folder}")
-        for finding in found.findings:
+        for finding in result.findings:
             self._launcher.note(finding.words)
         if self._watch.action == "end" and self._launcher.deadline is None:
-            first = found.findings[0]
+            first = result.findings[0]
             rank = first.ranks[0] if first.ranks else None
-            host = next((each.host for each in found.ranks if each.rank == rank), "")
+            host = next((each.host for each in result.ranks if each.rank == rank), "")
             nodes = self._launcher.nodes
             self._launcher.fail(
                 next((node for node in nodes if node.step.host == host), nodes[0]),

@@ -1,6 +1,6 @@
-"""What a run's nodes, GPUs and ranks do at this moment, from samples of its nodes; and what stands out. Pure.
+"""Resources of a run's nodes, GPUs and ranks at this moment, from samples of its nodes; and what stands out. Pure.
 
-A sample is what `ddpkit.node.resource_sample` says of a node. Two of the same node give rates. `compose` returns what
+`ddpkit.node.resource_sample` takes a sample. Two of the same node give rates. `compose` returns what
 `ddpkit top --json` prints:
 
 {"run_id", "t", "ending",
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 IDLE = 0.02  # processors: below it a rank does nothing
@@ -28,18 +29,35 @@ GPU_IDLE, GPU_WORKS = 5.0, 50.0  # per cent
 FULL = 0.95  # of memory
 MIB = 1 << 20
 
+SPAN = 0.5  # seconds between the two looks of a first sample
+
 Sample = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class HostSample:
+    host: str
+    sample: dict[str, Any]
+
+
+def read_sample(value: Any, host: str = "") -> HostSample:
+    """Read the value of one host's `resource_sample.sample`. Raises ValueError."""
+    try:
+        name = host or str(value["host"])
+        return HostSample(name, {**value, "host": name})
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{host} answered with what is not understood: {error}") from None
 
 
 def compose(
     run_id: str,
-    found: Mapping[str, Any],
+    samples: Mapping[str, Any],
     before: Sequence[Sample] = (),
 ) -> dict[str, Any]:
     """A sample of all nodes, {"t", "ending", "hosts", "silent"}, as numbers; `before`: the hosts of an earlier one."""
     earlier = {sample["host"]: sample for sample in before}
     hosts, ranks = [], []
-    for sample in found["hosts"]:
+    for sample in samples["hosts"]:
         looks = _looks(sample, earlier.get(sample["host"]))
         gpus, why = _gpus(sample)
         hosts.append(
@@ -75,11 +93,11 @@ def compose(
     hosts.sort(key=lambda host: (first.get(host["host"], len(ranks)), host["host"]))
     summary = {
         "run_id": run_id,
-        "t": found["t"],
-        "ending": bool(found.get("ending")),
+        "t": samples["t"],
+        "ending": bool(samples.get("ending")),
         "hosts": hosts,
         "ranks": ranks,
-        "silent": {host: list(theirs) for host, theirs in found["silent"].items()},
+        "silent": {host: list(theirs) for host, theirs in samples["silent"].items()},
     }
     return {**summary, "findings": findings(summary)}
 
@@ -137,8 +155,8 @@ def number(word: str) -> float | None:
 
 
 def _bytes(word: str) -> int | None:
-    found = number(word)
-    return None if found is None else int(found * MIB)
+    value = number(word)
+    return None if value is None else int(value * MIB)
 
 
 def _gpus(sample: Sample) -> tuple[list[dict[str, Any]] | None, str]:
@@ -150,9 +168,9 @@ def _gpus(sample: Sample) -> tuple[list[dict[str, Any]] | None, str]:
     if rows is None:
         return None, ""
     apps = sample["apps"]
-    found = []
+    gpus = []
     for index, uuid, bus, name, utilization, used, total, temperature, draw, limit in rows:
-        found.append(
+        gpus.append(
             {
                 "index": int(index) if index.isdigit() else index,
                 "uuid": uuid,
@@ -176,7 +194,7 @@ def _gpus(sample: Sample) -> tuple[list[dict[str, Any]] | None, str]:
                 ],
             }
         )
-    return found, f"who uses them is not known: {apps}" if isinstance(apps, str) else ""
+    return gpus, f"who uses them is not known: {apps}" if isinstance(apps, str) else ""
 
 
 # ---- what stands out
@@ -184,10 +202,10 @@ def _gpus(sample: Sample) -> tuple[list[dict[str, Any]] | None, str]:
 
 def findings(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One sentence for each thing that is odd, what keeps a rank from working first."""
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
 
     def say(kind: str, ranks: Sequence[int], words: str) -> None:
-        found.append({"kind": kind, "ranks": list(ranks), "words": words})
+        result.append({"kind": kind, "ranks": list(ranks), "words": words})
 
     for host, ranks in summary["silent"].items():
         who = f" (ranks {', '.join(map(str, ranks))})" if ranks else ""
@@ -204,7 +222,7 @@ def findings(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
     for host in summary["hosts"]:
         _of_host(host, say)
     _idle_gpus(summary["hosts"], say)
-    return found
+    return result
 
 
 def _idle(ranks: Sequence[Mapping[str, Any]], say: Any) -> None:

@@ -1,7 +1,7 @@
-"""Says of the machine that it runs on what a preflight wants to know beyond `probe.look`: limits, space, memory, GPUs.
+"""Inventory of a node for the preflight, beyond `probe.look`: limits, disk space, memory, GPUs, software.
 
 Standard library only, Python 3.8 and later, no import of torch. Sent to a node's supervisor behind `probe.py`, or to a
-rank. Nothing here judges: whoever asks compares the nodes. What could not be looked at is None.
+rank. Nothing here judges: the launcher compares nodes. A value that could not be read is None.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def gather(
     asking = threading.Thread(target=_look_up, args=(names, looked_up), daemon=True)
     asking.start()  # a name server may think for long
     gpus = _Asked(nvidia_smi if smi else list, _LATE)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "time": time.time(),
         "host": socket.gethostname(),
         "fqdn": None,
@@ -70,16 +70,16 @@ def gather(
         "cuda": cuda(torch) if torch else None,
         "driver": driver(),
         "threads": threads_left(),
-        "port_owner": listener(taken) if taken else None,
+        "port_owner": port_owner(taken) if taken else None,
     }
     asking.join(NAMES_LIMIT)
-    found["names"] = dict(looked_up)
-    found["gpus"] = gpus.answer()
-    return found
+    facts["names"] = dict(looked_up)
+    facts["gpus"] = gpus.answer()
+    return facts
 
 
 class _Asked:
-    """Something that takes its time, in a thread; `late` is what stands for an answer that does not come."""
+    """Call in a thread. `late` stands for an answer that does not come."""
 
     def __init__(self, function: Callable[[], Any], late: str) -> None:
         self._value: Any = late
@@ -107,15 +107,15 @@ def _number(path: str) -> int | None:
     return int(text) if text and text.lstrip("-").isdigit() else None
 
 
-def _look_up(names: list[str], found: dict[str, Any]) -> None:
-    """What each name means here: its addresses, or why it has none. The first is the machine's own."""
+def _look_up(names: list[str], answers: dict[str, Any]) -> None:
+    """Addresses of each name on this machine, or why it has none. The first is the machine's own."""
     for name in [socket.gethostname(), *names]:
-        if name in found:
+        if name in answers:
             continue
         try:
-            found[name] = list(dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(name, None)))
+            answers[name] = list(dict.fromkeys(str(entry[4][0]) for entry in socket.getaddrinfo(name, None)))
         except (OSError, UnicodeError) as error:
-            found[name] = str(getattr(error, "strerror", None) or error)
+            answers[name] = str(getattr(error, "strerror", None) or error)
 
 
 # ---- what a process may use
@@ -124,11 +124,11 @@ def _look_up(names: list[str], found: dict[str, Any]) -> None:
 def limits() -> dict[str, int | None]:
     """The soft limits of a process that is started this way; None: none."""
     kinds = {"nofile": "NOFILE", "memlock": "MEMLOCK", "nproc": "NPROC", "as": "AS", "stack": "STACK"}
-    found = {}
+    limits = {}
     for name, kind in kinds.items():
         soft = resource.getrlimit(getattr(resource, "RLIMIT_" + kind))[0]
-        found[name] = None if soft == resource.RLIM_INFINITY else soft
-    return found
+        limits[name] = None if soft == resource.RLIM_INFINITY else soft
+    return limits
 
 
 def threads_left() -> int | None:
@@ -202,17 +202,17 @@ def processors() -> dict[str, Any]:
 
 def links() -> list[dict[str, Any]]:
     """Interfaces that are up: MTU, and speed in Mbit/s where the driver says it."""
-    found = []
+    links = []
     for _, name in socket.if_nameindex():
         folder = "/sys/class/net/" + name
         state = _read(folder + "/operstate")
         if name != "lo" and state in ("up", "unknown"):
-            found.append({"name": name, "mtu": _number(folder + "/mtu"), "speed": _number(folder + "/speed")})
-    return found
+            links.append({"name": name, "mtu": _number(folder + "/mtu"), "speed": _number(folder + "/speed")})
+    return links
 
 
-def listener(port: int) -> dict[str, Any] | None:
-    """Who listens on a port, as far as we may see: pid, command, user; None where it does not show."""
+def port_owner(port: int) -> dict[str, Any] | None:
+    """Process that listens on a port: pid, command, user; None where we may not see it."""
     wanted = set()
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in (_read(path) or "").splitlines()[1:]:
@@ -222,10 +222,10 @@ def listener(port: int) -> dict[str, Any] | None:
     for pid in filter(str.isdigit, _list("/proc")) if wanted else ():
         for number in _list("/proc/" + pid + "/fd"):
             try:
-                found = os.readlink("/proc/" + pid + "/fd/" + number) in wanted
+                owns = os.readlink("/proc/" + pid + "/fd/" + number) in wanted
             except OSError:
                 continue
-            if found:
+            if owns:
                 words = (_read("/proc/" + pid + "/cmdline") or "").split("\0")
                 return {"pid": int(pid), "command": " ".join(words)[:60].strip(), "user": _owner(pid)}
     return None
@@ -233,11 +233,11 @@ def listener(port: int) -> dict[str, Any] | None:
 
 def infiniband() -> list[dict[str, str]]:
     """Ports of InfiniBand and RoCE adapters, with the kernel's word for their state."""
-    root, found = "/sys/class/infiniband", []
+    root, ports = "/sys/class/infiniband", []
     for device in sorted(_list(root)):
         for port in sorted(_list(root + "/" + device + "/ports")):
             folder = "/".join((root, device, "ports", port))
-            found.append(
+            ports.append(
                 {
                     "device": device,
                     "port": port,
@@ -246,7 +246,7 @@ def infiniband() -> list[dict[str, str]]:
                     "rate": _read(folder + "/rate") or "",
                 }
             )
-    return found
+    return ports
 
 
 def _list(folder: str) -> list[str]:
@@ -286,13 +286,13 @@ def remove_ipc() -> bool | None:
 
 def library_variables() -> dict[str, str]:
     """The variables that change what libraries do, and the lines of NCCL's own files."""
-    found = {name: value for name, value in os.environ.items() if _is_reported(name)}
+    values = {name: value for name, value in os.environ.items() if _is_reported(name)}
     for path in (os.environ.get("NCCL_CONF_FILE") or os.path.expanduser("~/.nccl.conf"), "/etc/nccl.conf"):
         for line in (_read(path) or "").splitlines():
             name, equals, value = line.partition("=")
             if equals and not line.startswith("#"):
-                found.setdefault(name.strip(), value.strip() + " (" + path + ")")
-    return found
+                values.setdefault(name.strip(), value.strip() + " (" + path + ")")
+    return values
 
 
 def nccl(torch: str) -> str | None:
@@ -317,25 +317,23 @@ def driver() -> str | None:
 
 
 def nvidia_smi() -> list[dict[str, Any]] | str | None:
-    """What nvidia-smi says of every GPU, with who uses it; None: there is no nvidia-smi; text: what went wrong."""
-    said = _smi("--query-gpu=" + ",".join(SMI))
-    if said is None:
-        return None
-    if isinstance(said, str) and said != _LATE:
+    """GPUs as nvidia-smi reports them, each with its users; None: there is no nvidia-smi; text: its error."""
+    answer = _smi("--query-gpu=" + ",".join(SMI))
+    if isinstance(answer, str) and answer != _LATE:
         # An old nvidia-smi refuses all for one field that it does not know.
-        said = _smi("--query-gpu=" + ",".join(SMI[:8]))
-    if said is None or isinstance(said, str):
-        return said
-    found: list[dict[str, Any]] = [dict(zip(SMI, row)) for row in said]
+        answer = _smi("--query-gpu=" + ",".join(SMI[:8]))
+    if answer is None or isinstance(answer, str):
+        return answer
+    gpus: list[dict[str, Any]] = [dict(zip(SMI, row)) for row in answer]
     users = _smi("--query-compute-apps=gpu_uuid,pid,used_memory,process_name")
-    for each in found:
+    for each in gpus:
         rows = users if isinstance(users, list) else []
         each["users"] = [
             {"pid": int(row[1]), "memory": row[2], "name": row[3], "user": _owner(row[1])}
             for row in rows
             if len(row) > 3 and row[0] == each["uuid"] and row[1].isdigit()
         ]
-    return found
+    return gpus
 
 
 def _smi(query: str) -> list[list[str]] | str | None:

@@ -1,8 +1,8 @@
-"""Whether the kernel killed a rank for want of memory. A part of `supervisor.py`.
+"""Out-of-memory kills: tells if the kernel killed a rank for want of memory. A part of `supervisor.py`.
 
-Looked at when a rank died by SIGKILL, and never before. The kernel log names the process (`Out of memory: Killed
-process 123 (python)`, Linux 4.19 and later), but is often not readable. A control group counts its kills, and who
-shares the group is not told apart: there it is likely, and not sure. Standard library only, Python 3.8 and later.
+Read when a rank died by SIGKILL, and never before. The kernel log names the process (`Out of memory: Killed process 123
+(python)`, Linux 4.19 and later), but is often not readable. A control group counts its kills for all its processes:
+there it is likely, and not sure. Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def kills() -> dict[str, int]:
             lines = file.read().split()
     except OSError:
         return {}
-    found = {}
+    counts = {}
     for line in lines:
         _, kinds, group = (line + "::").split(":")[:3]
         if kinds == "":
@@ -55,8 +55,8 @@ def kills() -> dict[str, int]:
         except OSError:
             continue  # mounted elsewhere; or the root group, which counts nothing
         if number:
-            found[path] = int(number[1])
-    return found
+            counts[path] = int(number[1])
+    return counts
 
 
 def logged(pid: int) -> str:
@@ -65,7 +65,7 @@ def logged(pid: int) -> str:
         fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return ""
-    found = ""
+    line = ""
     try:
         for _ in range(RECORDS):
             try:
@@ -79,7 +79,7 @@ def logged(pid: int) -> str:
             if not fresh:
                 continue
             if "Killed process %d " % pid in text or "Killed process %d," % pid in text:
-                found = text
+                line = text
     finally:
         os.close(fd)
-    return found[:300]
+    return line[:300]

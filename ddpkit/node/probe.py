@@ -1,6 +1,6 @@
-"""Answers questions about the machine that it runs on: what is there, what others can reach here, what it can reach.
+"""Facts of the machine that it runs on, and its connections: which ports others reach here, which it reaches there.
 
-Standard library only, Python 3.8 and later, no import of torch. Sent to a node's supervisor, whose launcher asks these
+Standard library only, Python 3.8 and later, no import of torch. Sent to a node's supervisor, whose launcher calls these
 functions; this machine's own survey (`ddpkit/transports/local_facts.py`) calls the same ones.
 """
 
@@ -34,9 +34,9 @@ _TORCH = r"""
 import os, sys
 place = version = problem = ""
 try:
-    found = next(filter(None, (finder.find_spec("torch", None) for finder in sys.meta_path)), None)
-    if found is not None:
-        place = list(found.submodule_search_locations)[0]
+    spec = next(filter(None, (finder.find_spec("torch", None) for finder in sys.meta_path)), None)
+    if spec is not None:
+        place = list(spec.submodule_search_locations)[0]
         for line in open(place + "/version.py", encoding="utf-8"):
             if line.startswith("__version__ = "):
                 version = line.split("=", 1)[1].strip(" \n'\"")
@@ -138,11 +138,11 @@ def listeners_fail(port: int) -> str:
 def look(
     workdir: str, script: str | None, python: str, environ: dict[str, str | None], port: int | None, torch: bool
 ) -> dict[str, Any]:
-    """Everything that can be said of this machine alone. `port`: the master's, on the host of rank 0."""
+    """Collect the facts of this machine alone. `port`: the master's, on the host of rank 0."""
     env = {name: value for name, value in {**os.environ, **environ}.items() if value is not None}
     folder = os.path.abspath(os.path.expanduser(workdir))
     asked = _ask_torch(python, folder, env) if torch else None  # it thinks while we look at the rest
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "host": socket.gethostname(),
         "time": time.time(),
         "workdir": folder,
@@ -160,15 +160,15 @@ def look(
         "machine": machine(),
     }
     try:
-        found["gpus"], found["no_gpus"] = gpus(env), ""
+        facts["gpus"], facts["no_gpus"] = gpus(env), ""
     except ValueError as problem:
-        found["gpus"], found["no_gpus"] = 0, str(problem)
-    found["tmp"] = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
-    found["no_tmp"] = _why_not_written(found["tmp"])
-    found.update(listen(port))
+        facts["gpus"], facts["no_gpus"] = 0, str(problem)
+    facts["tmp"] = os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
+    facts["no_tmp"] = _why_not_written(facts["tmp"])
+    facts.update(listen(port))
     if asked is not None:
-        found["torch"] = _torch(asked, python)
-    return found
+        facts["torch"] = _torch(asked, python)
+    return facts
 
 
 def machine() -> str:
@@ -242,11 +242,11 @@ def _torch(asked: subprocess.Popen[bytes] | OSError, python: str) -> dict[str, A
         if isinstance(asked, OSError):
             raise asked
         try:
-            said = asked.communicate(timeout=LOOK_LIMIT)[0]
+            output = asked.communicate(timeout=LOOK_LIMIT)[0]
         finally:
             asked.kill()  # it has ended, or it never will
             asked.wait()
-        words = [os.fsdecode(word) for word in said.rpartition(b"\x1e")[2].split(b"\0")]
+        words = [os.fsdecode(word) for word in output.rpartition(b"\x1e")[2].split(b"\0")]
         if len(words) != 3:
             raise ValueError(f"exit code {asked.returncode}")
         place, version, problem = words
@@ -257,7 +257,7 @@ def _torch(asked: subprocess.Popen[bytes] | OSError, python: str) -> dict[str, A
 
 def addresses() -> list[list[str]]:
     """[interface, address] of this machine, those that only it can reach left out."""
-    found = []
+    addresses = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, name in socket.if_nameindex():
             try:
@@ -266,12 +266,12 @@ def addresses() -> list[list[str]]:
             except OSError:
                 continue  # no IPv4 address
             if not address.startswith("127."):
-                found.append([name, address])
+                addresses.append([name, address])
     for line in _text("/proc/net/if_inet6").splitlines():
         digits, _, _, scope, _, name = line.split()
         if scope == "00":  # global
-            found.append([name, socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits))])
-    return found
+            addresses.append([name, socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits))])
+    return addresses
 
 
 def _resolve(name: str) -> list[str]:
@@ -301,14 +301,14 @@ _SECRET = os.urandom(8).hex()
 
 def listen(port: int | None) -> dict[str, Any]:
     """Listen on the master's port (rank 0's host only) and on one that the kernel chooses, as gloo and NCCL do."""
-    found: dict[str, Any] = {"secret": _SECRET, "port": None, "no_port": "", "high_port": None}
+    ports: dict[str, Any] = {"secret": _SECRET, "port": None, "no_port": "", "high_port": None}
     if port is not None:
         chosen = port or free_port()
-        found["no_port"] = "no port from 20000 on is free" if chosen is None else listeners_fail(chosen)
-        if chosen is not None and not found["no_port"]:
-            found["port"] = _serve(chosen)
-    found["high_port"] = _serve(0)
-    return found
+        ports["no_port"] = "no port from 20000 on is free" if chosen is None else listeners_fail(chosen)
+        if chosen is not None and not ports["no_port"]:
+            ports["port"] = _serve(chosen)
+    ports["high_port"] = _serve(0)
+    return ports
 
 
 def _serve(port: int) -> int | None:
@@ -368,12 +368,12 @@ def reach(targets: list[list[Any]], timeout: float) -> list[list[str]]:
 def _try(name: str, port: int, secret: str, timeout: float, results: list[list[str]], index: int) -> None:
     try:
         with socket.create_connection((name, port), timeout) as connection:
-            said = b""
-            while len(said) < len(secret):
+            answer = b""
+            while len(answer) < len(secret):
                 data = connection.recv(64)
                 if not data:
                     break
-                said += data
+                answer += data
             address = str(connection.getpeername()[0])
     except socket.timeout:
         return
@@ -382,7 +382,7 @@ def _try(name: str, port: int, secret: str, timeout: float, results: list[list[s
         return
     address = address[7:] if address.startswith("::ffff:") else address
     # A port on another machine can be another program's, and an address can be another machine's.
-    results[index] = [address, "" if said.decode("ascii", "replace") == secret else "another program answers there"]
+    results[index] = [address, "" if answer.decode("ascii", "replace") == secret else "another program answers there"]
 
 
 def close() -> None:

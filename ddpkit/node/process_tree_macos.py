@@ -1,4 +1,4 @@
-"""The processes of a system without /proc (macOS), as the program ps tells them. Used by `process_tree.py`, on a laptop
+"""Processes of a system without /proc (macOS), as the program ps prints them. Used by `process_tree.py`, on a laptop
 alone.
 
 Standard library only, Python 3.8 and later.
@@ -13,8 +13,8 @@ import subprocess
 _FIELDS = ("pid", "ppid", "pgid", "stat", "time", "rss")
 
 
-def every() -> dict[int, tuple[int, str, float, int, int]]:
-    """As `tree.processes`, and with those that have ended and were not waited for (Z)."""
+def every() -> dict[int, tuple[int, str, float, int, int, str, float]]:
+    """As `process_tree.processes`, with zombies as well."""
     argv = ["ps", "-A", *(word for name in _FIELDS for word in ("-o", name + "="))]
     with subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={**os.environ, "LC_ALL": "C"}
@@ -24,7 +24,7 @@ def every() -> dict[int, tuple[int, str, float, int, int]]:
     for line in text.splitlines():
         pid, parent, group, state, used, memory = line.split()
         if int(pid) != ps.pid:
-            table[int(pid)] = (int(parent), state[0], _seconds(used), int(memory) * 1024, int(group))
+            table[int(pid)] = (int(parent), state[0], _seconds(used), int(memory) * 1024, int(group), "", 0.0)
     return table
 
 
@@ -39,5 +39,5 @@ def _seconds(text: str) -> float:
 
 def command_of(pid: int) -> str:
     argv = ["ps", "-o", "comm=", "-p", str(pid)]
-    said = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False).stdout
-    return os.path.basename(said.decode("utf-8", "replace").strip()) or "?"
+    output = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False).stdout
+    return os.path.basename(output.decode("utf-8", "replace").strip()) or "?"

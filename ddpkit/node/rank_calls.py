@@ -1,6 +1,6 @@
-"""Runs programs that look at the ranks, each in a process of its own, and sends their answers.
+"""Runs calls about the ranks, each in a process of its own, and sends their answers. A part of `supervisor.py`.
 
-A part of `supervisor.py`. Standard library only, Python 3.8 and later.
+Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -8,47 +8,45 @@ from __future__ import annotations
 import json
 import os
 import signal
-import zlib
-from binascii import b2a_base64
 from functools import partial
 
 from ddpkit.node.event_loop import EventLoop
 from ddpkit.node.process_tree import die_with_parent, kill
-from ddpkit.node.rank_output import PIECE, RankOutput
+from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_table import RankTable
+from ddpkit.node.rpc import Programs, answer_events
 from ddpkit.node.spawn import redirect_to_devnull, reset_signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-
 CHUNK = 1 << 16
+MARGIN = 3  # seconds beyond a call's limit after which its process is ended
+NO_ANSWER = b'[null, "it ended without an answer"]'
 
 
 class Call:
-    def __init__(self, kind: str, number: int, pid: int, fd: int) -> None:
-        self.kind = kind  # dump, top
+    def __init__(self, number: int, pid: int, fd: int) -> None:
         self.number = number
         self.pid = pid
         self.fd = fd
-        self.data = b""
+        self.result = b""
 
 
 class RankCalls:
-    def __init__(self, loop: EventLoop, send: Callable[..., None], table: RankTable, output: RankOutput) -> None:
+    def __init__(
+        self, loop: EventLoop, send: Callable[..., None], table: RankTable, output: RankOutput, programs: Programs
+    ) -> None:
+        self.programs = programs
         self._loop = loop
         self._send = send
         self._table = table
         self._output = output
         self._running: list[Call] = []
-        self._programs: dict[str, Any] = {}  # by kind; each comes with its first command
 
-    def start(self, command: dict[str, Any]) -> None:
-        """Fork, and run the program there: it may take seconds, and the supervisor must go on."""
-        kind = command["c"]
-        if "source" in command:
-            self._programs[kind] = compile(command.pop("source"), "ddpkit-" + kind, "exec")
+    def start(self, number: int, function: str, args: dict[str, Any]) -> None:
+        """Fork, and call there: it may take seconds, and the supervisor must go on."""
         read, write = os.pipe()
         supervisor = os.getpid()
         pid = os.fork()
@@ -56,38 +54,43 @@ class RankCalls:
             die_with_parent(supervisor, signal.SIGKILL)
             signal.set_wakeup_fd(-1)
             reset_signals()
-            redirect_to_devnull(0, 2)
-            os.dup2(write, 1)
-            names: dict[str, Any] = {"__name__": kind}
-            ranks = {number: rank.pid for number, rank in self._table.ranks.items() if rank.alive}
+            signal.alarm(int(args["limit"]) + MARGIN)
+            redirect_to_devnull(0, 1, 2)
             try:
-                exec(self._programs[kind], names)
-                names["main"](json.dumps({**command, "ranks": ranks, "out": self._output.last_line}))
+                result = json.dumps(self.programs.call(function, {**args, "ranks": self._living()}))
+                with open(write, "wb") as file:
+                    file.write(result.encode())
             finally:
                 os._exit(0)
         os.close(write)
         os.set_blocking(read, False)
-        call = Call(kind, command["id"], pid, read)
+        call = Call(number, pid, read)
         self._running.append(call)
         self._loop.watch(read, partial(self._read, call))
+
+    def _living(self) -> dict[str, dict[str, Any]]:
+        last_line = self._output.last_line
+        return {
+            str(number): {"pid": rank.pid, "last_line": last_line.get(number)}
+            for number, rank in self._table.ranks.items()
+            if rank.alive
+        }
 
     def _read(self, call: Call) -> None:
         try:
             data = os.read(call.fd, CHUNK)
         except BlockingIOError:
             return
-        call.data += data
+        call.result += data
         if data:
             return
         self._loop.unwatch(call.fd)
         os.close(call.fd)
         self._running.remove(call)
-        text = b2a_base64(zlib.compress(call.data, 6), newline=False).decode()
-        for start in range(0, len(text), PIECE):
-            more = {"more": True} if start + PIECE < len(text) else {}
-            self._send(e=call.kind, id=call.number, data=text[start : start + PIECE], **more)
+        for event in answer_events(call.number, call.result or NO_ANSWER):
+            self._send(**event)
 
     def cancel(self) -> None:
-        """No rank is left to be looked at."""
+        """End all calls: no rank is left to ask about."""
         for call in self._running:
             kill(call.pid, signal.SIGKILL)

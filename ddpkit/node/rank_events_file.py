@@ -71,7 +71,7 @@ def start(folder: str, rank: str, moved: Callable[[int], int]) -> Callable[..., 
 
 
 class Shared:
-    """What one rank told, until it is written."""
+    """Events of one rank, until they are written."""
 
     def __init__(self, folder: str, rank: str, error: int) -> None:
         self.folder, self.rank, self.pid = folder, rank, os.getpid()
@@ -124,7 +124,7 @@ class Shared:
             self.steps = []
 
     def flush(self, now: float) -> None:
-        """Give what was told to a thread, unless one is still writing: then it comes with the next."""
+        """Give the events to a thread, unless one is still writing: then it comes with the next."""
         if not self.lines or not self.busy.acquire(False):
             return
         self.since = now
@@ -202,10 +202,10 @@ class Shared:
 
 def _which(fd: int) -> tuple[int, int] | None:
     try:
-        found = os.fstat(fd)
+        status = os.fstat(fd)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _began() -> float:

@@ -8,12 +8,10 @@ it does with `fork_server.py`, which takes `register` from here. What a rank get
   into a file in memory that nobody else sees. Its descriptor has a high number, which a script that closes or counts
   descriptors does not meet, and its name says whose it is;
 * from the moment when torch has its default process group, the thread of `rank_responder.py`. Not earlier: from then on
-the
-  process has threads of gloo or NCCL, and to fork it is no more of a risk than before (Python 3.12 warns of it);
-* from the moment when it begins to import torch, `rank_events.py`, which tells the supervisor how far the start is and
-how
-  long the steps take. What is told goes into a pipe that never blocks: where nobody reads, it is lost. Under SLURM
-  there is no such pipe, and `rank_events_file.py` takes it.
+  the process has threads of gloo or NCCL, and to fork it is no more of a risk than before (Python 3.12 warns of it);
+* from the moment when it begins to import torch, `rank_events.py`, which reports the progress of the start and the
+  length of steps to the supervisor. Its events go into a pipe that never blocks: where nobody reads, they are lost.
+  Under SLURM there is no such pipe, and `rank_events_file.py` takes them.
 
 It costs one to three milliseconds, most of them to compile it, which is why it is short; it leaves no trace in
 `os.environ` or `sys.path`, and what a rank starts does not load it. A forked child has the handler, but neither the

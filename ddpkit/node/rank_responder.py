@@ -84,7 +84,7 @@ def _threads(main: int) -> list[dict[str, Any]]:
     # A look into the module, and not `enumerate()`: that one waits for a lock which a blocked thread may hold.
     active = getattr(sys.modules.get("threading"), "_active", {})
     names = {ident: thread.name for ident, thread in list(active.items())}
-    found = []
+    threads = []
     for ident, frame in sys._current_frames().items():
         # Nor the thread of `rank_events_file.py`, which is ours as well.
         if ident != _thread.get_ident() and not frame.f_code.co_filename.endswith("/hook/rank_events_file.py"):
@@ -94,8 +94,8 @@ def _threads(main: int) -> list[dict[str, Any]]:
                 code = here.f_code
                 frames.append([code.co_filename, here.f_lineno, code.co_name])
                 here = here.f_back
-            found.append({"name": names.get(ident, "?"), "main": ident == main, "frames": frames})
-    return found
+            threads.append({"name": names.get(ident, "?"), "main": ident == main, "frames": frames})
+    return threads
 
 
 def _flight_recorder() -> dict[str, Any] | None:
@@ -114,11 +114,11 @@ def _flight_recorder() -> dict[str, Any] | None:
             try:
                 # Without the stacks of each entry: to name their lines, torch (2.13) imports sympy and half of itself,
                 # which takes a second, and for ever if the main thread hangs in an import.
-                found = pickle.loads(dump(True, False, False))
+                record = pickle.loads(dump(True, False, False))
             except TypeError:
-                found = pickle.loads(dump())  # 2.2
-            entries += found.get("entries") or []
-            status.update(found.get("pg_status") or {})
+                record = pickle.loads(dump())  # 2.2
+            entries += record.get("entries") or []
+            status.update(record.get("pg_status") or {})
     if not any(dumps):
         return None
     entries.sort(key=lambda entry: entry.get("time_created_ns") or 0)
@@ -128,8 +128,8 @@ def _flight_recorder() -> dict[str, Any] | None:
 def _groups() -> dict[str, dict[str, Any]]:
     """The process groups of this rank by name: their global ranks, in order, and the backend."""
     world = sys.modules["torch.distributed.distributed_c10d"]._world
-    found = {}
+    groups = {}
     for group, ranks in list(world.pg_group_ranks.items()):
         backend = world.pg_map.get(group, ("?", None))[0]
-        found[str(world.pg_names.get(group, "?"))] = {"ranks": sorted(ranks, key=ranks.get), "backend": str(backend)}
-    return found
+        groups[str(world.pg_names.get(group, "?"))] = {"ranks": sorted(ranks, key=ranks.get), "backend": str(backend)}
+    return groups

@@ -138,8 +138,8 @@ def relay(pid: int, rank: str, pipes: list[tuple[int, int]]) -> int:
                 os.write(fd, label + rest + b"\n")
         if status is None:
             pass_on(pid, direct)
-            done, found = os.waitpid(pid, os.WNOHANG)
-            status = found if done else None
+            done, ended = os.waitpid(pid, os.WNOHANG)
+            status = ended if done else None
     for fd, rest in held.values():
         if rest:
             os.write(fd, label + rest + b"\n")
@@ -152,13 +152,13 @@ def pass_on(pid: int, direct: dict[int, float]) -> None:
         return  # no node of SLURM
     while True:
         try:
-            found = signal.sigtimedwait(FROM_AGENT, 0)
+            received = signal.sigtimedwait(FROM_AGENT, 0)
         except InterruptedError:
             continue
-        if found is None:
+        if received is None:
             return
-        number, now = found.si_signo, time.monotonic()
-        if found.si_pid != os.getppid():
+        number, now = received.si_signo, time.monotonic()
+        if received.si_pid != os.getppid():
             direct[number] = now
         elif now - direct.get(number, -9.0) > 1.0:
             os.kill(pid, number)

@@ -1,6 +1,14 @@
-"""What a launcher asks of a node before it makes its request. A part of `supervisor.py`.
+"""Calls of functions on a node: the launcher sends a program once, then calls its functions by name.
 
-Standard library only, Python 3.8 and later.
+Standard library only, Python 3.8 and later. Commands and answers are lines of JSON:
+
+    {"c": "load", "modules"}                    a program of `ddpkit/node` with the modules that it imports, packed
+    {"c": "call", "id", "function", "args"}     `function` is PROGRAM.NAME
+    {"e": "answer", "id", "data", "t"}          [value, error], packed; with "more" it goes on in the next event
+
+A supervisor answers calls before its request one after the other (`CallServer`), so that a function can keep what it
+opened, and later ones in processes of their own (`rank_calls.py`). Under SLURM the program stands alone, as a task of a
+step beside the ranks; there a call may have "hosts", more arguments by host.
 """
 
 from __future__ import annotations
@@ -10,82 +18,133 @@ import marshal
 import os
 import select
 import signal
+import sys
 import time
 import zlib
-from binascii import a2b_base64
+from binascii import a2b_base64, b2a_base64
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every run
+    from typing import Any, Iterator
 
 CHUNK = 1 << 16
-UNASKED = 30.0  # seconds without a word from a launcher that has not made its request yet
-WATCH = 0.2  # seconds between two looks for the launcher while a question is answered
+PIECE = 20000  # bytes of an answer in one event: a line that pdsh does not cut off (2.34: 131072)
+STEP_PIECE = 900  # srun cuts lines after 1,024 bytes (Slurm 22.05)
+SILENCE_LIMIT = 30.0  # seconds of silence after which a launcher without a request is gone
+STEP_SILENCE_LIMIT = 60.0  # the same for a step, unless a call says otherwise
+WATCH_INTERVAL = 0.2  # seconds between two looks for the launcher during a call
 
 
-class Questions:
-    """What a launcher wants to know of this machine before it makes its request.
-
-    A question is {"ask": function, "args": {...}, "id": ...}. The functions are those of a program that came with
-    {"learn": SOURCE}, or compiled with {"code": ...} (`probe.py`), so that a request is answered without another
-    connection, and without waiting for another interpreter.
-    """
+class Programs:
+    """Programs that the launcher sent. A module is executed at its first call."""
 
     def __init__(self) -> None:
-        self.known: dict[str, Any] = {}
-        self.received = b""
+        self._parts: dict[str, list[tuple[str, Any]]] = {}  # by program: names and code, the program's own last
 
-    def until_request(self) -> tuple[dict[str, Any], bytes]:
-        """Answer until the request comes. Returns it, and what was read behind it."""
-        signal.signal(signal.SIGALRM, self.look_for_end)
-        say({"e": "hello", "pid": os.getpid(), "host": os.uname().nodename, "t": time.time()})
+    def load(self, modules: str) -> None:
+        parts = marshal.loads(zlib.decompress(a2b_base64(modules)))
+        program = parts[-1][0].rpartition(".")[2]
+        self._parts[program] = [
+            (name, compile(code, name + ".py", "exec") if isinstance(code, str) else code) for name, code in parts
+        ]
+
+    def call(self, function: str, args: dict[str, Any]) -> tuple[Any, str | None]:
+        """Value and None, or None and the exception in words."""
+        program, _, name = function.partition(".")
+        try:
+            for part, code in self._parts[program]:
+                if part not in sys.modules:
+                    module = sys.modules[part] = type(sys)(part)
+                    exec(code, module.__dict__)
+            return getattr(sys.modules["ddpkit.node." + program], name)(**args), None
+        except Exception as error:
+            return None, f"{type(error).__name__}: {error}"
+
+    def close(self) -> None:
+        """Let each program close what it opened."""
+        for parts in self._parts.values():
+            getattr(sys.modules.get(parts[-1][0]), "close", int)()
+
+
+def answer_events(number: int, result: bytes, piece: int = PIECE) -> Iterator[dict[str, Any]]:
+    """Events for the JSON of a value and an error."""
+    text = b2a_base64(zlib.compress(result, 6), newline=False).decode()
+    for start in range(0, len(text), piece):
+        more = {"more": True} if start + piece < len(text) else {}
+        yield {"e": "answer", "id": number, "data": text[start : start + piece], "t": time.time(), **more}
+
+
+def host_name() -> str:
+    """This host, as SLURM names it in a step."""
+    return os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+
+
+class CallServer:
+    """Answers calls on standard input until the request comes. Exits where the launcher is gone."""
+
+    def __init__(self, piece: int = PIECE, silence_limit: float | None = None) -> None:
+        self._programs = Programs()
+        self._piece = piece
+        self._silence_limit = SILENCE_LIMIT if silence_limit is None else silence_limit
+        self._call_deadline = 0.0
+        self._received = b""
+
+    def until_request(self) -> tuple[dict[str, Any], bytes, Programs]:
+        """Returns the request, what was read behind it, and the programs that came before it."""
+        signal.signal(signal.SIGALRM, self._check_launcher)
+        send({"e": "hello", "pid": os.getpid(), "host": os.uname().nodename, "t": time.time()})
         while True:
-            message = json.loads(self.line())
-            if "learn" in message:
-                exec(message["learn"], self.known)
-            elif "code" in message:
-                exec(marshal.loads(zlib.decompress(a2b_base64(message["code"]))), self.known)
-            elif "ask" in message:
-                self.answer(message)
-            elif "c" not in message:  # a sign of life
-                if "close" in self.known:
-                    self.known["close"]()
+            message = json.loads(self._read_line())
+            kind = message.get("c", "request")
+            if kind == "load":
+                self._programs.load(message["modules"])
+            elif kind == "call":
+                self._answer(message)
+            elif kind == "request":
+                self._programs.close()
                 signal.signal(signal.SIGALRM, signal.SIG_DFL)
-                return message, self.received
+                return message, self._received, self._programs
 
-    def look_for_end(self, *_: object) -> None:
-        """An answer may take seconds. It is not finished for a launcher that is gone."""
+    def _check_launcher(self, *_: object) -> None:
+        """A call may take seconds. It is not finished for a launcher that is gone."""
         stdin = select.poll()
         stdin.register(0, getattr(select, "POLLRDHUP", select.POLLHUP))
-        if stdin.poll(0):
-            os._exit(1)  # the guard sees to what was started for the answer
+        if stdin.poll(0) or time.monotonic() > self._call_deadline:
+            os._exit(1)  # the guard ends what the call started
 
-    def line(self) -> bytes:
-        while b"\n" not in self.received:
-            # A launcher that thinks, or waits for another node, gives a sign of life. One that is cut off cannot.
-            ready = select.select([0], [], [], UNASKED)[0]
+    def _read_line(self) -> bytes:
+        while b"\n" not in self._received:
+            # A launcher that waits for another node sends heartbeats. One that is cut off cannot.
+            ready = select.select([0], [], [], self._silence_limit)[0]
             data = os.read(0, CHUNK) if ready else b""
             if not data:
-                os._exit(1)  # the launcher was gone before it had asked for anything; the guard sees to what is left
-            self.received += data
-        line, _, self.received = self.received.partition(b"\n")
+                os._exit(1)  # the launcher is gone; the guard ends what is left
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
         return line
 
-    def answer(self, message: dict[str, Any]) -> None:
-        signal.setitimer(signal.ITIMER_REAL, WATCH, WATCH)
-        try:
-            value, error = self.known[message["ask"]](**message["args"]), None
-        except Exception as problem:  # whatever it is, it is the answer
-            value, error = None, f"{type(problem).__name__}: {problem}"
+    def _answer(self, message: dict[str, Any]) -> None:
+        self._silence_limit = message.get("silence", self._silence_limit)
+        args = {**message["args"], **message.get("hosts", {}).get(host_name(), {})}
+        self._call_deadline = time.monotonic() + message.get("silence", float("inf"))
+        signal.setitimer(signal.ITIMER_REAL, WATCH_INTERVAL, WATCH_INTERVAL)
+        result = json.dumps(self._programs.call(message["function"], args))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        say({"e": "answer", "id": message["id"], "value": value, "error": error, "t": time.time()})
+        for event in answer_events(message["id"], result.encode(), self._piece):
+            send(event)
 
 
-def say(event: dict[str, Any]) -> None:
-    """Tell the launcher something before the loop runs that can wait for it."""
+def send(event: dict[str, Any]) -> None:
+    """Send an event, and wait until it is written."""
     data = json.dumps(event, separators=(",", ":")).encode() + b"\n"
     while data:
         try:
             data = data[os.write(1, data) :]
         except OSError:
-            os._exit(1)  # it is gone
+            os._exit(1)  # the launcher is gone
+
+
+def main() -> None:
+    """Answer calls as a task of a SLURM step, until its input ends."""
+    signal.alarm(0)  # the alarm of the command line (`protocol.BOOT`)
+    CallServer(STEP_PIECE, STEP_SILENCE_LIMIT).until_request()

@@ -1,7 +1,7 @@
-"""Looks at the ranks of one node: what the kernel says, their stacks, their Flight Recorder, NCCL RAS.
+"""Stacks of the ranks of one node, with their state in the kernel, their Flight Recorder and NCCL RAS.
 
-The supervisor runs this in a process of its own when it is asked to; under SLURM srun starts it on each node. Whatever
-one rank does not answer is left out and said, and costs the others nothing. In the order of what it tells and costs:
+The launcher calls it (`rpc.py`). A rank that does not answer is reported, and costs the others nothing. Its sources, in
+the order of what they tell and cost:
 
 1. /proc: state, where in the kernel; also of a process that is stopped, or is no Python.
 2. The thread of `rank_responder.py`, if the rank has one. It disturbs nobody.
@@ -25,6 +25,9 @@ import sys
 import threading
 import time
 
+from ddpkit.node.process_tree import below, processes
+from ddpkit.node.rpc import host_name
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -41,14 +44,14 @@ FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 HEAD = re.compile(r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*)\])? \(most recent call first\):")
 
 
-def collect(ranks: dict[str, int], limit: float = LIMIT) -> dict[str, Any]:
-    """Everything about these ranks (rank: process id) of this machine, in `limit` seconds."""
+def collect(ranks: dict[str, dict[str, Any]], limit: float = LIMIT) -> dict[str, Any]:
+    """Everything about these ranks ({rank: {"pid"}}) of this machine, in `limit` seconds."""
     until = time.monotonic() + limit
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     asked = []
-    for rank, pid in ranks.items():
-        one = _Asked(pid)
-        found[rank] = one.facts
+    for rank, process in ranks.items():
+        one = _Asked(process["pid"])
+        facts[rank] = one.facts
         thread = threading.Thread(target=one.ask, args=(until,), daemon=True)
         thread.start()
         asked.append(thread)
@@ -56,16 +59,11 @@ def collect(ranks: dict[str, int], limit: float = LIMIT) -> dict[str, Any]:
     for thread in asked:
         thread.join(max(0.0, until + 0.5 - time.monotonic()))
     return {
-        "host": here(),
+        "host": host_name(),
         "t": time.time(),
-        "ranks": found,
+        "ranks": facts,
         "ras": ras,
     }
-
-
-def here() -> str:
-    """This host, as SLURM calls it where it is SLURM that asks."""
-    return os.environ.get("SLURMD_NODENAME") or os.uname().nodename
 
 
 class _Asked:
@@ -85,7 +83,7 @@ class _Asked:
             if not facts["state"] or facts["state"] in "ZX":
                 facts["why"] = "it has ended"
                 return
-            held = _memory([self.pid, *below(self.pid)])
+            held = _memory([self.pid, *below(self.pid, processes())])
             if facts["state"] in "Tt":
                 facts["why"] = "it is stopped" if facts["state"] == "T" else "a debugger holds it"
             elif held is None:
@@ -143,12 +141,12 @@ class _Asked:
         for line in text.split("\n"):
             if line.startswith('{"ddpkit": '):
                 try:
-                    said = json.loads(line)
+                    line_facts = json.loads(line)
                 except ValueError:
                     continue
-                self.facts[said["ddpkit"]] = said["value"]
-                if said["error"]:
-                    self.facts["why"] = "%s: %s" % (said["ddpkit"], said["error"])
+                self.facts[line_facts["ddpkit"]] = line_facts["value"]
+                if line_facts["error"]:
+                    self.facts["why"] = "%s: %s" % (line_facts["ddpkit"], line_facts["error"])
             else:
                 rest.append(line)
         self.facts.pop("end", None)
@@ -218,22 +216,6 @@ def _text(path: str) -> str:
         return ""
 
 
-def below(pid: int) -> list[int]:
-    """The processes that a process started, and so on, the nearest first."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            words = _text("/proc/%s/stat" % name).rpartition(")")[2].split()
-            if len(words) > 1:
-                children.setdefault(int(words[1]), []).append(int(name))
-    found: list[int] = []
-    row = children.get(pid, [])
-    while row:
-        found += row
-        row = [young for each in row for young in children.get(each, [])]
-    return found
-
-
 def _memory(pids: list[int]) -> tuple[int, str, int] | None:
     """The first of these processes that has a file of `rank_hook.py` in its own name: (process, path, signal)."""
     for pid in pids:
@@ -244,12 +226,12 @@ def _memory(pids: list[int]) -> tuple[int, str, int] | None:
             continue
         for fd in numbers:
             try:
-                found = MEMORY.match(os.readlink("%s/%d" % (folder, fd)))
+                match = MEMORY.match(os.readlink("%s/%d" % (folder, fd)))
             except OSError:
                 continue
             # In a process namespace of its own it has another number there; then it is the only one that says so.
-            if found and (int(found[1]) == pid or int(found[1]) in _inner(pid)):
-                return pid, "%s/%d" % (folder, fd), int(found[2])
+            if match and (int(match[1]) == pid or int(match[1]) in _inner(pid)):
+                return pid, "%s/%d" % (folder, fd), int(match[2])
     return None
 
 
@@ -311,19 +293,19 @@ def _content(file: Any) -> bytes:
 
 def stacks(text: str) -> list[dict[str, Any]]:
     """What faulthandler writes, as `rank_responder.py` gives it. The current thread is the one that got the signal."""
-    found: list[dict[str, Any]] = []
+    threads: list[dict[str, Any]] = []
     for line in text.splitlines():
         head, frame = HEAD.fullmatch(line), FRAME.fullmatch(line)
         if head:
-            found.append({"name": head[3] or head[2], "main": head[1] == "Current thread", "frames": []})
-        elif frame and found:
-            found[-1]["frames"].append([frame[1], int(frame[2]) if frame[2].isdigit() else 0, frame[3]])
-    if found and not any(thread["main"] for thread in found):
-        found[-1]["main"] = True  # the interpreter lock was held elsewhere; it lists the oldest thread last
-    return [thread for thread in found if thread["frames"]]
+            threads.append({"name": head[3] or head[2], "main": head[1] == "Current thread", "frames": []})
+        elif frame and threads:
+            threads[-1]["frames"].append([frame[1], int(frame[2]) if frame[2].isdigit() else 0, frame[3]])
+    if threads and not any(thread["main"] for thread in threads):
+        threads[-1]["main"] = True  # the interpreter lock was held elsewhere; it lists the oldest thread last
+    return [thread for thread in threads if thread["frames"]]
 
 
-def spied(found: list[dict[str, Any]], pid: int) -> list[dict[str, Any]]:
+def spied(threads: list[dict[str, Any]], pid: int) -> list[dict[str, Any]]:
     """What `py-spy dump --json` prints, as `rank_responder.py` gives it."""
     return [
         {
@@ -331,7 +313,7 @@ def spied(found: list[dict[str, Any]], pid: int) -> list[dict[str, Any]]:
             "main": thread.get("thread_name") == "MainThread" or thread.get("os_thread_id") == pid,
             "frames": [[frame["filename"], frame["line"], frame["name"]] for frame in thread["frames"]],
         }
-        for thread in found
+        for thread in threads
     ]
 
 
@@ -344,12 +326,12 @@ def py_spy(pid: int) -> str | None:
 # ---- NCCL RAS
 
 
-def _ras(ranks: dict[str, int], until: float) -> dict[str, Any] | None:
+def _ras(ranks: dict[str, dict[str, Any]], until: float) -> dict[str, Any] | None:
     """What NCCL's own watch of all its ranks says; None where nothing listens."""
     address = RAS_ADDR
-    for pid in ranks.values():
+    for process in ranks.values():
         try:
-            with open("/proc/%d/environ" % pid, "rb") as file:
+            with open("/proc/%d/environ" % process["pid"], "rb") as file:
                 for entry in file.read().split(b"\0"):
                     if entry.startswith(b"NCCL_RAS_ADDR="):
                         address = entry.partition(b"=")[2].decode()
@@ -364,7 +346,7 @@ def ask_ras(address: str, until: float) -> dict[str, Any] | None:
     try:
         with socket.create_connection((host.strip("[]") or "localhost", int(port)), 1.0) as connection:
             connection.sendall(b"VERBOSE STATUS\n")
-            said = b""
+            text = b""
             while time.monotonic() < until:
                 connection.settimeout(max(0.1, until - time.monotonic()))
                 try:
@@ -373,25 +355,7 @@ def ask_ras(address: str, until: float) -> dict[str, Any] | None:
                     break
                 if not data:
                     break
-                said += data
+                text += data
     except (OSError, ValueError):
         return None
-    return {"address": address, "text": said.decode("utf-8", "replace")}
-
-
-def main(words: str) -> None:
-    """Print what was collected of {"ranks", "limit"} as one line."""
-    asked = json.loads(words)
-    os.write(1, json.dumps(collect(asked["ranks"], asked["limit"])).encode() + b"\n")
-
-
-def main_of_step(words: str) -> None:
-    """The same as a task of a step, for {"ranks": {host: ...}}: srun cuts lines after 1,024 bytes (Slurm 22.05)."""
-    import zlib
-    from base64 import b64encode
-
-    asked = json.loads(words)
-    found = collect(asked["ranks"].get(here(), {}), asked["limit"])
-    text = b64encode(zlib.compress(json.dumps(found).encode())).decode()
-    for start in range(0, len(text), 900):
-        os.write(1, (text[start : start + 900] + "\n").encode())
+    return {"address": address, "text": text.decode("utf-8", "replace")}

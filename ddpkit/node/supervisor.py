@@ -8,17 +8,16 @@ nothing of ours installed (`ddpkit.transports.protocol.program`). Its parts, fro
     rank_output, children             output of the ranks; ends of child processes
     rank_table, rank_pipes            ranks and the first failure; what wrappers and hooks in ranks report
     spawn, shutdown                   starts the ranks; ends them
-    rank_calls, rpc                   programs that look at the ranks; questions before the request
+    rpc, rank_calls                   calls of functions that the launcher sends: before the request, and about ranks
 
 Standard input is its lifeline: at end of file the launcher is gone, however it ended, and every process that was
 started here is ended. On a network the end of file may never come: there, a launcher that was silent for the request's
-`silence` seconds is gone as well. Each line read is JSON: questions first (see `Questions`), then the request, then
-commands.
+`silence` seconds is gone as well. Each line read is JSON: calls first (`rpc.py`), then the request, then commands.
 
 Events go to standard output, one JSON object a line:
 
     {"e": "hello", "pid", "host", "t"}                      before anything is asked or started
-    {"e": "answer", "id", "value", "error", "t"}            to a question; one of the two is null
+    {"e": "answer", "id", "data", "t"}                      to a call (`rpc.py`); with "more" it goes on in the next one
     {"e": "beat", "t", "ranks"}                             every few seconds: a sign of life, and how the ranks are
     {"e": "start", "rank", "pid", "t"}                      a rank runs
     {"e": "mark", "rank", "name", "t"}                      how far its start is (`rank_events.py`)
@@ -31,8 +30,6 @@ Events go to standard output, one JSON object a line:
                                                             With "raised" (an exception's name) it has not ended yet
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
     {"e": "stuck", "names"}                                 processes that even KILL does not end (state D)
-    {"e": "dump", "id", "data"}                             what `stack_dump.py` found, packed; with "more" it goes on
-    {"e": "top", "id", "data"}                              the same of `resource_sample.py`
     {"e": "refused", "message"}                             nothing was started
     {"e": "end", "t"}                                       nothing of this run is alive here any more
 
@@ -57,7 +54,7 @@ from ddpkit.node.rank_calls import RankCalls
 from ddpkit.node.rank_output import RankOutput
 from ddpkit.node.rank_pipes import RankPipes
 from ddpkit.node.rank_table import RankTable
-from ddpkit.node.rpc import Questions
+from ddpkit.node.rpc import CallServer, Programs
 from ddpkit.node.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.shutdown import DONE, STUCK_AFTER, Shutdown
 from ddpkit.node.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
@@ -70,7 +67,7 @@ if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with eve
 class Supervisor:
     """One run on this node: connects the parts, and runs the loop."""
 
-    def __init__(self, request: dict[str, Any], received: bytes = b"") -> None:
+    def __init__(self, request: dict[str, Any], received: bytes = b"", programs: Programs | None = None) -> None:
         self.loop = EventLoop()
         self.launcher = LauncherIO(self.loop, float(request.get("silence", 0.0)), received)
         send = self.launcher.send
@@ -80,7 +77,7 @@ class Supervisor:
         self.table = RankTable(send, self.output, restarts)
         self.pipes = RankPipes(self.loop, send, self.output, self.table)
         self.spawner = Spawner(request, self.children, self.table, self.output, self.pipes)
-        self.calls = RankCalls(self.loop, send, self.table, self.output)
+        self.calls = RankCalls(self.loop, send, self.table, self.output, programs or Programs())
         self.shutdown = Shutdown(self.table, send, self.calls.cancel, float(request["grace"]))
         self.table.on_failure = self.stop
         self.launcher.on_pause = self.output.pause
@@ -95,8 +92,10 @@ class Supervisor:
             self.shutdown.stop(float(command["grace"]))
         elif command["c"] == "signal":
             self.table.signal(getattr(signal, command["name"]))
-        elif command["c"] in ("dump", "top") and self.shutdown.deadline is None:
-            self.calls.start(command)
+        elif command["c"] == "load":
+            self.calls.programs.load(command["modules"])
+        elif command["c"] == "call" and self.shutdown.deadline is None:
+            self.calls.start(command["id"], command["function"], command["args"])
 
     def on_launcher_gone(self, reason: str) -> None:
         if reason:
@@ -219,7 +218,7 @@ def main(folder: str = FOLDER) -> None:
     if worker:
         guard(worker, folder)
     die_with_parent(parent, signal.SIGTERM)
-    Supervisor(*Questions().until_request()).run()
+    Supervisor(*CallServer().until_request()).run()
     os._exit(0)  # nothing is left to tidy up, and the launcher waits
 
 

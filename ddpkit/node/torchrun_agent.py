@@ -23,7 +23,7 @@ from types import FrameType
 
 
 def children() -> list[int]:
-    found = []
+    pids = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -32,8 +32,8 @@ def children() -> list[int]:
             except OSError:
                 continue  # it is gone
             if int(parent) == os.getpid():
-                found.append(int(name))
-    return found
+                pids.append(int(name))
+    return pids
 
 
 def pass_on(number: int, _: FrameType | None) -> None:

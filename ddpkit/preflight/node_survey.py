@@ -89,7 +89,6 @@ class _NodeSurvey:
 
     def _gather_inventories(self, *, smi: bool) -> None:
         pool, facts, requirements = self._pool, self._nodes.facts, self._requirements
-        pool.load_module_on_all("inventory")
         names = list(dict.fromkeys(facts[spec.label]["host"] for spec in pool.specs))
         few = names if len(names) <= MANY else names[:1]  # rank 0's at least
         few = list(dict.fromkeys([*few, *filter(None, [requirements.master_addr])]))
@@ -101,7 +100,7 @@ class _NodeSurvey:
             }
             for spec in pool.specs
         }
-        self._inventories, silent = pool.ask("gather", args, pool.scaled(GATHER_LIMIT))
+        self._inventories, silent = pool.ask("inventory.gather", args, pool.scaled(GATHER_LIMIT))
         self._drop(silent)
 
     def _node(self, spec: HostSpec) -> Node:
@@ -206,7 +205,7 @@ class _NodeSurvey:
         for port in (self._requirements.master_port, 0):
             if pool.specs and facts[pool.specs[0].label]["port"] is None:
                 first = pool.specs[0].label
-                answers, silent = pool.ask("listen", {first: {"port": port}}, pool.scaled(5.0))
+                answers, silent = pool.ask("probe.listen", {first: {"port": port}}, pool.scaled(5.0))
                 self._drop(silent)
                 if first in answers:
                     facts[first] = {**facts[first], **answers[first]}

@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from ddpkit.launchers.shell import join
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.scheduler import run_command
 from ddpkit.transports.protocol import revealed
-from ddpkit.transports.srun import Post, answer
+from ddpkit.transports.srun import Post
+from ddpkit.transports.srun_overlap import OverlapCalls
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 OWN_END = 5.0  # seconds beyond the grace: a rank that an exception ended is then ended on its node, and the job fails
@@ -95,6 +96,7 @@ class JobLink:
         self._log = batch.log.replace("{job}", job_id)
         self._by_srun = step.rank_starter.labels_tasks
         self._reader = SrunReader(len(step.ranks), torchrun=step.rank_starter.labels_ranks, labels=self._by_srun)
+        self._calls = OverlapCalls(self._reader, job_id)
         self._closed = threading.Event()
         self._post: Post = lambda _: None
         self._offset = 0
@@ -128,12 +130,6 @@ class JobLink:
         if command["c"] == "signal":
             # In a thread: a scheduler that does not answer must not keep the launcher from a Ctrl-C.
             threading.Thread(target=self._signal, args=(command["name"],), daemon=True).start()
-        elif command["c"] == "dump" and not self._by_srun:
-            self._post({"e": "dump", "id": command["id"], "answers": []})
-            self._post({"e": "note", "text": f"cannot ask the ranks of job {self._job_id}: no way to them"})
-        elif command["c"] == "dump":
-            asked = (self._job_id, self._reader, command, self._post)
-            threading.Thread(target=answer, args=asked, daemon=True).start()
         elif command["c"] == "stop":
             grace = float(command["grace"])
             if self._reader.goes_on and grace > 0:
@@ -142,6 +138,13 @@ class JobLink:
             timer = threading.Timer(grace, self._cancel)
             timer.daemon = True
             timer.start()
+
+    def call(self, function: str, args: Mapping[str, object]) -> int:
+        if self._by_srun:
+            return self._calls.call(function, args, self._post)
+        self._post({"e": "answer", "id": 0, "data": "", "values": [], "error": None})
+        self._post({"e": "note", "text": f"cannot ask the ranks of job {self._job_id}: no way to them"})
+        return 0
 
     def _signal(self, name: str) -> None:
         missed = f"{name} did not reach the ranks of job {self._job_id}"
@@ -158,6 +161,7 @@ class JobLink:
 
     def close(self) -> None:
         self._closed.set()
+        self._calls.close()
 
     def _follow(self, post: Post) -> None:
         for event in self._events():

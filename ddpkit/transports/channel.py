@@ -21,7 +21,7 @@ from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.launchers.events import Command, Event
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import join, quote
-from ddpkit.transports.protocol import BOOT, Pieces, module_message, program
+from ddpkit.transports.protocol import BOOT, Caller, Pieces, program
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
 BEAT = 5.0  # seconds between two signs of life
@@ -126,8 +126,8 @@ class Channel:
         self._answers: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._post: Callable[[Event | None], None] | None = None
         self._noise: deque[str] = deque(maxlen=NOISE)
-        self._compiled = True  # it runs our Python's bytecode
-        self._asked = 0
+        self._caller = Caller(self._write)
+        self._asked = 0  # the number of the last call
         self._pieces = Pieces()
         self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
         self._ended = ""  # why
@@ -158,22 +158,20 @@ class Channel:
             raise refused from None
         self.opened_at = time.time()
 
-    def load_module(self, name: str) -> None:
-        """Give the supervisor the functions of a program in `ddpkit/node`."""
-        self._write(module_message(name, compiled=self._compiled) + b"\n")
-
-    def ask(self, function: str, args: Mapping[str, Any]) -> None:
-        """Put a question; `answer` waits for what it gives, so that many nodes can be asked at once."""
-        self._asked += 1
-        self._send({"ask": function, "args": dict(args), "id": self._asked})
+    def ask(self, function: str, args: Mapping[str, object]) -> None:
+        """Call a function; `answer` waits for its value, so that many nodes can be called at once."""
+        self._asked = self.call(function, args)
 
     def answer(self, until: float) -> Any:
         """Return the node's answer. `until` is a time.monotonic(). Raises NoAnswerError."""
-        event = self._next("answer", until)
-        assert event["e"] == "answer"
-        if event["error"] is not None:
-            raise NoAnswerError(event["error"])
-        return event["value"]
+        while True:
+            event = self._next("answer", until)
+            assert event["e"] == "answer"
+            if event["id"] != self._asked:
+                continue  # to an earlier call, too late
+            if event["error"] is not None:
+                raise NoAnswerError(event["error"])
+            return event["values"][0]
 
     def _next(self, kind: str, until: float) -> Event:
         while True:
@@ -188,7 +186,7 @@ class Channel:
             if event["e"] == kind:
                 return event
             if event["e"] == "source":
-                self._compiled = False
+                self._caller.compiled = False
                 self._write(program(compiled=False))
 
     def _why(self) -> str:
@@ -205,7 +203,10 @@ class Channel:
         self._write(request.encode() + b"\n")
 
     def send(self, command: Command) -> None:
-        self._send(command)
+        self._write(json.dumps(command).encode() + b"\n")
+
+    def call(self, function: str, args: Mapping[str, object]) -> int:
+        return self._caller.call(function, args)
 
     def close(self) -> None:
         self._closed = True
@@ -220,9 +221,6 @@ class Channel:
                 pass
             finally:
                 self._writing.release()
-
-    def _send(self, message: Mapping[str, object]) -> None:
-        self._write(json.dumps(message).encode() + b"\n")
 
     def _write(self, data: bytes) -> None:
         with self._writing:

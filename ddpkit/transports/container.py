@@ -22,6 +22,7 @@ class ContainerLink(LocalLink):
 
     def __init__(self, container: Container) -> None:
         super().__init__()
+        self._caller.compiled = False
         self.argv = [*container.enter, container.python, "-S", "-I", "-c", BOOT]
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:

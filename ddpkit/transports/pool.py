@@ -22,7 +22,7 @@ FACTS_TIMEOUT = 12.0  # seconds, for a usual connect_timeout: for a node's facts
 PROBE_TIMEOUT = 3.0  # seconds, for a usual connect_timeout: for one node to reach another
 REPORT_EVERY = 8.0  # seconds between two notes on the nodes that are waited for
 NAMED = 8  # of them by name
-_DOES = {"look": "looking at its folder, Python and torch", "reach": "trying to reach the others"}
+_DOES = {"probe.look": "looking at its folder, Python and torch", "probe.reach": "trying to reach the others"}
 
 
 class NodePool:
@@ -117,8 +117,7 @@ class NodePool:
             }
             for spec in self.specs
         }
-        self.load_module_on_all("probe")
-        answers, silent = self.ask("look", args, timeout)
+        answers, silent = self.ask("probe.look", args, timeout)
         self.facts.update(answers)
         return answers, silent
 
@@ -128,17 +127,12 @@ class NodePool:
         """Let each node, by its label, try to connect to its targets (see `probe.reach`)."""
         seconds = self.scaled(PROBE_TIMEOUT)
         args = {label: {"targets": each, "timeout": seconds} for label, each in targets.items()}
-        return self.ask("reach", args, seconds + 3.0)
-
-    def load_module_on_all(self, name: str) -> None:
-        """Give every supervisor the functions of a program in `ddpkit/node`."""
-        for channel in self._channels.values():
-            channel.load_module(name)
+        return self.ask("probe.reach", args, seconds + 3.0)
 
     def ask(
         self, function: str, args: Mapping[str, Mapping[str, Any]], timeout: float
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """Call a function on all these nodes at once, each with its own arguments.
+        """Call PROGRAM.NAME on all these nodes at once, each with its own arguments.
 
         Returns the answers by label, and a problem for each node that did not answer.
         """

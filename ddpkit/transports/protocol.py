@@ -13,8 +13,8 @@ import subprocess
 import sys
 import threading
 import zlib
-from base64 import b64encode
-from collections.abc import Callable, Iterable, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import MAGIC_NUMBER
@@ -22,7 +22,7 @@ from pathlib import Path
 from types import CodeType
 from typing import IO, Any, Protocol
 
-from ddpkit.launchers.events import Command, Event
+from ddpkit.launchers.events import AnswerEvent, Command, Event, LoadCommand
 from ddpkit.launchers.plan import Plan, Step, exec_argv
 from ddpkit.launchers.shell import Raw, Secret, Value
 
@@ -36,7 +36,8 @@ PARTS = (
     "scratch_dir", "oom", "rpc", "process_tree", "event_loop", "launcher_io", "rank_output", "children", "rank_table",
     "rank_pipes", "spawn", "shutdown", "rank_calls",
 )  # fmt: skip
-_SHARED = ("env_names",)  # modules that the probe and the inventory import, which are sent later
+# Modules that each other program of the node imports, and that no supervisor has.
+COMPANIONS = {"probe": ("env_names",), "inventory": ("env_names",)}
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,
 # so that nothing else of ddpkit is imported, and no other folder comes onto the path.
 NODE_PACKAGE = 'import sys; new = type(sys); sys.modules["ddpkit"] = new("ddpkit"); '
@@ -74,25 +75,54 @@ _MARSHAL = 4  # the format's version that every Python since 3.4 reads
 
 
 @cache
-def program(*, compiled: bool = True) -> bytes:
-    """Return the first bytes of a connection: the supervisor with its parts, behind the line that reads them.
+def program(*parts: str, compiled: bool = True) -> bytes:
+    """Return the first bytes of a connection: the supervisor with its parts, or other modules, and their reader.
 
-    A Python that cannot run our bytecode answers `{"e": "source"}` to compiled ones, and waits for the others.
+    The last module's `main` is called. A Python that cannot run our bytecode answers `{"e": "source"}` to compiled
+    modules, and waits for their text.
     """
-    names = (*_SHARED, *PARTS, "supervisor")
-    parts = [(f"ddpkit.node.{name}", _code(name) if compiled else _source(name)) for name in names]
-    packed = zlib.compress(marshal.dumps(parts, _MARSHAL), 6)
+    packed = _pack(parts or (*PARTS, "supervisor"), compiled)
     text = _READ.format(size=len(packed), magic=MAGIC_NUMBER if compiled else b"")
     return f"exec({text!r})\n".encode() + packed
 
 
+def companions(name: str) -> tuple[str, ...]:
+    """A program of `ddpkit/node`, after the modules that it imports and that no supervisor has."""
+    return (*COMPANIONS.get(name, ()), name)
+
+
 @cache
-def module_message(name: str, *, compiled: bool) -> bytes:
-    """The message by which a supervisor learns the functions of a program in `ddpkit/node`."""
-    if not compiled:
-        return json.dumps({"learn": _source(name)}).encode()
-    packed = zlib.compress(marshal.dumps(_code(name), _MARSHAL), 6)
-    return json.dumps({"code": b64encode(packed).decode()}).encode()
+def load_command(name: str, *, compiled: bool) -> LoadCommand:
+    """The command that loads a program of `ddpkit/node`."""
+    return {"c": "load", "modules": b64encode(_pack(companions(name), compiled)).decode()}
+
+
+def _pack(names: Sequence[str], compiled: bool) -> bytes:
+    parts = [(f"ddpkit.node.{name}", _code(name) if compiled else _source(name)) for name in names]
+    return zlib.compress(marshal.dumps(parts, _MARSHAL), 6)
+
+
+class Caller:
+    """Calls of functions on one supervisor. Each program is loaded before its first call."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self.compiled = True  # the supervisor's Python runs our bytecode
+        self._write = write
+        self._loaded: set[str] = set()
+        self._calls = 0
+
+    def call(self, function: str, args: Mapping[str, object], **more: object) -> int:
+        """Call PROGRAM.NAME. Returns the number that the answer will have."""
+        name = function.partition(".")[0]
+        if name not in self._loaded:
+            self._loaded.add(name)
+            self._send(load_command(name, compiled=self.compiled))
+        self._calls += 1
+        self._send({"c": "call", "id": self._calls, "function": function, "args": args, **more})
+        return self._calls
+
+    def _send(self, command: Mapping[str, object]) -> None:
+        self._write(json.dumps(command).encode() + b"\n")
 
 
 def _source(name: str) -> str:
@@ -107,21 +137,34 @@ def _code(name: str) -> CodeType:
 
 
 class Pieces:
-    """Puts together the output that a supervisor sends in pieces."""
+    """Puts together output and answers that a supervisor sends in pieces."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int | None, int], str] = {}
+        self._held: dict[tuple[int | None, ...], str] = {}
 
     def take(self, event: Event) -> Event | None:
         """The event, whole; None while more of it is to come."""
-        if event["e"] != "out":
-            return event
-        key = (event["rank"], event["fd"])
-        if event.get("more"):
-            self._held[key] = self._held.get(key, "") + event["data"]
-            return None
-        held = self._held.pop(key, "")
-        return {**event, "data": held + event["data"]} if held else event
+        if event["e"] == "out":
+            data = self._join((event["rank"], event["fd"]), event["data"], event.get("more", False))
+            return None if data is None else {**event, "data": data}
+        if event["e"] == "answer":
+            data = self._join((event["id"],), event["data"], event.get("more", False))
+            return None if data is None else _unpack_answer(event, data)
+        return event
+
+    def _join(self, key: tuple[int | None, ...], data: str, more: bool) -> str | None:
+        data = self._held.pop(key, "") + data
+        if more:
+            self._held[key] = data
+        return None if more else data
+
+
+def _unpack_answer(event: AnswerEvent, data: str) -> AnswerEvent:
+    try:
+        value, error = json.loads(zlib.decompress(b64decode(data)))
+    except (zlib.error, ValueError, TypeError) as problem:
+        value, error = None, f"its answer cannot be read: {problem}"
+    return {**event, "data": "", "values": [] if error else [value], "error": error}
 
 
 class Link(Protocol):
@@ -135,6 +178,9 @@ class Link(Protocol):
 
     def send(self, command: Command) -> None:
         """Send a command; to a supervisor that is gone it does nothing."""
+
+    def call(self, function: str, args: Mapping[str, object]) -> int:
+        """Call PROGRAM.NAME of `ddpkit/node` about the ranks. An `AnswerEvent` with the returned number follows."""
 
     def close(self) -> None:
         """Cut the lifeline, and wait for it a moment."""
@@ -150,6 +196,7 @@ class LocalLink:
     def __init__(self, folder: str = "") -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = [folder] if folder else []  # one of ours that it takes away at its end
+        self._caller = Caller(self._write)
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
         self.open(post)
@@ -195,6 +242,9 @@ class LocalLink:
 
     def send(self, command: Command) -> None:
         self._write(json.dumps(command).encode() + b"\n")
+
+    def call(self, function: str, args: Mapping[str, object]) -> int:
+        return self._caller.call(function, args)
 
     def close(self) -> None:
         if self._process is None:

@@ -1,6 +1,7 @@
-"""A step beside a job's own, which takes a sample of each node whenever it is told to, for as long as somebody looks.
+"""Calls on the nodes of a SLURM job, through a step beside its own (`srun --overlap`): one task on each node.
 
-One step for all samples: each would cost the scheduler's controller, which many share, as much as a small job.
+A step is kept for later calls where they come again and again, as samples do: each costs the scheduler's controller,
+which many share, as much as a small job.
 """
 
 from __future__ import annotations
@@ -13,108 +14,101 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from ddpkit.launchers.events import Event, SampleRequest, TopCommand
+from ddpkit.launchers.events import AnswerEvent, Event
 from ddpkit.launchers.slurm_output import SrunReader
-from ddpkit.transports.protocol import BOOT, NODE
+from ddpkit.transports.protocol import BOOT, Caller, Pieces, program
 
-START = 3.0  # seconds more for the first sample, until the step has begun
-WAY = 2.0  # seconds for an answer's way back
-IDLE = 60.0  # seconds without a word after which the step ends by itself
-_LINE = re.compile(rb" *(\d+): (\d+)([+.]) ([A-Za-z0-9+/=]+)")
-
-
+START_TIME = 3.0  # seconds more for the first call, until the step has begun
+ANSWER_TIME = 2.0  # seconds beyond a call's limit, for the answer's way back
+SILENCE_LIMIT = 60.0  # seconds without a call after which the step ends by itself
+_LINE = re.compile(rb' *(\d+): (\{"e":"answer".*\})')
 # The Python that runs here is often there as well, and knows where its py-spy is; else any other will do.
 _PYTHON = '[ -x "$0" ] || set -- "$1" python3; exec "${2:-$0}" -S -I -c "$1"'
 
 
-def overlap(job: str, hosts: list[str]) -> tuple[list[str], dict[str, str]]:
-    """The command line, and its environment, of a step beside the one that runs: one Python on each of these nodes."""
+def _srun(job: str, hosts: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The command line of such a step, and its environment: one Python on each of these nodes."""
     argv = ["srun", f"--jobid={job}", "--overlap", f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
     argv += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--label", "--export=ALL", "--quiet", "--mem=0"]
     argv += ["sh", "-c", _PYTHON, sys.executable, BOOT]
-    # What the step is told must not contradict what the shell's own step has left in the environment.
+    # The options must not contradict what the shell's own step has left in the environment.
     env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SRUN_"))}
     if "SLURM_CONF" in os.environ:
         env["SLURM_CONF"] = os.environ["SLURM_CONF"]
     return argv, env
 
 
-class Beside:
-    """The samples of one job. `reader` knows which rank is where; without a job's id, its step's is taken."""
+class OverlapStep:
+    """One step of one job. `reader` knows which rank is where; without a job's id, its step's is taken."""
 
-    def __init__(self, reader: SrunReader, job: str = "", *, idle: float = IDLE) -> None:
+    def __init__(self, reader: SrunReader, job: str = "", *, silence_limit: float = SILENCE_LIMIT) -> None:
         self.reader = reader
         self._job = job
-        self._idle = idle
+        self._silence_limit = silence_limit
         self._hosts: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
-        self._said = b""  # a line of its output that has not ended
-        self._one = threading.Lock()
+        self._caller = Caller(self._write)
+        self._partial = b""  # a line of its output that has not ended
+        self._lock = threading.Lock()
 
-    def post(self, command: TopCommand, post: Callable[[Event | None], None]) -> None:
-        """Ask without waiting, for a launcher: what comes is posted as one event."""
+    @property
+    def job(self) -> str:
+        return self._job or self.reader.step.partition(".")[0]
 
-        def ask() -> None:
-            number, span, pss, limit = command["id"], command["span"], command["pss"], command["limit"]
-            answers, why = self.ask({"id": number, "span": span, "pss": pss, "limit": limit})
-            post({"e": "top", "id": number, "answers": answers})
-            if why and not answers:
-                post({"e": "note", "text": f"cannot take a sample of this step's nodes: {why}"})
-
-        threading.Thread(target=ask, daemon=True).start()
-
-    def ask(self, asked: SampleRequest) -> tuple[list[str], str]:
-        """What each node says, packed; and why some say nothing."""
-        with self._one:
-            ranks: dict[str, dict[int, int]] = {}
+    def call(self, function: str, args: Mapping[str, object], limit: float) -> tuple[list[object], str]:
+        """Call PROGRAM.NAME on each node about its ranks. Returns the values, and why some nodes gave none."""
+        with self._lock:
+            ranks: dict[str, dict[int, dict[str, int]]] = {}
             for rank, pid in list(self.reader.pids.items()):
-                ranks.setdefault(self.reader.hosts[rank], {})[rank] = pid
-            if not ranks:
+                ranks.setdefault(self.reader.hosts[rank], {})[rank] = {"pid": pid}
+            if not ranks or not self.job:
                 return [], "no rank has started yet"
-            until = time.monotonic() + asked["limit"] + WAY
+            until = time.monotonic() + limit + ANSWER_TIME
             if self._process is None or self._process.poll() is not None or self._hosts != list(ranks):
                 self.close()
                 try:
                     self._start(list(ranks))
                 except OSError as error:
                     return [], f"srun: {error.strerror}"
-                until += START
-            line = json.dumps({**asked, "ranks": ranks, "idle": self._idle}).encode() + b"\n"
-            return self._exchange(line, asked["id"], until)
+                until += START_TIME
+            hosts = {host: {"ranks": here} for host, here in ranks.items()}
+            number = self._caller.call(function, args, hosts=hosts, silence=self._silence_limit)
+            return self._answers(number, until)
 
     def _start(self, hosts: list[str]) -> None:
-        argv, env = overlap(self._job or self.reader.step.partition(".")[0], hosts)
-        self._hosts, self._said = hosts, b""
+        argv, env = _srun(self.job, hosts)
+        self._hosts, self._partial = hosts, b""
         self._process = subprocess.Popen(
             argv,
             env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for whoever looks
+            start_new_session=True,  # Ctrl-C ends the command, and that ends the step
         )
+        self._caller = Caller(self._write)
+        self._caller.compiled = False  # srun has one input for all nodes, whatever Python each has
+        self._write(program("process_tree", "rpc", compiled=False))
+
+    def _write(self, data: bytes) -> None:
+        assert self._process is not None
         assert self._process.stdin is not None
-        program = (NODE / "resource_sample.py").read_text() + "\nmain_of_step()\n"
         with suppress(BrokenPipeError):
-            self._process.stdin.write(f"exec({program!r})\n".encode())
+            self._process.stdin.write(data)
             self._process.stdin.flush()
 
-    def _exchange(self, line: bytes, number: int, until: float) -> tuple[list[str], str]:
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        with suppress(BrokenPipeError):
-            process.stdin.write(line)
-            process.stdin.flush()
-        held: dict[bytes, str] = {}
-        whole: dict[bytes, str] = {}
-        words, open_fds = b"", [process.stdout.fileno(), process.stderr.fileno()]
-        while len(whole) < len(self._hosts) and open_fds:
+    def _answers(self, number: int, until: float) -> tuple[list[object], str]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        output, errors = self._process.stdout.fileno(), self._process.stderr.fileno()
+        pieces = [Pieces() for _ in self._hosts]
+        answers: dict[int, AnswerEvent] = {}
+        words, open_fds = b"", [output, errors]
+        while len(answers) < len(self._hosts) and open_fds:
             ready = select.select(open_fds, [], [], max(0.0, until - time.monotonic()))[0]
             if not ready:
                 break
@@ -122,19 +116,20 @@ class Beside:
                 data = os.read(fd, 1 << 16)
                 if not data:
                     open_fds.remove(fd)
-                elif fd == process.stderr.fileno():
+                elif fd == errors:
                     words += data
                 else:
-                    *lines, self._said = (self._said + data).split(b"\n")
-                    for found in filter(None, map(_LINE.fullmatch, lines)):
-                        if int(found[2]) == number:
-                            held[found[1]] = held.get(found[1], "") + found[4].decode()
-                            if found[3] == b".":
-                                whole[found[1]] = held[found[1]]
-        if len(whole) == len(self._hosts):
-            return list(whole.values()), ""
-        said = " ".join(words.decode("utf-8", "replace").split())[-300:]
-        return list(whole.values()), said or ("no answer" if open_fds else "the step has ended")
+                    *lines, self._partial = (self._partial + data).split(b"\n")
+                    for match in filter(None, map(_LINE.fullmatch, lines)):
+                        event = pieces[int(match[1])].take(json.loads(match[2]))
+                        if event is not None and event["e"] == "answer" and event["id"] == number:
+                            answers[int(match[1])] = event
+        values = [value for event in answers.values() for value in event["values"]]
+        if len(values) == len(self._hosts):
+            return values, ""
+        problems = [event["error"] for event in answers.values() if event["error"]]
+        reason = " ".join(words.decode("utf-8", "replace").split())[-300:] or next(iter(problems), None)
+        return values, reason or ("no answer" if open_fds else "the step has ended")
 
     def close(self) -> None:
         """End the step: its tasks end at the end of their input."""
@@ -151,3 +146,38 @@ class Beside:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(2.0)
+
+
+class OverlapCalls:
+    """Calls of a launcher on the nodes of its job. Each runs in a thread, and is answered by one event."""
+
+    def __init__(self, reader: SrunReader, job: str = "") -> None:
+        self._reader = reader
+        self._job = job
+        self._kept = OverlapStep(reader, job)  # of samples, which come again and again
+        self._calls = 0
+
+    def call(self, function: str, args: Mapping[str, object], post: Callable[[Event | None], None]) -> int:
+        self._calls += 1
+        threading.Thread(target=self._call, args=(self._calls, function, args, post), daemon=True).start()
+        return self._calls
+
+    def _call(
+        self, number: int, function: str, args: Mapping[str, object], post: Callable[[Event | None], None]
+    ) -> None:
+        limit = args["limit"]
+        assert isinstance(limit, float)
+        if function.startswith("resource_sample."):
+            values, reason = self._kept.call(function, args, limit)
+            cause = "" if values else f"cannot take a sample of this step's nodes: {reason}"
+        else:
+            step = OverlapStep(self._reader, self._job)
+            values, reason = step.call(function, args, limit)
+            cause = f"cannot ask the ranks of job {step.job}: {reason}" if reason else ""
+            step.close()
+        post({"e": "answer", "id": number, "data": "", "values": values, "error": None})
+        if cause:
+            post({"e": "note", "text": cause})
+
+    def close(self) -> None:
+        self._kept.close()

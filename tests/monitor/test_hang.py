@@ -246,7 +246,7 @@ def test_stacks_are_grouped_the_odd_ones_first() -> None:
 
 def test_what_cannot_be_unpacked() -> None:
     with pytest.raises(ValueError, match="node1 answered with what is not understood"):
-        dump.unpack("AAAA", "node1")
+        dump.read_answer("AAAA", "node1")
 
 
 # ---- the watch

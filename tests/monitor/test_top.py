@@ -11,9 +11,7 @@ import stat
 import subprocess
 import sys
 import time
-import zlib
-from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +21,8 @@ from conftest import PATIENCE, Command
 from test_docs_blocks import output
 
 from ddpkit.cli.top import Table, _fitted
-from ddpkit.monitor import sampling, top
+from ddpkit.monitor import top
+from ddpkit.monitor.server import MonitorServer
 from ddpkit.node import resource_sample as sample
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -188,10 +187,11 @@ class Stopped:
         self.link = self
         self.ended = False
         self.running = {0}
-        self.sent: list[dict[str, Any]] = []
+        self.calls: list[str] = []
 
-    def send(self, command: dict[str, Any]) -> None:
-        self.sent.append(command)
+    def call(self, function: str, args: Mapping[str, object]) -> int:
+        self.calls.append(function)
+        return len(self.calls)
 
 
 def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
@@ -199,16 +199,19 @@ def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
     nodes = [Stopped("a"), Stopped("b")]
     relay: Any = SimpleNamespace(folder=tmp_path)
     launcher: Any = SimpleNamespace(relay=relay, deadline=None, nodes=nodes)
-    asking = sampling.Sampling(launcher)
-    packed = b64encode(zlib.compress(json.dumps({"host": "a", "looks": []}).encode())).decode()
+    monitor = MonitorServer(launcher)
+
+    def answer(node: Any, number: int) -> None:
+        values: list[object] = [{"host": node.step.host, "looks": []}]
+        monitor.on_answer(node, {"e": "answer", "id": number, "data": "", "values": values, "error": None})
 
     def ask() -> dict[str, Any]:
         (tmp_path / "top.1.ask").write_text('{"span": 0, "pss": false}')
-        asking.ask()
-        assert asking.question is not None
-        asking.heard(0, {"e": "top", "id": asking.question.number, "data": packed}, "a")
-        asking.question.until = 0.0  # b has had its time
-        asking.turn()
+        monitor.request_sample()
+        assert monitor._sample is not None
+        answer(nodes[0], len(nodes[0].calls))
+        monitor._sample.until = 0.0  # b has had its time
+        monitor.turn()
         assert not (tmp_path / "top.1.ask").exists()
         found: dict[str, Any] = json.loads((tmp_path / "top.json").read_text())
         return found
@@ -216,14 +219,12 @@ def test_a_node_that_owes_an_answer_is_not_asked_again(tmp_path: Path) -> None:
     first, second = ask(), ask()
     assert first["number"] != second["number"]
     assert first["silent"] == second["silent"] == {"b": [0]}
-    assert [len(node.sent) for node in nodes] == [2, 1]
-    # The program comes once.
-    assert ["source" in command for command in nodes[0].sent] == [True, False]
-    asking.heard(1, {"e": "top", "id": 1, "data": packed}, "b")  # late, and it is there again
+    assert [len(node.calls) for node in nodes] == [2, 1]
+    answer(nodes[1], 1)  # late, and it is there again
     ask()
-    assert [len(node.sent) for node in nodes] == [3, 2]
-    asking.ask()  # a terminal: nobody wants anything
-    assert [len(node.sent) for node in nodes] == [3, 2]
+    assert [len(node.calls) for node in nodes] == [3, 2]
+    monitor.request_sample()  # a terminal: nobody wants anything
+    assert [len(node.calls) for node in nodes] == [3, 2]
 
 
 # ---- on a terminal
@@ -469,14 +470,14 @@ def test_what_could_not_be_looked_at_is_unknown(
 
 def test_an_nvidia_smi_that_nothing_ends_is_not_followed_by_more() -> None:
     """One in the driver's hands that its look has left behind: no other is started, and the reason is said."""
-    ours = {77: (os.getppid(), "D", 0.0, 0, "nvidia-smi", 0.0)}
+    ours = {77: (os.getppid(), "D", 0.0, 0, 0, "nvidia-smi", 0.0)}
     assert str(sample._hung(ours)).startswith("nvidia-smi does not answer: process 77 hangs in the driver for ")
     up = float(Path("/proc/uptime").read_text().split()[0])
     for other in (
-        (os.getppid(), "S", 0.0, 0, "nvidia-smi", 0.0),  # it works
-        (os.getppid(), "D", 0.0, 0, "nvidia-smi", up),  # it has only just begun
-        (os.getpid(), "D", 0.0, 0, "nvidia-smi", 0.0),  # somebody waits for it
-        (os.getppid(), "D", 0.0, 0, "python", 0.0),
+        (os.getppid(), "S", 0.0, 0, 0, "nvidia-smi", 0.0),  # it works
+        (os.getppid(), "D", 0.0, 0, 0, "nvidia-smi", up),  # it has only just begun
+        (os.getpid(), "D", 0.0, 0, 0, "nvidia-smi", 0.0),  # somebody waits for it
+        (os.getppid(), "D", 0.0, 0, 0, "python", 0.0),
     ):
         assert sample._hung({77: other}) is None
 

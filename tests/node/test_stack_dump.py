@@ -19,6 +19,7 @@ from conftest import PATIENCE
 
 from ddpkit.monitor import dump, hang
 from ddpkit.node import stack_dump
+from ddpkit.node.process_tree import below, processes
 from ddpkit.transports.protocol import NODE
 
 # One that has no py-spy beside it.
@@ -56,7 +57,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def ask(process: subprocess.Popen[str]) -> dict[str, Any]:
     before = time.monotonic()
-    facts: dict[str, Any] = stack_dump.collect({"0": process.pid})["ranks"]["0"]
+    facts: dict[str, Any] = stack_dump.collect({"0": {"pid": process.pid}})["ranks"]["0"]
     assert time.monotonic() - before < stack_dump.LIMIT + 30
     assert process.poll() is None, "it did not survive the question"
     return facts
@@ -140,7 +141,7 @@ def test_a_program_that_starts_a_python_later(start: Start) -> None:
     """What the supervisor knows is the shell in front of it."""
     process = start(f"#!/bin/sh\n{PYTHON} inner.py\n", python="/bin/sh", inner=WAITS)
     facts = ask(process)
-    assert facts["pid"] in stack_dump.below(process.pid)
+    assert facts["pid"] in below(process.pid, processes())
     (main,) = facts["threads"]
     assert main["frames"][-1][0].endswith("inner.py")
 
@@ -148,8 +149,8 @@ def test_a_program_that_starts_a_python_later(start: Start) -> None:
 def test_a_forked_child_answers_for_nobody(start: Start) -> None:
     """A worker of a DataLoader has the handler and the file of the rank."""
     process = start("import os, time\nif os.fork() == 0:\n    time.sleep(3600)\n" + WAITS)
-    (child,) = stack_dump.below(process.pid)
-    facts = stack_dump.collect({"0": child})["ranks"]["0"]
+    (child,) = below(process.pid, processes())
+    facts = stack_dump.collect({"0": {"pid": child}})["ranks"]["0"]
     assert facts["threads"] is None
     assert [frame[2] for frame in ask(process)["threads"][0]["frames"]] == ["here", "<module>"]
     os.kill(child, signal.SIGKILL)
@@ -171,7 +172,7 @@ def test_a_stopped_process(start: Start) -> None:
 def test_a_process_that_has_ended(start: Start) -> None:
     process = start("print('ready')\n")
     process.wait(PATIENCE)
-    assert stack_dump.collect({"0": process.pid})["ranks"]["0"]["why"] == "it has ended"
+    assert stack_dump.collect({"0": {"pid": process.pid}})["ranks"]["0"]["why"] == "it has ended"
 
 
 def test_two_that_ask_at_once(start: Start) -> None:
@@ -273,7 +274,7 @@ def test_the_ranks_say_where_nccl_ras_listens(start: Start, monkeypatch: pytest.
     address, _, thread = serve(RAS.encode())
     monkeypatch.setattr(stack_dump, "RAS_ADDR", address)
     process = start(WAITS)
-    found = stack_dump.collect({"0": process.pid})
+    found = stack_dump.collect({"0": {"pid": process.pid}})
     thread.join(PATIENCE)
     answer = dump.Answer(host="a", t=found["t"], ranks={0: found["ranks"]["0"]}, ras=found["ras"])
     summary = dump.compose("run", "", [answer], {}, "asked", found["t"]).summary

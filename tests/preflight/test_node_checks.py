@@ -667,7 +667,7 @@ def test_a_listener_is_found_by_its_pid() -> None:
     assert process.stdout is not None
     try:
         port = int(process.stdout.readline())
-        found = inventory.listener(port)
+        found = inventory.port_owner(port)
         assert found is not None
         assert found["pid"] == process.pid
         assert " -c import socket" in found["command"]
@@ -675,7 +675,7 @@ def test_a_listener_is_found_by_its_pid() -> None:
         process.kill()
         process.wait()
         process.stdout.close()
-    assert inventory.listener(port) is None
+    assert inventory.port_owner(port) is None
 
 
 def test_a_folder_for_logs(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import queue
 import select
@@ -10,7 +11,10 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -255,26 +259,32 @@ def answers() -> list[bytes]:
     there = Channel("here", stream, 3600.0)
     with process:
         there.open(protocol.program(), time.monotonic() + PATIENCE)
-        there.load_module("probe")
-        there.ask("reach", {"targets": [], "timeout": 0.0})
+        there.ask("probe.reach", {"targets": [], "timeout": 0.0})
         assert there.answer(time.monotonic() + PATIENCE) == []
         there.close()
         assert process.wait(PATIENCE) is not None
     return stream.written
 
 
+def modules(load: bytes) -> dict[str, Any]:
+    """What a command loads: code by name."""
+    command = json.loads(load)
+    assert command["c"] == "load"
+    return dict(marshal.loads(zlib.decompress(b64decode(command["modules"]))))
+
+
 def test_a_node_with_our_bytecode_compiles_nothing() -> None:
-    program, module_message, *_ = answers()
+    program, load, *_ = answers()
     assert program == protocol.program()
-    assert b"def reach" not in module_message
+    assert {type(code) for code in modules(load).values()} == {CodeType}
 
 
 @pytest.mark.usefixtures("another_bytecode")
 def test_a_node_with_another_bytecode_asks_for_the_text() -> None:
-    program, text, module_message, *_ = answers()
+    program, text, load, *_ = answers()
     assert program == protocol.program()
     assert text == protocol.program(compiled=False)
-    assert b"def reach" in module_message
+    assert "def reach" in modules(load)["ddpkit.node.probe"]
 
 
 def supervisor(**settings: float) -> subprocess.Popen[bytes]:
@@ -300,10 +310,16 @@ def test_a_supervisor_waits_for_a_launcher_that_gives_signs_of_life() -> None:
             process.stdin.write(b'{"c":"beat"}\n')
             process.stdin.flush()
             time.sleep(0.5)  # the distance between two
-        process.stdin.write(b'{"learn":"def f(): return 7"}\n{"ask":"f","args":{},"id":1}\n')
+        packed = b64encode(zlib.compress(marshal.dumps([("ddpkit.node.seven", "def f(): return 7")]))).decode()
+        call = {"c": "call", "function": "seven.f", "args": {}, "id": 1}
+        for command in ({"c": "load", "modules": packed}, call):
+            process.stdin.write(json.dumps(command).encode() + b"\n")
         process.stdin.flush()
         process.stdout.readline()
-        assert json.loads(process.stdout.readline())["value"] == 7
+        answer = protocol.Pieces().take(json.loads(process.stdout.readline()))
+        assert answer is not None
+        assert answer["e"] == "answer"
+        assert answer["values"] == [7]
         process.stdin.close()
         process.wait(PATIENCE)
 

@@ -1,0 +1,237 @@
+"""Client for `ddpkit dump` and `ddpkit top`: asks the launcher of a run on this machine, or the nodes of a job.
+
+A launcher is asked by a signal, which ends no older launcher: URG for a dump, WINCH for a sample. It answers a dump
+with a folder `dump-TIME` in the run's own, whose `summary.json` comes last, and whole. For a sample the client leaves
+`top.PID.ask` in the run's folder, {"span", "pss"}; the launcher answers with `top.json`: {"number", "t", "ending",
+"hosts", "silent"}. So nothing listens, nothing is polled while nobody asks, and the kernel ensures that only the run's
+owner can ask. Several clients that ask at once get the same answer. The nodes of a job are called by `srun --overlap`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from ddpkit.errors import DdpkitError, UsageError
+from ddpkit.files import write_atomically
+from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.monitor import dump
+from ddpkit.monitor.server import DUMP, DUMP_LIMIT, SAMPLE, SAMPLE_FILE, SAMPLE_LIMIT, SAMPLE_REQUESTS
+from ddpkit.monitor.top import read_sample
+from ddpkit.run import record
+from ddpkit.run.record import Run
+from ddpkit.transports.protocol import ASK, LOOK
+from ddpkit.transports.srun_overlap import SILENCE_LIMIT, OverlapStep
+
+PATIENCE = 14.0  # seconds for a launcher to answer
+
+
+# ---- dumps
+
+
+def request_dump(run: Run) -> dict[str, Any]:
+    """Ask the launcher of a run on this machine for a dump. Returns the summary. Raises DdpkitError."""
+    folder = Path(run.folder)
+    before = set(folder.glob(f"dump-*/{dump.SUMMARY}"))
+    signal_launcher(run, ASK, "dump")
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        fresh = sorted(set(folder.glob(f"dump-*/{dump.SUMMARY}")) - before)
+        if fresh:
+            summary: dict[str, Any] = json.loads(fresh[-1].read_text())
+            return summary
+        if not record.alive(run):
+            raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
+        time.sleep(0.05)
+    raise _no_answer(run)
+
+
+def dump_job(run: Run) -> dict[str, Any]:
+    """Dump the ranks of a job. Returns the summary. Raises DdpkitError."""
+    assert run.job_id is not None
+    reader = read_job_output(run)
+    began = time.time()
+    step = OverlapStep(reader, run.job_id)
+    try:
+        values, reason = step.call(DUMP, {"limit": DUMP_LIMIT}, DUMP_LIMIT)
+    finally:
+        step.close()
+    if not values:
+        raise DdpkitError(f"no node of job {run.job_id} answered: {reason}", f"squeue --steps --job {run.job_id}")
+    answers = [dump.read_answer(value) for value in values]
+    silent = _silent_hosts(reader, {answer.host for answer in answers})
+    result = dump.compose(run.run_id, run.workdir, answers, silent, "asked", began)
+    try:
+        dump.write(result, Path(run.folder))
+    except OSError:
+        pass  # somebody else's folder, or a full disk: the summary is still worth showing
+    return result.summary
+
+
+# ---- samples
+
+
+class LauncherSamples:
+    """Samples of a run whose launcher lives on this machine."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._answer = Path(run.folder) / SAMPLE_FILE
+        self._last: str | None = None
+        self._end_time = 1.0  # seconds for the end of a launcher that catches no signal any more
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            sample = json.loads(self._answer.read_text())
+        except (OSError, ValueError):
+            return {}
+        return sample if isinstance(sample, dict) else {}
+
+    def sample(self, span: float, pss: bool) -> dict[str, Any] | None:
+        """One sample of every node; None where the run ended meanwhile. Raises DdpkitError."""
+        run, request = self._run, Path(self._run.folder) / SAMPLE_REQUESTS.replace("*", str(os.getpid()))
+        self._last = self._read().get("number")
+        try:
+            write_atomically(request, json.dumps({"span": span, "pss": pss}))
+        except OSError as error:
+            raise UsageError(
+                f"cannot write to {run.folder}, through which run {run.run_id} is asked: {error.strerror}",
+                f"df -h {run.folder}; ls -ld {run.folder}",
+            ) from None
+        try:
+            signal_launcher(run, LOOK, "top")
+            return self._wait()
+        except UsageError:
+            # A launcher at its end catches no signal; a moment later its record says how it ended.
+            if record.process_state(run.launcher_pid) not in ("T", "t") and record.wait(run, self._end_time):
+                return None
+            raise
+        finally:
+            request.unlink(missing_ok=True)  # a launcher that did not take it is not to take it later
+
+    def _wait(self) -> dict[str, Any] | None:
+        until, seen = time.monotonic() + PATIENCE, (0, 0)
+        while time.monotonic() < until:
+            try:
+                stat = self._answer.stat()
+                now = (stat.st_ino, stat.st_mtime_ns)
+            except OSError:
+                now = (0, 0)
+            if now != seen:
+                seen, sample = now, self._read()
+                if sample.get("number") not in (None, self._last):
+                    self._end_time = PATIENCE
+                    return sample
+            if not record.alive(self._run):
+                return None
+            time.sleep(0.02)
+        raise _no_answer(self._run)
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+
+class JobSamples:
+    """Samples of a job: a step beside its own, until it is closed."""
+
+    def __init__(self, run: Run, interval: float) -> None:
+        assert run.job_id is not None
+        self._run = run
+        self._step = OverlapStep(read_job_output(run), run.job_id, silence_limit=SILENCE_LIMIT + 2 * interval)
+        self._answered = False
+
+    def sample(self, span: float, pss: bool) -> dict[str, Any] | None:
+        """One sample of every node that answers; None where the job ended meanwhile. Raises DdpkitError."""
+        from ddpkit.run import status
+
+        began, limit = time.time(), SAMPLE_LIMIT + span
+        values, reason = self._step.call(SAMPLE, {"span": span, "pss": pss, "limit": limit}, limit)
+        answers = [read_sample(value) for value in values]
+        if not answers and not status.get_status(self._run).living:
+            return None
+        if not answers and not self._answered:
+            raise DdpkitError(
+                f"no node of job {self._run.job_id} answered: {reason}", f"squeue --steps --job {self._run.job_id}"
+            )
+        self._answered = True
+        if not any(answer.sample["ranks"] for answer in answers):
+            # They have ended, or SLURM started the job again: then its output says where they are now.
+            self._step.reader = read_job_output(self._run)
+        silent = _silent_hosts(self._step.reader, {answer.host for answer in answers})
+        return {"t": began, "ending": False, "hosts": [each.sample for each in answers], "silent": silent}
+
+    def close(self) -> None:
+        self._step.close()
+
+
+Samples = LauncherSamples | JobSamples
+
+
+# ---- both
+
+
+def read_job_output(run: Run) -> SrunReader:
+    """Read which rank of a job is on which host. Raises UsageError."""
+    assert run.job is not None
+    assert run.job_id is not None
+    reader = SrunReader(run.world_size, torchrun=run.job.torchrun)
+    path = run.job.log.replace("{job}", run.job_id)
+    try:
+        list(reader.feed(1, Path(path).read_bytes()))
+    except OSError as error:
+        raise UsageError(
+            f"cannot read the output of job {run.job_id}, {path}: {error.strerror}", f"ls -l {path}"
+        ) from None
+    return reader
+
+
+def _silent_hosts(reader: SrunReader, answered: Collection[str]) -> dict[str, list[int]]:
+    silent: dict[str, list[int]] = {}
+    for rank, host in reader.hosts.items():
+        if host not in answered:
+            silent.setdefault(host, []).append(rank)
+    return silent
+
+
+def _no_answer(run: Run) -> DdpkitError:
+    return DdpkitError(
+        f"the launcher of run {run.run_id} did not answer in {PATIENCE:g} s, or cannot write to {run.folder}",
+        f"ddpkit status {run.run_id}; df -h {run.folder}",
+    )
+
+
+def signal_launcher(run: Run, number: int, command: str) -> None:
+    """Send a launcher on this machine a signal that asks for something. Raises UsageError where it cannot answer."""
+    if record.process_state(run.launcher_pid) in ("T", "t"):
+        raise UsageError(
+            f"the launcher of run {run.run_id} is stopped (SIGSTOP), and cannot ask its ranks",
+            f"kill -CONT {run.launcher_pid}",
+        )
+    if not _catches(run.launcher_pid, number):
+        raise UsageError(
+            f"the launcher of run {run.run_id} (process {run.launcher_pid}) does not take questions: "
+            "it has just begun or is about to end, or is of an older ddpkit",
+            f"ddpkit status {run.run_id}",
+        )
+    try:
+        if not record.send(run, number):
+            raise UsageError(f"run {run.run_id} has ended", f"ddpkit status {run.run_id}")
+    except PermissionError:
+        owner = Path(run.folder).owner()
+        raise UsageError(
+            f"run {run.run_id} is {owner}'s, who alone can ask it", f"sudo -u {owner} ddpkit {command}"
+        ) from None
+
+
+def _catches(pid: int, number: int) -> bool:
+    """True if a process catches this signal, and where /proc does not say."""
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    words = [line.split()[1] for line in text.splitlines() if line.startswith("SigCgt:")]
+    return not words or bool(int(words[0], 16) >> (number - 1) & 1)

@@ -1,0 +1,64 @@
+"""Calls of functions on a node: a program is sent once, its answers come in pieces, and it travels with its modules."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import rooms
+
+from ddpkit.node.rpc import STEP_PIECE, Programs, answer_events
+from ddpkit.transports.protocol import NODE, PARTS, Caller, Pieces, companions
+
+PROGRAMS = ("probe", "inventory", "stack_dump", "resource_sample")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_travels_with_what_it_imports(name: str) -> None:
+    """In that order: each module finds what it imports."""
+    sent = [*PARTS]
+    for module in companions(name):
+        used = {full.split(".")[2] for full in rooms.imported(NODE / f"{module}.py") if full.startswith("ddpkit.node.")}
+        assert used <= set(sent)
+        sent.append(module)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_program_is_sent_once(compiled: bool) -> None:
+    written: list[dict[str, Any]] = []
+    caller = Caller(lambda data: written.append(json.loads(data)))
+    caller.compiled = compiled
+    assert [caller.call(f"probe.{name}", {}) for name in ("cpus", "reach", "cpus")] == [1, 2, 3]
+    assert [command["c"] for command in written] == ["load", "call", "call", "call"]
+    programs = Programs()
+    programs.load(written[0]["modules"])
+    value, error = programs.call("probe.cpus", {})
+    assert value > 0
+    assert error is None
+    assert (
+        programs.call("probe.gpus", {"environ": {"DDPKIT_GPUS": "x"}})[1] == "ValueError: DDPKIT_GPUS=x is not a count"
+    )
+    assert programs.call("probe.nothing", {})[1] is not None
+    assert programs.call("another.f", {})[1] is not None
+
+
+def test_an_answer_comes_in_pieces() -> None:
+    value = [str(number) for number in range(5000)]
+    events = [*answer_events(7, json.dumps([value, None]).encode(), STEP_PIECE)]
+    assert len(events) > 3
+    assert all(len(json.dumps(event)) < 1024 for event in events)  # srun cuts longer lines
+    pieces = Pieces()
+    *parts, whole = [pieces.take(event) for event in events]  # type: ignore[arg-type]
+    assert parts == [None] * (len(events) - 1)
+    assert whole is not None
+    assert whole["e"] == "answer"
+    assert (whole["id"], whole["values"], whole["error"]) == (7, [value], None)
+
+
+def test_an_answer_that_cannot_be_read_is_an_error() -> None:
+    whole = Pieces().take({"e": "answer", "id": 1, "data": "AAAA"})
+    assert whole is not None
+    assert whole["e"] == "answer"
+    assert whole["values"] == []
+    assert str(whole["error"]).startswith("its answer cannot be read")
