@@ -1,3 +1,71 @@
-"""ddpkit starts an unmodified PyTorch script on one machine, over SSH or pdsh, or through SLURM."""
+"""ddpkit starts an unmodified PyTorch script on one machine, over SSH or pdsh, or through SLURM.
 
-__version__ = "0.1.0"
+    import ddpkit
+
+    run = ddpkit.launch("train.py", ["--epochs", "3"], backend="ssh", hosts=["node1", "node2"], nproc_per_node=4)
+    outcome = run.wait()
+    if outcome.failure:
+        print(outcome.failure.host, outcome.failure.rank, outcome.failure.diagnosis)
+
+See `ddpkit.api`, which is imported at the first use of a name.
+"""
+
+from ddpkit.cli.version import __version__
+
+TYPE_CHECKING = False  # type checkers take it for typing's, whose import costs more than this one
+
+__all__ = [
+    "Check",
+    "CheckReport",
+    "DdpkitError",
+    "Diagnosis",
+    "Failure",
+    "LaunchError",
+    "LogLine",
+    "Outcome",
+    "Plan",
+    "PreflightError",
+    "Run",
+    "Status",
+    "UsageError",
+    "__version__",
+    "launch",
+    "open_run",
+    "plan",
+    "runs",
+    "test",
+]
+
+if TYPE_CHECKING:
+    from ddpkit.api import (
+        Check,
+        CheckReport,
+        DdpkitError,
+        Diagnosis,
+        Failure,
+        LaunchError,
+        LogLine,
+        Outcome,
+        Plan,
+        PreflightError,
+        Run,
+        Status,
+        UsageError,
+        launch,
+        open_run,
+        plan,
+        runs,
+        test,
+    )
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import `ddpkit.api` for one of its names."""
+        if name not in __all__:
+            raise AttributeError(f"module 'ddpkit' has no attribute {name!r}")
+        from ddpkit import api
+
+        return getattr(api, name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -21,7 +21,7 @@ def main() -> None:
             setattr(sys, ("stdin", "stdout", "stderr")[fd], open(fd, "w" if fd else "r", closefd=False))
     if sys.argv[1:] == ["--version"]:
         # The one question that scripts ask often needs nothing but this.
-        from ddpkit import __version__
+        from ddpkit.cli.version import __version__
 
         print(f"ddpkit {__version__}")
         return

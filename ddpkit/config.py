@@ -185,6 +185,22 @@ def seconds(value: object, label: str) -> float:
     return number
 
 
+def inherit_variable(name: str, environ: Mapping[str, str]) -> str:
+    """Return the value that a variable has here, to pass it on. Raises UsageError."""
+    check_env_name(name)
+    if name not in environ:
+        raise UsageError(f"--env {name}: it is not set here", f"--env {name}=VALUE, or export {name}")
+    return environ[name]
+
+
+def current_folder() -> Path:
+    """Return the current folder, which holds `ddpkit.toml`. Raises UsageError."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UsageError("the current folder is gone", "cd to one that is there") from None
+
+
 def check_env_name(name: str) -> bool:
     """Accept a name that every shell and every program accepts as a variable's. Raises UsageError."""
     if not _ENV_NAME.fullmatch(name):
@@ -282,15 +298,14 @@ SETTINGS: Mapping[str, Setting] = {
 }
 
 
-class Keywords(TypedDict, total=False):
-    """The settings that a caller may give, as values or as text. None: not given."""
+class LaunchKeywords(TypedDict, total=False):
+    """The settings that a caller may give beside the script, as values or as text. None: not given."""
 
     backend: str | None
     hosts: Sequence[str] | None
     hostfile: str | os.PathLike[str] | None
     nproc_per_node: int | str | None
     nnodes: int | str | tuple[int, int] | None
-    script: Sequence[str] | None
     workdir: str | os.PathLike[str] | None
     python: str | os.PathLike[str] | None
     grace: float | str | None
@@ -303,7 +318,13 @@ class Keywords(TypedDict, total=False):
     fold: float | str | None
     metrics: str | os.PathLike[str] | None
     options: Mapping[str, object] | None
-    env: Mapping[str, str] | None
+    env: Mapping[str, str | None] | None
+
+
+class Keywords(LaunchKeywords, total=False):
+    """All settings that a caller may give."""
+
+    script: Sequence[str] | None
 
 
 @dataclass(frozen=True, kw_only=True)

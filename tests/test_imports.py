@@ -15,7 +15,9 @@ MODULES = rooms.modules(rooms.sources())
 # The rooms of the package. Each imports only from rooms below it; CONTRIBUTING.md says what each is for.
 ORDER = (
     "__main__",
+    "__init__",
     "cli",
+    "api",
     "preflight",
     "execution",
     "monitor",
@@ -32,7 +34,6 @@ ORDER = (
     "files",
     "text",
     "errors",
-    "__init__",
 )
 
 

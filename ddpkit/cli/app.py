@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
-from ddpkit import __version__
+from ddpkit.cli.version import __version__
 from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_thread
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs

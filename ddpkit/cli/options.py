@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -47,11 +46,7 @@ def launch_settings(context: typer.Context, profile: str | None, **flags: Unpack
         if not line.script:
             raise UsageError("nothing stands behind `--`", "ddpkit launch -- train.py ARGS")
         flags["script"] = line.script
-    try:
-        folder = Path.cwd()
-    except FileNotFoundError:
-        raise UsageError("the current folder is gone", "cd to one that is there") from None
-    return config.collect_settings(folder, os.environ, profile, flags)
+    return config.collect_settings(config.current_folder(), os.environ, profile, flags)
 
 
 def parse_options(words: list[str] | None) -> dict[str, str]:
@@ -72,10 +67,7 @@ def parse_variables(words: list[str] | None) -> dict[str, str]:
     variables = {}
     for word in words or ():
         name, equals, value = word.partition("=")
-        config.check_env_name(name)
-        if not equals and name not in os.environ:
-            raise UsageError(f"--env {name}: it is not set here", f"--env {name}=VALUE, or export {name}")
-        variables[name] = value if equals else os.environ[name]
+        variables[name] = value if config.check_env_name(name) and equals else config.inherit_variable(name, os.environ)
     return variables
 
 

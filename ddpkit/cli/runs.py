@@ -7,18 +7,17 @@ import json
 import os
 import select
 import shlex
-import signal
 import sys
 import time
-from contextlib import suppress
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
-from ddpkit.errors import DdpkitError, LaunchError, UsageError
+from ddpkit.errors import UsageError
 from ddpkit.text import format_size
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from ddpkit.run.status import RunStatus
 
 SHOWN = 20  # runs that have ended, in `ddpkit ps`; lines, in `ddpkit attach`
-MARGIN = 30.0  # seconds beyond the grace in which a launcher has ended, leftovers and last words included
-JOB_MARGIN = 90.0  # sites give a cancelled job half a minute, and its nodes some time to say so
 
 RunName = Annotated[
     str | None,
@@ -143,20 +140,21 @@ def logs(
     """Show what a run printed."""
     from ddpkit import config
     from ddpkit.run import logs, status
+    from ddpkit.run.control import reload
 
     chosen = status.choose(run)
     wanted = logs.choice(chosen, rank, host, grep)
     number = None if lines is None else config.whole(lines, "-n ")
     one = wanted.ranks is not None and len(wanted.ranks) == 1
     if one and not as_json and wanted.pattern is None and wanted.host is None and number is None and chosen.job is None:
-        going_on = _Going(chosen).on if follow else None
+        going_on = _going_on(chosen) if follow else None
         for data in logs.exact(chosen, min(wanted.ranks or ()), going_on):
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
     else:
         _show(chosen, wanted, follow=follow, number=number, as_json=as_json)
     if follow and (wanted != logs.Choice() or chosen.job is not None):
-        now = status.get_status(_fresh(chosen))
+        now = status.get_status(reload(chosen))
         print(f"ddpkit: run {now.run.run_id}: {now.words}", file=sys.stderr)
 
 
@@ -174,49 +172,29 @@ def _show(run: Run, wanted: Choice, *, follow: bool, number: int | None, as_json
         sys.stdout.buffer.write(text + b"\n")
         sys.stdout.buffer.flush()
 
-    for line in logs.lines(run, wanted, _Going(run).on if follow else None, number):
+    for line in logs.lines(run, wanted, _going_on(run) if follow else None, number):
         put(line)
 
 
-class _Going:
-    """State of a run that is followed. A scheduler is asked less often than a launcher."""
+def _going_on(run: Run) -> Callable[[], bool]:
+    """Return a question for `logs`: does the run go on? Shows each change of a job's state."""
+    from ddpkit.run.control import Liveness
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._ask_at = 0.0
-        self._pause = 0.5
-        self._living = True
-        self._noted = ""
+    liveness = Liveness(run, lambda words: print(f"ddpkit: {words}", file=sys.stderr))
 
-    def on(self) -> bool:
-        from ddpkit.run import status
-
-        if _output_closed():
+    def goes_on() -> bool:
+        if _output_is_closed():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-        if time.monotonic() < self._ask_at:
-            return self._living
-        now = status.get_status(_fresh(self._run))
-        if self._run.job is not None and now.living and now.words != self._noted:
-            self._noted = now.words
-            print(f"ddpkit: {now.words}", file=sys.stderr)
-        # A launcher's end is seen in its own record, and its death in /proc; a scheduler is shared by many.
-        self._pause = min(self._pause * 1.5, 10.0 if now.state == "queued" else 2.0) if self._run.job else 0.1
-        self._ask_at = time.monotonic() + self._pause
-        self._living = now.living or now.state == "elsewhere"
-        return self._living
+        return liveness.goes_on()
+
+    return goes_on
 
 
-def _output_closed() -> bool:
-    """Tell whether the reader of standard output has gone, as `tail -f` does, without writing a line."""
+def _output_is_closed() -> bool:
+    """Whether the reader of standard output has gone: like `tail -f`, we do not wait for a line to see that."""
     poll = select.poll()
     poll.register(1, 0)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
-
-
-def _fresh(run: Run) -> Run:
-    from ddpkit.run import record
-
-    return record.load(Path(run.folder)) or run
 
 
 @app.command(cls=LeanCommand)
@@ -227,38 +205,19 @@ def stop(
     as_json: JsonFlag = False,
 ) -> None:
     """End a run, and wait until it has ended: every rank gets TERM, its grace, then KILL."""
-    from ddpkit.run import record, status
-    from ddpkit.scheduler import run_command
+    from ddpkit.run import control, status
 
     chosen = _the_living(run)
     now = status.get_status(chosen)
-    number = signal.SIGQUIT if at_once else signal.SIGTERM
-    job = chosen.job
-    argv = list(job.stop) if job else ["kill", f"-{number.name.removeprefix('SIG')}", str(chosen.launcher_pid)]
-    if now.state == "elsewhere":
-        raise UsageError(f"run {chosen.run_id} is {now.words}, nor stop it", status.remote_command("stop", chosen))
-    if not now.living and now.state != "unknown":
-        _say_end(now, was=now.state, as_json=as_json, already=True)
-        return
-    if dry_run:
-        where = "" if job else f"  # on {chosen.launcher_host}"
+    if dry_run and (now.living or now.state == "unknown"):
+        argv = control.stop_argv(chosen, at_once=at_once)
+        where = "" if chosen.job else f"  # on {chosen.launcher_host}"
         shown = {"run_id": chosen.run_id, "state": now.state, "argv": argv, "host": chosen.launcher_host}
         print(json.dumps(shown, indent=2) if as_json else shlex.join(argv) + where)
         return
-    if job:
-        reply = run_command(argv)
-        if reply.exit_code != 0:
-            why = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
-            raise LaunchError(f"cannot stop job {chosen.job_id}: {why}", shlex.join(argv))
-        after = _until_over(chosen, JOB_MARGIN + chosen.grace)
-    else:
-        record.send(chosen, number)
-        limit = MARGIN + (0.0 if at_once else chosen.grace)
-        if not record.wait(chosen, limit):
-            hint = f"kill -KILL {chosen.launcher_pid}" if at_once else status.command("stop --now", chosen)
-            raise DdpkitError(f"run {chosen.run_id} has not ended in {limit:g} s", hint)
-        after = status.get_status(_fresh(chosen))
-    _say_end(after, was=now.state, as_json=as_json, already=False)
+    after = control.stop(chosen, at_once=at_once)
+    already = not now.living and now.state != "unknown"
+    _show_end(after, was=now.state, as_json=as_json, already=already)
 
 
 def _the_living(word: str | None) -> Run:
@@ -275,26 +234,7 @@ def _the_living(word: str | None) -> Run:
     return status.choose(word)
 
 
-def _until_over(run: Run, limit: float) -> RunStatus:
-    """Wait for a job's end, and for the launcher that follows it on this host."""
-    from ddpkit.run import record, status
-
-    until, pause = time.monotonic() + limit, 0.1
-    while (now := status.get_status(_fresh(run))).living:
-        if time.monotonic() > until:
-            raise DdpkitError(
-                f"job {run.job_id} has not ended in {limit:g} s: {now.words}", status.command("status", run)
-            )
-        time.sleep(pause)
-        pause = min(pause * 1.5, 2.0)
-    if record.here(run) and record.wait(run, 10.0) and (seen := _fresh(run)).state == "failed":
-        # The launcher that followed the job recorded a cancelled one.
-        with suppress(OSError):
-            replace(seen, state="stopped", verdict=None).save()
-    return status.get_status(_fresh(run))
-
-
-def _say_end(now: RunStatus, *, was: str, as_json: bool, already: bool) -> None:
+def _show_end(now: RunStatus, *, was: str, as_json: bool, already: bool) -> None:
     if as_json:
         print(json.dumps({"was": was, **_described(now)}, indent=2))
     elif already:
@@ -307,6 +247,7 @@ def _say_end(now: RunStatus, *, was: str, as_json: bool, already: bool) -> None:
 def attach(run: RunName = None) -> None:
     """Show a run as it goes on; leaving the view leaves the run alone."""
     from ddpkit.run import logs, status, tmux
+    from ddpkit.run.control import reload
 
     now = status.get_status(status.choose(run))
     chosen = now.run
@@ -316,7 +257,7 @@ def attach(run: RunName = None) -> None:
     if now.living or now.state == "elsewhere":
         if chosen.session and os.isatty(0) and os.isatty(1) and tmux.shown(chosen.session):
             tmux.attach(chosen.session)
-            now = status.get_status(_fresh(chosen))
+            now = status.get_status(reload(chosen))
             if now.living:
                 left = f"left the view, and the run goes on; {status.command('stop', chosen)} ends it"
                 print(f"ddpkit: run {chosen.run_id}: {left}", file=sys.stderr)
@@ -326,7 +267,7 @@ def attach(run: RunName = None) -> None:
                 f"ddpkit: run {chosen.run_id}: {now.words}; Ctrl-C leaves this view, and not the run", file=sys.stderr
             )
             _show(chosen, logs.Choice(), follow=True, number=SHOWN, as_json=False)
-            now = status.get_status(_fresh(chosen))
+            now = status.get_status(reload(chosen))
             print(f"ddpkit: run {chosen.run_id}: {now.words}", file=sys.stderr)
             return
     _show(now.run, logs.Choice(), follow=False, number=SHOWN, as_json=False)

@@ -28,13 +28,11 @@ from ddpkit.cli.options import (
     parse_variables,
     ranks_and_hosts,
 )
-from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
-    from ddpkit.preflight.check import Check
-    from ddpkit.preflight.rank_program import Depth, PreflightOptions
-    from ddpkit.preflight.run import Result
+    from ddpkit.preflight.check import Check, CheckReport
+    from ddpkit.preflight.rank_program import PreflightOptions
 
 _HELP = "Find what would hang or fail in a run: nodes, network, GPUs, all_reduce."
 _MORE = (
@@ -67,10 +65,6 @@ def preflight(
     as_json: JsonFlag = False,
 ) -> None:
     nproc_per_node, hosts = ranks_and_hosts(words, nproc_per_node)
-    if quick and full:
-        raise UsageError("--quick and --full contradict each other", "leave one of the two out")
-    depth: Depth = "quick" if quick else "full" if full else "usual"
-    seconds = _step_timeout(timeout)
     settings = launch_settings(
         context,
         profile,
@@ -85,35 +79,24 @@ def preflight(
         options=parse_options(option),
         env=parse_variables(env),
     )
-    if isinstance(settings.nnodes, tuple):
-        raise UsageError("a test takes one number of nodes", "-N MAX")
+    from ddpkit.cli.signals import forward_signals
+    from ddpkit.preflight import run
+
     progress = _Progress(sys.stderr.isatty() and not as_json)
-    options = _options(depth, seconds, progress, ranks=not no_ranks)
+    options = run.parse_options(
+        quick=quick,
+        full=full,
+        ranks=not no_ranks,
+        timeout=timeout,
+        progress=progress.say,
+        note=progress.note,
+        signals=forward_signals,
+    )
     _end_by_signals()
     if dry_run:
-        from ddpkit.preflight import run
-
         show_plan(run.dry_run(settings, os.environ, options), as_json)
         return
     raise typer.Exit(_test(settings, options, progress, verbose=verbose, as_json=as_json))
-
-
-def _step_timeout(text: str | None) -> float:
-    from ddpkit import config
-
-    seconds = 5.0 if text is None else config.seconds(text, "--timeout ")
-    if seconds <= 0:
-        raise UsageError(f"--timeout {text}: more than 0 seconds")
-    return seconds
-
-
-def _options(depth: Depth, timeout: float, progress: _Progress, *, ranks: bool) -> PreflightOptions:
-    from ddpkit.cli.signals import forward_signals
-    from ddpkit.preflight.rank_program import PreflightOptions
-
-    return PreflightOptions(
-        depth=depth, ranks=ranks, timeout=timeout, progress=progress.say, note=progress.note, signals=forward_signals
-    )
 
 
 def _test(
@@ -132,7 +115,7 @@ def _test(
     else:
         _show(result, verbose=verbose)
     sys.stdout.flush()
-    return 3 if any(check.status == "fail" for check in result.checks) else 0
+    return 0 if result.ok else 3
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -170,7 +153,7 @@ class _Progress:
             sys.stderr.flush()
 
 
-def _show(result: Result, *, verbose: bool) -> None:
+def _show(result: CheckReport, *, verbose: bool) -> None:
     """One row for a check that passed everywhere; one for each finding that did not."""
     from ddpkit.preflight import check as model
 

@@ -11,6 +11,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +21,9 @@ from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import executor
-from ddpkit.launchers.plan import Batch, Plan, Step
+from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.run import metrics, record, timeline
-from ddpkit.scheduler import run_command
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -55,14 +55,7 @@ class LiveRun:
     def cancel_job(self) -> None:
         """Cancel the submitted job. Without one, do nothing. Raises LaunchError."""
         if self.plan.batch is not None and self.job_id is not None:
-            argv = self._stop_argv(self.plan.batch)
-            reply = run_command(argv)
-            if reply.exit_code != 0:
-                words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
-                raise LaunchError(f"cannot stop job {self.job_id}: {words}", shlex.join(argv))
-
-    def _stop_argv(self, job: Batch) -> list[str]:
-        return [word.replace("{job}", self.job_id or "") for word in job.stop]
+            batch.cancel(self.plan.batch, self.job_id)
 
     def connect(self, step: Step) -> Link:
         """Return the link to the supervisor of a step."""
@@ -96,10 +89,12 @@ class RecordedRun(LiveRun):
         notes: Sequence[str] = (),
         leave: bool = False,
         session: record.Session | None = None,
+        in_program: bool = False,
     ) -> None:
         """Make the folder, submit the job and save the record. Raises UsageError, LaunchError.
 
         `began`: seconds since the epoch at which the user asked for the run. `leave`: a submitted job is not followed.
+        `in_program`: the run is a thread of a program that takes no signals for it.
         """
         super().__init__(ready.plan, ready.transport, log_dir)
         plan = self.plan
@@ -125,6 +120,7 @@ class RecordedRun(LiveRun):
             job_id=self.job_id,
             job=batch.remembered(plan.batch, plan.steps[0], self.job_id) if plan.batch and self.job_id else None,
             session=session,
+            in_program=in_program,
             state="running" if self.followed else "left",
         )
         self._save_first()
@@ -147,7 +143,7 @@ class RecordedRun(LiveRun):
         except OSError as error:
             what = f"cannot write the record of this run to {self.folder}: {error.strerror}"
             if self.plan.batch and self.job_id:
-                stop = " ".join(self._stop_argv(self.plan.batch))
+                stop = " ".join(batch.stop_argv(self.plan.batch, self.job_id))
                 raise LaunchError(f"{what}; job {self.job_id} was submitted all the same", stop) from None
             raise UsageError(what, f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
 
@@ -164,16 +160,19 @@ class RecordedRun(LiveRun):
         log = plan.batch.log.replace("{job}", f"{self.job_id}" if plan.batch.follow else f"{self.job_id}_*")
         if hang_timeout:
             relay.note("ddpkit: nobody follows this job, and nobody watches it: --hang-timeout has no effect")
-        stop = " ".join(self._stop_argv(plan.batch))
+        stop = " ".join(batch.stop_argv(plan.batch, str(self.job_id)))
         relay.note(f"ddpkit: submitted; its output: {log}; to stop it: {stop}")
 
-    def finish(self, relay: Relay, outcome: Outcome) -> Outcome:
-        """Write the diagnosis behind the last lines, then the end into the record. Returns the outcome with both."""
+    def finish(self, relay: Relay, outcome: Outcome, *, cancelled: bool = False) -> Outcome:
+        """Write the diagnosis behind the last lines, then the end into the record. Returns the outcome with it.
+
+        `cancelled`: this program cancelled the submitted job, which otherwise outlives a stop.
+        """
         failure = outcome.failure
         if failure is not None:
             failure = replace(failure, diagnosis=verdict.diagnose(failure, self.folder / "all.log"))
             outcome = replace(outcome, failure=failure)
-        state = self._end_state(outcome)
+        state = self._end_state(outcome, cancelled=cancelled)
         for line in verdict.describe_failure(outcome, failure.diagnosis if failure else None):
             relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)
         if state == "done":
@@ -186,6 +185,7 @@ class RecordedRun(LiveRun):
             state=state,
             exit_code=outcome.exit_code,
             verdict=verdict.verdict(failure, failure.diagnosis) if failure else None,
+            failure=failure,
         )
         try:
             self.record.save()
@@ -193,10 +193,18 @@ class RecordedRun(LiveRun):
             relay.note(f"ddpkit: cannot write the record of this run: {error.strerror}: {error.filename}")
         return outcome
 
-    def _end_state(self, outcome: Outcome) -> str:
+    def _end_state(self, outcome: Outcome, *, cancelled: bool) -> str:
         if outcome.stopped_by is not None:
-            return "left" if self.plan.batch and outcome.failure is None else "stopped"
+            return "left" if self.plan.batch and outcome.failure is None and not cancelled else "stopped"
         return "failed" if outcome.failure else "done"
+
+    def abandon(self, error: BaseException) -> None:
+        """Write an internal error into the record. The ranks have ended with their connections."""
+        self.record = replace(
+            self.record, ended=time.time(), state="failed", exit_code=1, verdict=f"{type(error).__name__}: {error}"
+        )
+        with suppress(OSError):
+            self.record.save()
 
     def keep_metrics(self, setting: str) -> None:
         """Copy the metrics that the run wrote into its folder. A slow file system may be searched for them."""

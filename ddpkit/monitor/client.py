@@ -211,7 +211,7 @@ def signal_launcher(run: Run, number: int, command: str) -> None:
             f"the launcher of run {run.run_id} is stopped (SIGSTOP), and cannot ask its ranks",
             f"kill -CONT {run.launcher_pid}",
         )
-    if not _catches(run.launcher_pid, number):
+    if not run.in_program and not _catches(run.launcher_pid, number):
         raise UsageError(
             f"the launcher of run {run.run_id} (process {run.launcher_pid}) does not take questions: "
             "it has just begun or is about to end, or is of an older ddpkit",

@@ -7,7 +7,7 @@ Pure. The states: `pass`; `warn` (it will run, but look); `fail` (it would hang,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Status = Literal["pass", "warn", "fail", "skip", "unknown"]
@@ -70,6 +70,21 @@ class Check:
     def as_dict(self) -> dict[str, Any]:
         fields = asdict(self)
         return {"id": fields.pop("id"), "title": self.title, "host": self.host or None, **_without(fields, "host")}
+
+
+@dataclass(kw_only=True)
+class CheckReport:
+    """The checks of a test, in the order of the checks and hosts."""
+
+    checks: list[Check] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+    seconds: float = 0.0  # that the test took
+    folder: str = ""  # with the logs of its ranks; empty: no rank was started
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check failed."""
+        return all(check.status != "fail" for check in self.checks)
 
 
 def _without(values: dict[str, Any], name: str) -> dict[str, Any]:

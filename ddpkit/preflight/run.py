@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
-from ddpkit.config import LaunchSettings
+from ddpkit.config import LaunchSettings, seconds
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import named_nodes, prepare
 from ddpkit.launchers import registry
@@ -18,11 +18,11 @@ from ddpkit.node import inventory as inventory_program
 from ddpkit.node import probe
 from ddpkit.preflight import causes, disk_check, node_checks, rank_checks, request_checks, slurm_checks
 from ddpkit.preflight import rank_program as ranks
-from ddpkit.preflight.check import Check, ordered
+from ddpkit.preflight.check import Check, CheckReport, ordered
 from ddpkit.preflight.node import Node
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.program_events import Event
-from ddpkit.preflight.rank_program import PreflightOptions, check_settings
+from ddpkit.preflight.rank_program import Depth, PreflightOptions, SignalScope, check_settings, take_no_signals
 from ddpkit.scheduler import run_command
 from ddpkit.transports import compatibility
 from ddpkit.transports.choose import transport_class
@@ -36,20 +36,11 @@ TIME_LEFT = 300  # seconds: no run is worth starting in less
 DEATHS = ("killed", "bus-error", "segfault", "aborted", "illegal-instruction", "terminated", "peer-died")
 
 
-@dataclass(kw_only=True)
-class Result:
-    """Checks, in the order of the hosts."""
-
-    checks: list[Check] = field(default_factory=list)
-    hosts: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-    folder: str = ""  # the logs of our ranks
-
-
-def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions) -> Result:
+def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions) -> CheckReport:
     """Look at everything. Raises UsageError where the request cannot be understood."""
+    _check_nnodes(settings)
     began = time.monotonic()
-    result = Result()
+    result = CheckReport()
     kind = registry.load(settings.backend)
     transport = transport_class(kind)
     width = settings.nnodes if isinstance(settings.nnodes, int) else max(1, len(settings.hosts))
@@ -74,10 +65,37 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
     return result
 
 
+def parse_options(
+    *,
+    quick: bool,
+    full: bool,
+    ranks: bool,
+    timeout: float | str | None,
+    note: Callable[[str], None],
+    progress: Callable[[str], None] = lambda _: None,
+    signals: SignalScope = take_no_signals,
+) -> PreflightOptions:
+    """Check the options of a test, as flags or keywords give them. `timeout`: seconds. Raises UsageError."""
+    if quick and full:
+        raise UsageError("--quick and --full contradict each other", "leave one of the two out")
+    limit = 5.0 if timeout is None else seconds(timeout, "--timeout ")
+    if limit <= 0:
+        raise UsageError(f"--timeout {timeout}: more than 0 seconds")
+    depth: Depth = "quick" if quick else "full" if full else "usual"
+    return PreflightOptions(depth=depth, ranks=ranks, timeout=limit, progress=progress, note=note, signals=signals)
+
+
+def _check_nnodes(settings: LaunchSettings) -> None:
+    if isinstance(settings.nnodes, tuple):
+        raise UsageError("a test takes one number of nodes", "-N MAX")
+
+
 # ---- named nodes
 
 
-def _nodes(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: Result) -> None:
+def _nodes(
+    settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
+) -> None:
     with named_nodes.approach(check_settings(settings, options), environ, options.note) as nodes:
         requirements = replace(nodes.transport.requirements, **_script(settings))
         survey = survey_nodes(
@@ -98,13 +116,15 @@ def _nodes(settings: LaunchSettings, environ: Mapping[str, str], options: Prefli
         _causes(settings, environ, options, result)
 
 
-def _no_ranks(result: Result) -> Check:
+def _no_ranks(result: CheckReport) -> Check:
     bad = {check.id for check in result.checks if check.status == "fail"} & {"torch", "disk"}
     why = f"needs what failed before: {', '.join(sorted(bad))}" if bad else "not asked for: --no-ranks"
     return Check(id="ranks", status="skip", evidence=why)
 
 
-def _causes(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: Result) -> None:
+def _causes(
+    settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
+) -> None:
     """Once more, with less, where ranks that all live cannot add. Two that do not get on, gloo has named by then."""
     failed = [check for check in result.checks if check.status == "fail" and check.id in ("gloo", "nccl")]
     if any(check.doc in DEATHS or "get on with" in check.evidence for check in failed):
@@ -129,7 +149,7 @@ def _script(settings: LaunchSettings) -> dict[str, Any]:
 
 
 def _ranks(
-    plan: Plan, transport: Transport, settings: LaunchSettings, options: PreflightOptions, result: Result
+    plan: Plan, transport: Transport, settings: LaunchSettings, options: PreflightOptions, result: CheckReport
 ) -> ranks.ProgramRun:
     options.progress(f"starting {count(plan.world_size, 'rank')}")
     counter = _Counter(plan.world_size, options.progress)
@@ -159,7 +179,7 @@ class _Counter:
 # ---- this machine
 
 
-def _here(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: Result) -> None:
+def _here(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport) -> None:
     ready = prepare.prepare_offline(check_settings(settings, options), environ)
     host = ready.plan.steps[0].host
     result.hosts = [host]
@@ -203,7 +223,9 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], options: Preflig
 # ---- SLURM
 
 
-def _scheduled(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: Result) -> None:
+def _scheduled(
+    settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
+) -> None:
     """One step of an allocation, or a short job: its ranks send facts of their nodes as well."""
     ready = prepare.prepare_offline(check_settings(settings, options), environ)
     result.checks += _time_left(ready.plan, environ)

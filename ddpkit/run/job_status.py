@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.plan import Scheduled, job_facts
 from ddpkit.run.record import Run
 from ddpkit.scheduler import run_command
@@ -22,6 +23,7 @@ class JobStatus:
     words: str = ""  # empty for one that is done
     hint: str = ""
     exit_code: int | None = None
+    failure: Failure | None = None  # the first rank that failed, where the job's output shows it
 
     @property
     def ended(self) -> bool:
@@ -64,7 +66,8 @@ def _failed(run: Run, job: Scheduled, bad: Sequence[Mapping[str, str]], name: st
 
         rank = first_failure(run)
         if rank is not None:  # the rank that failed says more
-            return JobStatus(state="failed", exit_code=rank[0].exit_code, words=f"{name}: {rank[1]}")
+            failure, verdict = rank
+            return JobStatus(state="failed", exit_code=failure.exit_code, words=f"{name}: {verdict}", failure=failure)
     words = f"{name} ended as {first['state']}"
     if code and not cancelled:
         words += f", exit code {code}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -47,7 +48,8 @@ def first_failure(run: Run) -> tuple[Failure, str] | None:
         raised=event.get("raised", ""),
         last_lines=tuple(lines[event["rank"]]),
     )
-    return failure, verdict(failure, diagnose(failure, log))
+    failure = replace(failure, diagnosis=diagnose(failure, log))
+    return failure, verdict(failure, failure.diagnosis)
 
 
 def _events(log: Path, reader: SrunReader) -> Iterator[Event]:

@@ -20,12 +20,15 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the record
+from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import write_atomically
 from ddpkit.launchers.plan import Scheduled
 
 FORMAT = 1  # of the record; grows when a field changes its meaning
 FILE = "run.json"
+REQUESTS = "requests"  # numbers of signals, one a line
 ENDED = ("done", "failed", "stopped", "over")
 _RENAMED = {"well": "success_states", "gone": "forgotten_pattern"}  # keys of a job in older records
 
@@ -67,6 +70,8 @@ class Run:
     job_id: str | None = None  # the scheduler's
     job: Scheduled | None = None
     session: Session | None = None
+    failure: Failure | None = None  # the first failure of a run that failed
+    in_program: bool = False  # its launcher is a thread of another program: it reads requests, and takes no signals
     format: int = FORMAT
 
     def save(self) -> None:
@@ -82,6 +87,11 @@ def load(folder: Path) -> Run | None:
         return None
 
 
+def parse(found: Any) -> Run | None:
+    """Read a record from JSON that a launcher printed; None where it cannot be understood."""
+    return _built(found, Path(found["folder"])) if isinstance(found, dict) and "folder" in found else None
+
+
 def _built(found: Any, folder: Path) -> Run | None:
     try:
         known = {entry.name for entry in fields(Run)}
@@ -91,9 +101,18 @@ def _built(found: Any, folder: Path) -> Run | None:
                 inner = {entry.name for entry in fields(kind)}
                 renamed = {_RENAMED.get(key, key): _tuples(value) for key, value in found[name].items()}
                 values[name] = kind(**{key: value for key, value in renamed.items() if key in inner})
+        if values.get("failure") is not None:
+            values["failure"] = _failure(found["failure"])
         return Run(**{**values, "ranks": found.get("ranks", {}), "folder": str(folder.absolute())})
     except (ValueError, TypeError, AttributeError):
         return None
+
+
+def _failure(found: Any) -> Failure:
+    known = {entry.name for entry in fields(Failure)}
+    values = {name: _tuples(value) for name, value in found.items() if name in known}
+    diagnosis = values.get("diagnosis")
+    return Failure(**{**values, "diagnosis": None if diagnosis is None else Diagnosis(**diagnosis)})
 
 
 def _tuples(value: Any) -> Any:
@@ -173,11 +192,24 @@ def alive(run: Run) -> bool:
     """Whether the launcher lives, for a run of `here`; another process with its number is not it."""
     if run.launcher_boot and run.launcher_boot != boot():
         return False
-    return bool(run.launcher_started) and process_started(run.launcher_pid) == run.launcher_started
+    if not run.launcher_started or process_started(run.launcher_pid) != run.launcher_started:
+        return False
+    if not run.in_program:
+        return True
+    now = load(Path(run.folder))  # the program may go on after the run
+    return now is None or now.state not in ENDED
 
 
 def send(run: Run, number: int) -> bool:
-    """Send a signal to the launcher and to nothing else; False where it has ended. A stopped one is woken for it."""
+    """Send a signal to the launcher and to nothing else; False where it has ended. A stopped one is woken for it.
+
+    A launcher in another program gets a request in its folder: the signal would end that program. Raises OSError.
+    """
+    if run.in_program:
+        if not alive(run):
+            return False
+        add_request(Path(run.folder), number)
+        return True
     try:
         handle = os.pidfd_open(run.launcher_pid) if hasattr(os, "pidfd_open") else None
     except OSError:
@@ -210,7 +242,8 @@ def wait(run: Run, seconds: float) -> bool:
     """Wait until the launcher has ended, at most so long; False where it lives on."""
     until = time.monotonic() + seconds
     try:
-        handle = os.pidfd_open(run.launcher_pid) if alive(run) and hasattr(os, "pidfd_open") else None
+        asked = not run.in_program and alive(run) and hasattr(os, "pidfd_open")
+        handle = os.pidfd_open(run.launcher_pid) if asked else None
     except OSError:
         handle = None
     try:
@@ -224,6 +257,27 @@ def wait(run: Run, seconds: float) -> bool:
         if handle is not None:
             os.close(handle)
     return True
+
+
+# ---- requests to a launcher in another program
+
+
+def add_request(folder: Path, number: int) -> None:
+    """Ask the launcher to act as if it got a signal. Raises OSError."""
+    with open(folder / REQUESTS, "a") as file:
+        file.write(f"{number}\n")
+
+
+def take_requests(folder: Path) -> list[int]:
+    """Take the numbers of the signals that were asked for since the last call."""
+    taken = folder / f"{REQUESTS}.taken"
+    try:
+        (folder / REQUESTS).replace(taken)
+        words = taken.read_text().split()
+        taken.unlink()
+    except OSError:
+        return []
+    return [int(word) for word in words if word.isdecimal()]
 
 
 # ---- where the runs are

@@ -108,7 +108,9 @@ def _keep_end(run: Run, job: JobStatus) -> Run:
     fresh = record.load(Path(run.folder)) or run
     if fresh.state in record.ENDED:
         return fresh
-    over = replace(fresh, state=job.state, exit_code=job.exit_code, verdict=job.words or None, ended=None)
+    over = replace(
+        fresh, state=job.state, exit_code=job.exit_code, verdict=job.words or None, failure=job.failure, ended=None
+    )
     if not following:
         try:
             over.save()

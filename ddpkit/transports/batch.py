@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -60,6 +61,20 @@ def submit(batch: Batch) -> str:
         hint = batch.ping if re.search(batch.unreachable, words) else batch.submit
         raise LaunchError(f"{batch.submit[0]} refused the job: {words}", join(hint))
     return job_id[1]
+
+
+def stop_argv(batch: Batch, job_id: str) -> list[str]:
+    """Return the command that cancels a job."""
+    return [word.replace("{job}", job_id) for word in batch.stop]
+
+
+def cancel(batch: Batch, job_id: str) -> None:
+    """Cancel a job. Raises LaunchError with the scheduler's own words."""
+    argv = stop_argv(batch, job_id)
+    reply = run_command(argv)
+    if reply.exit_code != 0:
+        words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
+        raise LaunchError(f"cannot stop job {job_id}: {words}", shlex.join(argv))
 
 
 def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:

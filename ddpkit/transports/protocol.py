@@ -25,6 +25,7 @@ from typing import IO, Any, Protocol
 from ddpkit.launchers.events import AnswerEvent, Command, Event, LoadCommand
 from ddpkit.launchers.plan import Plan, Step, exec_argv
 from ddpkit.launchers.shell import Raw, Secret, Value
+from ddpkit.transports import lifeline
 
 # Asks a launcher where its ranks are (`ddpkit dump`). By default it is ignored: it ends no older launcher.
 ASK = signal.SIGURG
@@ -210,6 +211,8 @@ class LocalLink:
             stdout=subprocess.PIPE,
             start_new_session=True,
         )
+        assert self._process.stdin is not None
+        lifeline.hold(self._process.stdin)
         threading.Thread(target=self._read_output, args=(self._process.stdout, post), daemon=True).start()
 
     def request(self, text: str) -> None:

@@ -17,10 +17,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import NO_THREAD
+from ddpkit.transports import lifeline
 from ddpkit.transports._paramiko import fabric, paramiko
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started
 from ddpkit.transports.hosts import HostSpec
@@ -321,6 +322,14 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
     return RefusedError(f"cannot log in at {at}: {error or type(error).__name__}", f"ssh -v {user}@{host} true")
 
 
+def _lifeline(transport: Any) -> lifeline.Stream:
+    """Return the socket of a connection, the first one on its way through jump hosts, or its ProxyCommand's input."""
+    sock = transport.sock
+    if isinstance(sock, paramiko.Channel):
+        return _lifeline(sock.get_transport())
+    return cast("lifeline.Stream", sock.process.stdin if isinstance(sock, paramiko.ProxyCommand) else sock)
+
+
 class SshStream:
     """One channel of one connection."""
 
@@ -328,6 +337,7 @@ class SshStream:
         self._connection = connection
         self._channel = channel
         channel.settimeout(1.0)
+        lifeline.hold(_lifeline(connection.transport))
 
     def write(self, data: bytes) -> None:
         try:

@@ -1,0 +1,503 @@
+"""Python interface: launch, plan and test runs, and find them again. The command line calls the same functions.
+
+    import ddpkit
+
+    run = ddpkit.launch("train.py", ["--epochs", "3"], backend="ssh", hosts=["node1", "node2"], nproc_per_node=4)
+    outcome = run.wait()  # .state, .exit_code, .seconds, .failure
+    if outcome.failure:
+        print(outcome.verdict)
+
+Settings are keywords with the names of the flags: `nproc_per_node=4` is `--nproc-per-node 4`, `preflight=False` is
+`--no-preflight`, `options={"partition": "gpu"}` is `-o partition=gpu`, `env={"DEBUG": "1", "HOME": None}` is
+`--env DEBUG=1 --env HOME`. Settings that are not given come from `DDPKIT_*` variables and `ddpkit.toml`, as on the
+command line. A wrong one raises `UsageError` in the words of the command line.
+
+Nothing is printed without `echo=True`, and no signal handler is changed: all works in a notebook and in any thread, and
+several runs may live at once. Runs end with the program. At its normal end each rank gets TERM, the grace, then KILL;
+of a program that was killed no rank is left, because its supervisors see their standard input close. Jobs that were
+submitted to a scheduler go on: `open_run(...)` finds them, `stop()` cancels them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ddpkit import config
+from ddpkit.errors import DdpkitError, LaunchError, PreflightError, UsageError, nearest
+from ddpkit.execution import prepare
+from ddpkit.execution.background import BackgroundRun
+from ddpkit.execution.lifecycle import RecordedRun
+from ddpkit.launchers.plan import Plan
+from ddpkit.preflight.check import Check, CheckReport
+from ddpkit.run import control, rank_status, record, status
+from ddpkit.run import logs as run_logs
+from ddpkit.run.record import Diagnosis, Failure
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = [
+    "Check",
+    "CheckReport",
+    "DdpkitError",
+    "Diagnosis",
+    "Failure",
+    "LaunchError",
+    "LogLine",
+    "Outcome",
+    "Plan",
+    "PreflightError",
+    "Run",
+    "Status",
+    "UsageError",
+    "launch",
+    "open_run",
+    "plan",
+    "runs",
+    "test",
+]
+
+
+# ---- values
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The end of a run.
+
+    `state`: done, failed or stopped; over where a scheduler has forgotten how its job ended; lost where the program
+    that launched the run was killed; left for a job that outlives the program that followed it.
+    """
+
+    run_id: str
+    state: str
+    exit_code: int | None  # of the command line: 0, the first failing rank's, or 128 + signal; None: not known
+    seconds: float | None  # from the start of the ranks, or of the job, to the end; None: not known
+    failure: Failure | None  # the first failure: host, rank, code or signal, diagnosis, last_lines
+    verdict: str | None  # the failure in one sentence
+
+    @property
+    def ok(self) -> bool:
+        """Whether all ranks ended with exit code 0."""
+        return self.state == "done"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """A run as it stands. `state`: running, queued, done, failed, stopped, over, lost, elsewhere or unknown."""
+
+    state: str
+    words: str  # the state for people
+    hint: str  # the next command to type; empty: none
+    ranks: tuple[rank_status.RankStatus, ...]  # empty where they are not known
+    findings: tuple[str, ...]  # one sentence for each rank or host that stands out
+
+    @property
+    def living(self) -> bool:
+        """Whether the run goes on, or waits in a queue."""
+        return self.state in ("running", "queued")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogLine:
+    """One line of output. `rank` is None for lines of torchrun, srun and ddpkit, whose name is `agent`."""
+
+    rank: int | None
+    agent: str
+    host: str
+    text: str
+
+    def __str__(self) -> str:
+        """Show the line as `ddpkit logs` does."""
+        source = f"{self.agent if self.rank is None else self.rank} {self.host}".strip()
+        return f"[{source}] {self.text}"
+
+
+# ---- runs
+
+
+class Run:
+    """One run of this program, or one that `open_run` found.
+
+    As a context manager it stops the run at the end of the block, if it still lives:
+
+        with ddpkit.launch("train.py", nproc_per_node=2) as run:
+            print(run.wait(timeout=600).ok)
+    """
+
+    def __init__(self, entry: record.Run, background: BackgroundRun | None = None) -> None:
+        self._entry = entry
+        self._background = background
+
+    @property
+    def _record(self) -> record.Run:
+        if self._background is not None:
+            return self._background.record
+        self._entry = control.reload(self._entry)
+        return self._entry
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run, as `ddpkit ps` lists it."""
+        return self._entry.run_id
+
+    @property
+    def folder(self) -> Path:
+        """The absolute folder of its logs and its record."""
+        return Path(self._entry.folder)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of its nodes; a scheduler's job has its backend's."""
+        return self._entry.hosts
+
+    @property
+    def world_size(self) -> int:
+        """The number of its ranks."""
+        return self._entry.world_size
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The script and its arguments."""
+        return self._entry.command
+
+    @property
+    def job_id(self) -> str | None:
+        """The id of its scheduler's job; None: no scheduler runs it."""
+        return self._entry.job_id
+
+    def __repr__(self) -> str:
+        return f"<ddpkit.Run {self.run_id}: {self._record.state}>"
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.status().living:
+            self.stop()
+
+    def wait(self, timeout: float | None = None) -> Outcome:
+        """Wait for the end of the run.
+
+        `timeout`: seconds; None: no limit. Raises TimeoutError when it is over: the run goes on. KeyboardInterrupt, as
+        from the stop button of a notebook, leaves the run going as well.
+        """
+        if self._background is not None:
+            if not self._background.wait(timeout):
+                raise TimeoutError(f"run {self.run_id} has not ended in {timeout:g} s")
+            return _outcome(self._record, self._record.state)
+        until = None if timeout is None else time.monotonic() + timeout
+        liveness = control.Liveness(self._entry)
+        while liveness.goes_on():
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError(f"run {self.run_id} has not ended in {timeout:g} s")
+            time.sleep(0.1)
+        now = status.get_status(self._record)
+        return _outcome(now.run, now.state)
+
+    def status(self) -> Status:
+        """Look at the run and its ranks once. Of a job this asks the scheduler."""
+        now = status.get_status(self._record)
+        sample = rank_status.read_ranks(now.run) if now.state in ("running", "elsewhere") else None
+        return Status(
+            state=now.state,
+            words=now.words,
+            hint=now.hint,
+            ranks=sample.ranks if sample else (),
+            findings=tuple(rank_status.describe_oddities(now, sample)) if sample else (),
+        )
+
+    def logs(
+        self,
+        *,
+        rank: int | str | None = None,
+        host: str | None = None,
+        grep: str | None = None,
+        lines: int | str | None = None,
+        follow: bool = False,
+    ) -> Iterator[LogLine]:
+        """Read the lines that the run printed, in the order of their arrival.
+
+        `rank`: 3, or "0,2" or "4-7". `grep`: a regular expression. `lines`: begin with the last so many. `follow`: also
+        yield what comes, until the run ends. Raises UsageError.
+
+            for line in run.logs(rank=0, follow=True):
+                print(line.text)
+        """
+        entry = self._record
+        choice = run_logs.choice(entry, None if rank is None else str(rank), host, grep)
+        number = None if lines is None else config.whole(lines, "-n ")
+        return self._lines(entry, choice, number, self._going_on(entry) if follow else None)
+
+    def _going_on(self, entry: record.Run) -> Callable[[], bool]:
+        background = self._background
+        return control.Liveness(entry).goes_on if background is None else lambda: not background.ended
+
+    def _lines(
+        self, entry: record.Run, choice: run_logs.Choice, number: int | None, going_on: Callable[[], bool] | None
+    ) -> Iterator[LogLine]:
+        for line in run_logs.lines(entry, choice, going_on, number):
+            rank = int(line.who) if line.who.isdecimal() else None
+            agent = "" if rank is not None else line.who or "ddpkit"
+            yield LogLine(rank=rank, agent=agent, host=line.host, text=line.text.decode("utf-8", "replace"))
+
+    def stop(self, *, now: bool = False) -> Outcome:
+        """End the run, and wait for its end: every rank gets TERM, its grace, then KILL; with `now` KILL at once.
+
+        A submitted job is cancelled. A run that has ended stays as it is. Raises UsageError for a run that cannot be
+        reached from here, LaunchError for a scheduler that refuses, DdpkitError for a run that does not end in time.
+        """
+        if self._background is None:
+            end = control.stop(self._record, at_once=now)
+            return _outcome(end.run, end.state)
+        self._background.stop(at_once=now)
+        margin = control.JOB_MARGIN if self.job_id else control.MARGIN
+        limit = margin + (0.0 if now else self._entry.grace)
+        try:
+            return self.wait(limit)
+        except TimeoutError:
+            hint = status.command("stop --now", self._entry)
+            raise DdpkitError(f"run {self.run_id} has not ended in {limit:g} s", hint) from None
+
+
+def _outcome(entry: record.Run, state: str) -> Outcome:
+    return Outcome(
+        run_id=entry.run_id,
+        state=state,
+        exit_code=entry.exit_code,
+        seconds=entry.ended - entry.started if entry.ended is not None else None,
+        failure=entry.failure,
+        verdict=entry.verdict,
+    )
+
+
+# ---- functions
+
+
+def launch(
+    script: str | os.PathLike[str] | None = None,
+    args: Sequence[str] = (),
+    *,
+    profile: str | None = None,
+    detach: bool = False,
+    on: str | None = None,
+    echo: bool = False,
+    **settings: Unpack[config.LaunchKeywords],
+) -> Run:
+    """Start a script on every rank, and return when the ranks are being started. The first failure ends all.
+
+    `script` is "train.py", "-m" with `args` ["pkg.train", ...], or any program; None: the one of `ddpkit.toml`. Times
+    (`grace`, `hang_timeout`) are in seconds. `detach`: the run outlives this program, in a tmux session or as a job;
+    `on`: its launcher runs on that host. `echo`: print the lines of the run to `sys.stdout` and `sys.stderr`; `header`
+    and `fold` concern the terminal of the command line.
+
+    Raises UsageError for a wrong request, PreflightError for nodes that cannot run the script, LaunchError where a node
+    or a scheduler refuses. Nothing runs then. A rank that fails raises nothing: see `Run.wait`.
+
+        run = ddpkit.launch("train.py", ["--epochs", "3"], backend="ssh", hosts=["node1", "node2"], nproc_per_node=4)
+    """
+    began, notes = time.time(), _Notes(echo)
+    chosen = _settings(script, args, profile, settings)
+    if on is not None and not detach:
+        raise UsageError(f"--on {on} starts the launcher there and leaves it", "add --detach")
+    if detach and (on is not None or not prepare.transport_of(chosen).scheduled):
+        return _launch_detached(script, args, profile, on, settings)
+    with ExitStack() as connections:
+        ready = connections.enter_context(prepare.prepare(chosen, os.environ, notes.add, notes.add_copy))
+        if detach and ready.plan.batch is None:
+            return _launch_detached(script, args, profile, on, settings)
+        allocation = prepare.unused_allocation(chosen, os.environ)
+        if allocation:
+            notes.add(f"{allocation}, and these ranks run on this machine alone; on the job's nodes: -b slurm")
+        log_dir = str(Path(chosen.log_dir).absolute())  # the program may change its folder
+        run = RecordedRun(ready, log_dir, began=began, notes=notes.texts, leave=detach, in_program=True)
+        if not run.followed:
+            return Run(run.record)
+        return Run(run.record, BackgroundRun(run, chosen, connections.pop_all(), echo=echo))
+
+
+def plan(
+    script: str | os.PathLike[str] | None = None,
+    args: Sequence[str] = (),
+    *,
+    profile: str | None = None,
+    echo: bool = False,
+    **settings: Unpack[config.LaunchKeywords],
+) -> Plan:
+    """Return the plan that `launch` would carry out: `str(plan)` is the script that `--dry-run` prints.
+
+    Enters named nodes to look at them, and starts nothing. Arguments and errors are those of `launch`.
+
+        print(ddpkit.plan("train.py", backend="slurm", nnodes=2, options={"partition": "gpu"}))
+    """
+    chosen = _settings(script, args, profile, settings)
+    with prepare.prepare(chosen, os.environ, _Notes(echo).add) as ready:
+        return ready.plan
+
+
+def test(
+    *,
+    quick: bool = False,
+    full: bool = False,
+    ranks: bool = True,
+    timeout: float | None = None,
+    profile: str | None = None,
+    echo: bool = False,
+    **settings: Unpack[config.LaunchKeywords],
+) -> CheckReport:
+    """Find failures of nodes, network, GPUs and collectives before a run, as `ddpkit test` does.
+
+    `quick`: little data; `full`: much data, and the speed of each rank. `ranks=False`: only checks that need no torch.
+    `timeout`: seconds for each step of the ranks, usually 5. Returns a report: `.ok`, and `.checks`, each with `id`,
+    `status` ("pass", "warn", "fail", "skip" or "unknown"), `host`, `rank`, `evidence`, `cause` and `fix`. Raises
+    UsageError for a wrong request.
+
+        report = ddpkit.test(backend="ssh", hosts=["node1", "node2"], nproc_per_node=4)
+        for check in report.checks:
+            if check.status == "fail":
+                print(check.host, check.rank, check.evidence, check.cause, check.fix)
+    """
+    from ddpkit.preflight import run
+
+    chosen = _settings(None, (), profile, settings)
+    options = run.parse_options(quick=quick, full=full, ranks=ranks, timeout=timeout, note=_Notes(echo).add)
+    return run.run_preflight(chosen, os.environ, options)
+
+
+def runs() -> list[Run]:
+    """List the runs of this user whose records can be read here, the newest first, as `ddpkit ps --all` does."""
+    return [Run(entry.run) for entry in record.entries() if entry.run is not None]
+
+
+def open_run(word: str | os.PathLike[str] | None = None) -> Run:
+    """Find a run by its id, the beginning or the end of it, or its folder.
+
+    None: the newest that lives, else the newest. Raises UsageError where no run or several fit.
+
+        ddpkit.open_run("3fa9").stop()
+    """
+    return Run(status.choose(None if word is None else os.fspath(word)))
+
+
+# ---- settings
+
+
+def _settings(
+    script: str | os.PathLike[str] | None, args: Sequence[str], profile: str | None, given: config.LaunchKeywords
+) -> config.LaunchSettings:
+    """Combine keywords with the environment and the file of the current folder. Raises UsageError."""
+    for name in given:
+        if name not in config.LaunchKeywords.__annotations__:
+            known = f"settings: {', '.join(config.LaunchKeywords.__annotations__)}"
+            raise UsageError(
+                f"there is no setting {name!r}", nearest(name, config.LaunchKeywords.__annotations__) or known
+            )
+    if script is None and args:
+        raise UsageError("arguments were given, and no script", 'ddpkit.launch("train.py", [...])')
+    keywords: config.Keywords = {**given, "script": None if script is None else [os.fspath(script), *args]}
+    env = given.get("env")
+    if isinstance(env, Mapping):
+        keywords["env"] = {
+            name: config.inherit_variable(name, os.environ) if config.check_env_name(name) and value is None else value
+            for name, value in env.items()
+        }
+    keywords["hosts"] = given.get("hosts") or None
+    return config.collect_settings(config.current_folder(), os.environ, profile, keywords)
+
+
+class _Notes:
+    """Remarks before the start of a run: kept for its record, and printed with `echo`."""
+
+    def __init__(self, echo: bool) -> None:
+        self.texts: list[str] = []
+        self._echo = echo
+
+    def add(self, text: str) -> None:
+        self.texts.append(text)
+        if self._echo:
+            sys.stderr.write(f"ddpkit: {text}\n")
+
+    def add_copy(self, host: str, percent: int) -> None:
+        """Note the end of a copy to a host."""
+        if percent == 100 and self._echo:
+            sys.stderr.write(f"ddpkit: copied to {host}\n")
+
+
+# ---- detached runs
+
+_ERRORS: Mapping[int, type[DdpkitError]] = {
+    each.exit_code: each for each in (UsageError, PreflightError, LaunchError, DdpkitError)
+}
+
+
+def _launch_detached(
+    script: str | os.PathLike[str] | None,
+    args: Sequence[str],
+    profile: str | None,
+    on: str | None,
+    given: config.LaunchKeywords,
+) -> Run:
+    """Run the command line, whose launcher starts itself again in a session of its own."""
+    words, env = _command_line(script, args, profile, given)
+    words[:0] = ["--detach", "--json", *(["--on", on] if on is not None else [])]
+    done = subprocess.run(
+        [sys.executable, "-m", "ddpkit", "launch", *words],
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        lines = done.stderr.splitlines()
+        hint = next((line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")), None)
+        said = [line.removeprefix("ddpkit: ") for line in lines if not line.startswith("hint: ")]
+        raise _ERRORS.get(done.returncode, DdpkitError)("\n".join(said) or f"exit code {done.returncode}", hint)
+    entry = record.parse(json.loads(done.stdout))
+    if entry is None:
+        raise DdpkitError(f"the detached launcher printed no record: {done.stdout[:200]!r}", "ddpkit ps")
+    return Run(entry)
+
+
+def _command_line(
+    script: str | os.PathLike[str] | None, args: Sequence[str], profile: str | None, given: config.LaunchKeywords
+) -> tuple[list[str], dict[str, str]]:
+    """Write keywords as words of `ddpkit launch`, and the values of variables as an environment for it."""
+    words: list[str] = ["--profile", profile] if profile is not None else []
+    variables: dict[str, str] = {}
+    hosts: Sequence[str] = ()
+    values: Mapping[str, object] = dict(given)
+    for name, value in values.items():
+        flag = f"--{name.replace('_', '-')}"
+        if name == "options" and isinstance(value, Mapping):
+            words += [word for key, option in value.items() for word in ("-o", f"{key}={_text(option)}")]
+        elif name == "env" and isinstance(value, Mapping):
+            words += [word for key in value for word in ("--env", key)]
+            variables |= {key: str(text) for key, text in value.items() if text is not None}
+        elif name == "hosts" and isinstance(value, Sequence):
+            hosts = value
+        elif name in ("preflight", "header", "sync"):
+            words += [flag if name == "sync" else f"--no-{name}"] if value is (name == "sync") else []
+        elif isinstance(value, tuple):
+            words += [flag, ":".join(map(str, value))]
+        elif value is not None:
+            words += [flag, str(value)]
+    words += hosts
+    return [*words, *(["--", os.fspath(script), *args] if script is not None else [])], variables
+
+
+def _text(option: object) -> str:
+    return str(option).lower() if isinstance(option, bool) else str(option)

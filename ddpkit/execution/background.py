@@ -1,0 +1,120 @@
+"""A run in a thread of another program: takes no signals, prints nothing, ends with the program."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+
+from ddpkit.config import LaunchSettings
+from ddpkit.console.relay import Relay
+from ddpkit.console.text import TextDisplay
+from ddpkit.execution.lifecycle import RecordedRun
+from ddpkit.run import record
+
+REQUESTS_EVERY = 0.25  # seconds between two looks for requests of other shells
+MARGIN = 15.0  # seconds beyond the grace in which a run has ended when its program ends
+
+_living: set[BackgroundRun] = set()
+_lock = threading.Lock()
+
+
+class BackgroundRun:
+    """A recorded run, carried out by a daemon thread."""
+
+    def __init__(
+        self, run: RecordedRun, settings: LaunchSettings, connections: ExitStack, *, echo: bool = False
+    ) -> None:
+        """Start the thread. It closes `connections` at the end of the run. `echo`: show the lines of the run."""
+        self._run = run
+        self._settings = settings
+        self._connections = connections
+        self._display = TextDisplay(sys.stdout, sys.stderr) if echo else TextDisplay()
+        self._relay = Relay(run.folder, self._display.out, self._display.err, colour=False)
+        self._ended = threading.Event()
+        self._cancelled = False
+        self._error: BaseException | None = None
+        run.announce(self._relay, hang_timeout=settings.hang_timeout)
+        with _lock:
+            _living.add(self)
+        name = f"ddpkit {run.plan.run_id}"
+        threading.Thread(target=self._follow, name=name, daemon=True).start()
+        threading.Thread(target=self._take_requests, name=f"{name} requests", daemon=True).start()
+
+    @property
+    def record(self) -> record.Run:
+        """The record as this program knows it. At the end it is finished, also where it cannot be saved."""
+        return self._run.record
+
+    @property
+    def ended(self) -> bool:
+        return self._ended.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end, at most `timeout` seconds. Returns whether the run has ended. Raises its internal error."""
+        ended = self._ended.wait(timeout)
+        if ended and self._error is not None:
+            raise self._error
+        return ended
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Ask for the end: TERM, grace, KILL; with `at_once` KILL. A submitted job is cancelled. Raises LaunchError."""
+        if self.ended:
+            return
+        if self._run.job_id is not None:
+            self._cancelled = True
+            self._run.cancel_job()
+        else:
+            self._run.inbox.put((-1, signal.SIGQUIT if at_once else signal.SIGTERM))
+
+    def leave(self) -> None:
+        """End a run because its program ends. A submitted job goes on."""
+        self._run.inbox.put((-1, signal.SIGTERM))
+
+    def _follow(self) -> None:
+        run, settings = self._run, self._settings
+        try:
+            with self._connections:
+                outcome = run.follow(
+                    self._relay, self._display, hang_timeout=settings.hang_timeout, hang_action=settings.hang_action
+                )
+            if self._cancelled and outcome.failure is not None and outcome.failure.rank is None:
+                # To the loop that followed it, somebody cancelled a job.
+                outcome = replace(outcome, failure=None, stopped_by=signal.SIGTERM)
+            run.finish(self._relay, outcome, cancelled=self._cancelled)
+            run.keep_metrics(settings.metrics)
+        except BaseException as error:  # for the thread that waits
+            self._error = error
+            run.abandon(error)
+        finally:
+            with suppress(OSError):
+                self._relay.close()
+            with _lock:
+                _living.discard(self)
+            self._ended.set()
+
+    def _take_requests(self) -> None:
+        """Act on requests of other shells (`ddpkit stop`, `dump`, `top`), which signal other launchers."""
+        while not self._ended.wait(REQUESTS_EVERY):
+            for number in record.take_requests(self._run.folder):
+                self._run.inbox.put((-1, number))
+
+
+def _end_with_program(pid: int) -> None:
+    """End all runs of this program and wait for them. A killed program cannot: then its supervisors end the ranks."""
+    if os.getpid() != pid:
+        return  # a forked child
+    with _lock:
+        runs = list(_living)
+    for run in runs:
+        run.leave()
+    for run in runs:
+        with suppress(BaseException):
+            run.wait(run.record.grace + MARGIN)
+
+
+atexit.register(_end_with_program, os.getpid())

@@ -1,0 +1,105 @@
+"""Follow and stop a run from any process of its user, by its record."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from ddpkit.errors import DdpkitError, LaunchError, UsageError
+from ddpkit.run import record, status
+from ddpkit.run.record import Run
+from ddpkit.run.status import RunStatus
+from ddpkit.scheduler import run_command
+
+MARGIN = 30.0  # seconds beyond the grace in which a launcher has ended, leftovers and last words included
+JOB_MARGIN = 90.0  # sites give a cancelled job half a minute, and its nodes some time to say so
+
+
+def reload(run: Run) -> Run:
+    """Read the record again. Where that is not possible, return the old one."""
+    return record.load(Path(run.folder)) or run
+
+
+class Liveness:
+    """Answers whether a run goes on. Asks its launcher or scheduler as often as that allows."""
+
+    def __init__(self, run: Run, on_change: Callable[[str], None] = lambda _: None) -> None:
+        """`on_change` gets the state of a job in words, each time it changes."""
+        self._run = run
+        self._on_change = on_change
+        self._next_look = 0.0  # time.monotonic()
+        self._pause = 0.5  # seconds
+        self._living = True
+        self._words = ""
+
+    def goes_on(self) -> bool:
+        """Return the last known answer; look again when that is due."""
+        if time.monotonic() < self._next_look:
+            return self._living
+        now = status.get_status(reload(self._run))
+        if self._run.job is not None and now.living and now.words != self._words:
+            self._words = now.words
+            self._on_change(now.words)
+        # A launcher's end is seen in its own record, and its death in /proc; a scheduler is shared by many.
+        self._pause = min(self._pause * 1.5, 10.0 if now.state == "queued" else 2.0) if self._run.job else 0.1
+        self._next_look = time.monotonic() + self._pause
+        self._living = now.living or now.state == "elsewhere"
+        return self._living
+
+
+def stop_argv(run: Run, *, at_once: bool = False) -> list[str]:
+    """Return the command that `stop` amounts to, as words."""
+    number = signal.SIGQUIT if at_once else signal.SIGTERM
+    if run.job:
+        return list(run.job.stop)
+    if run.in_program:
+        return ["sh", "-c", f"echo {number} >> {shlex.quote(str(Path(run.folder, record.REQUESTS)))}"]
+    return ["kill", f"-{number.name.removeprefix('SIG')}", str(run.launcher_pid)]
+
+
+def stop(run: Run, *, at_once: bool = False) -> RunStatus:
+    """End a run and wait for its end: every rank gets TERM, its grace, then KILL; with `at_once` KILL.
+
+    A run that has ended stays as it is. Raises UsageError for one that cannot be reached from here, LaunchError for a
+    scheduler that refuses, DdpkitError for a run that does not end in time.
+    """
+    now = status.get_status(run)
+    if now.state == "elsewhere":
+        raise UsageError(f"run {run.run_id} is {now.words}, nor stop it", status.remote_command("stop", run))
+    if not now.living and now.state != "unknown":
+        return now
+    if run.job:
+        argv = stop_argv(run)
+        reply = run_command(argv)
+        if reply.exit_code != 0:
+            words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
+            raise LaunchError(f"cannot stop job {run.job_id}: {words}", shlex.join(argv))
+        return _wait_for_job(run, JOB_MARGIN + run.grace)
+    record.send(run, signal.SIGQUIT if at_once else signal.SIGTERM)
+    limit = MARGIN + (0.0 if at_once else run.grace)
+    if not record.wait(run, limit):
+        hint = f"kill -KILL {run.launcher_pid}" if at_once else status.command("stop --now", run)
+        raise DdpkitError(f"run {run.run_id} has not ended in {limit:g} s", hint)
+    return status.get_status(reload(run))
+
+
+def _wait_for_job(run: Run, limit: float) -> RunStatus:
+    """Wait for a job's end, and for the launcher that follows it on this host."""
+    until, pause = time.monotonic() + limit, 0.1
+    while (now := status.get_status(reload(run))).living:
+        if time.monotonic() > until:
+            raise DdpkitError(
+                f"job {run.job_id} has not ended in {limit:g} s: {now.words}", status.command("status", run)
+            )
+        time.sleep(pause)
+        pause = min(pause * 1.5, 2.0)
+    if record.here(run) and record.wait(run, 10.0) and (last := reload(run)).state == "failed":
+        # To the launcher that followed it, somebody cancelled a job.
+        with suppress(OSError):
+            replace(last, state="stopped", verdict=None, failure=None).save()
+    return status.get_status(reload(run))

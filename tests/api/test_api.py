@@ -1,0 +1,360 @@
+"""The Python interface: real launches on this machine, what it prints, signals, threads, and the end of its program."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import MARK, PATIENCE
+
+import ddpkit
+
+pytestmark = pytest.mark.live
+
+# Rank 1 fails; the others wait for their end.
+FAILS = """
+import os, sys, time
+rank = int(os.environ["RANK"])
+print("rank", rank, "begins", flush=True)
+if rank == 1:
+    print("cannot go on", flush=True)
+    sys.exit(7)
+time.sleep(3600)
+"""
+WELL = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
+SLEEPS = "import time\nprint('ready', flush=True)\ntime.sleep(3600)\n"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGURG, signal.SIGWINCH)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, clean_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in set(os.environ) - set(clean_environ):
+        if not name.startswith("PYTEST_"):
+            monkeypatch.delenv(name)
+    for name in ("XDG_STATE_HOME", "DDPKIT_GPUS"):
+        monkeypatch.setenv(name, clean_environ[name])
+    Path("fails.py").write_text(FAILS)
+    Path("well.py").write_text(WELL)
+    Path("sleeps.py").write_text(SLEEPS)
+
+
+def wait_for_line(run: ddpkit.Run, text: str, times: int = 1) -> None:
+    lines = (line for line in run.logs(follow=True) if line.text == text)
+    for _ in range(times):
+        next(lines)
+
+
+def test_a_run_that_ends_well(capfd: pytest.CaptureFixture[str]) -> None:
+    handlers = [signal.getsignal(number) for number in SIGNALS]
+    run = ddpkit.launch("well.py", nproc_per_node=2)
+    outcome = run.wait(PATIENCE)
+    assert (outcome.state, outcome.exit_code, outcome.failure, outcome.ok) == ("done", 0, None, True)
+    assert outcome.seconds is not None
+    assert 0 < outcome.seconds < PATIENCE
+    assert sorted(line.text for line in run.logs() if line.rank is not None) == ["rank 0 of 2", "rank 1 of 2"]
+    assert [line.text for line in run.logs(rank=1)] == ["rank 1 of 2"]
+    assert [str(line) for line in run.logs(grep="rank 0")] == [f"[0 {run.hosts[0]}] rank 0 of 2"]
+    assert run.folder.is_absolute()
+    assert json.loads((run.folder / "run.json").read_text())["state"] == "done"
+    assert run.status().words.startswith("done")
+    assert ddpkit.open_run(run.run_id[-4:]).wait() == outcome
+    assert ddpkit.runs()[0].run_id == run.run_id
+    assert run.stop() == outcome  # nothing is left to stop
+    assert capfd.readouterr() == ("", "")
+    assert [signal.getsignal(number) for number in SIGNALS] == handlers
+
+
+def test_a_failing_rank() -> None:
+    outcome = ddpkit.launch("fails.py", nproc_per_node=3).wait(PATIENCE)
+    failure = outcome.failure
+    assert failure is not None
+    assert (outcome.state, outcome.exit_code) == ("failed", 7)
+    assert (failure.rank, failure.code, failure.signal, failure.host) == (1, 7, None, os.uname().nodename.split(".")[0])
+    assert failure.last_lines[-1] == "cannot go on"
+    assert Path(failure.log).read_text().endswith("cannot go on\n")
+    assert outcome.verdict is not None
+    assert "rank 1" in outcome.verdict
+    assert ddpkit.open_run(outcome.run_id).wait() == outcome  # all of it is in the record
+
+
+def test_a_known_cause_is_diagnosed() -> None:
+    Path("asks.py").write_text("raise RuntimeError('CUDA error: invalid device ordinal')\n")
+    failure = ddpkit.launch("asks.py").wait(PATIENCE).failure
+    assert failure is not None
+    assert failure.diagnosis is not None
+    assert failure.diagnosis.cause
+    assert failure.diagnosis.fix
+
+
+def test_a_rank_that_is_killed() -> None:
+    outcome = ddpkit.launch("-c", ["import os; os.kill(os.getpid(), 9)"]).wait(PATIENCE)
+    assert outcome.failure is not None
+    assert (outcome.exit_code, outcome.failure.signal, outcome.failure.code) == (137, 9, None)
+
+
+def test_stop_and_the_end_of_a_block() -> None:
+    with ddpkit.launch("sleeps.py", nproc_per_node=2) as run:
+        wait_for_line(run, "ready", 2)
+        assert run.status().state == "running"
+        with pytest.raises(TimeoutError):
+            run.wait(timeout=0.1)
+        assert run.status().living
+    outcome = run.wait(0)
+    assert (outcome.state, outcome.exit_code, outcome.failure) == ("stopped", 143, None)
+    again = ddpkit.launch("sleeps.py")
+    wait_for_line(again, "ready")
+    assert again.stop(now=True).exit_code == 128 + signal.SIGQUIT
+
+
+def test_several_runs_from_threads(capfd: pytest.CaptureFixture[str]) -> None:
+    outcomes: dict[int, ddpkit.Outcome] = {}
+
+    def launch(code: int) -> None:
+        outcomes[code] = ddpkit.launch("-c", [f"raise SystemExit({code})"], nproc_per_node=2).wait(PATIENCE)
+
+    threads = [threading.Thread(target=launch, args=(code,)) for code in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert {code: outcome.exit_code for code, outcome in outcomes.items()} == {0: 0, 1: 1, 2: 2, 3: 3}
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_needs_no_thread_and_no_file_after_its_end() -> None:
+    ddpkit.launch("well.py").wait(PATIENCE)
+
+    def held() -> tuple[int, int]:
+        return threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
+
+    until, before = time.monotonic() + PATIENCE, held()
+    for _ in range(3):
+        ddpkit.launch("well.py").wait(PATIENCE)
+    while held() > before:
+        assert time.monotonic() < until, (before, held())
+        time.sleep(0.05)
+
+
+def test_echo_shows_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    ddpkit.launch("well.py", nproc_per_node=2, echo=True).wait(PATIENCE)
+    out, err = capsys.readouterr()
+    assert sorted(line.partition("] ")[2] for line in out.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
+    assert "2 ranks on" in err
+    assert "ddpkit: done in" in err
+
+
+def test_the_program_may_change_its_folder(tmp_path: Path) -> None:
+    with ddpkit.launch("sleeps.py") as run:
+        Path("elsewhere").mkdir()
+        os.chdir("elsewhere")
+        wait_for_line(run, "ready")
+    assert run.folder.parent == tmp_path / "logs"
+    assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"nproc_per_node": 0}, "-n 0: at least 1 is needed"),
+        ({"nnodes": "4:2"}, "-N 4:2: the smaller number comes first"),
+        ({"grace": -1}, "--grace -1: seconds are 0 or more, and at most a day"),
+        ({"hang_action": "shout"}, "--hang-action shout: warn or end"),
+        ({"backend": "nope"}, "there is no backend 'nope'"),
+        ({"profile": "nope"}, "there is no profile 'nope' in ddpkit.toml"),
+        ({"env": {"DDPKIT_NOT_SET": None}}, "--env DDPKIT_NOT_SET: it is not set here"),
+        ({"options": {"startr": "ranks"}}, "startr"),
+        ({"hosts": "node1"}, "--hosts 'node1' is not understood"),
+        ({"nproc": 2}, "there is no setting 'nproc'"),
+        ({"on": "node1"}, "--on node1 starts the launcher there and leaves it"),
+        ({"hosts": ["node1"]}, "backend local runs on this machine only"),
+    ],
+)
+def test_a_wrong_setting_is_refused(keywords: dict[str, object], words: str) -> None:
+    with pytest.raises(ddpkit.UsageError) as raised:
+        ddpkit.launch("well.py", **keywords)  # type: ignore[arg-type]
+    assert words in raised.value.message
+    assert not Path("logs").exists()
+
+
+def test_a_wrong_script_is_refused() -> None:
+    with pytest.raises(ddpkit.UsageError, match=r"there is no script nope\.py"):
+        ddpkit.launch("nope.py")
+    with pytest.raises(ddpkit.UsageError, match="arguments were given, and no script"):
+        ddpkit.plan(args=["--epochs", "3"])
+    with pytest.raises(ddpkit.UsageError, match="there is no run 'nope'"):
+        ddpkit.open_run("nope")
+
+
+def test_a_plan_is_what_a_dry_run_prints(ddpkit_command: Callable[..., str]) -> None:
+    plan = ddpkit.plan("well.py", ["--epochs", "3"], nproc_per_node=2)
+    printed = ddpkit_command("launch", "-n", "2", "--dry-run", "--", "well.py", "--epochs", "3")
+    run_id = printed.split()[4].rstrip(":")
+    texts = [str(plan).replace(plan.run_id, "ID"), printed.replace(run_id, "ID")]
+    assert len({re.sub(r"MASTER_PORT=\d+", "", text) for text in texts}) == 1  # a free one
+
+
+@pytest.fixture
+def ddpkit_command() -> Callable[..., str]:
+    def run(*words: str) -> str:
+        argv = [sys.executable, "-m", "ddpkit", *words]
+        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+
+    return run
+
+
+def test_other_shells_see_ask_and_stop_a_run(ddpkit_command: Callable[..., str]) -> None:
+    """They signal a launcher; a program that launched a run would die of that."""
+    run = ddpkit.launch("sleeps.py", nproc_per_node=2)
+    wait_for_line(run, "ready", 2)
+    assert "runs for" in ddpkit_command("status", run.run_id)
+    dump = json.loads(ddpkit_command("dump", run.run_id, "--json"))
+    assert sorted(rank["rank"] for rank in dump["ranks"]) == [0, 1]
+    assert "stopped" in ddpkit_command("stop", run.run_id)
+    outcome = run.wait(PATIENCE)
+    assert (outcome.state, outcome.exit_code) == ("stopped", 143)
+    assert "has ended already" in ddpkit_command("stop", run.run_id)
+
+
+# ---- the end of the program
+
+Program = subprocess.Popen[str]
+
+PROGRAM = """
+import {modules}
+import ddpkit
+run = ddpkit.launch("sleeps.py", nproc_per_node=2)
+ready = (line for line in run.logs(follow=True) if line.text == "ready")
+next(ready), next(ready)
+{before}
+print(run.folder, flush=True)
+{then}
+"""
+
+
+@contextmanager
+def program(mark: str, then: str, before: str = "", modules: str = "sys, time") -> Iterator[Program]:
+    """A Python program that launches two ranks, and what is left of it."""
+    text = PROGRAM.format(modules=modules, before=before, then=then)
+    env = {**os.environ, MARK: mark}
+    with subprocess.Popen([sys.executable, "-c", text], env=env, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            for pid in survivors(mark):
+                os.kill(pid, signal.SIGKILL)
+
+
+def line_of(process: Program) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def survivors(mark: str) -> list[int]:
+    needle, pids = f"{MARK}={mark}".encode(), []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if needle in path.read_bytes().split(b"\0"):
+                pids.append(int(path.parent.name))
+        except OSError:
+            continue
+    return pids
+
+
+def wait_for_none(mark: str, *spared: int) -> None:
+    until = time.monotonic() + PATIENCE
+    while set(survivors(mark)) - set(spared):
+        assert time.monotonic() < until, survivors(mark)
+        time.sleep(0.05)
+
+
+def test_a_killed_program_leaves_no_rank() -> None:
+    with program("killed", "time.sleep(3600)") as process:
+        folder = line_of(process)
+        assert len(survivors("killed")) >= 5  # the program, its supervisors and ranks
+        process.kill()
+        process.wait(PATIENCE)
+        wait_for_none("killed")
+    run = ddpkit.open_run(folder)
+    assert run.status().state == "lost"
+    assert run.wait().state == "lost"
+
+
+# Children of the program that go on after its death: executed, and forked without a change of program.
+CHILDREN = {
+    "executed": ("subprocess", "child = subprocess.Popen(['sleep', '600'])\nprint(child.pid, flush=True)"),
+    "inheriting": (
+        "subprocess",
+        "child = subprocess.Popen(['sleep', '600'], close_fds=False)\nprint(child.pid, flush=True)",
+    ),
+    "forked": ("os, time", "pid = os.fork()\nif pid == 0:\n    time.sleep(600)\nprint(pid, flush=True)"),
+}
+
+
+@pytest.mark.parametrize("kind", CHILDREN)
+def test_a_child_of_the_killed_program_keeps_no_rank_alive(kind: str) -> None:
+    modules, code = CHILDREN[kind]
+    with program(kind, "time.sleep(3600)", before=code, modules=f"sys, time, {modules}") as process:
+        child = int(line_of(process))
+        line_of(process)
+        process.kill()
+        process.wait(PATIENCE)
+        wait_for_none(kind, child)
+        assert child in survivors(kind)
+
+
+@pytest.mark.parametrize("then", ["", "raise RuntimeError", "sys.exit(3)"])
+def test_the_end_of_a_program_ends_its_runs(then: str) -> None:
+    mark = f"ended {then}"
+    with program(mark, then) as process:
+        folder = line_of(process)
+        process.wait(PATIENCE)
+        wait_for_none(mark)
+    assert ddpkit.open_run(folder).status().state == "stopped"
+
+
+def test_an_interrupt_leaves_the_run_going() -> None:
+    """As the stop button of a notebook: `wait` raises, and the run goes on."""
+    then = """
+import os, signal, threading
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    run.wait()
+except KeyboardInterrupt:
+    print("interrupted", run.status().state, flush=True)
+print(run.stop().state, flush=True)
+"""
+    with program("interrupted", then) as process:
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert out.splitlines()[1:] == ["interrupted running", "stopped"]
+
+
+# ---- the package
+
+
+def test_the_import_is_cheap() -> None:
+    """Nothing is imported before it is used: no torch, fabric, typer, rich, and none of the launcher."""
+    text = "import sys; before = set(sys.modules); import ddpkit; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"ddpkit", "ddpkit.cli", "ddpkit.cli.version"}
+    text = "import sys, ddpkit; ddpkit.launch; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert not {"torch", "fabric", "paramiko", "typer", "rich"} & set(done.stdout.split())
+
+
+def test_all_names_are_there() -> None:
+    assert set(ddpkit.__all__) <= set(dir(ddpkit))
+    assert all(getattr(ddpkit, name) is not None for name in ddpkit.__all__)
+    assert issubclass(ddpkit.UsageError, ddpkit.DdpkitError)
+    with pytest.raises(AttributeError, match="lanch"):
+        _ = ddpkit.lanch  # type: ignore[attr-defined]

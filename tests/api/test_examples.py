@@ -1,0 +1,111 @@
+"""The examples of the Python interface: the sweep's table, the notebook's cells, and a killed kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import MARK, PATIENCE
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+pytestmark = pytest.mark.live
+
+
+def test_the_sweep_prints_a_table(tmp_path: Path, clean_environ: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "sweep.py")],
+        cwd=tmp_path, env=clean_environ, capture_output=True, text=True, check=True, timeout=PATIENCE,
+    )  # fmt: skip
+    head, *rows, _ = done.stdout.splitlines()
+    assert head.split() == ["rate", "state", "code", "seconds", "loss"]
+    assert [row.split()[:3] for row in rows] == [["0.1", "done", "0"], ["0.3", "done", "0"], ["1.5", "failed", "1"]]
+    assert "FloatingPointError: loss is" in rows[2]
+    assert "rank " in rows[2]
+    assert done.stderr == ""
+    assert len(list((tmp_path / "logs").iterdir())) == 3
+
+
+def survivors(mark: str) -> list[int]:
+    needle, pids = f"{MARK}={mark}".encode(), []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if needle in path.read_bytes().split(b"\0"):
+                pids.append(int(path.parent.name))
+        except OSError:
+            continue
+    return pids
+
+
+def wait_for_none(mark: str) -> None:
+    until = time.monotonic() + PATIENCE
+    while left := survivors(mark):
+        assert time.monotonic() < until, left
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def client(tmp_path: Path, clean_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A notebook's client whose kernel has its folder and environment from the test."""
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    mark = f"kernel {tmp_path}"
+    env = {**clean_environ, MARK: mark, "IPYTHONDIR": str(tmp_path / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
+    notebook = nbformat.read(EXAMPLES / "notebook.ipynb", as_version=4)
+    made = nbclient.NotebookClient(notebook, timeout=PATIENCE, resources={"metadata": {"path": str(tmp_path)}})
+    made.ddpkit_env, made.ddpkit_mark = env, mark
+    return made
+
+
+def shown(cell: Any) -> str:
+    return "".join(
+        output.get("text", "") or output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", [])
+    )
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_notebook_runs(client: Any) -> None:
+    client.execute(env=client.ddpkit_env)
+    cells = [shown(cell) for cell in client.nb.cells if cell.cell_type == "code"]
+    assert cells[0] == "('done', 0)"
+    assert sorted(line.partition("] ")[2] for line in cells[1].splitlines()) == [
+        "hello from rank 0 of 2",
+        "hello from rank 1 of 2",
+    ]
+    assert "rank 1 on " in cells[2]
+    assert "ValueError: no data for rank 1" in cells[2]
+    assert cells[3] == "still running\nstopped\n"
+    assert cells[4].startswith("#!/bin/sh\n# ddpkit run ")
+    wait_for_none(client.ddpkit_mark)
+
+
+KILLED = """
+import os, time, ddpkit
+run = ddpkit.launch("-c", ["import time; print('ready', flush=True); time.sleep(3600)"], nproc_per_node=2)
+ready = (line for line in run.logs(follow=True) if line.text == "ready")
+next(ready), next(ready)
+print(os.getpid())
+"""
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_killed_kernel_leaves_no_rank(client: Any) -> None:
+    client.nb.cells = [client.nb.cells[1]]
+    client.nb.cells[0].source = KILLED
+
+    async def run_and_kill() -> int:
+        async with client.async_setup_kernel(env=client.ddpkit_env):
+            await client.async_execute_cell(client.nb.cells[0], 0)
+            kernel = int(shown(client.nb.cells[0]))
+            ranks = set(survivors(client.ddpkit_mark)) - {kernel}
+            os.kill(kernel, signal.SIGKILL)
+            return len(ranks)
+
+    assert asyncio.run(run_and_kill()) >= 4  # two ranks and their supervisors
+    wait_for_none(client.ddpkit_mark)
