@@ -464,8 +464,8 @@ def _launch_detached(
     if done.returncode != 0:
         lines = done.stderr.splitlines()
         hint = next((line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")), None)
-        said = [line.removeprefix("ddpkit: ") for line in lines if not line.startswith("hint: ")]
-        raise _ERRORS.get(done.returncode, DdpkitError)("\n".join(said) or f"exit code {done.returncode}", hint)
+        messages = [line.removeprefix("ddpkit: ") for line in lines if not line.startswith("hint: ")]
+        raise _ERRORS.get(done.returncode, DdpkitError)("\n".join(messages) or f"exit code {done.returncode}", hint)
     entry = record.parse(json.loads(done.stdout))
     if entry is None:
         raise DdpkitError(f"the detached launcher printed no record: {done.stdout[:200]!r}", "ddpkit ps")

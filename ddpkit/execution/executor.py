@@ -43,14 +43,14 @@ class Node:
     step: Step
     link: Link
     ended: bool = False
-    said_end: bool = False
+    sent_end: bool = False
     lost: bool = False
     running: set[int] = field(default_factory=set)
-    well: set[int] = field(default_factory=set)  # ranks that ended with exit code 0
+    succeeded: set[int] = field(default_factory=set)  # ranks that ended with exit code 0
 
     @property
     def finished(self) -> bool:
-        return not self.step.elastic and self.well.issuperset(self.step.ranks)
+        return not self.step.elastic and self.succeeded.issuperset(self.step.ranks)
 
     @property
     def agent(self) -> str:
@@ -129,7 +129,7 @@ class Carrier:
         while self.left():
             self.monitor.turn()
             self.timeline.turn()
-            self.end_if_hopeless()
+            self.end_if_unrecoverable()
             try:
                 index, message = self.inbox.get_nowait()
             except queue.Empty:
@@ -189,12 +189,12 @@ class Carrier:
             self.count(node, event)
             node.running.discard(event["rank"])
             if event["code"] == 0:
-                node.well.add(event["rank"])
+                node.succeeded.add(event["rank"])
             self.vitals.record_exit(host, event["rank"], event["code"], event["signal"])
             self.outcome.ends[
                 f"signal {event['signal']}" if event["code"] is None else f"exit code {event['code']}"
             ] += 1
-            self.on_late_news(node, event, host)
+            self.on_exit_after_stop(node, event, host)
         elif event["e"] == "failed":
             self.on_failure(node, event, host)
         elif event["e"] == "answer":
@@ -212,19 +212,19 @@ class Carrier:
         elif event["e"] == "stuck":
             self.note(f"cannot be ended on {step.host}, not even by KILL: {', '.join(event['names'])}")
         elif event["e"] == "end":
-            node.said_end = True
+            node.sent_end = True
 
     def count(self, node: Node, event: StartEvent | ExitEvent) -> None:
         if self.restarts is not None:
             self.restarts.record(self.nodes.index(node), event, time.monotonic())
 
-    def end_if_hopeless(self) -> None:
-        """Ranks that failed, and that torchrun would wait for other nodes to start again, which have finished."""
+    def end_if_unrecoverable(self) -> None:
+        """End a run with a failed rank that torchrun cannot start again, because other nodes have finished."""
         if self.restarts is None or self.deadline is not None:
             return
-        found = self.restarts.unrecoverable(time.monotonic())
-        if found is not None:
-            index, event = found
+        failed_rank = self.restarts.unrecoverable(time.monotonic())
+        if failed_rank is not None:
+            index, event = failed_rank
             pairs = zip(self.nodes, self.restarts.attempts, strict=True)
             done = [node.step.host for node, attempt in pairs if attempt.finished]
             self.note(f"rank {event['rank']} cannot be started again: all ranks of {', '.join(done)} have ended well")
@@ -240,16 +240,16 @@ class Carrier:
         if self.plan.min_nodes is not None and left >= self.plan.min_nodes:
             self.note(f"{node.step.host} is lost: {reason}; the run goes on with {count(left, 'node')}")
             node.running.clear()
-            node.said_end = True
+            node.sent_end = True
             # They wait for the lost ones in a collective, perhaps for half an hour; torchrun starts them again.
             self.tell({"c": "signal", "name": "SIGKILL"}, besides=node)
         else:
             self.fail(node, what="the supervisor", reason=reason)
 
-    def on_late_news(self, node: Node, event: ExitEvent, host: str) -> None:
-        """A node that was told to stop calls nothing a failure. What ended there before the known failure is the first.
+    def on_exit_after_stop(self, node: Node, event: ExitEvent, host: str) -> None:
+        """After a stop, nodes report exits, not failures. An exit older than the recorded failure replaces it.
 
-        What ended because of it, or of our TERM, has a later time: an event's is too late by its way here, never early.
+        Exits that follow from the failure, or from our TERM, are later: the time of an event can only be too late.
         """
         known, when = self.outcome.failure, event.get("t")
         if known is not None and known.raised and known.rank == event["rank"]:
@@ -346,10 +346,10 @@ class Carrier:
 
     def on_end(self, node: Node) -> None:
         node.ended = True
-        if not node.said_end:
+        if not node.sent_end:
             self.on_lost(node, "it was killed, and its ranks with it")
         elif not node.step.elastic and not node.finished:
-            missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in node.well)
+            missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in node.succeeded)
             self.fail(node, what=node.agent, reason=f"it ended, but these ranks never ended well: {missing}")
 
     def note(self, text: str) -> None:
