@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Plan, Step, World
-from ddpkit.transports import ssh_agent
-from ddpkit.transports.channel import Channel
-from ddpkit.transports.compatibility import Requirements
-from ddpkit.transports.connect import Connector
-from ddpkit.transports.pool import NodePool
-from ddpkit.transports.survey import survey
 from ddpkit.transports.transport import Transport
+
+if TYPE_CHECKING:  # completion asks for the class alone, and must be quick
+    from ddpkit.launchers.nodes import NodeOptions
+    from ddpkit.launchers.plan import Plan, Step, World
+    from ddpkit.transports.channel import Channel
+    from ddpkit.transports.compatibility import Requirements
+    from ddpkit.transports.connect import Connector
+    from ddpkit.transports.pool import NodePool
 
 
 class RemoteNodesTransport(Transport):
@@ -32,6 +32,8 @@ class RemoteNodesTransport(Transport):
     @classmethod
     def connector(cls, options: NodeOptions, note: Callable[[str], None]) -> Connector:
         """Return the connector to single nodes. Imports it: fabric takes longer than everything else."""
+        from ddpkit.transports import ssh_agent
+
         ssh_agent.leave_out_if_silent(os.environ, note)
         if cls.pdsh:
             from ddpkit.transports import pdsh
@@ -47,6 +49,8 @@ class RemoteNodesTransport(Transport):
         Raises LaunchError where a node cannot be reached, PreflightError where the nodes cannot run the job; all causes
         at once. Not strict: a suspicion is a note.
         """
+        from ddpkit.transports.survey import survey
+
         try:
             with self.pool.report_waiting(note):
                 return survey(self.pool, self.requirements, note, strict=strict)

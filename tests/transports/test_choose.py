@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from typing import ClassVar
 
 import pytest
@@ -43,6 +45,20 @@ def test_every_reach_has_its_transport() -> None:
         "slurm": {"scheduled", "slurm"},
         "scheduler": {"scheduled"},
     }
+
+
+@pytest.mark.parametrize("name", ["ssh", "pdsh"])
+def test_the_choice_alone_loads_no_connections(name: str) -> None:
+    """A shell waits for it at each press of the Tab key."""
+    text = f"""
+import sys
+from ddpkit.launchers import registry
+from ddpkit.transports.choose import transport_class
+assert transport_class(registry.load({name!r})).names_nodes
+print(*sorted({{"subprocess", "socket", "paramiko", "fabric", "ddpkit.transports.channel"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
 
 
 def test_every_built_in_backend_has_a_transport() -> None:
