@@ -237,7 +237,7 @@ class Run:
                 print(line.text)
         """
         entry = self._record
-        choice = run_logs.choice(entry, None if rank is None else str(rank), host, grep)
+        choice = run_logs.parse_filter(entry, None if rank is None else str(rank), host, grep)
         number = None if lines is None else config.whole(lines, "-n ")
         return self._lines(entry, choice, number, self._going_on(entry) if follow else None)
 
@@ -246,11 +246,11 @@ class Run:
         return control.Liveness(entry).goes_on if background is None else lambda: not background.ended
 
     def _lines(
-        self, entry: record.Run, choice: run_logs.Choice, number: int | None, going_on: Callable[[], bool] | None
+        self, entry: record.Run, choice: run_logs.LineFilter, number: int | None, going_on: Callable[[], bool] | None
     ) -> Iterator[LogLine]:
-        for line in run_logs.lines(entry, choice, going_on, number):
-            rank = int(line.who) if line.who.isdecimal() else None
-            agent = "" if rank is not None else line.who or "ddpkit"
+        for line in run_logs.read_lines(entry, choice, going_on, number):
+            rank = int(line.source) if line.source.isdecimal() else None
+            agent = "" if rank is not None else line.source or "ddpkit"
             yield LogLine(rank=rank, agent=agent, host=line.host, text=line.text.decode("utf-8", "replace"))
 
     def stop(self, *, now: bool = False) -> Outcome:

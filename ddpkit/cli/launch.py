@@ -254,7 +254,7 @@ def _detach(as_json: bool) -> int:
     from ddpkit.run import tmux as detach
 
     try:
-        record = detach.start(os.environ, _note)
+        record = detach.start_session(os.environ, _note)
     except detach.EarlyError as early:
         print(early.text, file=sys.stderr)
         return early.code
@@ -283,12 +283,12 @@ def _carry(
     from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.run import tmux
 
-    session = tmux.session(os.environ, ready.plan.run_id) if waits else None
+    session = tmux.expected_session(os.environ, ready.plan.run_id) if waits else None
     run = RecordedRun(ready, settings.log_dir, began=before[0], notes=before[1], leave=detach, session=session)
     if waits:
         if session:
-            tmux.keep(session, os.environ)
-        tmux.answer(waits, run.record.folder)
+            tmux.name_session(session, os.environ)
+        tmux.announce_record(waits, run.record.folder)
 
     def end_on_broken_pipe() -> None:
         run.inbox.put((-1, signal.SIGPIPE))  # as for every other program at the head of a pipe, that is the end

@@ -21,7 +21,7 @@ from ddpkit.errors import UsageError
 from ddpkit.text import format_size
 
 if TYPE_CHECKING:
-    from ddpkit.run.logs import Choice
+    from ddpkit.run.logs import LineFilter
     from ddpkit.run.record import Run
     from ddpkit.run.status import RunStatus
 
@@ -143,22 +143,22 @@ def logs(
     from ddpkit.run.control import reload
 
     chosen = status.choose(run)
-    wanted = logs.choice(chosen, rank, host, grep)
+    wanted = logs.parse_filter(chosen, rank, host, grep)
     number = None if lines is None else config.whole(lines, "-n ")
     one = wanted.ranks is not None and len(wanted.ranks) == 1
     if one and not as_json and wanted.pattern is None and wanted.host is None and number is None and chosen.job is None:
         going_on = _going_on(chosen) if follow else None
-        for data in logs.exact(chosen, min(wanted.ranks or ()), going_on):
+        for data in logs.read_rank_output(chosen, min(wanted.ranks or ()), going_on):
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
     else:
         _show(chosen, wanted, follow=follow, number=number, as_json=as_json)
-    if follow and (wanted != logs.Choice() or chosen.job is not None):
+    if follow and (wanted != logs.LineFilter() or chosen.job is not None):
         now = status.get_status(reload(chosen))
         print(f"ddpkit: run {now.run.run_id}: {now.words}", file=sys.stderr)
 
 
-def _show(run: Run, wanted: Choice, *, follow: bool, number: int | None, as_json: bool) -> None:
+def _show(run: Run, wanted: LineFilter, *, follow: bool, number: int | None, as_json: bool) -> None:
     from ddpkit.run import logs
 
     bare = wanted.ranks is not None and len(wanted.ranks) == 1
@@ -166,13 +166,13 @@ def _show(run: Run, wanted: Choice, *, follow: bool, number: int | None, as_json
     def put(line: logs.Line) -> None:
         text = line.text if bare else line.labelled
         if as_json:
-            rank = int(line.who) if line.who.isdecimal() else None
+            rank = int(line.source) if line.source.isdecimal() else None
             words = {"rank": rank, "host": line.host or None, "line": line.text.decode("utf-8", "surrogateescape")}
-            text = json.dumps({**words, "agent": line.who if rank is None and line.who else None}).encode()
+            text = json.dumps({**words, "agent": line.source if rank is None and line.source else None}).encode()
         sys.stdout.buffer.write(text + b"\n")
         sys.stdout.buffer.flush()
 
-    for line in logs.lines(run, wanted, _going_on(run) if follow else None, number):
+    for line in logs.read_lines(run, wanted, _going_on(run) if follow else None, number):
         put(line)
 
 
@@ -255,7 +255,7 @@ def attach(run: RunName = None) -> None:
         hint = status.remote_command("attach", chosen, terminal=True)
         raise UsageError(f"run {chosen.run_id} is {now.words}", hint)
     if now.living or now.state == "elsewhere":
-        if chosen.session and os.isatty(0) and os.isatty(1) and tmux.shown(chosen.session):
+        if chosen.session and os.isatty(0) and os.isatty(1) and tmux.is_attachable(chosen.session):
             tmux.attach(chosen.session)
             now = status.get_status(reload(chosen))
             if now.living:
@@ -266,9 +266,9 @@ def attach(run: RunName = None) -> None:
             print(
                 f"ddpkit: run {chosen.run_id}: {now.words}; Ctrl-C leaves this view, and not the run", file=sys.stderr
             )
-            _show(chosen, logs.Choice(), follow=True, number=SHOWN, as_json=False)
+            _show(chosen, logs.LineFilter(), follow=True, number=SHOWN, as_json=False)
             now = status.get_status(reload(chosen))
             print(f"ddpkit: run {chosen.run_id}: {now.words}", file=sys.stderr)
             return
-    _show(now.run, logs.Choice(), follow=False, number=SHOWN, as_json=False)
+    _show(now.run, logs.LineFilter(), follow=False, number=SHOWN, as_json=False)
     print(f"ddpkit: run {chosen.run_id}: {now.words}; all its lines: {status.command('logs', chosen)}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What a run printed, from its logs: chosen ranks or hosts, the last lines, or line by line while it goes on.
+"""Lines of a run's logs: of chosen ranks or hosts, the last ones, or all as they are written.
 
 `all.log` has every line with its rank and host in front. A job's own output file is read in its place: it goes on when
 nobody follows the job, and it holds what came before a restart.
@@ -30,36 +30,36 @@ _OURS = b"[ddpkit] "
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One line, without its end. `who` is a rank's number or an agent's name; empty for a line of ddpkit's own."""
+    """One line, without its end. `source`: a rank's number or an agent's name; empty for a line of ddpkit's own."""
 
-    who: str
+    source: str
     host: str
     text: bytes
 
     @property
     def labelled(self) -> bytes:
-        label = f"{self.who} {self.host}".strip() or "ddpkit"
+        label = f"{self.source} {self.host}".strip() or "ddpkit"
         return f"[{label}] ".encode("utf-8", "surrogateescape") + self.text
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choice:
-    """Which lines are wanted; None is: all."""
+class LineFilter:
+    """Chosen ranks, host and pattern of lines; None: all."""
 
     ranks: frozenset[int] | None = None
     host: str | None = None
     pattern: re.Pattern[bytes] | None = None
 
-    def takes(self, line: Line) -> bool:
-        if self.ranks is not None and not (line.who.isdecimal() and int(line.who) in self.ranks):
+    def matches(self, line: Line) -> bool:
+        if self.ranks is not None and not (line.source.isdecimal() and int(line.source) in self.ranks):
             return False
         if self.host is not None and self.host not in (line.host, line.host.partition(".")[0]):
             return False
         return self.pattern is None or self.pattern.search(line.text) is not None
 
 
-def choice(run: Run, ranks: str | None, host: str | None, grep: str | None) -> Choice:
-    """Make a choice of words from a command line. Raises UsageError."""
+def parse_filter(run: Run, ranks: str | None, host: str | None, grep: str | None) -> LineFilter:
+    """Parse the options of a command line. Raises UsageError."""
     try:
         pattern = None if grep is None else re.compile(grep.encode("utf-8", "surrogateescape"))
     except re.error as error:
@@ -67,12 +67,12 @@ def choice(run: Run, ranks: str | None, host: str | None, grep: str | None) -> C
     known = [name for name in run.hosts if run.job is None and run.hosts != ("slurm",)]
     if host is not None and known and host not in {*known, *(name.partition(".")[0] for name in known)}:
         raise UsageError(f"--host {host}: run {run.run_id} has no such host", f"its hosts: {', '.join(known)}")
-    return Choice(ranks=None if ranks is None else _ranks(ranks, run.world_size), host=host, pattern=pattern)
+    return LineFilter(ranks=None if ranks is None else _ranks(ranks, run.world_size), host=host, pattern=pattern)
 
 
 def _ranks(text: str, world_size: int) -> frozenset[int]:
-    """`0,2-3` as a set."""
-    found: set[int] = set()
+    """Parse `0,2-3`."""
+    ranks: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not (first.isdecimal() and (last.isdecimal() or not dash)):
@@ -80,12 +80,12 @@ def _ranks(text: str, world_size: int) -> frozenset[int]:
         low, high = int(first), int(last or first)
         if high < low or high >= world_size:
             raise UsageError(f"--rank {text}: the run has ranks 0-{world_size - 1}")
-        found |= set(range(low, high + 1))
-    return frozenset(found)
+        ranks |= set(range(low, high + 1))
+    return frozenset(ranks)
 
 
 class _Tail:
-    """What is new in a file that may not be there yet, and that may be begun again."""
+    """New bytes of a file that may not exist yet, and may be truncated."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -104,7 +104,7 @@ class _Tail:
         return data
 
 
-class _Merged:
+class _AllLog:
     """The lines of `all.log`."""
 
     def __init__(self, folder: Path) -> None:
@@ -112,26 +112,26 @@ class _Merged:
         self._rest = b""
 
     def read(self) -> list[Line] | None:
-        """Whole lines that are new; None where nothing is."""
+        """Return new whole lines; None where there are none."""
         data = self._tail.read()
         *whole, self._rest = (self._rest + data).split(b"\n")
         return [_line(each) for each in whole] if data else None
 
     def rest(self) -> list[Line]:
-        """The end of a file whose writer is gone need not be a whole line."""
+        """Return the end of a file whose writer is gone: it need not be a whole line."""
         rest, self._rest = self._rest, b""
         return [_line(rest)] if rest else []
 
 
 def _line(data: bytes) -> Line:
-    found = _LABEL.match(data)
-    if data.startswith(_OURS) or found is None:
-        return Line(who="", host="", text=data.removeprefix(_OURS))
-    who, host = (word.decode("utf-8", "surrogateescape") for word in found.groups()[:2])
-    return Line(who=who, host=host, text=found[3])
+    label = _LABEL.match(data)
+    if data.startswith(_OURS) or label is None:
+        return Line(source="", host="", text=data.removeprefix(_OURS))
+    source, host = (word.decode("utf-8", "surrogateescape") for word in label.groups()[:2])
+    return Line(source=source, host=host, text=label[3])
 
 
-class _Job:
+class _JobOutput:
     """The lines of a job's output files: one file, or one for each job of an array."""
 
     def __init__(self, run: Run) -> None:
@@ -149,12 +149,12 @@ class _Job:
         for name in sorted(glob.glob(self._pattern)):  # noqa: PTH207  # it is one pattern, maybe absolute
             if name not in self._files:
                 self._files[name] = _Tail(Path(name)), self._reader()
-        found, new = [], False
+        lines, new = [], False
         for tail, reader in self._files.values():
             data = tail.read()
             new = new or bool(data)
-            found += [_of_job(event) for event in reader.feed(1, data) if event["e"] == "out"]
-        return found if new else None
+            lines += [_of_job(event) for event in reader.feed(1, data) if event["e"] == "out"]
+        return lines if new else None
 
     def rest(self) -> list[Line]:
         return [_of_job(each) for _, reader in self._files.values() for each in reader.flush() if each["e"] == "out"]
@@ -162,38 +162,38 @@ class _Job:
 
 def _of_job(event: OutputEvent) -> Line:
     text = event["data"].rstrip("\n").encode("utf-8", "surrogateescape")
-    who = "srun" if event["rank"] is None else str(event["rank"])
-    return Line(who=who, host=event.get("host", "job"), text=text)
+    source = "srun" if event["rank"] is None else str(event["rank"])
+    return Line(source=source, host=event.get("host", "job"), text=text)
 
 
-def lines(
-    run: Run, wanted: Choice, going_on: Callable[[], bool] | None = None, number: int | None = None
+def read_lines(
+    run: Run, wanted: LineFilter, going_on: Callable[[], bool] | None = None, number: int | None = None
 ) -> Iterator[Line]:
-    """The chosen lines that are there, or the last `number` of them; with `going_on` also those that come."""
-    source = _Job(run) if run.job is not None else _Merged(Path(run.folder))
+    """Yield the chosen lines, or the last `number` of them; with `going_on` also new ones until it returns False."""
+    source = _JobOutput(run) if run.job is not None else _AllLog(Path(run.folder))
     there = chain.from_iterable(_read(source.read, None, 0.0))
     if going_on is None:
         there = chain(there, _once(source.rest))
-    chosen = filter(wanted.takes, there)
+    chosen = filter(wanted.matches, there)
     yield from chosen if number is None else deque(chosen, maxlen=number)
     if going_on is not None:
         for each in _read(source.read, going_on, LATE if run.job is not None else 0.0):
-            yield from filter(wanted.takes, each)
-        yield from filter(wanted.takes, source.rest())
+            yield from filter(wanted.matches, each)
+        yield from filter(wanted.matches, source.rest())
 
 
 def _once(rest: Callable[[], list[Line]]) -> Iterator[Line]:
     yield from rest()  # asked when what stands before it was read
 
 
-def exact(run: Run, rank: int, going_on: Callable[[], bool] | None = None) -> Iterator[bytes]:
-    """The output of one rank byte for byte, also the states of a progress bar."""
+def read_rank_output(run: Run, rank: int, going_on: Callable[[], bool] | None = None) -> Iterator[bytes]:
+    """Yield the output of one rank byte for byte, with every state of a progress bar."""
     tail = _Tail(Path(run.folder) / f"rank_{rank}.log")
     yield from _read(lambda: tail.read() or None, going_on, 0.0)
 
 
 def _read(read: Callable[[], T | None], going_on: Callable[[], bool] | None, after: float) -> Iterator[T]:
-    """What comes, until the end and for `after` seconds more."""
+    """Yield what `read` returns, until the end and for `after` seconds more."""
     until = time.monotonic() if going_on is None else None
     while True:
         # Asked before the read: what was written before the end is then seen by this read.

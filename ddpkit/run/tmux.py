@@ -1,4 +1,4 @@
-"""Puts a launcher into a tmux session of its own, so that the terminal may close, and shows it again later.
+"""Tmux session of a launcher, which outlives its terminal: start it, attach to it.
 
 Each run has its own tmux server, on a socket of its own, with no configuration file. The user's server may be years
 old: its environment, limits and control group are those of another login, its configuration may do anything, and what
@@ -51,7 +51,7 @@ os.execve(given["argv"][0], given["argv"], env)
 """
 
 
-def start(environ: Mapping[str, str], note: Callable[[str], None]) -> Run:
+def start_session(environ: Mapping[str, str], note: Callable[[str], None]) -> Run:
     """Start the command line of this process again, in a session. Returns the record once the run has one.
 
     Raises UsageError where there is no tmux. A launcher that ended before it had a record: `EarlyError`.
@@ -165,12 +165,12 @@ def _lives(pid: int) -> bool:
 
 
 def _wait_for_record(tmux: list[str], name: str, pid: int, folder: Path, note: Callable[[str], None]) -> Run:
-    """As long as checks before the start take; a person may press Ctrl-C, which ends the session."""
-    began = told = time.monotonic()
+    """Wait as long as checks before the start take; Ctrl-C ends the session."""
+    began = noted = time.monotonic()
     while True:
-        if time.monotonic() > told + SILENCE:
-            told = time.monotonic()
-            note(f"waiting for the launcher: it asks and prepares since {told - began:.0f} s; Ctrl-C ends it")
+        if time.monotonic() > noted + SILENCE:
+            noted = time.monotonic()
+            note(f"waiting for the launcher: it asks and prepares since {noted - began:.0f} s; Ctrl-C ends it")
         lives = _lives(pid)
         try:
             record = load(Path(os.fsdecode((folder / "answer").read_bytes())))
@@ -208,39 +208,39 @@ def _code(pid: int) -> int | None:
         return None
 
 
-def session(environ: Mapping[str, str], run_id: str) -> Session | None:
-    """Called by the launcher in the session: what the session of this run is going to be."""
+def expected_session(environ: Mapping[str, str], run_id: str) -> Session | None:
+    """Return the session that this launcher's run is going to have; None outside of tmux."""
     socket = environ.get("TMUX", "").rpartition(",")[0].rpartition(",")[0]  # SOCKET,PID,NUMBER
     return Session(socket=socket, name=f"ddpkit-{run_id}") if socket else None
 
 
-def keep(held: Session, environ: Mapping[str, str]) -> None:
+def name_session(session: Session, environ: Mapping[str, str]) -> None:
     """Give the session the run's name, and let it end with the run.
 
     Not before there is a record: until then the parent shows what is said in it.
     """
-    rename = ["rename-session", "-t", environ["TMUX_PANE"], held.name, ";"]
-    _tmux(["tmux", "-S", held.socket, *rename, "set-option", "-g", "-w", "remain-on-exit", "off"])
-    atexit.register(Path(held.socket).unlink, missing_ok=True)  # a tmux server leaves it behind
+    rename = ["rename-session", "-t", environ["TMUX_PANE"], session.name, ";"]
+    _tmux(["tmux", "-S", session.socket, *rename, "set-option", "-g", "-w", "remain-on-exit", "off"])
+    atexit.register(Path(session.socket).unlink, missing_ok=True)  # a tmux server leaves it behind
 
 
-def answer(folder: str, run_folder: str) -> None:
+def announce_record(folder: str, run_folder: str) -> None:
     """Tell the parent, which waits in `folder`, where the record is. It may be gone; the run goes on without it."""
     with suppress(OSError):
         write_atomically(Path(folder) / "answer", os.fsencode(run_folder))
 
 
-def shown(held: Session) -> bool:
+def is_attachable(session: Session) -> bool:
     """Whether the session can be attached to."""
-    argv = ["tmux", "-S", held.socket, "has-session", "-t", f"={held.name}"]
+    argv = ["tmux", "-S", session.socket, "has-session", "-t", f"={session.name}"]
     return shutil.which("tmux") is not None and subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
-def attach(held: Session) -> int:
+def attach(session: Session) -> int:
     """Show the session in this terminal until it ends or is left."""
     # Inside the user's own tmux as well: tmux refuses that unless it does not know.
     env = {name: value for name, value in os.environ.items() if name not in ("TMUX", "TMUX_PANE")}
-    argv = ["tmux", "-u", "-S", held.socket, "attach-session", "-t", f"={held.name}"]
+    argv = ["tmux", "-u", "-S", session.socket, "attach-session", "-t", f"={session.name}"]
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # in the view it is a key
     try:
         return subprocess.run(argv, env=env, check=False).returncode
