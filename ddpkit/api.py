@@ -39,7 +39,7 @@ from ddpkit.execution.background import BackgroundRun
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.launchers.plan import Plan
 from ddpkit.preflight.check import Check, CheckReport
-from ddpkit.run import control, rank_status, record, status
+from ddpkit.run import control, rank_status, record, run_index, status
 from ddpkit.run import logs as run_logs
 from ddpkit.run.record import Diagnosis, Failure
 
@@ -378,7 +378,7 @@ def test(
 
 def runs() -> list[Run]:
     """List the runs of this user whose records can be read here, the newest first, as `ddpkit ps --all` does."""
-    return [Run(entry.run) for entry in record.entries() if entry.run is not None]
+    return [Run(entry.run) for entry in run_index.list_runs() if entry.run is not None]
 
 
 def open_run(word: str | os.PathLike[str] | None = None) -> Run:

@@ -121,9 +121,9 @@ def profiles() -> list[str]:
 
 def runs() -> list[str]:
     """The ids of all runs, for any command that takes a RUN."""
-    from ddpkit.run import record as known
+    from ddpkit.run import run_index
 
-    return [entry.run.run_id for entry in known.entries() if entry.run is not None]
+    return [entry.run.run_id for entry in run_index.list_runs() if entry.run is not None]
 
 
 def hosts(words: Sequence[str] = (), *, always: bool = False) -> list[str]:

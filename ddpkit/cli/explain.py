@@ -79,10 +79,10 @@ _LOGS = (".log", ".out", ".err", ".txt")
 
 
 def _run(name: str) -> str | None:
-    from ddpkit.run import record
+    from ddpkit.run import run_index
 
     try:
-        return record.named(name, record.entries()).folder
+        return run_index.find_run(name, run_index.list_runs()).folder
     except UsageError:
         return None
 

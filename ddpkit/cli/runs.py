@@ -42,9 +42,9 @@ def ps(
     as_json: JsonFlag = False,
 ) -> None:
     """List the runs: those that live, and the last that ended."""
-    from ddpkit.run import record, status
+    from ddpkit.run import record, run_index, status
 
-    known = record.entries()
+    known = run_index.list_runs()
     runs = [entry.run for entry in known if entry.run is not None]
     ended = [run for run in runs if run.state in record.ENDED]
     hidden = set() if everything else {run.run_id for run in ended[SHOWN:]}
@@ -222,11 +222,13 @@ def stop(
 
 def _the_living(word: str | None) -> Run:
     """Choose the run to stop. Without a name only one may live: a guess could end another user's work."""
-    from ddpkit.run import record, status
+    from ddpkit.run import record, run_index, status
 
     if word is None:
         runs = [
-            entry.run for entry in record.entries() if entry.run is not None and entry.run.state not in record.ENDED
+            entry.run
+            for entry in run_index.list_runs()
+            if entry.run is not None and entry.run.state not in record.ENDED
         ]
         living = [now.run.run_id for now in status.get_statuses(runs) if now.living]
         if len(living) > 1:

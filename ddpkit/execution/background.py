@@ -14,7 +14,7 @@ from ddpkit.config import LaunchSettings
 from ddpkit.console.relay import Relay
 from ddpkit.console.text import TextDisplay
 from ddpkit.execution.lifecycle import RecordedRun
-from ddpkit.run import record
+from ddpkit.run import launcher_process, record
 
 REQUESTS_EVERY = 0.25  # seconds between two looks for requests of other shells
 MARGIN = 15.0  # seconds beyond the grace in which a run has ended when its program ends
@@ -100,7 +100,7 @@ class BackgroundRun:
     def _take_requests(self) -> None:
         """Act on requests of other shells (`ddpkit stop`, `dump`, `top`), which signal other launchers."""
         while not self._ended.wait(REQUESTS_EVERY):
-            for number in record.take_requests(self._run.folder):
+            for number in launcher_process.take_requests(self._run.folder):
                 self._run.inbox.put((-1, number))
 
 

@@ -23,7 +23,7 @@ from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import executor
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
-from ddpkit.run import metrics, record, timeline
+from ddpkit.run import launcher_process, metrics, record, run_index, timeline
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -110,9 +110,9 @@ class RecordedRun(LiveRun):
             hosts=tuple(step.host for step in plan.steps),
             world_size=plan.world_size,
             launcher_pid=os.getpid(),
-            launcher_started=record.process_started(os.getpid()),
+            launcher_started=launcher_process.process_start(os.getpid()),
             launcher_host=os.uname().nodename,
-            launcher_boot=record.boot(),
+            launcher_boot=launcher_process.boot_id(),
             launcher_python=sys.executable,
             ranks={step.host: list(step.ranks) for step in plan.steps if not step.scheduled},
             grace=plan.grace,
@@ -124,7 +124,7 @@ class RecordedRun(LiveRun):
             state="running" if self.followed else "left",
         )
         self._save_first()
-        self._unlisted = record.remember(self.record)
+        self._unlisted = run_index.add_run(self.record)
 
     def _write_timeline(self, ready: Ready, began: float, notes: Sequence[str]) -> None:
         timeline.write_launch(
@@ -154,7 +154,7 @@ class RecordedRun(LiveRun):
         relay.note(f"ddpkit: run {plan.run_id}: {count(plan.world_size, 'rank')} {where}; logs in {folder}/")
         if self._unlisted:
             known_by = f"name this run by its folder: ddpkit status {folder}"
-            relay.note(f"ddpkit: cannot write to {record.index()}: {self._unlisted}; {known_by}")
+            relay.note(f"ddpkit: cannot write to {run_index.index_folder()}: {self._unlisted}; {known_by}")
         if plan.batch is None or self.followed:
             return
         log = plan.batch.log.replace("{job}", f"{self.job_id}" if plan.batch.follow else f"{self.job_id}_*")

@@ -22,7 +22,7 @@ from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.monitor import dump
 from ddpkit.monitor.server import DUMP, DUMP_LIMIT, SAMPLE, SAMPLE_FILE, SAMPLE_LIMIT, SAMPLE_REQUESTS
 from ddpkit.monitor.top import read_sample
-from ddpkit.run import record
+from ddpkit.run import launcher_process
 from ddpkit.run.record import Run
 from ddpkit.transports.protocol import ASK, LOOK
 from ddpkit.transports.srun_overlap import SILENCE_LIMIT, OverlapStep
@@ -44,7 +44,7 @@ def request_dump(run: Run) -> dict[str, Any]:
         if fresh:
             summary: dict[str, Any] = json.loads(fresh[-1].read_text())
             return summary
-        if not record.alive(run):
+        if not launcher_process.is_alive(run):
             raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
         time.sleep(0.05)
     raise _no_answer(run)
@@ -107,7 +107,9 @@ class LauncherSamples:
             return self._wait()
         except UsageError:
             # A launcher at its end catches no signal; a moment later its record says how it ended.
-            if record.process_state(run.launcher_pid) not in ("T", "t") and record.wait(run, self._end_time):
+            if launcher_process.process_state(run.launcher_pid) not in ("T", "t") and launcher_process.wait_for_end(
+                run, self._end_time
+            ):
                 return None
             raise
         finally:
@@ -126,7 +128,7 @@ class LauncherSamples:
                 if sample.get("number") not in (None, self._last):
                     self._end_time = PATIENCE
                     return sample
-            if not record.alive(self._run):
+            if not launcher_process.is_alive(self._run):
                 return None
             time.sleep(0.02)
         raise _no_answer(self._run)
@@ -206,7 +208,7 @@ def _no_answer(run: Run) -> DdpkitError:
 
 def signal_launcher(run: Run, number: int, command: str) -> None:
     """Send a launcher on this machine a signal that asks for something. Raises UsageError where it cannot answer."""
-    if record.process_state(run.launcher_pid) in ("T", "t"):
+    if launcher_process.process_state(run.launcher_pid) in ("T", "t"):
         raise UsageError(
             f"the launcher of run {run.run_id} is stopped (SIGSTOP), and cannot ask its ranks",
             f"kill -CONT {run.launcher_pid}",
@@ -218,7 +220,7 @@ def signal_launcher(run: Run, number: int, command: str) -> None:
             f"ddpkit status {run.run_id}",
         )
     try:
-        if not record.send(run, number):
+        if not launcher_process.send_signal(run, number):
             raise UsageError(f"run {run.run_id} has ended", f"ddpkit status {run.run_id}")
     except PermissionError:
         owner = Path(run.folder).owner()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
-from ddpkit.run import record, status
+from ddpkit.run import launcher_process, record, status
 from ddpkit.run.record import Run
 from ddpkit.run.status import RunStatus
 from ddpkit.scheduler import run_command
@@ -80,9 +80,9 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
             words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
             raise LaunchError(f"cannot stop job {run.job_id}: {words}", shlex.join(argv))
         return _wait_for_job(run, JOB_MARGIN + run.grace)
-    record.send(run, signal.SIGQUIT if at_once else signal.SIGTERM)
+    launcher_process.send_signal(run, signal.SIGQUIT if at_once else signal.SIGTERM)
     limit = MARGIN + (0.0 if at_once else run.grace)
-    if not record.wait(run, limit):
+    if not launcher_process.wait_for_end(run, limit):
         hint = f"kill -KILL {run.launcher_pid}" if at_once else status.command("stop --now", run)
         raise DdpkitError(f"run {run.run_id} has not ended in {limit:g} s", hint)
     return status.get_status(reload(run))
@@ -98,7 +98,11 @@ def _wait_for_job(run: Run, limit: float) -> RunStatus:
             )
         time.sleep(pause)
         pause = min(pause * 1.5, 2.0)
-    if record.here(run) and record.wait(run, 10.0) and (last := reload(run)).state == "failed":
+    if (
+        launcher_process.is_local(run)
+        and launcher_process.wait_for_end(run, 10.0)
+        and (last := reload(run)).state == "failed"
+    ):
         # To the launcher that followed it, somebody cancelled a job.
         with suppress(OSError):
             replace(last, state="stopped", verdict=None, failure=None).save()

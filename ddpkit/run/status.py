@@ -12,9 +12,10 @@ from pathlib import Path
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers.plan import Scheduled
-from ddpkit.run import job_status, record
+from ddpkit.run import job_status, launcher_process, record, run_index
 from ddpkit.run.job_status import JobStatus
-from ddpkit.run.record import Entry, Run
+from ddpkit.run.record import Run
+from ddpkit.run.run_index import IndexEntry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,7 @@ def get_status(run: Run) -> RunStatus:
         return _ended(run)
     if run.job is not None:
         return _job_status(run, run.job)
-    if not record.here(run):
+    if not launcher_process.is_local(run):
         if run.launcher_host == os.uname().nodename:
             return RunStatus(
                 state="elsewhere",
@@ -60,9 +61,9 @@ def get_status(run: Run) -> RunStatus:
             )
         words = f"on {run.launcher_host}: cannot look from here"
         return RunStatus(state="elsewhere", words=words, hint=remote_command("status", run), run=run)
-    if record.alive(run):
+    if launcher_process.is_alive(run):
         words, hint = f"runs for {age(time.time() - run.started)}", ""
-        if record.process_state(run.launcher_pid) in ("T", "t"):
+        if launcher_process.process_state(run.launcher_pid) in ("T", "t"):
             words += "; its launcher is stopped (SIGSTOP), and does not see what its ranks do"
             hint = f"kill -CONT {run.launcher_pid}"
         if not Path(run.folder).exists():
@@ -104,7 +105,7 @@ def _job_status(run: Run, job: Scheduled) -> RunStatus:
 
 def _keep_end(run: Run, job: JobStatus) -> Run:
     """Keep how a job ended: the scheduler soon forgets. A launcher that follows it writes the record itself."""
-    following = run.state == "running" and (not record.here(run) or record.alive(run))
+    following = run.state == "running" and (not launcher_process.is_local(run) or launcher_process.is_alive(run))
     fresh = record.load(Path(run.folder)) or run
     if fresh.state in record.ENDED:
         return fresh
@@ -130,16 +131,16 @@ def get_statuses(runs: Sequence[Run]) -> list[RunStatus]:
 
 def choose(word: str | None) -> Run:
     """The run that a word names; without one the newest that lives, else the newest. Raises UsageError."""
-    known = record.entries()
+    known = run_index.list_runs()
     if word is not None:
-        return record.named(word, known)
+        return run_index.find_run(word, known)
     runs = [entry.run for entry in known if entry.run is not None]
     if not runs:
         raise UsageError("there is no run yet", "ddpkit launch -- train.py ARGS")
     return next((run for run in runs if run.state not in record.ENDED and get_status(run).living), runs[0])
 
 
-def runs_on_other_hosts(known: Sequence[Entry]) -> list[str]:
+def runs_on_other_hosts(known: Sequence[IndexEntry]) -> list[str]:
     """A line for each run of this user whose folder another host has."""
     return [f"run {each.run_id} is in {each.folder} on {each.host}" for each in known if each.run is None]
 

@@ -26,7 +26,8 @@ from pathlib import Path
 
 from ddpkit.errors import LaunchError, UsageError, install, no_folder
 from ddpkit.files import write_atomically
-from ddpkit.run.record import Run, Session, load, process_state
+from ddpkit.run.launcher_process import process_state
+from ddpkit.run.record import Run, Session, load
 
 VARIABLE = "DDPKIT_DETACHED"  # in the launcher's environment: the folder where its answer is awaited
 PATIENCE = 30.0  # seconds for tmux itself, which needs milliseconds

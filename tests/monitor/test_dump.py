@@ -120,11 +120,11 @@ def test_a_launcher_that_takes_no_questions(start: START, ddpkit: DDPKIT, script
     command = start("launch", "-n", "1", "--", "job.py")
     command.wait_for("ready")
     path = run_of(tmp_path) / "run.json"
-    from ddpkit.run import record as runs
+    from ddpkit.run import launcher_process
 
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         record = json.loads(path.read_text())
-        record |= {"launcher_pid": other.pid, "launcher_started": runs.process_started(other.pid)}
+        record |= {"launcher_pid": other.pid, "launcher_started": launcher_process.process_start(other.pid)}
         path.write_text(json.dumps(record))
         done = ddpkit("dump", str(run_of(tmp_path)))
         assert done.returncode == 2
