@@ -9,7 +9,7 @@ from catalogue_examples import EXAMPLES
 from ddpkit.diagnosis.catalogue import PARTS
 from ddpkit.diagnosis.catalogue.entry import Entry, filled
 
-MARK = "<!-- What follows comes from ddpkit/catalogue: `make golden` writes it. -->"
+MARK = "<!-- What follows comes from ddpkit/diagnosis/catalogue: `make golden` writes it. -->"
 
 
 def document() -> str:
