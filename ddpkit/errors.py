@@ -85,5 +85,5 @@ def nearest(word: str, words: Iterable[str]) -> str | None:
     """`did you mean ...?`, or None where nothing is near."""
     import difflib
 
-    near = difflib.get_close_matches(word, list(words), n=1)
-    return f"did you mean {near[0]!r}?" if near else None
+    matches = difflib.get_close_matches(word, list(words), n=1)
+    return f"did you mean {matches[0]!r}?" if matches else None

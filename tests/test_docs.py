@@ -129,11 +129,21 @@ def test_the_first_thirty_lines_do_the_main_job() -> None:
     assert "ddpkit launch -n 2 -- train.py" in head
 
 
-def test_the_module_map_is_complete() -> None:
+def test_every_room_is_in_the_table() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for path in (ROOT / "ddpkit").iterdir():
         if path.name not in ("__init__.py", "__main__.py", "__pycache__", "py.typed"):
             assert f"`ddpkit/{path.name}{'/' if path.is_dir() else ''}`" in text, path.name
+
+
+def test_files_named_for_contributors_exist() -> None:
+    """`launchers/plan.py` is a file of the package, `tests/lab/` one of the repository; a bare name is in some room."""
+    text = (ROOT / "CONTRIBUTING.md").read_text().partition("## A new backend")[0]
+    names = {*re.findall(r"`((?:[a-z_]+/)*(?:[a-z_]+\.py|[a-z_]+/))`", text)} - {"distributed_env.py"}  # made by init
+    assert len(names) > 60
+    for name in names:
+        places = [ROOT / name, ROOT / "ddpkit" / name, *(ROOT / "ddpkit").glob(f"*/{name}")]
+        assert any(place.exists() for place in places), name
 
 
 def test_the_table_of_libraries_is_in_step_with_the_runs() -> None:

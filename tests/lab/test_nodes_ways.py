@@ -240,7 +240,7 @@ def test_new_keys_are_added_when_asked_for_and_changed_ones_are_not(bare: Bare) 
 
 
 def locked(bare: Bare) -> Path:
-    key = bare.key("locked", passphrase="open sesame")
+    key = bare.key("locked", passphrase="locked up")
     bare.authorize(key.with_suffix(".pub"))
     bare.no_own_key()
     bare.ssh_config(f"Host *\n  IdentityFile {key}\n")
@@ -262,14 +262,14 @@ def test_a_locked_key_in_an_agent(bare: Bare, backend: str) -> None:
     socket = bare.folder / "agent"
     bare.daemon(LOGIN, "ssh-agent", "-D", "-a", str(socket))
     ask = bare.folder / "ask"
-    ask.write_text("#!/bin/sh\necho 'open sesame'\n")
+    ask.write_text("#!/bin/sh\necho 'locked up'\n")
     ask.chmod(0o755)
     asking = {"SSH_AUTH_SOCK": str(socket), "SSH_ASKPASS": str(ask), "SSH_ASKPASS_REQUIRE": "force", "DISPLAY": ":0"}
     bare.lab.run(LOGIN, "ssh-add", str(key), env=asking)
     ran(bare.launch("-b", backend, ALL, *RANKS, "--", "job.py", env={"SSH_AUTH_SOCK": str(socket)}), *NODES)
 
 
-@pytest.mark.parametrize("words", [["open sesame"], ["wrong", "open sesame"], ["wrong", "wrong", "wrong"]])
+@pytest.mark.parametrize("words", [["locked up"], ["wrong", "locked up"], ["wrong", "wrong", "wrong"]])
 def test_a_locked_key_at_a_terminal(bare: Bare, words: list[str]) -> None:
     locked(bare)
     ours, theirs = pty.openpty()
@@ -294,7 +294,7 @@ def test_a_locked_key_at_a_terminal(bare: Bare, words: list[str]) -> None:
             os.write(ours, left.pop(0).encode() + b"\n")
     os.close(ours)
     code = process.wait(PATIENCE)
-    assert "open sesame" not in said
+    assert "locked up" not in said
     assert "Traceback" not in said
     if words[-1] == "wrong":
         assert code == 4, said

@@ -1,0 +1,84 @@
+"""The house rules that a reader relies on: short functions, plain names, a first line that says what a module is."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+import rooms
+
+FILES = {name: path for name, path in rooms.sources().items() if not path.is_symlink()}
+LONGEST = 60  # lines of a function
+# Functions that may be longer: a command's signature is its list of options.
+DECLARED = {"cli.launch.launch"}
+# Words that this project alone used for things that have a name in PyTorch, SLURM, OpenSSH, POSIX or Python. See the
+# glossary in CONTRIBUTING.md.
+PRIVATE = frozenset(
+    """
+    aftermath aside away door doors fleet found hear heard heart hopeless learn lesson lessons listener mended met near
+    news nobody said teach told voice voices well whoever wish wishes
+    """.split()
+)
+# A first line that has one of these for its subject does not say what the module is.
+CLAUSES = ("what ", "who ", "whom ", "whose ", "whether ", "where ", "when ", "how ", "that ", "those ", "it ", "if ")
+
+
+def parsed(name: str) -> ast.Module:
+    return ast.parse(FILES[name].read_text(encoding="utf-8"))
+
+
+def parts(identifier: str) -> set[str]:
+    """The words of an identifier: `_on_late_news` and `LateNews` have `late` and `news`."""
+    return {word.lower() for word in re.split(r"_|(?<=[a-z0-9])(?=[A-Z])", identifier) if word}
+
+
+def defined(tree: ast.Module) -> dict[str, int]:
+    """Identifiers that a module defines, each with its first line."""
+    names: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            names.setdefault(node.id if isinstance(node, ast.Name) else node.attr, node.lineno)
+        elif isinstance(node, ast.arg):
+            names.setdefault(node.arg, node.lineno)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.setdefault(node.name, node.lineno)
+    return names
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_names_are_the_fields_own(name: str) -> None:
+    """Identifiers use the glossary's words; the module's own name as well."""
+    private = {each: line for each, line in defined(parsed(name)).items() if parts(each) & PRIVATE}
+    assert not private, f"see the glossary in CONTRIBUTING.md: {private}"
+    assert not parts(name.rpartition(".")[2]) & PRIVATE
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_functions_are_short(name: str) -> None:
+    long = {
+        f"{name}.{node.name}": size
+        for node in ast.walk(parsed(name))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (size := (node.end_lineno or 0) - node.lineno + 1) > LONGEST
+    }
+    assert set(long) <= DECLARED, long
+
+
+def test_declared_long_functions_are_long() -> None:
+    """An exception that is not needed any more goes."""
+    for name in DECLARED:
+        module, _, function = name.rpartition(".")
+        (node,) = (
+            each for each in ast.walk(parsed(module)) if isinstance(each, ast.FunctionDef) and each.name == function
+        )
+        assert (node.end_lineno or 0) - node.lineno + 1 > LONGEST, name
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_module_says_what_it_is(name: str) -> None:
+    text = ast.get_docstring(parsed(name))
+    assert text, "no docstring"
+    first = text.partition("\n")[0].lower()
+    assert not first.startswith(CLAUSES), first
+    assert not set(re.findall(r"[a-z]+", first)) & PRIVATE, first
