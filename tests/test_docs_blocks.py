@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -120,13 +122,31 @@ def test_settings_are_read(ddpkit: DDPKIT, tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_the_program_in_the_readme_runs(ddpkit: DDPKIT, tmp_path: Path) -> None:
-    (text,) = [text for _, _, text in blocks("python", ROOT / "README.md")]
+    text, program = [text for _, _, text in blocks("python", ROOT / "README.md")]
+    assert "import ddpkit" in program
     names = "import torch\ntotal, count, state = torch.tensor(6.0), 2, {}\n"
     (tmp_path / "job.py").write_text(f"{names}{text}print('loss', float(loss))\n")
     done = ddpkit("launch", "-n", "2", "--env", f"PYTHONPATH={ROOT}", "--", "job.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("loss 3.0") == 2
     assert (tmp_path / "checkpoint.pt").exists()
+
+
+def test_the_launch_from_python_in_the_readme_runs(tmp_path: Path) -> None:
+    _, program = [text for _, _, text in blocks("python", ROOT / "README.md")]
+    lines = (
+        "import os, sys",
+        "assert sys.argv[1:] == ['--epochs', '3']",
+        "print('seen')",
+        "sys.exit(7 * int(os.environ['RANK']))",
+    )
+    (tmp_path / "train.py").write_text("\n".join(lines))
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == f"{os.uname().nodename} 1 ('seen',)\n"
+    assert done.stderr == ""
 
 
 def test_the_backend_in_contributing_works(ddpkit: DDPKIT, tmp_path: Path) -> None:
