@@ -19,8 +19,11 @@ WRITE = select.POLLOUT
 class EventLoop:
     def __init__(self) -> None:
         self._handlers: dict[int, Callable[[], object]] = {}
-        # What became ready first comes first; `poll` goes by the order of registration.
-        self._poll: Any = select.epoll() if sys.platform == "linux" else select.poll()
+        self._poll: Any
+        if sys.platform == "linux":
+            self._poll = select.epoll()  # what became ready first comes first; `poll` goes by the order of registration
+        else:
+            self._poll = select.poll()
 
     def watch(self, fd: int, handler: Callable[[], object], events: int = READ) -> None:
         if fd not in self._handlers:

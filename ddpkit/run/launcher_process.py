@@ -112,8 +112,8 @@ def wait_for_end(run: Run, seconds: float) -> bool:
     """Wait until the launcher has ended, at most so long; False where it lives on."""
     until = time.monotonic() + seconds
     try:
-        asked = not run.in_program and is_alive(run) and hasattr(os, "pidfd_open")
-        handle = os.pidfd_open(run.launcher_pid) if asked else None
+        wanted = not run.in_program and is_alive(run)
+        handle = os.pidfd_open(run.launcher_pid) if wanted and hasattr(os, "pidfd_open") else None
     except OSError:
         handle = None
     try:
