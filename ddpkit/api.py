@@ -140,9 +140,15 @@ class Run:
         self._background = background
 
     @property
+    def _thread(self) -> BackgroundRun | None:
+        """The thread that carries out the run. None: another process does, perhaps the one that forked this."""
+        background = self._background
+        return background if background is not None and background.in_this_process else None
+
+    @property
     def _record(self) -> record.Run:
-        if self._background is not None:
-            return self._background.record
+        if self._thread is not None:
+            return self._thread.record
         self._entry = control.reload(self._entry)
         return self._entry
 
@@ -185,7 +191,8 @@ class Run:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self.status().living:
+        forked = self._background is not None and self._thread is None  # the run is the parent's
+        if not forked and self.status().living:
             self.stop()
 
     def wait(self, timeout: float | None = None) -> Outcome:
@@ -194,8 +201,8 @@ class Run:
         `timeout`: seconds; None: no limit. Raises TimeoutError when it is over: the run goes on. KeyboardInterrupt, as
         from the stop button of a notebook, leaves the run going as well.
         """
-        if self._background is not None:
-            if not self._background.wait(timeout):
+        if self._thread is not None:
+            if not self._thread.wait(timeout):
                 raise TimeoutError(f"run {self.run_id} has not ended in {timeout:g} s")
             return _outcome(self._record, self._record.state)
         until = None if timeout is None else time.monotonic() + timeout
@@ -242,8 +249,8 @@ class Run:
         return self._lines(entry, choice, number, self._going_on(entry) if follow else None)
 
     def _going_on(self, entry: record.Run) -> Callable[[], bool]:
-        background = self._background
-        return control.Liveness(entry).goes_on if background is None else lambda: not background.ended
+        thread = self._thread
+        return control.Liveness(entry).goes_on if thread is None else lambda: not thread.ended
 
     def _lines(
         self, entry: record.Run, choice: run_logs.LineFilter, number: int | None, going_on: Callable[[], bool] | None
@@ -259,10 +266,10 @@ class Run:
         A submitted job is cancelled. A run that has ended stays as it is. Raises UsageError for a run that cannot be
         reached from here, LaunchError for a scheduler that refuses, DdpkitError for a run that does not end in time.
         """
-        if self._background is None:
+        if self._thread is None:
             end = control.stop(self._record, at_once=now)
             return _outcome(end.run, end.state)
-        self._background.stop(at_once=now)
+        self._thread.stop(at_once=now)
         margin = control.JOB_MARGIN if self.job_id else control.MARGIN
         limit = margin + (0.0 if now else self._entry.grace)
         try:

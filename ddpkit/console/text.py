@@ -37,12 +37,14 @@ class TextDisplay:
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.out = TextStream(out)
         self.err = TextStream(err)
+        self.ending = False  # the run is being ended
 
     def wait_for_room(self) -> None:
         """Writes do not wait in a queue."""
 
     def hurry(self) -> None:
-        """Writes do not wait in a queue."""
+        """Note that the run is being ended."""
+        self.ending = True
 
     def suspend(self) -> None:
         """There is no status line to take away."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from ddpkit.config import LaunchSettings
 from ddpkit.console.relay import Relay
 from ddpkit.console.text import TextDisplay
+from ddpkit.errors import NO_THREAD, no_thread
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.run import launcher_process, record
 
@@ -29,7 +30,10 @@ class BackgroundRun:
     def __init__(
         self, run: RecordedRun, settings: LaunchSettings, connections: ExitStack, *, echo: bool = False
     ) -> None:
-        """Start the thread. It closes `connections` at the end of the run. `echo`: show the lines of the run."""
+        """Start the thread. It closes `connections` at the end of the run. `echo`: show the lines of the run.
+
+        Raises LaunchError where no thread can be started.
+        """
         self._run = run
         self._settings = settings
         self._connections = connections
@@ -37,18 +41,33 @@ class BackgroundRun:
         self._relay = Relay(run.folder, self._display.out, self._display.err, colour=False)
         self._ended = threading.Event()
         self._cancelled = False
+        self._asked = False  # to end, by TERM
+        self._pid = os.getpid()
         self._error: BaseException | None = None
         run.announce(self._relay, hang_timeout=settings.hang_timeout)
         with _lock:
             _living.add(self)
         name = f"ddpkit {run.plan.run_id}"
-        threading.Thread(target=self._follow, name=name, daemon=True).start()
-        threading.Thread(target=self._take_requests, name=f"{name} requests", daemon=True).start()
+        try:
+            threading.Thread(target=self._take_requests, name=f"{name} requests", daemon=True).start()
+            threading.Thread(target=self._follow, name=name, daemon=True).start()
+        except RuntimeError as error:
+            connections.close()
+            run.abandon(error)
+            self._end()
+            if NO_THREAD not in str(error):
+                raise
+            raise no_thread() from None
 
     @property
     def record(self) -> record.Run:
         """The record as this program knows it. At the end it is finished, also where it cannot be saved."""
         return self._run.record
+
+    @property
+    def in_this_process(self) -> bool:
+        """Whether this process has the thread: a forked child has not."""
+        return self._pid == os.getpid()
 
     @property
     def ended(self) -> bool:
@@ -62,18 +81,33 @@ class BackgroundRun:
         return ended
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Ask for the end: TERM, grace, KILL; with `at_once` KILL. A submitted job is cancelled. Raises LaunchError."""
+        """Ask for the end: TERM, grace, KILL; with `at_once` KILL. A submitted job is cancelled. Raises LaunchError.
+
+        Asked again, or of a run that is being ended, it does not shorten the grace.
+        """
         if self.ended:
             return
         if self._run.job_id is not None:
             self._cancelled = True
             self._run.cancel_job()
+        elif at_once:
+            self._run.inbox.put((-1, signal.SIGQUIT))
         else:
-            self._run.inbox.put((-1, signal.SIGQUIT if at_once else signal.SIGTERM))
+            self._terminate()
 
     def leave(self) -> None:
         """End a run because its program ends. A submitted job goes on."""
-        self._run.inbox.put((-1, signal.SIGTERM))
+        if self._run.job_id is not None:
+            self._run.inbox.put((-1, signal.SIGTERM))
+        else:
+            self._terminate()
+
+    def _terminate(self) -> None:
+        """Send TERM, unless the run is being ended: to its loop, one more signal means KILL."""
+        with _lock:
+            if not self._asked and not self._display.ending:
+                self._run.inbox.put((-1, signal.SIGTERM))
+            self._asked = True
 
     def _follow(self) -> None:
         run, settings = self._run, self._settings
@@ -91,11 +125,14 @@ class BackgroundRun:
             self._error = error
             run.abandon(error)
         finally:
-            with suppress(OSError):
-                self._relay.close()
-            with _lock:
-                _living.discard(self)
-            self._ended.set()
+            self._end()
+
+    def _end(self) -> None:
+        with suppress(OSError):
+            self._relay.close()
+        with _lock:
+            _living.discard(self)
+        self._ended.set()
 
     def _take_requests(self) -> None:
         """Act on requests of other shells (`ddpkit stop`, `dump`, `top`), which signal other launchers."""
@@ -104,10 +141,8 @@ class BackgroundRun:
                 self._run.inbox.put((-1, number))
 
 
-def _end_with_program(pid: int) -> None:
+def _end_with_program() -> None:
     """End all runs of this program and wait for them. A killed program cannot: then its supervisors end the ranks."""
-    if os.getpid() != pid:
-        return  # a forked child
     with _lock:
         runs = list(_living)
     for run in runs:
@@ -117,4 +152,5 @@ def _end_with_program(pid: int) -> None:
             run.wait(run.record.grace + MARGIN)
 
 
-atexit.register(_end_with_program, os.getpid())
+atexit.register(_end_with_program)
+os.register_at_fork(after_in_child=_living.clear)  # they are the parent's

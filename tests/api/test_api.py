@@ -33,6 +33,28 @@ time.sleep(3600)
 """
 WELL = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
 SLEEPS = "import time\nprint('ready', flush=True)\ntime.sleep(3600)\n"
+SAVES = """
+import signal, sys, time
+def save(*_):
+    print("saving", flush=True)
+    time.sleep(1)
+    print("saved", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+time.sleep(3600)
+"""
+# Rank 1 fails when rank 0 is ready to save.
+FAILS_AND_SAVES = f"""
+import os, sys, time
+from pathlib import Path
+if os.environ["RANK"] == "1":
+    while not Path("ready").exists():
+        time.sleep(0.01)
+    sys.exit(7)
+print = lambda text, show=print, **options: (show(text, **options), Path(text).touch())
+{SAVES}
+"""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGURG, signal.SIGWINCH)
 
 
@@ -47,6 +69,7 @@ def _folder(tmp_path: Path, clean_environ: dict[str, str], monkeypatch: pytest.M
     Path("fails.py").write_text(FAILS)
     Path("well.py").write_text(WELL)
     Path("sleeps.py").write_text(SLEEPS)
+    Path("saves.py").write_text(SAVES)
 
 
 def wait_for_line(run: ddpkit.Run, text: str, times: int = 1) -> None:
@@ -117,6 +140,36 @@ def test_stop_and_the_end_of_a_block() -> None:
     assert again.stop(now=True).exit_code == 128 + signal.SIGQUIT
 
 
+def test_a_second_stop_leaves_the_grace() -> None:
+    """To the loop of a run, a second signal means KILL: ranks that save a checkpoint would lose it."""
+    run = ddpkit.launch("saves.py")
+    wait_for_line(run, "ready")
+    thread = threading.Thread(target=run.stop)
+    thread.start()
+    wait_for_line(run, "saving")
+    run.stop()
+    thread.join(PATIENCE)
+    assert [line.text for line in run.logs(rank=0)] == ["ready", "saving", "saved"]
+
+
+def test_a_second_stop_can_end_the_grace() -> None:
+    run = ddpkit.launch("saves.py")
+    wait_for_line(run, "ready")
+    thread = threading.Thread(target=run.stop)
+    thread.start()
+    wait_for_line(run, "saving")
+    run.stop(now=True)
+    thread.join(PATIENCE)
+    assert [line.text for line in run.logs(rank=0)] == ["ready", "saving"]
+
+
+def test_the_end_of_a_block_leaves_the_grace_after_a_failure() -> None:
+    with ddpkit.launch("-c", [FAILS_AND_SAVES], nproc_per_node=2) as run:
+        wait_for_line(run, "saving")
+    assert run.wait(0).exit_code == 7
+    assert [line.text for line in run.logs(rank=0)][-1] == "saved"
+
+
 def test_several_runs_from_threads(capfd: pytest.CaptureFixture[str]) -> None:
     outcomes: dict[int, ddpkit.Outcome] = {}
 
@@ -152,6 +205,21 @@ def test_echo_shows_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(line.partition("] ")[2] for line in out.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
     assert "2 ranks on" in err
     assert "ddpkit: done in" in err
+
+
+def test_a_run_without_threads_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("ddpkit") and not thread.name.endswith("requests"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(ddpkit.LaunchError, match="no more threads"):
+        ddpkit.launch("well.py")
+    assert ddpkit.runs()[0].status().state == "failed"
+    monkeypatch.undo()
 
 
 def test_the_program_may_change_its_folder(tmp_path: Path) -> None:
@@ -313,6 +381,21 @@ def test_a_child_of_the_killed_program_keeps_no_rank_alive(kind: str) -> None:
         assert child in survivors(kind)
 
 
+def test_the_end_of_a_program_leaves_the_grace() -> None:
+    then = """
+second = ddpkit.launch("saves.py")
+lines = (line.text for line in second.logs(follow=True))
+while next(lines) != "ready": pass
+threading.Thread(target=second.stop, daemon=True).start()
+while next(lines) != "saving": pass
+print(second.folder, flush=True)
+"""
+    with program("stopping", then, modules="threading") as process:
+        out, _ = process.communicate(timeout=PATIENCE)
+    second = ddpkit.open_run(out.splitlines()[-1])
+    assert [line.text for line in second.logs(rank=0)] == ["ready", "saving", "saved"]
+
+
 @pytest.mark.parametrize("then", ["", "raise RuntimeError", "sys.exit(3)"])
 def test_the_end_of_a_program_ends_its_runs(then: str) -> None:
     mark = f"ended {then}"
@@ -321,6 +404,42 @@ def test_the_end_of_a_program_ends_its_runs(then: str) -> None:
         process.wait(PATIENCE)
         wait_for_none(mark)
     assert ddpkit.open_run(folder).status().state == "stopped"
+
+
+FORKED = """
+pid = os.fork()
+if pid == 0:
+    {child}
+code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+print(code, run.status().state, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("child", "state"),
+    [
+        ("with run: sys.exit()", "running"),  # the run is the parent's
+        ("sys.exit()", "running"),
+        ("run.stop(); sys.exit()", "stopped"),
+        ("try: run.wait(0.5)\n    except TimeoutError: run.stop(); sys.exit()", "stopped"),
+    ],
+)
+def test_a_forked_child_reaches_the_run(child: str, state: str) -> None:
+    with program(f"child {child}", FORKED.format(child=child), modules="os, sys") as process:
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert out.splitlines()[-1] == f"0 {state}"
+
+
+def test_a_run_of_a_forked_child_ends_with_it() -> None:
+    child = """second = ddpkit.launch("saves.py")
+    next(line for line in second.logs(follow=True) if line.text == "ready")
+    print(second.folder, flush=True)
+    sys.exit()"""
+    with program("launching child", FORKED.format(child=child), modules="os, sys") as process:
+        out, _ = process.communicate(timeout=PATIENCE)
+    second = ddpkit.open_run(out.splitlines()[-2])
+    assert second.wait(0).state == "stopped"
+    assert [line.text for line in second.logs(rank=0)] == ["ready", "saving", "saved"]
 
 
 def test_an_interrupt_leaves_the_run_going() -> None:
