@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 from ddpkit import config
 from ddpkit.errors import DdpkitError, LaunchError, PreflightError, UsageError, nearest
 from ddpkit.execution import prepare
-from ddpkit.execution.background import BackgroundRun
+from ddpkit.execution.background import BackgroundRun, Notes
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.launchers.plan import Plan
 from ddpkit.preflight.check import Check, CheckReport
@@ -315,7 +315,7 @@ def launch(
 
         run = ddpkit.launch("train.py", ["--epochs", "3"], backend="ssh", hosts=["node1", "node2"], nproc_per_node=4)
     """
-    began, notes = time.time(), _Notes(echo)
+    began, notes = time.time(), Notes(echo)
     chosen = _settings(script, args, profile, settings)
     if on is not None and not detach:
         raise UsageError(f"--on {on} starts the launcher there and leaves it", "add --detach")
@@ -350,7 +350,7 @@ def plan(
         print(ddpkit.plan("train.py", backend="slurm", nnodes=2, options={"partition": "gpu"}))
     """
     chosen = _settings(script, args, profile, settings)
-    with prepare.prepare(chosen, os.environ, _Notes(echo).add) as ready:
+    with prepare.prepare(chosen, os.environ, Notes(echo).add) as ready:
         return ready.plan
 
 
@@ -379,7 +379,7 @@ def test(
     from ddpkit.preflight import run
 
     chosen = _settings(None, (), profile, settings)
-    options = run.parse_options(quick=quick, full=full, ranks=ranks, timeout=timeout, note=_Notes(echo).add)
+    options = run.parse_options(quick=quick, full=full, ranks=ranks, timeout=timeout, note=Notes(echo).add)
     return run.run_preflight(chosen, os.environ, options)
 
 
@@ -422,24 +422,6 @@ def _settings(
         }
     keywords["hosts"] = given.get("hosts") or None
     return config.collect_settings(config.current_folder(), os.environ, profile, keywords)
-
-
-class _Notes:
-    """Remarks before the start of a run: kept for its record, and printed with `echo`."""
-
-    def __init__(self, echo: bool) -> None:
-        self.texts: list[str] = []
-        self._echo = echo
-
-    def add(self, text: str) -> None:
-        self.texts.append(text)
-        if self._echo:
-            sys.stderr.write(f"ddpkit: {text}\n")
-
-    def add_copy(self, host: str, percent: int) -> None:
-        """Note the end of a copy to a host."""
-        if percent == 100 and self._echo:
-            sys.stderr.write(f"ddpkit: copied to {host}\n")
 
 
 # ---- detached runs

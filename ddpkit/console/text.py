@@ -17,16 +17,24 @@ class TextStream:
     def write(self, data: bytes) -> None:
         if self._stream is not None:
             try:
-                self._stream.write(data.decode("utf-8", "replace"))
-            except (OSError, ValueError):
-                self._stream = None  # closed; the logs of the run have all lines
+                _write_text(self._stream, data.decode("utf-8", "replace"))
+            except Exception:  # closed, or an object of the program that fails; the logs of the run have all lines
+                self._stream = None
 
     def flush(self) -> None:
-        if self._stream is not None:
+        if self._stream is not None and hasattr(self._stream, "flush"):  # `print` needs no more than `write`
             try:
                 self._stream.flush()
-            except (OSError, ValueError):
+            except Exception:
                 self._stream = None
+
+
+def _write_text(stream: TextIO, text: str) -> None:
+    """Write text, with escapes for characters that the encoding of the stream lacks."""
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        stream.write(text.encode(stream.encoding, "backslashreplace").decode(stream.encoding))
 
 
 class TextDisplay:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ddpkit.config import LaunchSettings
 from ddpkit.console.relay import Relay
-from ddpkit.console.text import TextDisplay
+from ddpkit.console.text import TextDisplay, TextStream
 from ddpkit.errors import NO_THREAD, no_thread
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.run import launcher_process, record
@@ -139,6 +139,23 @@ class BackgroundRun:
         while not self._ended.wait(REQUESTS_EVERY):
             for number in launcher_process.take_requests(self._run.folder):
                 self._run.inbox.put((-1, number))
+
+
+class Notes:
+    """Remarks before the start of a run: kept for its record, and printed with `echo`."""
+
+    def __init__(self, echo: bool) -> None:
+        self.texts: list[str] = []
+        self._stream = TextStream(sys.stderr if echo else None)
+
+    def add(self, text: str) -> None:
+        self.texts.append(text)
+        self._stream.write(f"ddpkit: {text}\n".encode("utf-8", "replace"))
+
+    def add_copy(self, host: str, percent: int) -> None:
+        """Note the end of a copy to a host."""
+        if percent == 100:
+            self._stream.write(f"ddpkit: copied to {host}\n".encode())
 
 
 def _end_with_program() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -205,6 +206,48 @@ def test_echo_shows_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(line.partition("] ")[2] for line in out.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
     assert "2 ranks on" in err
     assert "ddpkit: done in" in err
+
+
+class Closed(io.StringIO):
+    def write(self, text: str) -> int:
+        raise RuntimeError(f"not shown: {text}")
+
+
+class OnlyWrites:
+    """As much as `print` needs of a file."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+
+@pytest.mark.parametrize("stream", [None, io.TextIOWrapper(io.BytesIO()), Closed()], ids=["none", "closed", "fails"])
+def test_streams_that_fail_end_no_run(stream: io.TextIOBase | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if isinstance(stream, io.TextIOWrapper):
+        stream.close()
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")  # which the launch remarks on
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    assert ddpkit.launch("well.py", echo=True).wait(PATIENCE).ok
+
+
+def test_echo_needs_no_more_than_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = OnlyWrites()
+    monkeypatch.setattr(sys, "stdout", stream)
+    assert ddpkit.launch("-c", ["print('one'); print('two')"], echo=True).wait(PATIENCE).ok
+    assert [line.partition("] ")[2] for line in stream.text.splitlines()] == ["one", "two"]
+
+
+def test_echo_escapes_what_the_stream_cannot_encode(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    code = "import sys; sys.stdout.buffer.write('caf\u00e9\\nafter\\n'.encode())"
+    assert ddpkit.launch("-c", [code], echo=True).wait(PATIENCE).ok
+    stream.seek(0)
+    assert [line.partition("] ")[2] for line in stream.read().splitlines()] == ["caf\\xe9", "after"]
 
 
 def test_a_run_without_threads_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
