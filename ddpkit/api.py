@@ -411,9 +411,7 @@ def _settings(
             raise UsageError(
                 f"there is no setting {name!r}", nearest(name, config.LaunchKeywords.__annotations__) or known
             )
-    if script is None and args:
-        raise UsageError("arguments were given, and no script", 'ddpkit.launch("train.py", [...])')
-    keywords: config.Keywords = {**given, "script": None if script is None else [os.fspath(script), *args]}
+    keywords: config.Keywords = {**given, "script": _script_words(script, args)}
     env = given.get("env")
     if isinstance(env, Mapping):
         keywords["env"] = {
@@ -422,6 +420,24 @@ def _settings(
         }
     keywords["hosts"] = given.get("hosts") or None
     return config.collect_settings(config.current_folder(), os.environ, profile, keywords)
+
+
+def _script_words(script: object, args: object) -> list[str] | None:
+    """Check a script and its arguments, which may be anything in a program. None: neither is given."""
+    example = 'ddpkit.launch("train.py", ["--epochs", "3"])'
+    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+        raise UsageError(f"args={args!r} is no list of words", example)
+    if script is None:
+        if args:
+            raise UsageError("arguments were given, and no script", 'ddpkit.launch("train.py", [...])')
+        return None
+    words = [os.fspath(word) if isinstance(word, os.PathLike) else word for word in (script, *args)]
+    if not isinstance(words[0], str):
+        raise UsageError(f"script={script!r} is not the name of a program", example)
+    for word in words[1:]:
+        if not isinstance(word, str):
+            raise UsageError(f"args: {word!r} is not text", f"{str(word)!r}")
+    return words
 
 
 # ---- detached runs

@@ -203,7 +203,7 @@ def current_folder() -> Path:
 
 def check_env_name(name: str) -> bool:
     """Accept a name that every shell and every program accepts as a variable's. Raises UsageError."""
-    if not _ENV_NAME.fullmatch(name):
+    if not _ENV_NAME.fullmatch(str(name)):  # a program may give a number
         raise UsageError(f"{name!r} is not the name of an environment variable", "letters, digits and underscores")
     return True
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import MARK, PATIENCE
@@ -305,6 +306,33 @@ def test_a_wrong_script_is_refused() -> None:
         ddpkit.plan(args=["--epochs", "3"])
     with pytest.raises(ddpkit.UsageError, match="there is no run 'nope'"):
         ddpkit.open_run("nope")
+
+
+@pytest.mark.parametrize(
+    ("script", "args", "words"),
+    [
+        ("well.py", "--epochs 3", "args='--epochs 3' is no list of words"),
+        ("well.py", None, "args=None is no list of words"),
+        ("well.py", ["--epochs", 3], "args: 3 is not text"),
+        (["well.py", "--epochs"], [], "script=['well.py', '--epochs'] is not the name of a program"),
+        (b"well.py", [], "script=b'well.py' is not the name of a program"),
+        (None, ["--epochs"], "arguments were given, and no script"),
+    ],
+)
+def test_wrong_words_are_refused(script: Any, args: Any, words: str) -> None:
+    with pytest.raises(ddpkit.UsageError, match=f"^{re.escape(words)}"):
+        ddpkit.launch(script, args)
+
+
+def test_arguments_may_be_paths(tmp_path: Path) -> None:
+    run = ddpkit.launch("-c", ["import sys; print(sys.argv[1])", tmp_path])  # type: ignore[list-item]
+    assert run.wait(PATIENCE).ok
+    assert [line.text for line in run.logs(rank=0)] == [str(tmp_path)]
+
+
+def test_names_of_variables_are_text() -> None:
+    with pytest.raises(ddpkit.UsageError, match="1 is not the name of an environment variable"):
+        ddpkit.launch("well.py", env={1: "one"})  # type: ignore[dict-item]
 
 
 def test_a_plan_is_what_a_dry_run_prints(ddpkit_command: Callable[..., str]) -> None:
