@@ -14,6 +14,7 @@ The message says what happened, to whom. `hint` is the next command to type, or 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 AGAIN = 75  # EX_TEMPFAIL: a rank that saved and asks to be started again; what train.py exits with
@@ -36,6 +37,8 @@ class DdpkitError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint and sys.version_info >= (3, 11):
+            self.add_note(f"hint: {hint}")  # the end of a traceback
 
 
 class UsageError(DdpkitError):

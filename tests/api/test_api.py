@@ -335,6 +335,16 @@ def test_names_of_variables_are_text() -> None:
         ddpkit.launch("well.py", env={1: "one"})  # type: ignore[dict-item]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes")
+def test_a_traceback_ends_with_the_hint() -> None:
+    code = "import ddpkit; ddpkit.launch('well.py', backend='slrum')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-2:] == [
+        "ddpkit.errors.UsageError: there is no backend 'slrum'",
+        "hint: did you mean 'slurm'?",
+    ]
+
+
 def test_a_plan_is_what_a_dry_run_prints(ddpkit_command: Callable[..., str]) -> None:
     plan = ddpkit.plan("well.py", ["--epochs", "3"], nproc_per_node=2)
     printed = ddpkit_command("launch", "-n", "2", "--dry-run", "--", "well.py", "--epochs", "3")
