@@ -80,7 +80,13 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
             words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
             raise LaunchError(f"cannot stop job {run.job_id}: {words}", shlex.join(argv))
         return _wait_for_job(run, JOB_MARGIN + run.grace)
-    launcher_process.send_signal(run, signal.SIGQUIT if at_once else signal.SIGTERM)
+    try:
+        launcher_process.send_signal(run, signal.SIGQUIT if at_once else signal.SIGTERM)
+    except OSError as error:
+        if not run.in_program:
+            raise
+        what = f"cannot ask run {run.run_id} to end: {error.strerror}: {error.filename}"
+        raise DdpkitError(what, f"kill {run.launcher_pid} ends the program that launched it") from None
     limit = MARGIN + (0.0 if at_once else run.grace)
     if not launcher_process.wait_for_end(run, limit):
         hint = f"kill -KILL {run.launcher_pid}" if at_once else status.command("stop --now", run)

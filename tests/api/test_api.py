@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -373,6 +374,18 @@ def test_other_shells_see_ask_and_stop_a_run(ddpkit_command: Callable[..., str])
     outcome = run.wait(PATIENCE)
     assert (outcome.state, outcome.exit_code) == ("stopped", 143)
     assert "has ended already" in ddpkit_command("stop", run.run_id)
+
+
+def test_a_living_run_without_its_folder() -> None:
+    """Its program can stop it. Others cannot ask it: their requests are files of that folder."""
+    run = ddpkit.launch("sleeps.py")
+    wait_for_line(run, "ready")
+    found = ddpkit.open_run(run.run_id)
+    shutil.rmtree(run.folder)
+    with pytest.raises(ddpkit.DdpkitError, match=f"cannot ask run {run.run_id} to end: No such file") as raised:
+        found.stop()
+    assert raised.value.hint == f"kill {os.getpid()} ends the program that launched it"
+    assert run.stop().state == "stopped"
 
 
 # ---- the end of the program
