@@ -212,6 +212,8 @@ def guard(worker: int, folder: str) -> None:
 def main(folder: str = FOLDER) -> None:
     """Supervise. `folder` is removed at the end, whoever made it."""
     signal.alarm(0)  # the alarm of the command line (`protocol.BOOT`)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a launcher in another program may inherit it ignored,
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # and TERM blocked
     become_subreaper()
     parent = os.getpid()
     worker = os.fork()

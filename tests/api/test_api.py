@@ -536,6 +536,32 @@ def test_a_run_of_a_forked_child_ends_with_it() -> None:
     assert [line.text for line in second.logs(rank=0)] == ["ready", "saving", "saved"]
 
 
+SIGNALS_OF_THE_PROGRAM = """
+import signal
+import ddpkit
+{change}
+print(ddpkit.launch("-c", ["raise SystemExit(7)"]).wait().exit_code)
+run = ddpkit.launch("saves.py")
+next(line for line in run.logs(follow=True) if line.text == "ready")
+run.stop()
+print(*[line.text for line in run.logs(rank=0)])
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals))",
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+    ],
+)
+def test_ranks_do_not_inherit_the_signals_of_the_program(change: str) -> None:
+    code = SIGNALS_OF_THE_PROGRAM.format(change=change)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert (done.stdout, done.stderr) == ("7\nready saving saved\n", "")
+
+
 def test_an_interrupt_leaves_the_run_going() -> None:
     """As the stop button of a notebook: `wait` raises, and the run goes on."""
     then = """
