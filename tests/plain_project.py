@@ -22,6 +22,8 @@ def make_python(folder: Path) -> str:
     variables = {"base": str(folder), "platbase": str(folder)}
     (Path(sysconfig.get_path("purelib", "venv", variables)) / "libraries.pth").write_text(sysconfig.get_path("purelib"))
     python = str(folder / "bin" / "python")
-    probe = "import importlib.util as u, sys; sys.exit(bool(u.find_spec('ddpkit')) or not u.find_spec('torch'))"
+    # An editable install leaves the templates in a folder `ddpkit` there: no package, it has no origin.
+    probe = "import sys; from importlib.util import find_spec as find; found = find('ddpkit'); "
+    probe += "sys.exit(bool(found and found.origin) or not find('torch'))"
     subprocess.run([python, "-c", probe], check=True, cwd=folder, env={})
     return python

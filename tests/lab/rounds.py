@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from cluster import NODES, Lab
 from launches import Launch, processes, restart_sshd
 
