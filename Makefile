@@ -59,13 +59,14 @@ healthy: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python tests/lab/healthy.py --rounds $(or $(ROUNDS),50)
 
-# What must be clean before a change lands: style, types (the package's for macOS as well), shell scripts.
+# What must be clean before a change lands: style, types (the package's for macOS as well), shell scripts, readability.
 check: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --platform darwin --no-warn-unreachable ddpkit
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/shellcheck.sh
+	$(BIN)/python scripts/readability.py
 
 # Write the golden plans and TROUBLESHOOTING.md again, then look at what changed: git diff
 golden: $(VENV)/.dev
