@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INTEROP := .venv-interop
 
-.PHONY: demo test test-again test-thorough test-fast test-light test-interop lab rounds healthy check golden pictures bench dist release-check clean
+.PHONY: demo test test-again test-thorough test-fast test-light test-interop lab rounds healthy check golden pictures docs bench dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -75,6 +75,10 @@ golden: $(VENV)/.dev
 # Draw the pictures in docs/img again, from real runs.
 pictures: $(VENV)/.dev
 	$(BIN)/python scripts/pictures.py
+
+# Build the documentation site into build/site: open build/site/index.html, or `mkdocs serve` while you write.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Time to "first all_reduce done and exited", side by side, as ratios: on this machine, then on nodes (where a lab can
 # stand: root, Debian; about ten minutes on a quiet machine). Then what watching a run costs its training.

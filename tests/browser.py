@@ -80,19 +80,35 @@ class Browser:
 
     # ---- the page
 
-    def open(self, path: Path) -> None:
-        """Show a file, and wait until everything in it is there."""
+    def open(self, page: Path | str) -> None:
+        """Show a file or an address, and wait until everything in it is there."""
         self._loaded = False
-        self.tell("Page.navigate", url=path.as_uri())
-        until = time.monotonic() + PATIENCE
-        while not self._loaded:
-            self._take(self._read(until))
+        self.tell("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
+        self._wait_for_load()
 
     def ask(self, expression: str) -> Any:
-        """The value of an expression in the page."""
-        found = self.tell("Runtime.evaluate", expression=expression, returnByValue=True)
+        """The value of an expression in the page, as if the reader had clicked for it."""
+        how = {"returnByValue": True, "awaitPromise": True, "userGesture": True}
+        found = self.tell("Runtime.evaluate", expression=expression, **how)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
+
+    def wait(self, expression: str) -> None:
+        """Wait until an expression in the page is true."""
+        until = f"done => {{ const look = () => ({expression}) ? done(true) : setTimeout(look, 20); look() }}"
+        self.ask(f"new Promise({until})")
+
+    def type(self, text: str) -> None:
+        """Type into what has the focus: with all events of a keyboard."""
+        for letter in text:
+            self.tell("Input.dispatchKeyEvent", type="keyDown", text=letter, key=letter)
+            self.tell("Input.dispatchKeyEvent", type="keyUp", key=letter)
+
+    def click(self, link: str) -> None:
+        """Follow a link of the page, and wait until the next page is there."""
+        self._loaded = False
+        self.ask(f"{link}.click()")
+        self._wait_for_load()
 
     def look(self, *, width: int = 1100, dark: bool = False, media: str = "screen") -> None:
         """How wide the window is, and what the reader prefers."""
@@ -110,6 +126,11 @@ class Browser:
         return base64.b64decode(self.tell("Page.printToPDF", printBackground=True)["data"])
 
     # ---- the pipe
+
+    def _wait_for_load(self) -> None:
+        until = time.monotonic() + PATIENCE
+        while not self._loaded:
+            self._take(self._read(until))
 
     def tell(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._id += 1

@@ -14,7 +14,7 @@ import pytest
 import table
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted(ROOT.glob("*.md"))
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
 FENCE = re.compile(r"(?:<!-- golden: ([\w-]+) -->\n)?```(\w+)\n(.*?)```\n", re.DOTALL)
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -28,7 +28,7 @@ def commands() -> list[tuple[str, str]]:
         lines += re.findall(r"`(ddpkit launch [^`]*--[^`]*)`", text)
         if path.suffix == ".py":
             lines += re.findall(r"^    (ddpkit .*?)(?:   .*)?$", text, re.MULTILINE)
-        found += [(path.name, line) for line in lines if line.startswith("ddpkit ")]
+        found += [(str(path.relative_to(ROOT)), line) for line in lines if line.startswith("ddpkit ")]
     # Backends that are written there are tried by tests/test_docs_blocks.py and tests/lab/test_docs_lab.py.
     return [each for each in found if not re.search("-b (nice|pinned)", each[1])]
 
@@ -91,7 +91,7 @@ def test_commands_parse(document: str, line: str, ddpkit: DDPKIT, tmp_path: Path
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_plans_are_the_golden_ones(path: Path) -> None:
     text = path.read_text()
 
@@ -107,11 +107,24 @@ def test_plans_are_the_golden_ones(path: Path) -> None:
     assert text == wanted, "make golden brings it up to date"
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def anchors(path: Path) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    text = FENCE.sub("", path.read_text())
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    named = {re.sub(r"[^\w\- ]", "", re.sub(r"\]\([^)]*\)", "]", each)).strip().lower() for each in headings}
+    return {name.replace(" ", "-") for name in named} | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(path: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-        if not target.startswith("https://"):
-            assert (path.parent / target).exists(), target
+    """To a file, and to a heading in it. Links between pages of the site are in tests/test_site.py as well."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", path.read_text())):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        there = path.parent / name if name else path
+        assert there.exists(), target
+        assert not anchor or there.suffix != ".md" or anchor in anchors(there), target
 
 
 def test_make_targets_exist() -> None:

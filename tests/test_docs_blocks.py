@@ -21,9 +21,10 @@ from ddpkit.console.progress import Progress, Standing, lines
 from ddpkit.run.report import steps
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
-# TROUBLESHOOTING.md is generated, and tests/diagnosis/test_catalogue.py compares it.
-DOCUMENTS = [path for path in sorted(ROOT.glob("*.md")) if path.name != "TROUBLESHOOTING.md"]
-DOCUMENTS += sorted(ROOT.glob("examples/*/README.md"))
+# Generated documents are compared with their source by other tests, such as tests/diagnosis/test_catalogue.py.
+GENERATED = [ROOT / "TROUBLESHOOTING.md", *ROOT.glob("docs/reference/*.md"), *ROOT.glob("docs/troubleshooting/*.md")]
+WRITTEN = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("examples/*/README.md"))]
+DOCUMENTS = [path for path in WRITTEN if path not in GENERATED]
 FENCE = re.compile(r"(?:<!-- (golden|output): ([\w -]+) -->\n)?```(\w*)\n(.*?)```\n", re.DOTALL)
 # Each output that is shown, and the test that compares it with a real one.
 OUTPUTS = {
@@ -75,11 +76,11 @@ def test_every_console_line_is_a_command_that_is_checked() -> None:
             words = shlex.split(line, comments=True)
             if not words or words[0] in ("ddpkit", "make"):
                 continue
-            if words[0] == "pip":
-                assert words[1] == "install", f"{path.name}: {line}"
-                assert words[2].startswith(("/path/to/", "./", "ddpkit")), f"{path.name}: {line}"
-                assert not words[2].startswith("./") or (ROOT / words[2] / "pyproject.toml").exists()
-                assert set(re.findall(r"\[(\w+)\]", words[2])) <= extras
+            if words[0] in ("pip", "pipx", "uv"):
+                what = words[words.index("install") + 1]
+                assert what.startswith(("/path/to/", "./", "ddpkit")), f"{path.name}: {line}"
+                assert not what.startswith("./") or (ROOT / what / "pyproject.toml").exists()
+                assert set(re.findall(r"\[(\w+)\]", what)) <= extras
             elif words[0] == "pytest":
                 assert list((ROOT / words[1]).glob("test_*.py")), f"{path.name}: {line}"
             else:

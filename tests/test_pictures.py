@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_docs import ROOT
+from test_docs import DOCUMENTS, ROOT
 
 PICTURES = sorted((ROOT / "docs/img").glob("*.svg"))
 SCENES = ("failure", "hang", "launch", "test")
@@ -37,9 +37,9 @@ def shape(path: Path) -> set[str]:
 
 def test_every_scene_is_drawn_and_shown() -> None:
     assert tuple(path.stem for path in PICTURES) == SCENES
-    shown = "".join((ROOT / name).read_text() for name in ("README.md", "LAUNCH_GUIDE.md"))
+    shown = "".join(path.read_text() for path in DOCUMENTS)
     for path in PICTURES:
-        assert f"(docs/img/{path.name})" in shown, path.name
+        assert f"img/{path.name})" in shown, path.name
 
 
 @pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.stem)
