@@ -73,6 +73,10 @@ def _argument(words: list[str], parameters: Sequence[Parameter]) -> Iterable[str
         return backends()
     if words[0] == "completion":
         return ("bash", "zsh", "fish")
+    if words[0] == "explain" and words[-1]:  # else the shell offers files
+        from ddpkit.diagnosis.catalogue import BY_ID
+
+        return BY_ID
     return hosts(words) if words[0] in _HOSTED else ()
 
 

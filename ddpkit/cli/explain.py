@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import sys
 from collections.abc import Iterator
@@ -17,27 +18,43 @@ from ddpkit.text import format_ranges
 
 if TYPE_CHECKING:
     from ddpkit.diagnosis.analyze import LogAnalysis
+    from ddpkit.diagnosis.catalogue.entry import Entry
     from ddpkit.diagnosis.log_match import LogMatch
 
 MOST = 64 << 20  # bytes of a log that are read: its end
 LISTED = 8  # consequences, one line each
+ENTRY_SCHEMA = "ddpkit.catalogue_entry/1"
+LIST_SCHEMA = "ddpkit.catalogue/1"
 
 
-@app.command(cls=LeanCommand)
+@app.command(
+    cls=LeanCommand,
+    epilog="A name is looked up in this order: a file or directory, an id of the catalogue, a run. For an id that is "
+    "also a file name here, run the command in another directory.",
+)
 def explain(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILE|-...", help="Logs of one run, a run's folder, a run's id, or - for what is piped in."
+            metavar="[FILE|ID|-]...",
+            help="Logs of one run, a run's directory or id, - for standard input, or one catalogue id (port-in-use).",
         ),
     ] = None,
     as_json: JsonFlag = False,
+    as_list: Annotated[bool, typer.Option("--list", help="List the ids of all known failures.")] = False,
 ) -> None:
-    """Say what failed first in a log, why, and what to do; from any launcher."""
+    """Find what failed first in a log, its cause and its fix; or print one known failure by its id."""
+    if as_list:
+        _print_list(as_json)
+        return
+    if not files:
+        raise UsageError("no log named", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -")
+    entry = _entry(files[0]) if len(files) == 1 else None
+    if entry is not None:
+        print(json.dumps(_entry_as_dict(entry), indent=2) if as_json else "\n".join(_describe(entry)))
+        return
     from ddpkit.diagnosis import analyze
 
-    if not files:
-        raise UsageError("which log? Nothing was named", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -")
     # One file after the other: their texts need not be in memory at once more than twice.
     result = analyze.analyze_log(list(_texts(files)))
     if as_json:
@@ -45,6 +62,49 @@ def explain(
     else:
         for line in _report(result, many=len(files) > 1 or Path(files[0]).is_dir()):
             print(line)
+
+
+# ---- the catalogue
+
+
+def _entry(name: str) -> Entry | None:
+    """Find the catalogue entry of an id. None for other words, and for the name of a file."""
+    from ddpkit.diagnosis.catalogue import BY_ID
+
+    return None if name == "-" or Path(name).exists() else BY_ID.get(name)
+
+
+def _entry_as_dict(entry: Entry) -> dict[str, str]:
+    from ddpkit.diagnosis.catalogue import category
+    from ddpkit.diagnosis.catalogue.entry import filled
+
+    texts = {name: filled(getattr(entry, name), {}) for name in ("cause", "probe", "fix")}
+    head = {"schema": ENTRY_SCHEMA, "id": entry.id, "category": category(entry), "kind": entry.kind}
+    return {**head, "title": entry.title, **texts, "link": entry.link}
+
+
+def _describe(entry: Entry) -> Iterator[str]:
+    shown = _entry_as_dict(entry)
+    yield f"{entry.id}: {entry.title}"
+    for label, name in (("category", "category"), ("cause", "cause"), ("check", "probe"), ("fix", "fix")):
+        yield f"{label}: {shown[name]}"
+    yield f"more: {entry.link}"
+
+
+def _print_list(as_json: bool) -> None:
+    from ddpkit.diagnosis.catalogue import ENTRIES, PARTS
+
+    if as_json:
+        print(json.dumps({"schema": LIST_SCHEMA, "entries": [_entry_as_dict(each) for each in ENTRIES]}, indent=2))
+        return
+    width = max(len(entry.id) for entry in ENTRIES)
+    for title, entries in PARTS.items():
+        print(f"{title}:")
+        for entry in entries:
+            print(f"  {entry.id:<{width}}  {entry.title}")
+
+
+# ---- logs
 
 
 def _texts(names: list[str]) -> Iterator[tuple[str, str]]:
@@ -71,8 +131,20 @@ def _paths(name: str) -> list[Path]:
         raise UsageError(f"cannot read {name}: {error.strerror}", f"ls -ld {name}") from None
     folder = _run(name)
     if folder is None:
-        raise UsageError(f"there is no file {name}, and no run of that name", "ddpkit ps -a lists the runs")
+        raise _unknown_name(name)
     return _paths(folder)
+
+
+def _unknown_name(name: str) -> UsageError:
+    from ddpkit.diagnosis.catalogue import BY_ID
+
+    similar = difflib.get_close_matches(name, BY_ID, n=4)
+    if not similar and (words := [word for word in name.split("-") if len(word) > 2]):
+        similar = [each for each in BY_ID if set(words) & set(each.split("-"))][:4]
+    what = f"{name} not found: no file, run or catalogue id has this name"
+    if not similar:
+        return UsageError(what, "ddpkit ps -a lists the runs, ddpkit explain --list the catalogue")
+    return UsageError(f"{what} (similar: {', '.join(similar)})", f"ddpkit explain {similar[0]}")
 
 
 _LOGS = (".log", ".out", ".err", ".txt")

@@ -12,6 +12,7 @@ class Diagnosis:
 
     cause: str
     fix: str
+    id: str = ""  # of its catalogue entry: `ddpkit explain ID`; empty for the script's own exception
     whose: str = ""  # the rank whose output shows the cause, where another one failed first
 
 

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ddpkit.diagnosis.outcome import Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN
 from ddpkit.files import read_tail
+
+if TYPE_CHECKING:
+    from ddpkit.diagnosis.log_match import LogMatch
 
 LOG_END_BYTES = 1 << 20  # bytes at the end of a log
 # Nobody prints an exception and then dies of one of these: what stands in the log was dealt with before.
@@ -28,7 +32,7 @@ def diagnose(failure: Failure, all_log: Path) -> Diagnosis | None:
         from ddpkit.diagnosis.catalogue import BY_ID
 
         cause = f"the kernel ended it: out of memory ({failure.oom})"
-        return Diagnosis(cause=cause, fix=BY_ID["host-out-of-memory"].fix)
+        return Diagnosis(cause=cause, fix=BY_ID["host-out-of-memory"].fix, id="host-out-of-memory")
     from ddpkit.diagnosis.analyze import analyze_log
 
     own = Path(failure.log).name if failure.log else "its output"
@@ -37,16 +41,20 @@ def diagnose(failure: Failure, all_log: Path) -> Diagnosis | None:
     if first is not None and first.entry is None and failure.signal in _SUDDEN:
         first = None
     if first is not None and first.kind == "cause":
-        return Diagnosis(cause=first.bare_cause, fix=first.fix)
+        return _diagnosis(first, first.bare_cause)
     other = analyze_log([(all_log.name, _end(all_log))]).first
     if other is not None and other.kind == "cause" and failure.signal not in _SUDDEN:
-        return Diagnosis(cause=other.bare_cause, fix=other.fix, whose=other.speaker.describe())
+        return _diagnosis(other, other.bare_cause, other.speaker.describe())
     # A signal says more than a collective that failed because of it; what says how it died says more than the number.
     if first is not None and first.kind == "death":
-        return Diagnosis(cause=first.cause, fix=first.fix)
+        return _diagnosis(first, first.cause)
     if first is not None and first.kind == "generic" and failure.signal in (None, signal.SIGABRT):
-        return Diagnosis(cause=first.cause, fix=first.fix)
+        return _diagnosis(first, first.cause)
     return None
+
+
+def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
+    return Diagnosis(cause=cause, fix=match.fix, id=match.entry.id if match.entry else "", whose=whose)
 
 
 def _end(path: Path) -> str:
@@ -66,7 +74,8 @@ def describe_exit(failure: Failure) -> str:
     if failure.signal is not None:
         number = failure.signal
         if number == signal.SIGABRT and any(TEARDOWN in line for line in failure.last_lines):
-            return "killed by signal 6 (SIGABRT) in torch's own teardown, when the script had ended: TROUBLESHOOTING.md"
+            where = "in torch's own teardown, after the script had ended (ddpkit explain teardown-abort)"
+            return f"killed by signal 6 (SIGABRT) {where}"
         name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""  # real-time ones have none
         return f"killed by signal {number}{name}" + (f": {BY_ID[SIGNALS[number]].cause}" if number in SIGNALS else "")
     meaning_of_code = CODES.get(failure.code or 0)

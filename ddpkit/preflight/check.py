@@ -52,7 +52,7 @@ TITLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One result. `doc` is an entry of TROUBLESHOOTING.md."""
+    """One result. `doc` is a catalogue id: `ddpkit explain ID`."""
 
     id: str  # a key of TITLES
     status: Status

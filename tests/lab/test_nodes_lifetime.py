@@ -290,7 +290,7 @@ def test_a_rank_fails_while_others_wait_for_it(
     ended = launch.end()
     (verdict,) = [line for line in launch.lines if "failed first" in line]
     assert "rank 1 on node2 failed first" in verdict
-    # A rank that raises may abort in torch's own teardown (TROUBLESHOOTING.md).
+    # A rank that raises may abort in torch's own teardown (ddpkit explain teardown-abort).
     aborted = end == "raises" and "torch's own teardown" in verdict
     assert ended == (134 if aborted else code), launch.text
     assert aborted or how in verdict

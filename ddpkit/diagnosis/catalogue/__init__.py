@@ -44,4 +44,10 @@ PARTS = {
 ENTRIES = tuple(entry for part in PARTS.values() for entry in part)
 BY_ID = {entry.id: entry for entry in ENTRIES}
 
-__all__ = ["BY_ID", "ENTRIES", "PARTS", "Entry"]
+
+def category(entry: Entry) -> str:
+    """Return the title of an entry's part."""
+    return next(title for title, entries in PARTS.items() if entry in entries)
+
+
+__all__ = ["BY_ID", "ENTRIES", "PARTS", "Entry", "category"]
