@@ -67,6 +67,33 @@ class LeanCommand(typer.core.TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return _skip_type_conversion(super().get_params(ctx))
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """List arguments, then each group of options."""
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for each in self.get_params(ctx):
+            shown = each.get_help_record(ctx)
+            if shown is not None:
+                default = "Arguments" if each.param_type_name == "argument" else "Options"
+                groups.setdefault(getattr(each, "rich_help_panel", None) or default, []).append(shown)
+        groups |= {"Options": groups.pop("Options")}  # last
+        for title, rows in groups.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the text, and the lines that are commands as they are."""
+        lines = (self.epilog or "").splitlines()
+        text = " ".join(line for line in lines if not line.startswith("ddpkit "))
+        if text:
+            formatter.write_paragraph()
+            formatter.write_text(text)
+        examples = [line for line in lines if line.startswith("ddpkit ")]
+        if examples:
+            with formatter.section("Examples"):
+                for line in examples:
+                    formatter.write(f"{' ' * formatter.current_indent}{line}\n")
+
 
 # The list of `ddpkit --help`, in the order of use, in words that fit beside the names.
 COMMANDS = {

@@ -10,20 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan
-from ddpkit.cli.options import (
-    Backend,
-    Hostfile,
-    Nodes,
-    Options,
-    Profile,
-    RanksAndHosts,
-    Variables,
-    launch_settings,
-    parse_options,
-    parse_variables,
-    ranks_and_hosts,
-)
+from ddpkit.cli.app import JsonFlag, app, show_plan
+from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, NoPreflight, RanksAndHosts, launch_settings
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -38,15 +26,6 @@ def _option(words: str, metavar: str, text: str) -> Any:
     return typer.Option(*words.split(), metavar=metavar, help=text)
 
 
-_RanksPerNode = Annotated[
-    str | None, _option("-n --nproc-per-node --nproc_per_node", "N|auto", "Ranks per node; auto: one per GPU.")
-]
-_Workdir = Annotated[str | None, _option("--workdir", "DIR", "The ranks' folder; default: this one.")]
-_Python = Annotated[str | None, _option("--python", "PATH", "The ranks' Python; default: this one.")]
-_LogDir = Annotated[str | None, _option("--log-dir", "DIR", "Where the logs go; default: logs.")]
-_NoPreflight = Annotated[
-    bool, typer.Option("--no-preflight", help="Go on although the nodes differ; say what was found.")
-]
 _MinBytes = Annotated[str | None, _option("--min-bytes", "SIZE", "Smallest size; 8.")]
 _MaxBytes = Annotated[str | None, _option("-e --max-bytes", "SIZE", "Largest size; 128M.")]
 _Factor = Annotated[str | None, _option("-f --factor", "N", "Between two sizes; 4.")]
@@ -64,28 +43,19 @@ _Seconds = Annotated[str | None, _option("--seconds", "S", "Time for the rounds 
 _Timeout = Annotated[str | None, _option("--timeout", "S", "Without progress for so long, a rank is named; 30.")]
 _MinBusbw = Annotated[str | None, _option("--min-busbw", "GB/s", "Exit with 3 where less is reached at the best size.")]
 _Plot = Annotated[str | None, _option("--plot", "FILE", "A picture of it as PNG (pip install 'ddpkit[plot]').")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would run, as a script; run nothing.")]
 
 
 @app.command(
-    cls=LeanCommand,
-    epilog="Sizes and flags are those of nccl-tests where they do not clash with `ddpkit launch`. Example: "
+    cls=LaunchCommand,
+    epilog="Sizes and flags are those of nccl-tests, except where `ddpkit launch` has the same letter.\n"
+    "ddpkit bench 8\n"
     "ddpkit bench -b ssh node1 node2 -n 8 --min-bytes 1M -e 1G --min-busbw 40 --plot bench.png",
 )
 def bench(
     context: typer.Context,
     words: RanksAndHosts = None,
-    backend: Backend = None,
-    nproc_per_node: _RanksPerNode = None,
-    nnodes: Nodes = None,
-    option: Options = None,
-    env: Variables = None,
-    workdir: _Workdir = None,
-    python: _Python = None,
-    profile: Profile = None,
-    log_dir: _LogDir = None,
-    hostfile: Hostfile = None,
-    no_preflight: _NoPreflight = False,
+    log_dir: LogDir = None,
+    no_preflight: NoPreflight = False,
     min_bytes: _MinBytes = None,
     max_bytes: _MaxBytes = None,
     factor: _Factor = None,
@@ -99,7 +69,7 @@ def bench(
     timeout: _Timeout = None,
     min_busbw: _MinBusbw = None,
     plot: _Plot = None,
-    dry_run: _DryRun = False,
+    dry_run: DryRun = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure collectives between the ranks, over a range of sizes, and check their results."""
@@ -112,22 +82,7 @@ def bench(
     arguments = bench_arguments(options)
     if plot is not None:
         check_plot(plot)
-    nproc_per_node, hosts = ranks_and_hosts(words, nproc_per_node)
-    settings = launch_settings(
-        context,
-        profile,
-        backend=backend,
-        workdir=workdir,
-        python=python,
-        log_dir=log_dir,
-        hostfile=hostfile,
-        nproc_per_node=nproc_per_node,
-        nnodes=nnodes,
-        preflight=False if no_preflight else None,
-        hosts=hosts,
-        options=parse_options(option),
-        env=parse_variables(env),
-    )
+    settings = launch_settings(context, words, log_dir=log_dir, preflight=False if no_preflight else None)
     raise typer.Exit(_bench(settings, arguments, plot, dry_run=dry_run, as_json=as_json))
 
 

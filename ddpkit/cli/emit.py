@@ -8,23 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpkit.cli.app import LeanCommand, app
-from ddpkit.cli.options import (
-    Backend,
-    Grace,
-    Hostfile,
-    HostWords,
-    Nodes,
-    Options,
-    Profile,
-    Python,
-    RanksPerNode,
-    Variables,
-    Workdir,
-    launch_settings,
-    parse_options,
-    parse_variables,
-)
+from ddpkit.cli.app import app
+from ddpkit.cli.options import Grace, HostWords, LaunchCommand, NoPreflight, Sync, flag, launch_settings
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -32,46 +17,26 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 
 
 @app.command(
-    cls=LeanCommand,
-    epilog="`ddpkit emit -b ssh node1 node2 -n 2 -- train.py > run.sh`. The words are those of `ddpkit launch`. Named "
-    "nodes are asked, as for a dry run; nothing is started. Secrets are not written: the script demands them.",
+    cls=LaunchCommand,
+    epilog="""The options are those of `ddpkit launch`. ddpkit checks named nodes, as for a dry run; it starts nothing.
+The script contains no secrets: it requires them in its environment.
+ddpkit emit -b ssh node1 node2 -n 2 -- train.py > run.sh
+ddpkit emit -b slurm -N 2 --time 2:00:00 --output run.sbatch -- train.py""",
 )
 def emit(
     context: typer.Context,
     hosts: HostWords = None,
-    backend: Backend = None,
-    nproc_per_node: RanksPerNode = None,
-    nnodes: Nodes = None,
-    option: Options = None,
-    env: Variables = None,
-    workdir: Workdir = None,
-    python: Python = None,
-    profile: Profile = None,
     grace: Grace = None,
-    hostfile: Hostfile = None,
-    no_preflight: Annotated[bool, typer.Option("--no-preflight", help="Go on although the nodes differ.")] = False,
-    sync: Annotated[bool, typer.Option("--sync", help="The script first copies the working folder.")] = False,
+    no_preflight: NoPreflight = False,
+    sync: Sync = False,
     output: Annotated[
         str | None,
-        typer.Option("--output", metavar="FILE", help="Write it there, to be started; nothing is overwritten."),
+        flag("--output", "Options", "Write the script to FILE, which must not exist yet.", "FILE"),
     ] = None,
 ) -> None:
     """Print a launch as one script that runs without ddpkit."""
     settings = launch_settings(
-        context,
-        profile,
-        backend=backend,
-        workdir=workdir,
-        python=python,
-        hostfile=hostfile,
-        nproc_per_node=nproc_per_node,
-        nnodes=nnodes,
-        grace=grace,
-        sync=sync or None,
-        preflight=False if no_preflight else None,
-        hosts=hosts,
-        options=parse_options(option),
-        env=parse_variables(env),
+        context, hosts, grace=grace, sync=sync or None, preflight=False if no_preflight else None
     )
     if output is not None and os.path.lexists(output):
         raise UsageError(f"{output} is there already", "--output FILE, or > FILE")

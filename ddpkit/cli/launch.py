@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import CommandLine, JsonFlag, LeanCommand, app, redirect_to_devnull, show_plan, table
+from ddpkit.cli.app import CommandLine, JsonFlag, app, redirect_to_devnull, show_plan, table
 from ddpkit.cli.options import (
-    Backend,
+    CHECKS,
+    LEAVE,
+    OUTPUT,
+    DryRun,
     Grace,
     HostWords,
-    Options,
-    Profile,
+    LaunchCommand,
+    LogDir,
+    NoPreflight,
+    Sync,
+    flag,
     launch_settings,
-    parse_options,
-    parse_variables,
 )
 from ddpkit.errors import UsageError
 
@@ -33,87 +37,49 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 
 
 @app.command(
-    cls=LeanCommand,
-    epilog="Everything behind `--` belongs to the script: `-- train.py ARGS`, `-- -m pkg.train ARGS`, or any program. "
-    "Where no script is named, it comes from ddpkit.toml, else it is train.py in the current folder. torchrun's flags "
-    "are understood, and its `train.py ARGS` without `--`.",
+    cls=LaunchCommand,
+    epilog="""Everything after `--` belongs to the script: `-- train.py ARGS`, `-- -m pkg.train ARGS`, or any program.
+Without SCRIPT, ddpkit runs the script of ddpkit.toml, else train.py. torchrun's flags work too.
+ddpkit launch -n 2 -- train.py --epochs 3
+ddpkit launch -b ssh node1 node2 -n 8 -- -m pkg.train
+ddpkit launch -b slurm -N 2 --gpus-per-node 8 --time 2:00:00 -- train.py
+ddpkit launch --profile big --dry-run""",
 )
 def launch(
     context: typer.Context,
     hosts: HostWords = None,
-    backend: Backend = None,
-    nproc_per_node: Annotated[
-        str | None,
-        typer.Option(
-            "-n",
-            "--nproc-per-node",
-            metavar="N|auto",
-            help="Ranks per node; auto: one per visible GPU, else 1.",
-        ),
-    ] = None,
-    nnodes: Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N|MIN:MAX", help="Number of nodes.")] = None,
-    option: Options = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option("--env", metavar="K[=V]", help="Set a variable for every rank, or pass on the one set here."),
-    ] = None,
-    workdir: Annotated[
-        str | None, typer.Option(metavar="DIR", help="The ranks' working folder; default: this one.")
-    ] = None,
-    python: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The ranks' Python; default: the one that runs ddpkit.")
-    ] = None,
-    profile: Profile = None,
+    sync: Sync = False,
     grace: Grace = None,
+    no_preflight: NoPreflight = False,
+    dry_run: DryRun = False,
+    explain: Annotated[bool, flag("--explain", CHECKS, "Print each setting and its source; run nothing.")] = False,
+    log_dir: LogDir = None,
     hang_timeout: Annotated[
         str | None,
-        typer.Option(metavar="SECONDS", help="Say where the ranks are when none made progress for so long; 0: never."),
+        flag("--hang-timeout", OUTPUT, "Report ranks without progress for this long. [default: 0 = never]", "SECONDS"),
     ] = None,
     hang_action: Annotated[
-        str | None, typer.Option(metavar="warn|end", help="With --hang-timeout: only say it, or end the run (124).")
-    ] = None,
-    log_dir: Annotated[str | None, typer.Option(metavar="DIR", help="Where the run's logs go; default: logs.")] = None,
-    hostfile: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The nodes, one a line: `node1 slots=4`.")
-    ] = None,
-    no_preflight: Annotated[
-        bool, typer.Option("--no-preflight", help="Go on although the nodes differ; say what was found.")
-    ] = False,
-    sync: Annotated[
-        bool, typer.Option("--sync", help="First copy the working folder to the nodes with rsync.")
-    ] = False,
-    no_header: Annotated[
-        bool, typer.Option("--no-header", help="On a terminal, no status lines at the bottom.")
-    ] = False,
-    fold: Annotated[
         str | None,
-        typer.Option(metavar="SECONDS", help="On a terminal: a line waits so long for equal ones; 0.2. 0: never."),
+        flag("--hang-action", OUTPUT, "Then only warn, or end the run. [default: warn]", "warn|end"),
     ] = None,
     metrics: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Where the run writes its steps; default: the metrics.jsonl that it writes."),
+        str | None, flag("--metrics", OUTPUT, "Read the run's steps from FILE. [default: its metrics.jsonl]", "FILE")
     ] = None,
+    fold: Annotated[
+        str | None, flag("--fold", OUTPUT, "Merge identical lines within SECONDS. [default: 0.2; 0 = off]", "SECONDS")
+    ] = None,
+    no_header: Annotated[bool, flag("--no-header", OUTPUT, "Show no status lines at the bottom.")] = False,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return when the run has started: in a tmux session, or as a job.")
+        bool, flag("-d --detach", LEAVE, "Return when the run has started; it continues in tmux, or as a job.")
     ] = False,
-    on: Annotated[
-        str | None, typer.Option("--on", metavar="HOST", help="With --detach: the launcher runs there, and not here.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, as a script; run nothing.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Print each setting and where it came from.")] = False,
+    on: Annotated[str | None, flag("--on", LEAVE, "With --detach: run the launcher on HOST.", "HOST")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a script on every rank; the first failure ends all."""
     settings = launch_settings(
         context,
-        profile,
-        backend=backend,
-        workdir=workdir,
-        python=python,
+        hosts,
         log_dir=log_dir,
-        hostfile=hostfile,
-        nproc_per_node=nproc_per_node,
-        nnodes=nnodes,
         grace=grace,
         hang_timeout=hang_timeout,
         hang_action=hang_action,
@@ -122,9 +88,6 @@ def launch(
         header=False if no_header else None,
         fold=fold,
         metrics=metrics,
-        hosts=hosts,
-        options=parse_options(option),
-        env=parse_variables(env),
     )
     if explain:
         _explain(settings, as_json)

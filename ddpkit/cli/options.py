@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ddpkit.cli.app import LeanCommand
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -15,19 +16,23 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.cli.app import CommandLine
     from ddpkit.config import Keywords, LaunchSettings
 
-# Options of the commands that start ranks, with the same words of help.
-Backend = Annotated[str | None, typer.Option("-b", "--backend", metavar="NAME", help="See `ddpkit backends`.")]
-Options = Annotated[
-    list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="An option of the backend.")
-]
-Nodes = Annotated[str | None, typer.Option("-N", "--nnodes", metavar="N", help="Number of nodes.")]
-RanksPerNode = Annotated[str | None, typer.Option("-n", "--nproc-per-node", metavar="N|auto", help="Ranks per node.")]
-Variables = Annotated[list[str] | None, typer.Option("--env", metavar="K[=V]", help="Set a variable for every rank.")]
-Workdir = Annotated[str | None, typer.Option(metavar="DIR", help="The ranks' working folder.")]
-Python = Annotated[str | None, typer.Option(metavar="PATH", help="The ranks' Python.")]
-Profile = Annotated[str | None, typer.Option(metavar="NAME", help="A profile of ddpkit.toml.")]
-Grace = Annotated[str | None, typer.Option(metavar="SECONDS", help="Time between TERM and KILL; 15.")]
-Hostfile = Annotated[str | None, typer.Option(metavar="FILE", help="The nodes, one a line.")]
+_META = "ddpkit.shared"
+SCRIPTED = ("launch", "emit")  # commands that take a script
+# Groups of options in the help.
+NODES, RANKS, CHECKS, OUTPUT, LEAVE = "Where", "Ranks", "Before it runs", "While it runs", "Leave it running"
+
+
+def flag(names: str, group: str, text: str, metavar: str | None = None) -> Any:
+    """An option of the command line, in a group of its help."""
+    return typer.Option(*names.split(), metavar=metavar, help=text, rich_help_panel=group)
+
+
+# Options that only some of these commands have.
+Grace = Annotated[str | None, flag("--grace", RANKS, "Time between SIGTERM and SIGKILL. [default: 15]", "SECONDS")]
+LogDir = Annotated[str | None, flag("--log-dir", OUTPUT, "Directory of the logs. [default: logs]", "DIR")]
+NoPreflight = Annotated[bool, flag("--no-preflight", CHECKS, "Continue although the nodes differ.")]
+Sync = Annotated[bool, flag("--sync", NODES, "First copy the working directory to the nodes with rsync.")]
+DryRun = Annotated[bool, flag("--dry-run", CHECKS, "Print what would run, as a script; run nothing.")]
 HostWords = Annotated[
     list[str] | None, typer.Argument(metavar="[HOST]...", help="The nodes, for backends that reach them by name.")
 ]
@@ -36,11 +41,74 @@ RanksAndHosts = Annotated[
 ]
 
 
-def launch_settings(context: typer.Context, profile: str | None, **flags: Unpack[Keywords]) -> LaunchSettings:
-    """Collect the settings of a command line, its environment and its folder. Raises UsageError."""
+def _request(
+    backend: Annotated[
+        str | None, flag("-b --backend", NODES, "local, ssh, slurm, ...: see `ddpkit backends`.", "NAME")
+    ] = None,
+    nnodes: Annotated[str | None, flag("-N --nnodes", NODES, "Number of nodes.", "N|MIN:MAX")] = None,
+    hostfile: Annotated[
+        str | None, flag("--hostfile", NODES, "Read the nodes from FILE, one a line: `node1 slots=4`.", "FILE")
+    ] = None,
+    option: Annotated[
+        list[str] | None, flag("-o --option", NODES, "Set an option of the backend; also `--key VALUE`.", "KEY=VALUE")
+    ] = None,
+    profile: Annotated[str | None, flag("--profile", NODES, "Use a profile of ddpkit.toml.", "NAME")] = None,
+    nproc_per_node: Annotated[
+        str | None,
+        flag("-n --nproc-per-node", RANKS, "Ranks per node. [default: 1 per visible GPU, else 1]", "N|auto"),
+    ] = None,
+    env: Annotated[
+        list[str] | None, flag("--env", RANKS, "Set a variable for every rank, or pass on the one set here.", "K[=V]")
+    ] = None,
+    workdir: Annotated[
+        str | None, flag("--workdir", RANKS, "Working directory of the ranks. [default: this one]", "DIR")
+    ] = None,
+    python: Annotated[
+        str | None, flag("--python", RANKS, "Python of the ranks. [default: the one that runs ddpkit]", "PATH")
+    ] = None,
+) -> None:
+    """Declare the options that all of these commands have."""
+
+
+_shared = typer.Typer(add_completion=False)
+_shared.command(cls=LeanCommand)(_request)
+
+
+class LaunchCommand(LeanCommand):
+    """A command that starts ranks: its own options, and the shared ones, which `launch_settings` reads."""
+
+    def __init__(self, *args: Any, params: list[Any], **rest: Any) -> None:
+        shared: Any = typer.main.get_command(_shared)
+        arguments = [each for each in params if each.param_type_name == "argument"]
+        own = [each for each in params if each.param_type_name == "option"]
+        super().__init__(*args, params=[*arguments, *shared.params, *own], **rest)
+        self.shared = [each.name for each in shared.params]
+
+    def invoke(self, ctx: Any) -> Any:
+        ctx.meta[_META] = {name: ctx.params.pop(name) for name in self.shared}
+        return super().invoke(ctx)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return super().collect_usage_pieces(ctx) + ["[--] SCRIPT [ARG]..."] * (self.name in SCRIPTED)
+
+
+def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpack[Keywords]) -> LaunchSettings:
+    """Collect the settings of a command line, its environment and its directory. Raises UsageError.
+
+    `own`: those of options that only this command has.
+    """
     from ddpkit import config
 
-    flags["hosts"] = flags.get("hosts") or None
+    shared = dict(context.meta[_META])
+    profile, options = shared.pop("profile"), parse_options(shared.pop("option"))
+    flags: Keywords = {**shared, **own, "options": options, "env": parse_variables(shared["env"])}
+    hosts, command = list(words or ()), context.command.name
+    if command not in SCRIPTED and hosts and hosts[0].isdecimal():  # `test 4 node1 node2`
+        if flags["nproc_per_node"] is not None:
+            what = f"ranks per node were given twice: {hosts[0]} and -n {flags['nproc_per_node']}"
+            raise UsageError(what, f"ddpkit {command} -n {hosts[0]}")
+        flags["nproc_per_node"] = hosts.pop(0)
+    flags["hosts"] = hosts or None
     line: CommandLine = context.obj
     if line.script is not None:
         if not line.script:
@@ -69,13 +137,3 @@ def parse_variables(words: list[str] | None) -> dict[str, str]:
         name, equals, value = word.partition("=")
         variables[name] = value if config.check_env_name(name) and equals else config.inherit_variable(name, os.environ)
     return variables
-
-
-def ranks_and_hosts(words: list[str] | None, nproc_per_node: str | None) -> tuple[str | None, list[str]]:
-    """`4 node1 node2`: ranks per node in front of the hosts. Raises UsageError where -n says them as well."""
-    hosts = list(words or ())
-    if not hosts or not hosts[0].isdecimal():
-        return nproc_per_node, hosts
-    if nproc_per_node is not None:
-        raise UsageError(f"ranks per node were given twice: {hosts[0]} and -n {nproc_per_node}", "leave one out")
-    return hosts[0], hosts[1:]

@@ -11,23 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, show_plan, table
-from ddpkit.cli.options import (
-    Backend,
-    Hostfile,
-    Nodes,
-    Options,
-    Profile,
-    Python,
-    RanksAndHosts,
-    RanksPerNode,
-    Variables,
-    Workdir,
-    launch_settings,
-    parse_options,
-    parse_variables,
-    ranks_and_hosts,
-)
+from ddpkit.cli.app import JsonFlag, app, show_plan, table
+from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, RanksAndHosts, launch_settings
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
@@ -36,49 +21,28 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 
 _HELP = "Find what would hang or fail in a run: nodes, network, GPUs, all_reduce."
 _MORE = (
-    "`ddpkit test 4` tests four ranks on this machine, `ddpkit test -b ssh node1 node2` two nodes, "
-    "`ddpkit test -b slurm -N 2 -n 4` a short job. Give it the options of the launch. Exit code 3: something failed."
+    "Use the options of the launch.\n"
+    "ddpkit test 4                        # four ranks on this machine\n"
+    "ddpkit test -b ssh node1 node2 -n 8  # two nodes\n"
+    "ddpkit test -b slurm -N 2 -n 4       # a short job"
 )
 
 
-@app.command(name="test-distributed", cls=LeanCommand, help=f"The same as `test`. {_HELP}", epilog=_MORE)
-@app.command(name="test", cls=LeanCommand, help=_HELP, epilog=_MORE)
+@app.command(name="test-distributed", cls=LaunchCommand, help=f"The same as `test`. {_HELP}", epilog=_MORE)
+@app.command(name="test", cls=LaunchCommand, help=_HELP, epilog=_MORE)
 def preflight(
     context: typer.Context,
     words: RanksAndHosts = None,
-    backend: Backend = None,
-    nproc_per_node: RanksPerNode = None,
-    nnodes: Nodes = None,
-    option: Options = None,
-    env: Variables = None,
-    workdir: Workdir = None,
-    python: Python = None,
-    profile: Profile = None,
-    log_dir: Annotated[str | None, typer.Option(metavar="DIR", help="Where logs go; default: logs.")] = None,
-    hostfile: Hostfile = None,
+    log_dir: LogDir = None,
     quick: Annotated[bool, typer.Option("--quick", help="Little data, no nvidia-smi.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Much data, and how fast each rank is.")] = False,
     no_ranks: Annotated[bool, typer.Option("--no-ranks", help="Only what needs no torch and no rank.")] = False,
     timeout: Annotated[str | None, typer.Option(metavar="SECONDS", help="For each step of the ranks; 5.")] = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Also show what passed, host by host.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the ranks that would run; run nothing.")] = False,
+    dry_run: DryRun = False,
     as_json: JsonFlag = False,
 ) -> None:
-    nproc_per_node, hosts = ranks_and_hosts(words, nproc_per_node)
-    settings = launch_settings(
-        context,
-        profile,
-        backend=backend,
-        workdir=workdir,
-        python=python,
-        log_dir=log_dir,
-        hostfile=hostfile,
-        nproc_per_node=nproc_per_node,
-        nnodes=nnodes,
-        hosts=hosts,
-        options=parse_options(option),
-        env=parse_variables(env),
-    )
+    settings = launch_settings(context, words, log_dir=log_dir)
     from ddpkit.cli.signals import forward_signals
     from ddpkit.preflight import run
 

@@ -269,7 +269,24 @@ def test_help_names_every_command(ddpkit: DDPKIT) -> None:
     text = ddpkit("--help").stdout
     for name in ("launch", "backends", "env", "ps", "status", "logs", "stop", "attach"):
         assert name in text
-    assert "Everything behind" in ddpkit("launch", "--help").stdout
+    assert "Everything after `--` belongs to the script" in ddpkit("launch", "--help").stdout
+
+
+def test_help_shows_usage_groups_and_examples(ddpkit: DDPKIT) -> None:
+    text = ddpkit("launch", "--help").stdout
+    assert text.startswith("Usage: ddpkit launch [OPTIONS] [HOST]... [--] SCRIPT [ARG]...\n")
+    for title in (
+        "Where:",
+        "Ranks:",
+        "Before it runs:",
+        "While it runs:",
+        "Leave it running:",
+        "Options:",
+        "Examples:",
+    ):
+        assert f"\n{title}\n" in text
+    assert "\n  ddpkit launch -n 2 -- train.py --epochs 3\n" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 HEAVY = ("torch", "fabric", "paramiko", "sklearn", "numpy", "invoke", "pydantic")
