@@ -136,7 +136,8 @@ class Carrier:
                 self.relay.flush()
                 left = LOOK_UP if self.deadline is None else self.deadline - time.monotonic()
                 try:
-                    index, message = self.inbox.get(timeout=min(LOOK_UP, max(0.0, left), self.relay.pause()))
+                    pause = min(LOOK_UP, max(0.0, left), self.relay.pause(), self.monitor.pause())
+                    index, message = self.inbox.get(timeout=pause)
                 except queue.Empty:
                     if left <= 0:
                         self.give_up()

@@ -1,7 +1,8 @@
 """Client for `ddpkit dump` and `ddpkit top`: asks the launcher of a run on this machine, or the nodes of a job.
 
-A launcher is asked by a signal, which ends no older launcher: URG for a dump, WINCH for a sample. It answers a dump
-with a folder `dump-TIME` in the run's own, whose `summary.json` comes last, and whole. For a sample the client leaves
+A launcher is asked by a signal, which ends no older launcher: URG for a dump, WINCH for a sample. For a dump the client
+leaves `dump.PID.ask` in the run's folder, {"until": time.time() at which it wants what was answered}; the launcher
+answers with a folder `dump-TIME` there, whose `summary.json` comes last, and whole. For a sample the client leaves
 `top.PID.ask` in the run's folder, {"span", "pss"}; the launcher answers with `top.json`: {"number", "t", "ending",
 "hosts", "silent"}. So nothing listens, nothing is polled while nobody asks, and the kernel ensures that only the run's
 owner can ask. Several clients that ask at once get the same answer. The nodes of a job are called by `srun --overlap`.
@@ -12,7 +13,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,20 @@ from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.files import write_atomically
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.monitor import dump
-from ddpkit.monitor.server import DUMP, DUMP_LIMIT, SAMPLE, SAMPLE_FILE, SAMPLE_LIMIT, SAMPLE_REQUESTS
+from ddpkit.monitor.server import (
+    DUMP,
+    DUMP_LIMIT,
+    DUMP_REQUESTS,
+    SAMPLE,
+    SAMPLE_FILE,
+    SAMPLE_LIMIT,
+    SAMPLE_REQUESTS,
+    dump_limit,
+)
 from ddpkit.monitor.top import read_sample
 from ddpkit.run import launcher_process
 from ddpkit.run.record import Run
-from ddpkit.transports.protocol import ASK, LOOK
+from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
 from ddpkit.transports.srun_overlap import SILENCE_LIMIT, OverlapStep
 
 PATIENCE = 14.0  # seconds for a launcher to answer
@@ -37,16 +48,18 @@ def request_dump(run: Run) -> dict[str, Any]:
     """Ask the launcher of a run on this machine for a dump. Returns the summary. Raises DdpkitError."""
     folder = Path(run.folder)
     before = set(folder.glob(f"dump-*/{dump.SUMMARY}"))
-    signal_launcher(run, ASK, "dump")
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        fresh = sorted(set(folder.glob(f"dump-*/{dump.SUMMARY}")) - before)
-        if fresh:
-            summary: dict[str, Any] = json.loads(fresh[-1].read_text())
-            return summary
-        if not launcher_process.is_alive(run):
-            raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
-        time.sleep(0.05)
+    request = {"until": time.time() + DUMP_LIMIT - launcher_process.age()}
+    with request_file(run, DUMP_REQUESTS, request, required=False):
+        signal_launcher(run, ASK, "dump")
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            fresh = sorted(set(folder.glob(f"dump-*/{dump.SUMMARY}")) - before)
+            if fresh:
+                summary: dict[str, Any] = json.loads(fresh[-1].read_text())
+                return summary
+            if not launcher_process.is_alive(run):
+                raise DdpkitError(f"run {run.run_id} ended before it answered", f"ddpkit status {run.run_id}")
+            time.sleep(0.05)
     raise _no_answer(run)
 
 
@@ -57,7 +70,8 @@ def dump_job(run: Run) -> dict[str, Any]:
     began = time.time()
     step = OverlapStep(reader, run.job_id)
     try:
-        values, reason = step.call(DUMP, {"limit": DUMP_LIMIT}, DUMP_LIMIT)
+        limit = dump_limit(DUMP_LIMIT - launcher_process.age()) - ANSWER_TIME - STEP_START_TIME
+        values, reason = step.call(DUMP, {"limit": limit}, limit)
     finally:
         step.close()
     if not values:
@@ -93,18 +107,12 @@ class LauncherSamples:
 
     def sample(self, span: float, pss: bool) -> dict[str, Any] | None:
         """One sample of every node; None where the run ended meanwhile. Raises DdpkitError."""
-        run, request = self._run, Path(self._run.folder) / SAMPLE_REQUESTS.replace("*", str(os.getpid()))
+        run = self._run
         self._last = self._read().get("number")
         try:
-            write_atomically(request, json.dumps({"span": span, "pss": pss}))
-        except OSError as error:
-            raise UsageError(
-                f"cannot write to {run.folder}, through which run {run.run_id} is asked: {error.strerror}",
-                f"df -h {run.folder}; ls -ld {run.folder}",
-            ) from None
-        try:
-            signal_launcher(run, LOOK, "top")
-            return self._wait()
+            with request_file(run, SAMPLE_REQUESTS, {"span": span, "pss": pss}, required=True):
+                signal_launcher(run, LOOK, "top")
+                return self._wait()
         except UsageError:
             # A launcher at its end catches no signal; a moment later its record says how it ended.
             if launcher_process.process_state(run.launcher_pid) not in ("T", "t") and launcher_process.wait_for_end(
@@ -112,8 +120,6 @@ class LauncherSamples:
             ):
                 return None
             raise
-        finally:
-            request.unlink(missing_ok=True)  # a launcher that did not take it is not to take it later
 
     def _wait(self) -> dict[str, Any] | None:
         until, seen = time.monotonic() + PATIENCE, (0, 0)
@@ -189,6 +195,28 @@ def read_job_output(run: Run) -> SrunReader:
             f"cannot read the output of job {run.job_id}, {path}: {error.strerror}", f"ls -l {path}"
         ) from None
     return reader
+
+
+@contextmanager
+def request_file(run: Run, names: str, request: Mapping[str, object], *, required: bool) -> Iterator[None]:
+    """Leave a request in the run's folder while it is answered. Raises UsageError where it is required.
+
+    A launcher that did not take it must not take it later.
+    """
+    path = Path(run.folder) / names.replace("*", str(os.getpid()))
+    try:
+        write_atomically(path, json.dumps(request))
+    except OSError as error:
+        if required:
+            raise UsageError(
+                f"cannot write to {run.folder}, through which run {run.run_id} is asked: {error.strerror}",
+                f"df -h {run.folder}; ls -ld {run.folder}",
+            ) from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _silent_hosts(reader: SrunReader, answered: Collection[str]) -> dict[str, list[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,15 +16,23 @@ from ddpkit.console.relay import Relay
 from ddpkit.files import write_atomically
 from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import Plan, Step
+from ddpkit.transports.protocol import ANSWER_TIME, STEP_START_TIME
 
 if TYPE_CHECKING:  # see above
     from ddpkit.monitor.dump import Answer, Dump
     from ddpkit.monitor.watchdog import Watch
 
-DUMP, DUMP_LIMIT = "stack_dump.collect", 6.0  # seconds in which a node looks at its ranks
+DUMP, DUMP_LIMIT = "stack_dump.collect", 8.0  # seconds for a dump, the start of its command and all answers included
+DUMP_MINIMUM = 4.0  # seconds for the answers to a dump whose command took long to start
 SAMPLE, SAMPLE_LIMIT = "resource_sample.sample", 4.0  # seconds in which a node takes a sample, without its span
-ANSWER_TIME = 2.0  # seconds more for an answer's way back
-SAMPLE_REQUESTS, SAMPLE_FILE = "top.*.ask", "top.json"  # in the run's folder
+# Files in the run's folder.
+DUMP_REQUESTS = "dump.*.ask"
+SAMPLE_REQUESTS, SAMPLE_FILE = "top.*.ask", "top.json"
+
+
+def dump_limit(left: float) -> float:
+    """Seconds for all answers to a dump, of which its command has this many left."""
+    return max(DUMP_MINIMUM, min(DUMP_LIMIT, left))
 
 
 class Caller(Protocol):
@@ -42,6 +50,11 @@ class Node(Protocol):
 
     @property
     def link(self) -> Caller: ...
+
+
+def answer_time(nodes: Iterable[Node]) -> float:
+    """Seconds beyond a call's own limit until the answers of these nodes have come."""
+    return ANSWER_TIME + (STEP_START_TIME if any(node.step.scheduled for node in nodes) else 0.0)
 
 
 class Launcher(Protocol):
@@ -67,16 +80,18 @@ class Question:
         nodes: Mapping[int, Node],
         function: str,
         args: Mapping[str, object],
-        limit: float,
+        until: float,
         read: Callable[[Any, str], Any],
     ) -> None:
+        """`until`: the time.monotonic() at which all answers have come."""
         self.silent = {
             node.step.host: tuple(sorted(node.running)) for node in nodes.values() if not node.step.scheduled
         }  # hosts without an answer, and their ranks
         self.answers: list[Any] = []
         self.began = time.time()
-        self.until = time.monotonic() + limit + ANSWER_TIME
+        self.until = until
         self._read = read
+        limit = until - time.monotonic() - answer_time(nodes.values())
         self.calls = {number: node.link.call(function, {**args, "limit": limit}) for number, node in nodes.items()}
 
     def on_answer(self, number: int, event: AnswerEvent, host: str) -> None:
@@ -136,6 +151,11 @@ class MonitorServer:
             question, self._dump = self._dump, None
             self._finish_dump(question)
 
+    def pause(self) -> float:
+        """Seconds until an open question is over."""
+        open_questions = [question.until for question in (self._dump, self._sample) if question is not None]
+        return max(0.0, min(open_questions, default=float("inf")) - time.monotonic())
+
     def _any_runs(self) -> bool:
         return any(node.running for node in self._launcher.nodes)
 
@@ -146,7 +166,7 @@ class MonitorServer:
 
     def request_sample(self) -> None:
         """Take a sample of every node, if another shell wants it: a terminal with a new size sends the same signal."""
-        requests = list(self._sample_requests())
+        requests = self._requests(SAMPLE_REQUESTS, ("span", "pss"))
         if not requests:
             return
         if self._launcher.deadline is not None:
@@ -158,21 +178,22 @@ class MonitorServer:
             args = {"span": span, "pss": any(each["pss"] for each in requests)}
             living = self._living()
             able = {number: node for number, node in living.items() if number not in self._owed}
-            self._sample = Question(able, SAMPLE, args, SAMPLE_LIMIT + span, read_sample)
+            until = time.monotonic() + SAMPLE_LIMIT + span + answer_time(living.values())
+            self._sample = Question(able, SAMPLE, args, until, read_sample)
             self._owed.update(self._sample.calls)
             for node in living.values():
                 if not node.step.scheduled:
                     self._sample.silent.setdefault(node.step.host, tuple(sorted(node.running)))
 
-    def _sample_requests(self) -> Iterator[dict[str, Any]]:
-        """Requests that other shells left in the run's folder."""
-        for path in self._launcher.relay.folder.glob(SAMPLE_REQUESTS):
-            try:
+    def _requests(self, names: str, keys: Sequence[str]) -> list[dict[str, float]]:
+        """Take the requests that other shells left in the run's folder."""
+        requests = []
+        for path in self._launcher.relay.folder.glob(names):
+            with suppress(OSError, ValueError, TypeError, KeyError):
                 request = json.loads(path.read_text())
                 path.unlink(missing_ok=True)
-                yield {"span": float(request["span"]), "pss": bool(request["pss"])}
-            except (OSError, ValueError, TypeError, KeyError):
-                continue
+                requests.append({key: float(request[key]) for key in keys})
+        return requests
 
     def _write_sample(self, hosts: list[dict[str, Any]], silent: Mapping[str, Sequence[int]], began: float) -> None:
         sample = {"t": began, "ending": self._launcher.deadline is not None, "hosts": hosts, "silent": silent}
@@ -190,7 +211,9 @@ class MonitorServer:
             self._reason = "asked" if reason == "asked" else self._reason
         elif self._launcher.deadline is None:
             self._reason = reason
-            self._dump = Question(self._living(), DUMP, {}, DUMP_LIMIT, read_answer)
+            ends = [request["until"] - time.time() for request in self._requests(DUMP_REQUESTS, ("until",))]
+            until = time.monotonic() + dump_limit(max(ends, default=DUMP_LIMIT))
+            self._dump = Question(self._living(), DUMP, {}, until, read_answer)
 
     def _finish_dump(self, question: Question) -> None:
         from ddpkit.monitor import dump

@@ -31,6 +31,8 @@ from ddpkit.transports import lifeline
 ASK = signal.SIGURG
 # Asks it for a sample of its nodes (`ddpkit top`), if a shell wants one: a terminal sends it when its size changes.
 LOOK = signal.SIGWINCH
+ANSWER_TIME = 2.0  # seconds beyond a call's own limit, for its answer's way back
+STEP_START_TIME = 1.0  # seconds more where the call is answered by a SLURM step, which has to start
 NODE = Path(__file__).parents[1] / "node"
 # Modules that the supervisor imports, each after those that it imports itself.
 PARTS = (

@@ -19,10 +19,8 @@ from contextlib import suppress
 
 from ddpkit.launchers.events import AnswerEvent, Event
 from ddpkit.launchers.slurm_output import SrunReader
-from ddpkit.transports.protocol import BOOT, Caller, Pieces, program
+from ddpkit.transports.protocol import ANSWER_TIME, BOOT, STEP_START_TIME, Caller, Pieces, program
 
-START_TIME = 3.0  # seconds more for the first call, until the step has begun
-ANSWER_TIME = 2.0  # seconds beyond a call's limit, for the answer's way back
 SILENCE_LIMIT = 60.0  # seconds without a call after which the step ends by itself
 _LINE = re.compile(rb' *(\d+): (\{"e":"answer".*\})')
 # The Python that runs here is often there as well, and knows where its py-spy is; else any other will do.
@@ -52,6 +50,7 @@ class OverlapStep:
         self._process: subprocess.Popen[bytes] | None = None
         self._caller = Caller(self._write)
         self._partial = b""  # a line of its output that has not ended
+        self._answered = True  # each node has answered the last call
         self._lock = threading.Lock()
 
     @property
@@ -66,14 +65,13 @@ class OverlapStep:
                 ranks.setdefault(self.reader.hosts[rank], {})[rank] = {"pid": pid}
             if not ranks or not self.job:
                 return [], "no rank has started yet"
-            until = time.monotonic() + limit + ANSWER_TIME
+            until = time.monotonic() + limit + ANSWER_TIME + STEP_START_TIME
             if self._process is None or self._process.poll() is not None or self._hosts != list(ranks):
                 self.close()
                 try:
                     self._start(list(ranks))
                 except OSError as error:
                     return [], f"srun: {error.strerror}"
-                until += START_TIME
             hosts = {host: {"ranks": here} for host, here in ranks.items()}
             number = self._caller.call(function, args, hosts=hosts, silence=self._silence_limit)
             return self._answers(number, until)
@@ -124,6 +122,7 @@ class OverlapStep:
                         event = pieces[int(match[1])].take(json.loads(match[2]))
                         if event is not None and event["e"] == "answer" and event["id"] == number:
                             answers[int(match[1])] = event
+        self._answered = len(answers) == len(self._hosts)
         values = [value for event in answers.values() for value in event["values"]]
         if len(values) == len(self._hosts):
             return values, ""
@@ -132,7 +131,7 @@ class OverlapStep:
         return values, reason or ("no answer" if open_fds else "the step has ended")
 
     def close(self) -> None:
-        """End the step: its tasks end at the end of their input."""
+        """End the step: its tasks end at the end of their input. One that did not answer is not waited for."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -141,11 +140,11 @@ class OverlapStep:
                 with suppress(OSError):
                     stream.close()
         try:
-            process.wait(2.0)
+            process.wait(2.0 if self._answered else 0.0)
         except subprocess.TimeoutExpired:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(2.0)
+                process.wait(1.0)
 
 
 class OverlapCalls:

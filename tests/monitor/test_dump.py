@@ -7,11 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import PATIENCE, Command
+
+from ddpkit.launchers.plan import RankStarter, Step
+from ddpkit.monitor import server
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -338,3 +342,35 @@ def test_a_rank_that_keeps_the_interpreter_lock(start: START, ddpkit: DDPKIT, sc
     assert (finding["kind"], finding["ranks"]) == ("late", [1])
     assert "job.py:8 in held" in finding["words"]
     assert found["ranks"][1]["how"] in ("faulthandler", "thread")  # the signal may end the sleep, and free the lock
+
+
+@pytest.mark.parametrize(
+    ("left", "limit"), [(9.0, 8.0), (7.4, 7.4), (5.0, 5.0), (1.0, 4.0), (-3.0, 4.0)], ids=lambda value: f"{value:g}"
+)
+def test_a_dump_gets_the_time_that_its_command_has_left(left: float, limit: float) -> None:
+    assert server.dump_limit(left) == limit
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_a_call_ends_before_its_question(scheduled: bool) -> None:
+    """A SLURM step that answers for all nodes has started, answered and ended when the launcher judges."""
+
+    class Link:
+        def call(self, function: str, args: Mapping[str, object]) -> int:
+            self.limit = float(str(args["limit"]))
+            return 1
+
+    link = Link()
+    step = Step(
+        host="node1",
+        node_rank=0,
+        ranks=range(1),
+        workdir="/",
+        env={},
+        procs=(),
+        rank_starter=RankStarter.SRUN if scheduled else RankStarter.SUPERVISOR,
+    )
+    node = SimpleNamespace(step=step, ended=False, running={0}, link=link)
+    server.Question({0: node}, server.DUMP, {}, time.monotonic() + 8.0, lambda value, host: None)
+    assert link.limit == pytest.approx(5.0 if scheduled else 6.0, abs=1.0)
+    assert link.limit <= (5.0 if scheduled else 6.0)
