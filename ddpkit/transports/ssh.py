@@ -15,7 +15,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ from ddpkit.transports import lifeline
 from ddpkit.transports._paramiko import fabric, paramiko
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.ssh_config import KnownHosts, is_encrypted, read_config
+from ddpkit.transports.ssh_config import KnownHosts, expects_second_factor, is_encrypted, read_config
 from ddpkit.transports.tcp import NoServerError, dial
 
 # Without a handler of ours Python would print paramiko's tracebacks to standard error.
@@ -34,6 +34,9 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 TRIES = 8  # connections that a busy sshd (MaxStartups) may drop before it counts as refusing
 BANNER = 0.8  # of the time for a connection: for the first word of an sshd
 ASK = 3  # how often a person is asked for a passphrase
+ANSWER_TIMEOUT = 300.0  # seconds to answer the questions of a second factor, for all hosts together
+MOST_QUESTIONS = 4  # that a host may ask
+QUESTION_LENGTH = 120  # characters of a question that are shown
 PAUSE = (0.05, 0.4)  # seconds between two of them, at random and growing, so that not all come back at once
 _KEY_KINDS = {"rsa-sha2-512": "ssh-rsa", "rsa-sha2-256": "ssh-rsa"}  # signatures, and the key they are made with
 
@@ -53,6 +56,26 @@ class _Policy(paramiko.MissingHostKeyPolicy):
 
     def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
         self._known.check(self._config, self._name, key)
+
+
+class _Transport(paramiko.Transport):
+    """A connection that answers a host's questions from the terminal alone.
+
+    paramiko's own answers them from standard input, which may carry data for the script, and prints them as they come.
+    """
+
+    answer: Callable[[Sequence[tuple[str, bool]]], list[str]]
+    may_ask: Callable[[], None]
+
+    def auth_interactive_dumb(self, username: str, handler: Any = None, submethods: str = "") -> list[str]:
+        """Authenticate by keyboard-interactive, after a key. Raises RefusedError where no question may be answered."""
+        self.may_ask()
+        self.auth_timeout = ANSWER_TIMEOUT
+        try:
+            return self.auth_interactive(username, lambda title, text, questions: self.answer(questions), submethods)
+        except paramiko.BadAuthenticationType:
+            what = "sshd wants a password after the key, which ddpkit never sends"
+            raise RefusedError(what, "ask its administrator for AuthenticationMethods publickey") from None
 
 
 class Ssh:
@@ -201,6 +224,9 @@ class Ssh:
         kwargs = dict(connection.connect_kwargs)
         # Sooner than the connection's own limit, of which paramiko says only "No existing session".
         kwargs.update(banner_timeout=BANNER * self.timeout, auth_timeout=self.timeout, channel_timeout=self.timeout)
+        kwargs["transport_factory"] = lambda sock, **options: self._transport(
+            config, connection.original_host, sock, options
+        )
         if self._passphrase is not None:
             kwargs["passphrase"] = self._passphrase
         if config.get("identitiesonly", "no").lower() == "yes" and kwargs.get("key_filename"):
@@ -217,6 +243,23 @@ class Ssh:
                 kwargs["disabled_algorithms"] = {"keys": unknown}
         connection.connect_kwargs = kwargs
 
+    def _transport(self, config: dict[str, Any], host: str, sock: Any, options: dict[str, Any]) -> _Transport:
+        transport = _Transport(sock, **options)
+        transport.may_ask = lambda: check_questions(config, host, terminal=sys.stdin.isatty())
+        transport.answer = lambda questions: self._answer(host, questions)
+        return transport
+
+    def _answer(self, host: str, questions: Sequence[tuple[str, bool]]) -> list[str]:
+        """Ask a person each question of a host's second factor, one host at a time, without echo."""
+        if len(questions) > MOST_QUESTIONS:
+            raise paramiko.SSHException(f"{host} asks {len(questions)} questions at once")
+        with self._asking:
+            self.asks = True
+            try:
+                return [getpass.getpass(f"{host} asks: {printable(text)} ") for text, _ in questions]
+            finally:
+                self.asks = False
+
     def _ask_passphrase(self, connection: fabric.Connection, file: str) -> None:
         """Ask once for all connections; again where it was wrong."""
         used = connection.connect_kwargs.get("passphrase")
@@ -232,6 +275,21 @@ class Ssh:
                 self._passphrase = getpass.getpass(f"passphrase of {file}: ")
             finally:
                 self.asks = False
+
+
+def check_questions(config: Mapping[str, str], host: str, *, terminal: bool) -> None:
+    """Raise RefusedError unless the configuration expects a second factor of this host, and a terminal can answer."""
+    what = "sshd accepted the key and asks for a second factor (keyboard-interactive)"
+    if not expects_second_factor(config):
+        fix = f"ssh {host} true; if you expect its question, set KbdInteractiveAuthentication yes in ~/.ssh/config"
+        raise RefusedError(f"{what}, which ~/.ssh/config does not expect", fix)
+    if not terminal:
+        raise RefusedError(f"{what}, and standard input is not a terminal", "launch from a terminal")
+
+
+def printable(text: str) -> str:
+    """A host's question without control characters, and not longer than QUESTION_LENGTH."""
+    return "".join(char for char in text[:QUESTION_LENGTH] if char.isprintable()).strip()
 
 
 def _may_be_locked(error: Exception) -> bool:

@@ -16,7 +16,7 @@ import re
 import shlex
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,18 @@ def _included(path: Path, base: Path, block: str, depth: int) -> str:
         else:
             out.append(line)
     return "\n".join(out) + "\n"
+
+
+def expects_second_factor(config: Mapping[str, str]) -> bool:
+    """Return whether a host's configuration says that it asks questions after a key (ssh_config(5)).
+
+    Say it with `KbdInteractiveAuthentication yes`, or with keyboard-interactive in `PreferredAuthentications`.
+    """
+    if config.get("batchmode", "no").lower() == "yes":
+        return False
+    given = config.get("kbdinteractiveauthentication", config.get("challengeresponseauthentication", ""))
+    methods = config.get("preferredauthentications", "").lower().split(",")
+    return given.lower() == "yes" or (given == "" and "keyboard-interactive" in methods)
 
 
 def _service(name: str) -> str:

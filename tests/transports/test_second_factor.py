@@ -1,0 +1,165 @@
+"""Questions that an sshd asks after a key: answered from a terminal that expects them, never from standard input."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import paramiko
+import pytest
+from paramiko.common import AUTH_FAILED, AUTH_PARTIALLY_SUCCESSFUL, AUTH_SUCCESSFUL, OPEN_SUCCEEDED
+from paramiko.server import InteractiveQuery
+from terminal import Terminal
+
+from ddpkit.transports.ssh_config import expects_second_factor
+
+PROMPT = "\x1b]0;owned\x07Code\x1b[31m:"  # a title, a bell and a colour
+SECRET = "data for the script"
+ENTER = """
+import sys, time
+from ddpkit.transports import hosts
+from ddpkit.transports.channel import RefusedError
+from ddpkit.transports.ssh import Ssh
+[spec] = hosts.parse(["node1"], {}, {}, "")
+try:
+    stream = Ssh(accept_new=False, timeout=20.0, note=print).enter(spec, "true", time.monotonic() + 40.0)
+except RefusedError as error:
+    print(f"refused: {error.what} | {error.fix}", flush=True)
+else:
+    print("entered", flush=True)
+    stream.close()
+"""
+
+
+@dataclass
+class Server(paramiko.ServerInterface):
+    """An sshd that accepts every key, and then asks for a code."""
+
+    key: paramiko.PKey
+    prompt: str
+    methods: str = "publickey,keyboard-interactive"
+    answers: list[str] = field(default_factory=list)
+
+    def get_allowed_auths(self, username: str) -> str:
+        return self.methods
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        return AUTH_PARTIALLY_SUCCESSFUL
+
+    def check_auth_interactive(self, username: str, submethods: str) -> int | InteractiveQuery:
+        return InteractiveQuery("", "", (self.prompt, False)) if "interactive" in self.methods else AUTH_FAILED
+
+    def check_auth_interactive_response(self, responses: list[str]) -> int:
+        self.answers += responses
+        return AUTH_SUCCESSFUL if responses == ["123456"] else AUTH_FAILED
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        return True
+
+    def serve(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return  # closed: the test is over
+            transport = paramiko.Transport(connection)
+            transport.add_server_key(self.key)
+            transport.start_server(event=threading.Event(), server=self)
+
+
+@dataclass
+class Node:
+    """A home whose node1 is the server."""
+
+    home: Path
+    server: Server
+    port: int
+
+    def configure(self, *lines: str) -> None:
+        config = [f"Host node1\n  HostName 127.0.0.1\n  Port {self.port}\n  IdentityFile {self.home}/key", *lines]
+        (self.home / ".ssh/config").write_text("\n  ".join(config) + "\n")
+
+    def env(self) -> dict[str, str]:
+        return {**os.environ, "HOME": str(self.home), "SSH_AUTH_SOCK": ""}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    key = paramiko.RSAKey.generate(2048)
+    server = Server(key, PROMPT)
+    threading.Thread(target=server.serve, args=(listener,), daemon=True).start()
+    (tmp_path / ".ssh").mkdir(mode=0o700)
+    (tmp_path / ".ssh/known_hosts").write_text(f"[127.0.0.1]:{port} ssh-rsa {key.get_base64()}\n")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key")], check=True)
+    yield Node(tmp_path, server, port)
+    listener.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [("", "~/.ssh/config does not expect"), ("KbdInteractiveAuthentication yes", "standard input is not a terminal")],
+)
+def test_standard_input_is_never_sent(node: Node, line: str, why: str) -> None:
+    node.configure(line)
+    entered = subprocess.run(
+        [sys.executable, "-c", ENTER],
+        env=node.env(),
+        input=SECRET + "\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "refused: sshd accepted the key and asks for a second factor" in entered.stdout, entered
+    assert why in entered.stdout
+    assert node.server.answers == []
+    assert "\x1b" not in entered.stdout + entered.stderr
+    assert "Code" not in entered.stdout + entered.stderr
+
+
+def test_a_password_is_never_sent(node: Node) -> None:
+    node.server.methods = "publickey,password"
+    node.configure("KbdInteractiveAuthentication yes")
+    terminal = Terminal([sys.executable, "-c", ENTER], node.home, node.env())
+    terminal.wait_for(lambda: terminal.shows("refused: sshd wants a password after the key"))
+    assert terminal.end() == 0
+    assert node.server.answers == []
+
+
+def test_a_terminal_that_expects_it_is_asked_without_control_characters(node: Node) -> None:
+    node.configure("PreferredAuthentications publickey,keyboard-interactive")
+    terminal = Terminal([sys.executable, "-c", ENTER], node.home, node.env())  # which accepts no control character
+    terminal.wait_for(lambda: terminal.shows("node1 asks: "))
+    os.write(terminal.handle, b"123456\n")
+    terminal.wait_for(lambda: terminal.shows("entered"))
+    assert terminal.end() == 0
+    assert b"123456" not in terminal.raw
+    assert b"\x1b" not in terminal.raw
+    assert node.server.answers == ["123456"]
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, False),
+        ({"kbdinteractiveauthentication": "yes"}, True),
+        ({"kbdinteractiveauthentication": "Yes", "batchmode": "yes"}, False),
+        ({"challengeresponseauthentication": "yes"}, True),
+        ({"preferredauthentications": "publickey,keyboard-interactive"}, True),
+        ({"preferredauthentications": "publickey"}, False),
+        ({"kbdinteractiveauthentication": "no", "preferredauthentications": "keyboard-interactive"}, False),
+    ],
+)
+def test_the_configuration_says_whether_questions_are_expected(config: dict[str, str], expected: bool) -> None:
+    assert expects_second_factor(config) is expected
