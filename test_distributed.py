@@ -11,7 +11,7 @@ before NCCL speaks. Then they add numbers, few and many, over gloo and (where ea
 with --speed each also works alone, so that a slow one shows. Each step ends within --timeout. Rank 0 prints a table, or
 with --json one object, and each problem on a line of its own, with its rank, its host and what to do.
 
-exit codes, the same on every rank that lives: 0 all is well; 3 something is wrong; 2 an option is wrong.
+exit codes, the same on every rank that lives: 0 success; 122 a check failed; 2 an option is wrong.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-BAD = 3
+BAD = 122  # as PreflightError
 # `ddpkit test` starts these ranks with DDPKIT_EVENTS=1 and reads lines with this prefix; nothing else is printed then.
 EVENT = "\x1eddpkit "
 # Messages of a rank that lost another rank. The rank that failed first has other messages.

@@ -81,7 +81,7 @@ class Outcome:
 
     run_id: str
     state: str
-    exit_code: int | None  # of the command line: 0, the first failing rank's, or 128 + signal; None: not known
+    exit_code: int | None  # of the command line (see `ddpkit.errors`); None: not known
     seconds: float | None  # from the start of the ranks, or of the job, to the end; None: not known
     failure: Failure | None  # the first failure: host, rank, code or signal, diagnosis, last_lines
     verdict: str | None  # the failure in one sentence
@@ -442,9 +442,7 @@ def _script_words(script: object, args: object) -> list[str] | None:
 
 # ---- detached runs
 
-_ERRORS: Mapping[int, type[DdpkitError]] = {
-    each.exit_code: each for each in (UsageError, PreflightError, LaunchError, DdpkitError)
-}
+_ERRORS: Mapping[int, type[DdpkitError]] = {each.exit_code: each for each in (UsageError, PreflightError, LaunchError)}
 
 
 def _launch_detached(
@@ -467,10 +465,9 @@ def _launch_detached(
         check=False,
     )
     if done.returncode != 0:
-        lines = done.stderr.splitlines()
-        hint = next((line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")), None)
-        messages = [line.removeprefix("ddpkit: ") for line in lines if not line.startswith("hint: ")]
-        raise _ERRORS.get(done.returncode, DdpkitError)("\n".join(messages) or f"exit code {done.returncode}", hint)
+        text = done.stderr.rpartition("ddpkit: error: ")[2].strip()  # notes come before it
+        message, _, hint = text.partition("\nhint: ")
+        raise _ERRORS.get(done.returncode, DdpkitError)(message or f"exit code {done.returncode}", hint or None)
     entry = record.parse(json.loads(done.stdout))
     if entry is None:
         raise DdpkitError(f"the detached launcher printed no record: {done.stdout[:200]!r}", "ddpkit ps")

@@ -1,15 +1,20 @@
 """Every error that ddpkit raises on purpose, with the exit code that the command line returns for it.
 
-DdpkitError              1    anything else that went wrong and has an explanation
-├── UsageError           2    the request cannot be carried out as written; nothing was started
-├── PreflightError       3    a check before the start found what would hang or fail; nothing was started
-├── LaunchError          4    a node or a scheduler refused to start the run
-└── EnvError             5    the environment of a rank is incomplete or contradicts itself
+| code    | error          | meaning                                                                    |
+|---------|----------------|----------------------------------------------------------------------------|
+| 0       |                | success                                                                    |
+| 121     | UsageError     | the request is wrong; nothing was started                                  |
+| 122     | PreflightError | a check failed, and nothing was started; also `ddpkit test` and `bench`    |
+| 123     | LaunchError    | a node or the scheduler refused to start the run                           |
+| 124     |                | no progress: `--hang-action end` ended the run                             |
+| 125     | DdpkitError    | any other error of ddpkit; also EnvError, and a node that was lost         |
+| 128 + n |                | signal n ended the first failing rank, the run or ddpkit                   |
+| other   |                | exit code of the first failing rank, unchanged                             |
 
-A run that was started and failed is no exception: it is a value, and the command returns the job's own exit code
-(128+n for signal n). Ctrl-C returns 130, TERM 143, HUP 129.
+A run that started and failed is a value, not an exception. Scripts seldom use 121 to 125, so a shell can tell the two
+apart; ddpkit never changes a script's code.
 
-The message says what happened, to whom. `hint` is the next command to type, or the next thing to change.
+The message says what failed, with its value. `hint` is the next command, or the next thing to change.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+NO_PROGRESS = 124  # as timeout(1)
 AGAIN = 75  # EX_TEMPFAIL: a rank that saved and asks to be started again; what train.py exits with
 # More is a slip of the finger: to write the plan down would take minutes, and the node all that it has.
 MOST_RANKS = 4096  # on one node
@@ -31,7 +37,7 @@ NO_THREAD = "can't start new thread"  # in Python's RuntimeError
 class DdpkitError(Exception):
     """An error with an explanation, an exit code, and a hint that names the next step."""
 
-    exit_code = 1
+    exit_code = 125
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -42,27 +48,25 @@ class DdpkitError(Exception):
 
 
 class UsageError(DdpkitError):
-    """The request cannot be carried out as written. Nothing was started."""
+    """The request is wrong. Nothing was started."""
 
-    exit_code = 2
+    exit_code = 121
 
 
 class PreflightError(DdpkitError):
-    """A check before the start found what would hang or fail. Nothing was started."""
+    """A check before the start failed. Nothing was started."""
 
-    exit_code = 3
+    exit_code = 122
 
 
 class LaunchError(DdpkitError):
-    """A node or a scheduler refused to start the run."""
+    """A node or the scheduler refused to start the run."""
 
-    exit_code = 4
+    exit_code = 123
 
 
 class EnvError(DdpkitError):
     """The environment of a rank is incomplete or contradicts itself."""
-
-    exit_code = 5
 
 
 def install(program: str) -> str:

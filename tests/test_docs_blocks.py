@@ -118,7 +118,7 @@ def test_settings_are_read(ddpkit: DDPKIT, tmp_path: Path) -> None:
         settings(text, ddpkit, tmp_path / str(number))
         # A word that is not known would have been refused.
         (tmp_path / str(number) / "ddpkit.toml").write_text("no_such_setting = 1\n" + text)
-        assert ddpkit("launch", "--explain", cwd=tmp_path / str(number)).returncode == 2
+        assert ddpkit("launch", "--explain", cwd=tmp_path / str(number)).returncode == 121
 
 
 @pytest.mark.torch
@@ -170,7 +170,7 @@ def test_a_reach_that_nobody_knows_is_one_error(ddpkit: DDPKIT, tmp_path: Path) 
     env = {"PYTHONPATH": f"{site}:{ROOT}"}
     for command in ("launch", "test", "bench"):
         done = ddpkit(command, "-b", "nice", "-n", "2", *(["--", "true"] if command == "launch" else []), env=env)
-        assert done.returncode == 2
+        assert done.returncode == 121
         assert "backend 'nice' has the reach 'teleport', which is none of local, ssh, pdsh" in done.stderr
         assert "Traceback" not in done.stderr
 

@@ -6,6 +6,7 @@ import difflib
 import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -159,7 +160,6 @@ class LeanGroup(typer.core.TyperGroup):
 app = typer.Typer(
     name="ddpkit",
     help="Start an unmodified PyTorch script on every rank, and know at once why it failed.",
-    no_args_is_help=True,
     add_completion=False,  # `ddpkit completion` knows more, and bash's `=`
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help, at once: the boxes cost as much time as everything else
@@ -180,10 +180,13 @@ def run(argv: list[str]) -> int:
         return 141
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
-            raise
+            sys.excepthook(*sys.exc_info())
+            return DdpkitError.exit_code
         redirect_to_devnull(1)
-        print(f"ddpkit: cannot write its output: {error.strerror}", file=sys.stderr)
-        return 1
+        return _explain(DdpkitError(f"cannot write the output: {error.strerror}", "df -h, then repeat the command"))
+    except Exception:  # a defect of ddpkit: never the exit code of a script
+        sys.excepthook(*sys.exc_info())
+        return DdpkitError.exit_code
     return code
 
 
@@ -199,7 +202,7 @@ def redirect_to_devnull(*outputs: int) -> None:
 
 
 def _explain(error: DdpkitError) -> int:
-    print(f"ddpkit: {error.message}", file=sys.stderr)
+    print(f"ddpkit: error: {error.message}", file=sys.stderr)
     if error.hint:
         print(f"hint: {error.hint}", file=sys.stderr)
     return error.exit_code
@@ -210,30 +213,51 @@ def _run(argv: list[str]) -> int:
     end = argv.index("--") if "--" in argv else len(argv)
     line = CommandLine(argv[:end], argv[end + 1 :] if "--" in argv else None)
     try:
+        program: Any = typer.main.get_command(app)
         if line.words and line.words[0] in _LAUNCHES:
-            line = _translate(line)
-        app(args=line.words, obj=line, prog_name="ddpkit")
+            line = _translate(line, program)
+        with program.make_context("ddpkit", [*line.words] or ["--help"], obj=line) as context:
+            program.invoke(context)
     except DdpkitError as error:
         return _explain(error)
-    except RuntimeError as error:
-        if str(error) != NO_THREAD:
-            raise
-        return _explain(no_thread())
+    except typer.Exit as end:
+        return end.exit_code
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else DdpkitError.exit_code
+    except Exception as error:
+        if str(error) == NO_THREAD:
+            return _explain(no_thread())
+        if not hasattr(error, "format_message"):
+            raise
+        return _explain(_parse_error(error, program, line.words))
     return 0
+
+
+def _parse_error(error: Any, program: Any, words: list[str]) -> UsageError:
+    """Turn an error of Click, whose module depends on the version of typer, into one of ddpkit's own."""
+    hint = f"ddpkit {words[0]} --help" if words[0] in program.commands else "ddpkit --help"
+    option = getattr(error, "option_name", None)
+    if option is None:
+        extra = re.search(r"unexpected extra argument(?:s|\(s\))? \((.*)\)", error.message)
+        if extra:
+            return UsageError(f"unexpected argument: {extra[1]}", hint)
+        return UsageError(error.format_message().rstrip("."), hint)
+    if not hasattr(error, "possibilities"):
+        return UsageError(f"{option} {'needs a' if 'requires' in error.message else 'takes no'} value", hint)
+    if error.possibilities:
+        hint = f"did you mean {' or '.join(sorted(error.possibilities))}? {hint} lists all"
+    return UsageError(f"option {option} not found", hint)
 
 
 # Commands that also take the flags of other launchers.
 _LAUNCHES = ("launch", "emit", "test", "test-distributed")
 
 
-def _translate(line: CommandLine) -> CommandLine:
+def _translate(line: CommandLine, program: Any) -> CommandLine:
     """Translate the flags of torchrun. Prints a line for each."""
     from ddpkit.cli import torchrun_flags
 
-    group: Any = typer.main.get_command(app)
-    parameters = group.commands[line.words[0]].params
+    parameters = program.commands[line.words[0]].params
     own = {name: not each.is_flag for each in parameters for name in each.opts if name[0] == "-"}
     typed = torchrun_flags.translate(line.words, line.script, {**own, "-h": False, "--help": False})
     for note in typed.notes:

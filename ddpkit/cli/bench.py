@@ -12,14 +12,14 @@ import typer
 
 from ddpkit.cli.app import JsonFlag, app, show_plan
 from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, NoPreflight, RanksAndHosts, launch_settings
-from ddpkit.errors import UsageError
+from ddpkit.errors import PreflightError, UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
     from ddpkit.execution.prepare import Ready
     from ddpkit.preflight.bench import BenchResults
 
-BAD = 3
+BAD = PreflightError.exit_code
 
 
 def _option(words: str, metavar: str, text: str) -> Any:
@@ -41,7 +41,7 @@ _Iters = Annotated[str | None, _option("--iters", "N", "Timed rounds; default: a
 _Warmup = Annotated[str | None, _option("-w --warmup", "N", "Rounds before those; 5, or fewer.")]
 _Seconds = Annotated[str | None, _option("--seconds", "S", "Time for the rounds of one size; 0.2.")]
 _Timeout = Annotated[str | None, _option("--timeout", "S", "Without progress for so long, a rank is named; 30.")]
-_MinBusbw = Annotated[str | None, _option("--min-busbw", "GB/s", "Exit with 3 where less is reached at the best size.")]
+_MinBusbw = Annotated[str | None, _option("--min-busbw", "GB/s", "Exit with 122 if the best size stays below this.")]
 _Plot = Annotated[str | None, _option("--plot", "FILE", "A picture of it as PNG (pip install 'ddpkit[plot]').")]
 
 
@@ -133,7 +133,7 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
     code = outcome.exit_code
     if outcome.stopped_by is None and (results.failures or (code == 0 and not results.ended)):
         code = BAD
-    # A rank that reported a failure exits with 3. A signal, or another code, is a failure that no rank reported.
+    # A rank that reported a failure exits with BAD. A signal, or another code, is a failure that no rank reported.
     reported = results.failures and failure is not None and failure.signal is None and failure.code in (1, BAD)
     died = verdict.describe_failure(outcome) if failure is not None and not reported else []
     if code == BAD and not (results.failures or died):

@@ -13,6 +13,7 @@ import typer
 
 from ddpkit.cli.app import JsonFlag, app, show_plan, table
 from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, RanksAndHosts, launch_settings
+from ddpkit.errors import PreflightError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
@@ -79,7 +80,7 @@ def _test(
     else:
         _show(result, verbose=verbose)
     sys.stdout.flush()
-    return 0 if result.ok else 3
+    return 0 if result.ok else PreflightError.exit_code
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

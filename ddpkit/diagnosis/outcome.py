@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from ddpkit.errors import DdpkitError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
@@ -36,7 +38,9 @@ class Failure:
 
     @property
     def exit_code(self) -> int:
-        return 128 + self.signal if self.signal is not None else self.code or 1
+        if self.signal is not None:
+            return 128 + self.signal
+        return self.code or (1 if self.raised else DdpkitError.exit_code)
 
 
 @dataclass(kw_only=True)

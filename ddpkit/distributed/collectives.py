@@ -68,7 +68,7 @@ def bench_parser() -> argparse.ArgumentParser:
     add("--comm", choices=("auto", "nccl", "gloo"), default="auto", help="auto: nccl where there are GPUs")
     add("--seconds", type=float, default=0.2, metavar="S", help="time for the rounds of one size (0.2)")
     add("--timeout", type=float, default=30, metavar="S", help="without any progress, for each step (30)")
-    add("--min-busbw", type=float, metavar="GB/s", help="less at the best size is a failure, with exit code 3")
+    add("--min-busbw", type=float, metavar="GB/s", help="exit with 122 if the best size stays below this")
     add("--json", action="store_true", help="print one JSON object instead of a table")
     return parser
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.errors import LaunchError
 from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, RestartTracker
 from ddpkit.launchers.events import Command, Event, ExitEvent, FailedEvent, StartEvent, failure
 from ddpkit.launchers.plan import Plan, Step
@@ -203,7 +204,7 @@ class Carrier:
         elif event["e"] == "note":
             self.note(event["text"])
         elif event["e"] == "refused":
-            self.fail(node, what="the supervisor", reason=event["message"], code=4)
+            self.fail(node, what="the supervisor", reason=event["message"], code=LaunchError.exit_code)
         elif event["e"] == "lost":
             if self.deadline is not None:
                 self.note(f"{step.host}: {event['reason']}")

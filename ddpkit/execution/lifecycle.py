@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Outcome
-from ddpkit.errors import LaunchError, UsageError
+from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.execution import executor
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
@@ -201,7 +201,11 @@ class RecordedRun(LiveRun):
     def abandon(self, error: BaseException) -> None:
         """Write an internal error into the record. The ranks have ended with their connections."""
         self.record = replace(
-            self.record, ended=time.time(), state="failed", exit_code=1, verdict=f"{type(error).__name__}: {error}"
+            self.record,
+            ended=time.time(),
+            state="failed",
+            exit_code=DdpkitError.exit_code,
+            verdict=f"{type(error).__name__}: {error}",
         )
         with suppress(OSError):
             self.record.save()

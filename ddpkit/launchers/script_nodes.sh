@@ -105,7 +105,7 @@ if [ "$port" = free ]; then
     ) || true
     port=${port##*port }
     case $port in
-    '' | *[!0-9]*) echo "$0: no port from $(label 0); nothing was started" >&2 && exit 3 ;;
+    '' | *[!0-9]*) echo "$0: no port from $(label 0); nothing was started" >&2 && exit 123 ;;
     esac
 fi
 

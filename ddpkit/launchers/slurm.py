@@ -47,7 +47,7 @@ export NODE_RANK="$SLURM_PROCID"
 cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-$cores}}"
 agent="$1"; shift
-[ -r "$agent" ] || {{ echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 4; }}
+[ -r "$agent" ] || {{ echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 123; }}
 trap '' USR1 USR2
 {become} "$0" "$agent" --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""

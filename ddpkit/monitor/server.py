@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ddpkit.console.relay import Relay
+from ddpkit.errors import NO_PROGRESS
 from ddpkit.files import write_atomically
 from ddpkit.launchers.events import AnswerEvent
 from ddpkit.launchers.plan import Plan, Step
@@ -236,8 +237,6 @@ class MonitorServer:
             self._report_hang(result, folder)
 
     def _report_hang(self, result: Dump, folder: str) -> None:
-        from ddpkit.monitor import watchdog
-
         assert self._watch is not None
         still = time.time() - self._watch.progress
         self._launcher.note(f"this run hangs: no progress for {still:.0f} s; dump: {folder}")
@@ -253,6 +252,6 @@ class MonitorServer:
                 what="the run" if rank is None else "rank",
                 host=host,
                 rank=rank,
-                code=watchdog.CODE,
+                code=NO_PROGRESS,
                 reason=f"it hangs: {first.words}",
             )

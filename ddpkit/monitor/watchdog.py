@@ -16,7 +16,6 @@ from ddpkit.monitor.hang import Finding
 from ddpkit.monitor.rank_state import Rank
 
 Action = Literal["warn", "end"]
-CODE = 124  # what a run that was ended for a hang exits with: coreutils' timeout says the same
 _WAITING = ("stopped", "late", "mismatch", "silent", "stacks", "stuck")
 
 

@@ -11,13 +11,14 @@ from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.symptoms import RANKS, REQUESTS, STAGE_ENTRIES, find_symptom
 from ddpkit.distributed import nodelist
+from ddpkit.errors import PreflightError
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.program_events import StageEvent
 from ddpkit.preflight.rank_program import ProgramRun
 
-BAD = 3  # how a rank of ours ends where something is wrong
+BAD = PreflightError.exit_code  # of a rank of ddpkit's own programs that found a problem
 STAGES = ("ranks", "gloo", "gpu-map", "nccl", "speed")
 _ENDED = ("reset by peer", "closed by peer", "roken pipe")
 # Words of problems for which another rank is to blame.

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ddpkit.diagnosis.outcome import Failure
+from ddpkit.errors import DdpkitError
 from ddpkit.launchers.plan import Scheduled, job_facts
 from ddpkit.run.record import Run
 from ddpkit.scheduler import run_command
@@ -71,5 +72,5 @@ def _failed(run: Run, job: Scheduled, bad: Sequence[Mapping[str, str]], name: st
     words = f"{name} ended as {first['state']}"
     if code and not cancelled:
         words += f", exit code {code}"
-    exit_code = 128 + killer if killer else code or 1
+    exit_code = 128 + killer if killer else code or DdpkitError.exit_code
     return JobStatus(state="stopped" if cancelled else "failed", exit_code=exit_code, words=words)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ddpkit.errors import LaunchError
+from ddpkit.errors import DdpkitError, LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
 from ddpkit.launchers.plan import FACTS, Batch, Scheduled, Step, job_facts
 from ddpkit.launchers.shell import join
@@ -203,7 +203,8 @@ class JobLink:
                     if re.search(batch.unsatisfiable_reasons, facts["reason"]):
                         run_command(self._argv(batch.stop))
                         reason = f"would wait for ever ({facts['reason']}), and was cancelled"
-                        yield self._failed(f"{reason}; {' '.join(batch.show_resources)} shows what there is", code=4)
+                        reason += f"; {' '.join(batch.show_resources)} shows what there is"
+                        yield self._failed(reason, code=LaunchError.exit_code)
                         yield {"e": "end"}
                         return
                     start = "" if facts["start"] in ("Unknown", "N/A", "") else f", estimated start {facts['start']}"
@@ -304,7 +305,8 @@ class JobLink:
         }.get(state, "")
         if killer == self._batch.no_output:
             reason = f"could not write its output {self._log} on {facts['nodes'].partition(',')[0]}"
-            yield self._failed(f"{reason}; -o output=FILE names one that all nodes can write to", code=4)
+            reason += "; -o output=FILE names one that all nodes can write to"
+            yield self._failed(reason, code=LaunchError.exit_code)
         elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.success_states):
             yield self._held[1]  # which rank it was says more
         elif succeeded:
@@ -314,7 +316,7 @@ class JobLink:
             if killer or state in ("CANCELLED", "TIMEOUT", "DEADLINE", "PREEMPTED"):
                 yield self._failed(reason, signal=15 if state == "TIMEOUT" else killer or 15)
             else:
-                yield self._failed(reason, code=code or 1)
+                yield self._failed(reason, code=code or DdpkitError.exit_code)
         yield {"e": "end"}
 
     def _read(self) -> Iterator[Event]:

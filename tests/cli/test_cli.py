@@ -1,4 +1,4 @@
-"""The command line: every bad input has its own message and exit code 2 and starts nothing; settings have sources."""
+"""The command line: every bad input has its own message and exit code 121 and starts nothing; settings have sources."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_bad_input(name: str, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) ->
     script("open('started', 'w')\n", "train.py")
     (tmp_path / "data.txt").touch()
     done = ddpkit("launch", *args)
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 121, done.stderr
     first, *rest = done.stderr.splitlines()
     assert first.startswith("ddpkit: ")
     assert message in first
@@ -75,7 +75,7 @@ def test_more_ranks_than_gpus(ddpkit: DDPKIT, script: SCRIPT) -> None:
     assert "this machine has 8 visible GPUs" in ddpkit("launch", "-n", "9", env=eight).stderr
     two = {**eight, "CUDA_VISIBLE_DEVICES": "4,6"}
     done = ddpkit("launch", "-n", "3", env=two)
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "this machine has 2 visible GPUs" in done.stderr
     assert json.loads(ddpkit("launch", "--dry-run", "--json", env=two).stdout)["world_size"] == 2
     hidden = ddpkit("launch", "-n", "3", "--env", "CUDA_VISIBLE_DEVICES=", env=two)
@@ -102,7 +102,7 @@ def test_bad_file(name: str, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> 
     script("", "train.py")
     (tmp_path / "ddpkit.toml").write_text(text)
     done = ddpkit("launch")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert re.search(message, done.stderr.splitlines()[0])
     assert not (tmp_path / "logs").exists()
 
@@ -210,7 +210,7 @@ def test_the_record_and_the_json_say_how_it_ended(ddpkit: DDPKIT, script: SCRIPT
 
 def test_the_run_finds_its_script_by_default(ddpkit: DDPKIT, script: SCRIPT) -> None:
     done = ddpkit("launch")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "there is no script train.py" in done.stderr
     script("print('the default')", "train.py")
     assert "] the default" in ddpkit("launch").stdout
@@ -246,7 +246,7 @@ def test_backends_are_listed_with_their_options(ddpkit: DDPKIT) -> None:
     shown = ddpkit("backends", "local").stdout
     for option in next(each for each in listed if each["name"] == "local")["options"]:
         assert f"-o {option['name']}=" in shown
-    assert ddpkit("backends", "locla").returncode == 2
+    assert ddpkit("backends", "locla").returncode == 121
 
 
 def test_env_shows_where_values_come_from(ddpkit: DDPKIT) -> None:
@@ -257,7 +257,7 @@ def test_env_shows_where_values_come_from(ddpkit: DDPKIT) -> None:
     assert alone.returncode == 0
     assert "single" in alone.stdout
     broken = ddpkit("env", env={"RANK": "3"})
-    assert broken.returncode == 5
+    assert broken.returncode == 125
     assert "hint: " in broken.stderr
 
 

@@ -104,7 +104,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(taken: str, tmp_path: P
     shown = ddpkit("init", "--train", "--scripts", "--dry-run")
     done = ddpkit("init", "--train", "--scripts")
     for each in (shown, done):
-        assert each.returncode == 2
+        assert each.returncode == 121
         assert f"{taken}: it is there already" in each.stderr or f"{taken} is no folder" in each.stderr
     assert tree(tmp_path) == before
     assert "ddpkit.toml: would be written" in shown.stdout
@@ -113,7 +113,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(taken: str, tmp_path: P
 def test_a_file_of_ones_own_stays(tmp_path: Path, ddpkit: DDPKIT) -> None:
     (tmp_path / "ddpkit.toml").write_text('backend = "ssh"\n')
     refused = ddpkit("init", "--train")
-    assert refused.returncode == 2
+    assert refused.returncode == 121
     assert "--no-toml" in refused.stderr
     done = ddpkit("init", "--train", "--no-toml")
     assert done.returncode == 0, done.stderr
@@ -126,7 +126,7 @@ def test_a_file_of_ones_own_stays(tmp_path: Path, ddpkit: DDPKIT) -> None:
 def test_a_table_in_pyproject_is_not_hidden(tmp_path: Path, ddpkit: DDPKIT) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.ddpkit]\nbackend = 'ssh'\n")
     done = ddpkit("init")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "[tool.ddpkit]" in done.stderr
     assert not (tmp_path / "ddpkit.toml").exists()
 

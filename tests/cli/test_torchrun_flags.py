@@ -100,7 +100,7 @@ REFUSED = {
 def test_refused_in_one_line(typed: str, project: Path, ddpkit: DDPKIT) -> None:
     message, hint = REFUSED[typed]
     done = ddpkit("launch", *typed.split())
-    assert done.returncode == 2
+    assert done.returncode == 121
     first, second = done.stderr.splitlines()
     assert message in first
     assert second.startswith("hint: ")
@@ -122,7 +122,7 @@ MEANT = {
 def test_a_command_by_another_name(word: str, hint: str, ddpkit: DDPKIT) -> None:
     done = ddpkit(word, "--x")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"ddpkit: there is no command {word!r}\nhint: {hint}\n"
+    assert done.stderr == f"ddpkit: error: there is no command {word!r}\nhint: {hint}\n"
 
 
 def test_the_help_lists_every_command_once_and_uncut(ddpkit: DDPKIT) -> None:
@@ -164,13 +164,13 @@ def test_each_flag_that_is_not_needed_says_why(project: Path, ddpkit: DDPKIT) ->
 def test_the_backend_of_the_file_decides(project: Path, ddpkit: DDPKIT) -> None:
     (project / "ddpkit.toml").write_text('[profiles.far]\nbackend = "slurm"\n')
     done = ddpkit("launch", "--profile", "far", "--standalone", "train.py")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "backend slurm-srun goes to others" in done.stderr
 
 
 def test_a_starter_that_was_chosen_stays(project: Path, ddpkit: DDPKIT) -> None:
     done = ddpkit("launch", "-o", "starter=ranks", "--max-restarts", "2", "train.py")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "max_restarts works with starter torchrun, not with ranks" in done.stderr
 
 

@@ -158,7 +158,7 @@ BOTH = "import sys\nprint('to out', flush=True)\nprint('to err', file=sys.stderr
 )
 def test_bad_settings_are_named(name: str, value: str, words: str, ddpkit: DDPKIT) -> None:
     done = ddpkit("launch", "-n", "1", "--", "true", env={f"DDPKIT_{name.upper()}": value})
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert f"DDPKIT_{name.upper()}: {words}" in done.stderr
     assert "Traceback" not in done.stderr
 

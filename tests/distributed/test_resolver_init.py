@@ -223,7 +223,7 @@ def fail(environ: dict[str, str], init_timeout: float) -> tuple[str, float]:
         timeout=PATIENCE,
         check=False,
     )
-    assert done.returncode == 5, done.stderr
+    assert done.returncode == 125, done.stderr
     return done.stdout, time.monotonic() - start
 
 

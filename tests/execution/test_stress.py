@@ -45,7 +45,7 @@ def test_a_killed_supervisor_in_a_flood(start: START, script: SCRIPT) -> None:
     command.wait_for("ready")
     _, worker = command.supervisors()
     os.kill(worker, signal.SIGKILL)
-    assert command.end() == 1
+    assert command.end() == 125
     assert "the supervisor on" in command.text
     command.wait_for_no_survivor()
 
@@ -125,9 +125,9 @@ def test_no_more_threads_is_said(tmp_path: Path, clean_environ: dict[str, str]) 
     """As under a small `ulimit -u`, which root does not feel: no memory holds such a stack."""
     line = f"ulimit -s 100000000000 && exec {sys.executable} -m ddpkit launch -n 1 -- touch ran"
     done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=clean_environ, capture_output=True, check=False)
-    assert done.returncode == 4, done.stderr
+    assert done.returncode == 123, done.stderr
     first, second = done.stderr.decode().splitlines()
-    assert first.startswith("ddpkit: no more threads can be started on this machine")
+    assert first.startswith("ddpkit: error: no more threads can be started on this machine")
     assert second.startswith("hint: ulimit -u")
 
 
@@ -136,9 +136,9 @@ def test_no_room_for_the_record_is_said_before_anything_starts(ddpkit: DDPKIT, s
     script("open('ran', 'w').close()\n")
     script("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n", "sitecustomize.py")
     done = ddpkit("launch", "-n", "1", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 121, done.stderr
     first, second = done.stderr.splitlines()
-    assert first.startswith("ddpkit: cannot write the record of this run to logs/")
+    assert first.startswith("ddpkit: error: cannot write the record of this run to logs/")
     assert second.startswith("hint: df logs/")
     assert not (tmp_path / "ran").exists()
 
@@ -225,7 +225,7 @@ def test_a_preload_that_cannot_be_never_runs_the_script(ddpkit: DDPKIT, script: 
     assert done.returncode == 0, done.stderr
     assert {path.name for path in tmp_path.glob("ran.*")} == {"ran.0", "ran.1"}
     gone = ddpkit("launch", "-n", "2", "-o", "preload=json", "--", "job.py", env={"TMPDIR": "/nonexistent"})
-    assert gone.returncode == 4
+    assert gone.returncode == 123
     assert "No such file or directory: /nonexistent" in gone.stderr
     assert "Traceback" not in gone.stderr
 
@@ -271,7 +271,7 @@ def test_settings_that_are_none(name: str, ddpkit: DDPKIT, script: SCRIPT, tmp_p
     else:
         (tmp_path / "ddpkit.toml").write_text(text)
     done = ddpkit("launch", env=env)
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 121, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert "s3cr3t" not in done.stderr
@@ -330,8 +330,8 @@ def test_a_stop_at_any_moment_is_not_lost(tmp_path: Path, clean_environ: dict[st
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ("ps --json", 1, "ddpkit: cannot write its output: No space left on device"),
-        ("launch --dry-run -n 2 -- true", 1, "ddpkit: cannot write its output: No space left on device"),
+        ("ps --json", 125, "ddpkit: error: cannot write the output: No space left on device"),
+        ("launch --dry-run -n 2 -- true", 125, "ddpkit: error: cannot write the output: No space left on device"),
         ("launch --json -n 2 -- true", 1, "cannot write the record to standard output: No space left on device"),
         ("launch --json -n 2 -- sh -c 'exit 7'", 7, "cannot write the record to standard output"),
         ("launch -n 2 -- echo words", 0, "done in"),

@@ -25,7 +25,7 @@ each='export NODE_RANK="$SLURM_PROCID"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / 2)); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 agent="$1"; shift
-[ -r "$agent" ] || { echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 4; }
+[ -r "$agent" ] || { echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 123; }
 trap '"'"''"'"' USR1 USR2
 set -- "$0" "$agent" --nnodes=2 --nproc_per_node=2 --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"

@@ -183,9 +183,9 @@ def test_everything_arrives_and_no_value_is_seen(
 
 
 EARLY = {
-    "a bad option": (["-o", "stater=x"], 2, "no option 'stater'"),
-    "no script": (["--", "missing.py"], 2, "there is no script missing.py"),
-    "no folder for logs": (["--log-dir", "/proc/nowhere"], 2, "cannot write logs to /proc/nowhere/"),
+    "a bad option": (["-o", "stater=x"], 121, "no option 'stater'"),
+    "no script": (["--", "missing.py"], 121, "there is no script missing.py"),
+    "no folder for logs": (["--log-dir", "/proc/nowhere"], 121, "cannot write logs to /proc/nowhere/"),
 }
 
 
@@ -214,7 +214,7 @@ def test_no_room_for_the_record_is_shown(
     limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
     script(f"import os, resource\nif 'DDPKIT_DETACHED' in os.environ:\n    {limit}\n", "sitecustomize.py")
     done = ddpkit("launch", "--detach", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 121, done.stderr
     assert "cannot write the record of this run to logs/" in done.stderr
     assert json.loads(ddpkit("ps", "--json").stdout) == []
     gone(clean_environ, sockets)
@@ -224,9 +224,9 @@ def test_no_room_for_anything_is_said(script: SCRIPT, ddpkit: DDPKIT, tmp_path: 
     script("")
     script("import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n", "sitecustomize.py")
     done = ddpkit("launch", "--detach", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 121, done.stderr
     first, second = done.stderr.splitlines()
-    assert first.startswith("ddpkit: cannot make a folder for temporary files")
+    assert first.startswith("ddpkit: error: cannot make a folder for temporary files")
     assert second.startswith("hint: df ")
 
 
@@ -275,8 +275,10 @@ def test_json_prints_the_record(detached: Callable[..., dict[str, Any]], ddpkit:
 def test_no_tmux(script: SCRIPT, ddpkit: DDPKIT, tmp_path: Path) -> None:
     script("")
     done = ddpkit("launch", "--detach", "--", "job.py", env={"PATH": str(tmp_path)})
-    assert done.returncode == 2
-    assert done.stderr.startswith("ddpkit: --detach needs tmux, and it is not installed\nhint: apt-get install tmux")
+    assert done.returncode == 121
+    assert done.stderr.startswith(
+        "ddpkit: error: --detach needs tmux, and it is not installed\nhint: apt-get install tmux"
+    )
     assert not (tmp_path / "logs").exists()
 
 

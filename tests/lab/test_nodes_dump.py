@@ -233,7 +233,7 @@ def test_a_job_that_nobody_follows(start: Callable[..., Launch], idle_lab: Lab, 
     (tmp_path / "go").touch()
     idle_lab.wait_idle()
     over = dump(idle_lab, tmp_path)
-    assert over.returncode == 2
+    assert over.returncode == 121
     assert "has ended, and has no ranks to ask" in over.stderr
 
 
@@ -245,7 +245,7 @@ def test_a_launcher_on_another_host(idle_lab: Lab, tmp_path: Path) -> None:
     run_id = idle_lab.run("login", *DDPKIT, *args, cwd=tmp_path, env=env).stdout.strip()
     run = str(tmp_path / "logs" / run_id)
     here = idle_lab.run("login", *DDPKIT, "dump", run, cwd=tmp_path, env=env, check=False)
-    assert here.returncode == 2
+    assert here.returncode == 121
     assert f"hint: ssh node2 '{' '.join(DDPKIT)} dump " in here.stderr
     until = time.monotonic() + PATIENCE
     while True:

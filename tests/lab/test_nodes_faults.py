@@ -35,7 +35,7 @@ def refused(done: Done, code: int, host: str, what: str, fix: str) -> None:
     assert re.search(fix, blocks[0][2]), done.text
 
 
-# ---- it cannot be entered: exit code 4
+# ---- it cannot be entered: exit code 123
 
 
 def unreachable(bare: Bare) -> None:
@@ -140,11 +140,11 @@ def test_a_node_that_cannot_be_entered(
     make(bare)
     done = bare.launch("-b", backend, ALL, *RANKS, "--", "job.py")
 
-    refused(done, 4, "node3", what, fix)
+    refused(done, 123, "node3", what, fix)
     bare.nothing_left([name for name in NODES if name != "node3"])
 
 
-# ---- it was entered, and cannot run the job: exit code 3
+# ---- it was entered, and cannot run the job: exit code 122
 
 
 def no_torch(bare: Bare) -> None:
@@ -236,7 +236,7 @@ def test_a_node_that_cannot_run_the_job(
     make(bare)
     done = bare.launch("-b", backend, ALL, "-n", "1", "--", "job.py", env={"DDPKIT_GPUS": ""})
 
-    refused(done, 3, host, what, fix)
+    refused(done, 122, host, what, fix)
     bare.nothing_left()
 
 
@@ -249,7 +249,7 @@ def taken(bare: Bare) -> None:
 def test_a_master_port_that_is_taken(bare: Bare, backend: str) -> None:
     taken(bare)
     done = bare.launch("-b", backend, ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
-    refused(done, 3, "node1", "cannot listen on port 29555: address already in use", "ssh node1 ss -ltnp.*29555")
+    refused(done, 122, "node1", "cannot listen on port 29555: address already in use", "ssh node1 ss -ltnp.*29555")
     bare.nothing_left()
 
 
@@ -258,7 +258,7 @@ def test_a_master_port_behind_a_firewall(bare: Bare, backend: str) -> None:
     bare.firewall("node1", "tcp dport 29555 drop")
     done = bare.launch("-b", backend, ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
 
-    refused(done, 3, "node1", "node2, node3, node4 cannot reach its port 29555.*no answer in", "firewall")
+    refused(done, 122, "node1", "node2, node3, node4 cannot reach its port 29555.*no answer in", "firewall")
     bare.nothing_left()
 
 
@@ -267,7 +267,7 @@ def test_a_master_port_behind_a_firewall(bare: Bare, backend: str) -> None:
 def test_an_address_by_which_rank_0_does_not_reach_itself(bare: Bare, backend: str, address: str) -> None:
     """With one node nobody else is there to find that out, and torchrun waits for it in silence."""
     done = bare.launch("-b", backend, "node1", "-n", "2", "-o", f"master_addr={address}", "--", "job.py")
-    refused(done, 3, "node1", f"cannot reach its own port [0-9]+, rank 0's .{address}: ", "leave -o master_addr out")
+    refused(done, 122, "node1", f"cannot reach its own port [0-9]+, rank 0's .{address}: ", "leave -o master_addr out")
     bare.nothing_left()
 
 
@@ -278,7 +278,7 @@ def test_three_bad_hosts_are_named_at_once(bare: Bare, backend: str) -> None:
     bare.sshd("node4", {"ssh/user.pub": "ssh/nobody.pub"})
     done = bare.launch("-b", backend, ALL, *RANKS, "--", "job.py")
 
-    assert done.code == 4, done.text
+    assert done.code == 123, done.text
     assert done.seconds < LIMIT or done.slow
     assert "3 of 4 nodes cannot take part, and nothing was started" in done.err
     assert re.findall(r"^  (\S+): ", done.err, re.MULTILINE) == ["node2", "node3", "node4"]
@@ -291,14 +291,14 @@ def test_bad_hosts_of_both_kinds_are_named_at_once(bare: Bare) -> None:
     bare.firewall("node1", "tcp dport 29555 drop")
     bare.firewall("node4", "tcp dport 32768-60999 ct state new drop")
     done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
-    assert done.code == 3, done.text
+    assert done.code == 122, done.text
     assert "4 of 4 nodes" in done.err
     alone = ("node2: its job.py is another", "finds no torch")
     for words in (*alone, "node1: node2, node3, node4 cannot reach", "node4: node3 cannot reach"):
         assert words in done.err, words
     bare.cut("node4")
     done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
-    assert done.code == 4, done.text
+    assert done.code == 123, done.text
     assert done.seconds < LIMIT or done.slow
     for words in (*alone, "node1: node2, node3 cannot reach", "node4: no answer"):
         assert words in done.err, words

@@ -108,7 +108,7 @@ def test_an_sshd_that_never_has_room(bare: Bare, backend: str) -> None:
     text = "import socket, time; s = socket.create_connection(('node3', 22)); s.recv(99); print('in', flush=True)"
     bare.daemon(LOGIN, sys.executable, "-c", f"{text}; time.sleep(3600)")
     done = bare.launch("-b", backend, ALL, *RANKS, "--", "job.py")
-    assert done.code == 4, done.text
+    assert done.code == 123, done.text
     assert done.seconds < 15 or done.slow, done.text
     assert re.search("node3: .*closed .* before a word was said", done.err), done.text
     assert "maxstartups" in done.err
@@ -221,7 +221,7 @@ def test_a_full_disk_for_logs(bare: Bare, backend: str, code: int) -> None:
 def test_no_room_for_a_folder_of_logs(bare: Bare, options: str) -> None:
     bare.small(LOGIN, bare.folder / "logs", options)
     done = bare.launch("-b", "ssh", "node1", "node2", *RANKS, "--log-dir", f"{bare.folder}/logs", "--", "job.py")
-    assert done.code == 2, done.text
+    assert done.code == 121, done.text
     assert "Traceback" not in done.err
     assert "logs" in done.err
     assert "--log-dir" in done.err

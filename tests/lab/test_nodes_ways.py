@@ -59,7 +59,7 @@ def test_a_port_that_says_nothing(bare: Bare) -> None:
     bare.daemon("node3", sys.executable, "-c", text)
     for backend in BACKENDS:
         done = bare.launch("-b", backend, "node1", "node2", "node3:2299", *RANKS, "--", "job.py")
-        assert done.code == 4, done.text
+        assert done.code == 123, done.text
         assert done.seconds < 15 or done.slow, done.text
         assert re.findall(r"^  (\S+): ", done.err, re.MULTILINE) == ["node3:2299"], done.text
         assert re.search("no answer|takes connections at .* and says nothing", done.err), done.text
@@ -127,7 +127,7 @@ def test_jump_hosts_with_commas_are_gone_through_in_their_order(bare: Bare, back
 def test_jump_hosts_that_go_in_a_circle_are_named(bare: Bare) -> None:
     bare.ssh_config("Host node1\n  ProxyJump node2\nHost node2\n  ProxyJump node1\n")
     done = bare.launch("-b", "ssh", "node1", *RANKS, "--", "job.py")
-    assert done.code == 4, done.text
+    assert done.code == 123, done.text
     assert "node1: ProxyJump goes in a circle: node1 through node2 through node1" in done.err
 
 
@@ -163,7 +163,7 @@ def test_a_jump_host_that_is_off_is_named(bare: Bare) -> None:
     bare.cut("node1")
     bare.ssh_config("Host node3 node4\n  ProxyJump node1\n")
     done = bare.launch("-b", "ssh", "node2", "node3", "node4", *RANKS, "--", "job.py")
-    assert done.code == 4, done.text
+    assert done.code == 123, done.text
     assert done.seconds < 15 or done.slow, done.text
     for host in ("node3", "node4"):
         assert re.search(f"{host}: its jump host node1: no", done.err), done.text
@@ -175,7 +175,7 @@ def test_a_jump_host_that_is_not_known_is_named(bare: Bare) -> None:
     bare.known_hosts(lambda text: "".join(line for line in text.splitlines(True) if "node1" not in line))
     bare.ssh_config("Host node3\n  ProxyJump node1\n")
     done = bare.launch("-b", "ssh", "node2", "node3", *RANKS, "--", "job.py")
-    assert done.code == 4, done.text
+    assert done.code == 123, done.text
     assert "node3: its jump host node1: its host key is not known" in done.err
     bare.nothing_left(["node2", "node3"])
 
@@ -184,7 +184,7 @@ def test_a_locked_key_for_a_jump_host_without_a_terminal(bare: Bare) -> None:
     key = locked(bare)
     bare.ssh_config("Host node3\n  ProxyJump node1\n")
     done = bare.launch("-b", "ssh", "node3", *RANKS, "--", "job.py")
-    assert done.code == 4, done.text
+    assert done.code == 123, done.text
     assert f"a passphrase is needed for {key}" in done.err
 
 
@@ -215,7 +215,7 @@ def test_only_a_kind_of_key_that_is_not_offered_is_known(bare: Bare) -> None:
     line = " ".join(bare.key("rsa", "rsa").with_suffix(".pub").read_text().split()[:2])
     bare.known_hosts(lambda text: re.sub(r"node3,(\S+) .*", rf"node3,\1 {line}", text))
     done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "accept_new_host_keys=true", "--", "job.py")
-    assert done.code == 4, done.text
+    assert done.code == 123, done.text
     assert re.search("node3: .*no host key of the kind by which it is known", done.err), done.text
     assert "ssh-keygen -R node3" in done.err
 
@@ -232,7 +232,7 @@ def test_new_keys_are_added_when_asked_for_and_changed_ones_are_not(bare: Bare) 
     ran(bare.launch("-b", "pdsh", ALL, *RANKS, "--", "job.py"), *NODES)  # OpenSSH reads it as well
     path.write_text(re.sub(r"(node3,\S+ \S+) \S+", rf"\1 {other}", whole))
     done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "accept_new_host_keys=true", "--", "job.py")
-    assert done.code == 4, done.text
+    assert done.code == 123, done.text
     assert "node3: its host key has changed" in done.err
 
 
@@ -250,7 +250,7 @@ def locked(bare: Bare) -> Path:
 def test_a_locked_key_without_a_terminal(bare: Bare) -> None:
     key = locked(bare)
     done = bare.launch("-b", "ssh", ALL, *RANKS, "--", "job.py")
-    assert done.code == 4, done.text
+    assert done.code == 123, done.text
     assert f"a passphrase is needed for {key}" in done.err
     assert f"fix: ssh-add {key}" in done.err
     assert "Traceback" not in done.err
@@ -297,7 +297,7 @@ def test_a_locked_key_at_a_terminal(bare: Bare, words: list[str]) -> None:
     assert "locked up" not in said
     assert "Traceback" not in said
     if words[-1] == "wrong":
-        assert code == 4, said
+        assert code == 123, said
         assert "a passphrase is wrong for" in said
     else:
         assert code == 0, said
@@ -320,5 +320,5 @@ def test_another_python_on_the_nodes(bare: Bare, backend: str, version: str) -> 
     bare.toml(f'[host.node3]\npython = "{found[-1]}"\n')
     ran(bare.launch("-b", backend, ALL, *RANKS, "--", *job), *NODES)
     done = bare.launch("-b", backend, ALL, *RANKS, "--", "job.py")
-    assert done.code == 3, done.text
+    assert done.code == 122, done.text
     assert f"node3: {found[-1]} is Python {version}." in done.err

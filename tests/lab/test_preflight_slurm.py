@@ -95,7 +95,7 @@ def test_one_node_of_four(bare: Bare, name: str) -> None:
 def test_high_ports_between_two_nodes(bare: Bare) -> None:
     """N05: the mesh names them, whatever gloo says."""
     done = examine(bare, *FOUR, *high_ports(bare))
-    assert done.code == 3, done.text
+    assert done.code == 122, done.text
     (mesh,) = [check for check in done.bad() if check["id"] == "mesh"]
     assert mesh["host"] == "node3", done.text
     assert mesh["evidence"].startswith("node2 cannot reach its high ports"), done.text
@@ -103,7 +103,7 @@ def test_high_ports_between_two_nodes(bare: Bare) -> None:
     assert {check["id"] for check in done.bad()} <= {"mesh", "gloo"}, done.text
 
 
-# ---- what SLURM refuses: one finding, exit code 3, no job left
+# ---- what SLURM refuses: one finding, exit code 122, no job left
 
 
 def refused(
@@ -229,6 +229,6 @@ def test_a_node_that_dies_meanwhile(bare: Bare) -> None:
     killer.start()
     done = examine(bare, *FOUR, *more)
     killer.join(PATIENCE)
-    assert done.code == 3, done.text
+    assert done.code == 122, done.text
     assert {check["host"] for check in done.bad()} == {"node3"}, done.text
     print(f"node dies: {done.seconds:.1f} s")

@@ -210,7 +210,7 @@ def test_a_step_in_an_allocation(cluster: Cluster) -> None:
     assert cluster.now()["now"]["state"] == "running"
     away = cluster.now("node1")["now"]
     assert (away["state"], away["words"]) == ("elsewhere", "on login: cannot look from here")
-    assert f"hint: ssh login '{sys.executable} -m ddpkit stop " in cluster.run("stop", host="node1", code=2)
+    assert f"hint: ssh login '{sys.executable} -m ddpkit stop " in cluster.run("stop", host="node1", code=121)
     assert re.search(r"run \S+: stopped after", cluster.run("stop"))
     assert launcher.wait(PATIENCE) == 143
     cluster.until(lambda: not cluster.left())

@@ -166,7 +166,7 @@ def private(idle_lab: Lab, folder: Path) -> Iterator[Path]:
 def test_output_that_a_node_cannot_write(launch: Callable[..., Launch], folder: Path, private: Path) -> None:
     (folder / "job.py").write_text("open('ran', 'w')\n")
     command = launch("-b", "slurm", "-o", f"output={private}/logs/%j.out", "--", "job.py")
-    assert command.end() == 4, command.text
+    assert command.end() == 123, command.text
     assert f"could not write its output {private}/logs/{command.record['job_id']}.out on node1" in command.lines[-1]
     assert not (folder / "ran").exists()
 
@@ -186,15 +186,19 @@ def test_a_log_folder_that_the_nodes_do_not_see(
     (folder / "job.py").write_text("")
     words = ["-b", "slurm-torchrun", "-N", "2", "--log-dir", str(private), "-o", f"output={folder}/%j.out"]
     command = launch(*words, "--", "job.py", before=before)
-    assert command.end() == 4, command.text
+    assert command.end() == 123, command.text
     assert "/torchrun_agent.py on node" in command.text  # perhaps behind what srun says of its end
     assert "--log-dir must be a shared folder" in command.text
 
 
 BAD_FOLDERS = {
-    "output under a file": (["-o", "output=file/x_%j.out"], 4, "cannot make the folder"),
-    "output where nothing can be made": (["-o", "output=/proc/none/x_%j.out"], 4, "cannot make the folder /proc/none "),
-    "logs under a file": (["--log-dir", "file"], 2, "cannot write logs to file/"),
+    "output under a file": (["-o", "output=file/x_%j.out"], 123, "cannot make the folder"),
+    "output where nothing can be made": (
+        ["-o", "output=/proc/none/x_%j.out"],
+        123,
+        "cannot make the folder /proc/none ",
+    ),
+    "logs under a file": (["--log-dir", "file"], 121, "cannot write logs to file/"),
 }
 
 
@@ -214,8 +218,8 @@ def test_no_sbatch(launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text("")
     (folder / "bin").mkdir()
     command = launch("-b", "slurm", "--", "job.py", before=["env", f"PATH={folder}/bin"])
-    assert command.end() == 4, command.text
-    assert command.lines[0] == "ddpkit: there is no sbatch on this machine"
+    assert command.end() == 123, command.text
+    assert command.lines[0] == "ddpkit: error: there is no sbatch on this machine"
     assert "ddpkit launch -b local" in command.lines[1]
 
 
@@ -225,7 +229,7 @@ def test_the_controller_is_not_running(launch: Callable[..., Launch], folder: Pa
     try:
         idle_lab.boot("login", without=["slurmctld"])
         command = launch("-b", "slurm", "--", "job.py")
-        assert command.end() == 4, command.text
+        assert command.end() == 123, command.text
     finally:
         idle_lab.kill("login")
         idle_lab.boot("login")

@@ -193,7 +193,7 @@ def test_refused(name: str, launch: Callable[..., Launch], folder: Path, idle_la
     args, first, second = REFUSED[name]
     (folder / "job.py").write_text("open('ran', 'w')\n")
     command = launch("-b", "slurm", *args, "--", "job.py")
-    assert command.end() == 4, command.text
+    assert command.end() == 123, command.text
     assert first in command.text
     assert second in command.text
     assert idle_lab.run("login", "squeue", "-h").stdout == ""
@@ -232,7 +232,7 @@ def test_no_controller(launch: Callable[..., Launch], folder: Path, idle_lab: La
     idle_lab.run("login", "kill", "-STOP", *map(str, pids))
     try:
         command = launch("-b", "slurm", "--", "job.py")
-        assert command.end() == 4, command.text
+        assert command.end() == 123, command.text
     finally:
         idle_lab.run("login", "kill", "-CONT", *map(str, pids))
     assert "sbatch" in command.text
@@ -243,7 +243,7 @@ def test_no_controller(launch: Callable[..., Launch], folder: Path, idle_lab: La
 def test_more_nodes_than_the_allocation(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text("")
     command = launch("-b", backend, "-N", "3", "--", "job.py", before=SALLOC)
-    assert command.end() == 2
+    assert command.end() == 121
     assert "-N 3: allocation " in command.text
     assert "has 2 nodes" in command.text
 
@@ -251,14 +251,14 @@ def test_more_nodes_than_the_allocation(backend: str, launch: Callable[..., Laun
 def test_uneven_tasks_are_refused_in_words(launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text("")
     command = launch("-b", "slurm", "--", "job.py", before=["salloc", "-Q", "-N2", "-n3"])
-    assert command.end() == 2
+    assert command.end() == 121
     assert "has 3 tasks on 2 nodes" in command.text
 
 
 def test_hosts_are_slurms_to_choose(launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text("")
     command = launch("-b", "slurm", "node1", "node2", "--", "job.py")
-    assert command.end() == 2
+    assert command.end() == 121
     assert "-o nodelist=node1,node2" in command.text
 
 

@@ -146,7 +146,7 @@ def test_output_overwrites_nothing(ddpkit: DDPKIT, script: Callable[[str], str],
 def test_what_needs_ddpkit_is_refused(ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
     script("")
     done = ddpkit("emit", "-b", "ssh", "node1", "node2", "-N", "1:2", "--", "job.py")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "-N MIN:MAX needs ddpkit while it runs" in done.stderr
     with pytest.raises(UsageError, match="MIN:MAX"):
         emit.script(make({}, JOB, replace(NODES, min_nodes=1), "ssh-torchrun-auto"), watcher=WATCHER)

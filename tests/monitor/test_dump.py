@@ -84,14 +84,14 @@ def test_a_run_that_has_ended(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) ->
     script("print('over')")
     assert ddpkit("launch", "-n", "1", "--", "job.py").returncode == 0
     done = ddpkit("dump")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "has ended, and has no ranks to ask" in done.stderr
     assert not list(run_of(tmp_path).glob("dump-*"))
 
 
 def test_no_run_at_all(ddpkit: DDPKIT) -> None:
     done = ddpkit("dump")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "there is no run yet" in done.stderr
 
 
@@ -102,7 +102,7 @@ def test_a_launcher_that_was_killed(start: START, ddpkit: DDPKIT, script: SCRIPT
     command.process.kill()
     command.process.wait(PATIENCE)
     done = ddpkit("dump", str(run_of(tmp_path)))
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "has no ranks to ask: lost" in done.stderr
 
 
@@ -112,7 +112,7 @@ def test_a_launcher_that_is_stopped(start: START, ddpkit: DDPKIT, script: SCRIPT
     command.wait_for("ready")
     command.process.send_signal(signal.SIGSTOP)
     done = ddpkit("dump", str(run_of(tmp_path)))
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert f"kill -CONT {command.process.pid}" in done.stderr
     command.process.send_signal(signal.SIGCONT)
     assert ddpkit("dump", str(run_of(tmp_path))).returncode == 0
@@ -131,7 +131,7 @@ def test_a_launcher_that_takes_no_questions(start: START, ddpkit: DDPKIT, script
         record |= {"launcher_pid": other.pid, "launcher_started": launcher_process.process_start(other.pid)}
         path.write_text(json.dumps(record))
         done = ddpkit("dump", str(run_of(tmp_path)))
-        assert done.returncode == 2
+        assert done.returncode == 121
         assert "does not take questions" in done.stderr
         assert other.poll() is None
 
@@ -178,7 +178,7 @@ def test_the_end_of_a_run_does_not_wait_for_an_answer(start: START, script: SCRI
 def test_wrong_options(args: list[str], named: str, ddpkit: DDPKIT, script: SCRIPT) -> None:
     script("")
     done = ddpkit("launch", *args, "--", "job.py")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert named in done.stderr
 
 
@@ -189,7 +189,7 @@ def test_the_settings_file_has_them(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Pa
     assert (rows["hang_timeout"], rows["hang_action"]) == ("60.0", "end")
     (tmp_path / "ddpkit.toml").write_text('hang_action = "shout"\n')
     done = ddpkit("launch", "--", "job.py")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "ddpkit.toml: hang_action = shout: warn or end" in done.stderr
 
 

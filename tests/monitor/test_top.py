@@ -328,7 +328,7 @@ def test_a_run_that_has_ended(ddpkit: DDPKIT, script: SCRIPT) -> None:
 
 def test_no_run_at_all(ddpkit: DDPKIT) -> None:
     done = ddpkit("top")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "there is no run yet" in done.stderr
 
 
@@ -336,7 +336,7 @@ def test_a_launcher_that_is_stopped(start: START, ddpkit: DDPKIT, script: SCRIPT
     command = busy(start, script)
     command.process.send_signal(signal.SIGSTOP)
     done = ddpkit("top")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert f"kill -CONT {command.process.pid}" in done.stderr
     assert not list(run_of(tmp_path).glob("top.*.ask"))
     command.process.send_signal(signal.SIGCONT)
@@ -353,7 +353,7 @@ def test_a_launcher_on_another_host(start: START, ddpkit: DDPKIT, script: SCRIPT
     beside.write_text(json.dumps({**record, "launcher_host": "faraway"}))
     beside.replace(path)
     done = ddpkit("top", str(run_of(tmp_path)))
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert f"hint: ssh -t faraway '{sys.executable} -m ddpkit top {run_of(tmp_path)}'" in done.stderr
     (tmp_path / "go").touch()
     assert command.end() == 0
@@ -364,7 +364,7 @@ def test_a_folder_that_cannot_be_written_to(start: START, ddpkit: DDPKIT, script
     command = busy(start, script)
     (run_of(tmp_path) / "top.json").mkdir()  # the launcher cannot answer; the run goes on
     done = ddpkit("top", str(run_of(tmp_path)))
-    assert done.returncode == 1
+    assert done.returncode == 125
     assert "did not answer in 14 s, or cannot write to " in done.stderr
     assert not list(run_of(tmp_path).glob("top.*.ask"))
     (tmp_path / "go").touch()
@@ -382,7 +382,7 @@ def test_dry_run_asks_nobody(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_p
 
 def test_an_interval_that_is_no_number(ddpkit: DDPKIT) -> None:
     done = ddpkit("top", "--interval", "often")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert "--interval often is not a number of seconds" in done.stderr
 
 

@@ -67,8 +67,8 @@ def picture(path: Path) -> tuple[int, int, int]:
 )
 def test_a_wrong_request(args: tuple[str, ...], said: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
     done = ddpkit("bench", *(() if args[0] == "node1" or args == ("-n", "1") else ("2",)), *args)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"ddpkit: {said}" in done.stderr
+    assert (done.returncode, done.stdout) == (121, "")
+    assert f"ddpkit: error: {said}" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "logs").exists()
 
@@ -76,8 +76,10 @@ def test_a_wrong_request(args: tuple[str, ...], said: str, ddpkit: DDPKIT, tmp_p
 def test_without_matplotlib_the_command_that_brings_it_is_named(ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not for this test')")
     done = ddpkit("bench", "2", "--plot", "x.png", env={"PYTHONPATH": str(tmp_path)})
-    assert done.returncode == 2
-    assert done.stderr == ("ddpkit: --plot needs matplotlib: not for this test\nhint: pip install 'ddpkit[plot]'\n")
+    assert done.returncode == 121
+    assert done.stderr == (
+        "ddpkit: error: --plot needs matplotlib: not for this test\nhint: pip install 'ddpkit[plot]'\n"
+    )
 
 
 def test_the_dry_run_needs_neither_torch_nor_matplotlib(tmp_path: Path, clean_environ: dict[str, str]) -> None:
@@ -180,10 +182,10 @@ def test_two_ranks(ddpkit: DDPKIT, tmp_path: Path) -> None:
 
 @torch
 @pytest.mark.parametrize("starter", ["ranks", "torchrun"])
-def test_less_than_was_asked_for_fails_with_3(starter: str, ddpkit: DDPKIT) -> None:
+def test_less_than_was_asked_for_fails_with_122(starter: str, ddpkit: DDPKIT) -> None:
     args = ("-n", "2", "-o", f"starter={starter}", *QUICK, "--ops", "broadcast", "--min-busbw", "1e6")
     done = ddpkit("bench", *args, env=CUDA)
-    assert done.returncode == 3, done.stderr
+    assert done.returncode == 122, done.stderr
     problem, hint, logs = done.stderr.splitlines()
     assert problem.startswith("ddpkit: broadcast (world: all, 2 ranks, float32): busbw ")
     assert re.search(r" GB/s at its best size, (2K|128|8); asked for: 1e\+06$", problem)
@@ -194,11 +196,11 @@ def test_less_than_was_asked_for_fails_with_3(starter: str, ddpkit: DDPKIT) -> N
 @torch
 def test_json(ddpkit: DDPKIT) -> None:
     done = ddpkit("bench", "-n", "2", *QUICK, "--ops", "all_reduce", "--json", "--min-busbw", "1e6", env=CUDA)
-    assert done.returncode == 3
+    assert done.returncode == 122
     shown = json.loads(done.stdout)
     keys = "ok seconds comm world_size nodes device torch results problems run_id backend logs exit_code died"
     assert list(shown) == keys.split()
-    assert (shown["ok"], shown["exit_code"], shown["backend"], shown["died"]) == (False, 3, "local", [])
+    assert (shown["ok"], shown["exit_code"], shown["backend"], shown["died"]) == (False, 122, "local", [])
     assert [one["bytes"] for one in shown["results"]] == [8, 128, 2048]
     assert len(shown["problems"]) == 1
 
@@ -220,7 +222,7 @@ def test_a_rank_that_is_killed_is_named_with_its_signal(ddpkit: DDPKIT, tmp_path
     (tmp_path / "sitecustomize.py").write_text(DEATH)
     done = ddpkit("bench", "3", *QUICK, "--env", f"PYTHONPATH={tmp_path}", env=CUDA)
     # 3 where the others had time to say what they saw; its end ends them.
-    assert done.returncode in (3, 137), done.stderr
+    assert done.returncode in (122, 137), done.stderr
     assert re.search(r"ddpkit: rank 1 on \S+ .*signal 9", done.stderr), done.stderr
 
 

@@ -64,7 +64,7 @@ def bad(events: list[Any], failure: Failure | None = None, *, slurm: bool = Fals
     return [check for check in found if check.status == "fail"]
 
 
-REFUSED = Failure(host="node1", rank=0, what="rank", code=3)
+REFUSED = Failure(host="node1", rank=0, what="rank", code=122)
 
 
 def test_a_rank_that_started_and_did_not_come() -> None:
@@ -89,7 +89,7 @@ def test_who_says_itself_why_is_believed_and_nobody_is_missed_because_of_it() ->
         problem(3, 0, "did not come within 7 s"),  # it was ended with the others
         problem(0, 1, "does not go on"),
     ]
-    found = bad(events, Failure(host="node3", rank=2, what="rank", code=3))
+    found = bad(events, Failure(host="node3", rank=2, what="rank", code=122))
     assert [(check.rank, check.doc) for check in found if "does not go on" not in check.evidence] == [
         (2, "module-missing")
     ]
@@ -137,7 +137,7 @@ def test_a_rank_that_hangs_is_said_to_hang() -> None:
 def test_what_many_ranks_say_of_rank_0_is_one_finding() -> None:
     text = "ended, or hung, in the step gloo"
     events = [*started(0, 1, 2, 3), *(problem(0, rank, text, check="gloo") for rank in (1, 2, 3))]
-    (check,) = bad(events, Failure(host="node2", rank=1, what="rank", code=3))
+    (check,) = bad(events, Failure(host="node2", rank=1, what="rank", code=122))
     assert (check.host, check.rank) == ("node1", 0)
 
 

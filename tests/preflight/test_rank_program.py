@@ -70,7 +70,7 @@ ROWS = {
 @pytest.mark.parametrize("name", ROWS)
 def test_one_rank_is_no_good(ddpkit: Run, tmp_path: Path, name: str, starter: str) -> None:
     when, what, id_, evidence, doc = ROWS[name]
-    found = examined(ddpkit, "2", "-o", f"starter={starter}", *sites.local(tmp_path, 1, when, what), code=3)
+    found = examined(ddpkit, "2", "-o", f"starter={starter}", *sites.local(tmp_path, 1, when, what), code=122)
     (check,) = found["fail"]
     assert (check["id"], check["rank"], check["doc"]) == (id_, 1, doc), found["fail"]
     assert evidence in check["evidence"]

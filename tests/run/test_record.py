@@ -128,13 +128,13 @@ def test_names_that_fit_none_or_many(ddpkit: DDPKIT, tmp_path: Path) -> None:
     ids = sorted(path.name for path in tmp_path.glob("logs/*"))
     for command in ("status", "logs", "stop", "attach"):
         many = ddpkit(command, ids[0][:4])
-        assert many.returncode == 2
+        assert many.returncode == 121
         assert many.stderr.startswith(f"ddpkit: '{ids[0][:4]}' names 2 runs: ")
         assert all(run_id in many.stderr for run_id in ids)
         unknown = ddpkit(command, "-".join(ids[0].split("-")[:-1]) + "-zzzz")
-        assert unknown.returncode == 2
+        assert unknown.returncode == 121
         first, second = unknown.stderr.splitlines()
-        assert first.startswith("ddpkit: there is no run '")
+        assert first.startswith("ddpkit: error: there is no run '")
         assert second.startswith("hint: near it: ")
         assert ids[0] in second
 
@@ -155,7 +155,7 @@ def test_a_run_whose_folder_is_gone_is_dropped(ddpkit: DDPKIT, clean_environ: di
     assert "on node9" in listed.stderr
     assert entry.exists()
     unseen = ddpkit("logs", entry.name)
-    assert unseen.returncode == 2
+    assert unseen.returncode == 121
     assert f"hint: on node9: ddpkit status {entry.name}" in unseen.stderr
 
 
@@ -187,7 +187,7 @@ def test_records_of_other_versions_and_broken_ones(ddpkit: DDPKIT, tmp_path: Pat
         path.write_text(text)
         assert ddpkit("ps").returncode == 0
         done = ddpkit("status", str(path.parent))
-        assert done.returncode == 2
+        assert done.returncode == 121
         assert "is no record of a run" in done.stderr
 
 
@@ -238,7 +238,7 @@ def test_a_run_of_another_host(ddpkit: DDPKIT, tmp_path: Path, sleeper: Callable
     assert f"hint: ssh node9 '{own} status {folder}'" in ddpkit("status").stdout
     for more in ([], ["--dry-run"], ["--now"]):
         done = ddpkit("stop", *more)
-        assert done.returncode == 2
+        assert done.returncode == 121
         assert f"hint: ssh node9 '{own} stop {folder}'" in done.stderr
     boot = record(tmp_path)["launcher_boot"].split()[0]
     change(tmp_path, launcher_host=os.uname().nodename, launcher_boot=f"{boot} pid:[1]")
@@ -621,7 +621,7 @@ def test_stop_now_after_a_stop_that_takes_long(going: Callable[..., Command], dd
 def test_stop_does_not_guess(going: Callable[..., Command], ddpkit: DDPKIT, tmp_path: Path) -> None:
     first, second = going(), going()
     done = ddpkit("stop")
-    assert done.returncode == 2
+    assert done.returncode == 121
     assert done.stderr.startswith("ddpkit: 2 runs live: ")
     named = re.search(r"hint: ddpkit stop (\S+)", done.stderr)
     assert named
