@@ -317,6 +317,8 @@ def launch(
     """
     began, notes = time.time(), Notes(echo)
     chosen = _settings(script, args, profile, settings)
+    for warning in config.unknown_variables(os.environ):
+        notes.add(f"warning: {warning}")
     if on is not None and not detach:
         raise UsageError(f"--on {on} starts the launcher there and leaves it", "add --detach")
     if detach and (on is not None or not prepare.transport_of(chosen).scheduled):

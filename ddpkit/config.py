@@ -1,6 +1,6 @@
 """Settings of a launch, and the source of each: flag, DDPKIT_* variable, profile, file, default; the first wins.
 
-`ddpkit.toml` in the current folder, or `[tool.ddpkit]` in its pyproject.toml:
+`ddpkit.toml`, or `[tool.ddpkit]` in pyproject.toml, in this directory or above it (`find_file`):
 
     backend = "local"                      # every key here holds for all profiles
     script = ["train.py", "--epochs", "3"]
@@ -13,11 +13,14 @@
     [groups]                               # ddpkit launch -b ssh @gpus
     gpus = ["node[1-4]", "admin@big:2222"]
 
-    [host.big]                             # settings of this node
+    [host.big]                             # settings of this node; its paths are the node's
     slots = 8
     python = "/opt/venv/bin/python"
     workdir = "/scratch/project"
     env = { NCCL_SOCKET_IFNAME = "ib0" }
+
+Relative paths (`workdir`, `hostfile`, `log_dir`, a `python` with a slash) are relative to the directory of the file. A
+`script` of a file above this directory runs in the directory of the file, unless a source gives `workdir`.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -41,7 +44,34 @@ else:
 
 FILE = "ddpkit.toml"
 DAY = 86400.0
+# Variables that ddpkit reads or sets beside those of the settings, and their meaning.
+VARIABLES = {
+    "DDPKIT_PROFILE": "the profile of ddpkit.toml, as --profile",
+    "DDPKIT_GPUS": "the number of GPUs of this machine, for accelerators that ddpkit does not detect",
+    "DDPKIT_DUMP": "0: ddpkit adds nothing to the ranks' Python; no stack dumps, no steps in the report",
+    "DDPKIT_DETECT_SLURM": "0: ranks ignore the variables of SLURM",
+    "DDPKIT_INIT_TIMEOUT": "seconds for ddpkit.distributed.torch.init() to find all ranks",
+    "DDPKIT_RUN": "the id of the run; ddpkit sets it in every rank",
+    **dict.fromkeys(
+        ("DDPKIT_RANK", "DDPKIT_WORLD_SIZE", "DDPKIT_LOCAL_RANK", "DDPKIT_LOCAL_WORLD_SIZE", "DDPKIT_NODE_RANK"),
+        "the place of a rank that is started by hand, for ddpkit.distributed.torch.init()",
+    ),
+    **dict.fromkeys(("DDPKIT_MASTER_ADDR", "DDPKIT_MASTER_PORT"), "the address of rank 0, for such a rank"),
+    **dict.fromkeys(
+        (
+            "DDPKIT_COMPLETE",
+            "DDPKIT_DETACHED",
+            "DDPKIT_EVENTS",
+            "DDPKIT_HOOK",
+            "DDPKIT_INSIDE",
+            "DDPKIT_PRELOAD",
+            "DDPKIT_TAP",
+        ),
+        "internal: ddpkit sets it in processes that it starts",
+    ),
+}
 _FILE_ONLY = ("profile", "profiles", "groups", "host")
+_TABLES = {"options": "-o KEY=VALUE", "env": "--env NAME=VALUE"}  # settings without a variable, and their flags
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _T = TypeVar("_T")
 
@@ -99,7 +129,7 @@ def _parse_nnodes(value: object, label: Label) -> int | tuple[int, int] | None:
         return whole(least, label.prefix, MOST_NODES)
     pair = (whole(least, label.prefix, MOST_NODES), whole(most, label.prefix, MOST_NODES))
     if pair[0] > pair[1]:
-        raise UsageError(f"{label.prefix}{least}:{most}: the smaller number comes first", f"-N {most}:{least}")
+        raise UsageError(f"{label.prefix}{least}:{most}: the smaller number must come first", f"-N {most}:{least}")
     return pair
 
 
@@ -108,7 +138,7 @@ def _parse_hang_action(value: object, label: Label) -> Literal["warn", "end"]:
         return "warn"
     if value == "end":
         return "end"
-    raise UsageError(f"{label.prefix}{value}: warn or end")
+    raise UsageError(f"{label.prefix}{value}: must be warn or end")
 
 
 def _parse_hosts(value: object, _label: Label) -> tuple[str, ...]:
@@ -162,15 +192,15 @@ def _without_nul(text: str, label: str) -> str:
 
 
 def whole(value: object, label: str, most: int | None = None) -> int:
-    """Parse a whole number from 1 to `most`. `label` precedes the value in the error."""
+    """Parse an integer from 1 to `most`. `label` precedes the value in the error."""
     try:
         number = int(str(value))
     except ValueError:
-        raise UsageError(f"{label}{value} is not a whole number") from None
+        raise UsageError(f"{label}{value} is not an integer") from None
     if number < 1:
-        raise UsageError(f"{label}{value}: at least 1 is needed")
+        raise UsageError(f"{label}{value}: must be at least 1")
     if most is not None and number > most:
-        raise UsageError(f"{label}{value}: at most {most} can be asked for")
+        raise UsageError(f"{label}{value}: must be at most {most}")
     return number
 
 
@@ -181,7 +211,7 @@ def seconds(value: object, label: str) -> float:
     except (TypeError, ValueError):
         raise UsageError(f"{label}{value} is not a number of seconds") from None
     if not 0 <= number <= DAY:
-        raise UsageError(f"{label}{value}: seconds are 0 or more, and at most a day")
+        raise UsageError(f"{label}{value}: must be from 0 to {DAY:.0f} seconds (a day)")
     return number
 
 
@@ -189,16 +219,16 @@ def inherit_variable(name: str, environ: Mapping[str, str]) -> str:
     """Return the value that a variable has here, to pass it on. Raises UsageError."""
     check_env_name(name)
     if name not in environ:
-        raise UsageError(f"--env {name}: it is not set here", f"--env {name}=VALUE, or export {name}")
+        raise UsageError(f"--env {name}: {name} is not set in this environment", f"--env {name}=VALUE")
     return environ[name]
 
 
 def current_folder() -> Path:
-    """Return the current folder, which holds `ddpkit.toml`. Raises UsageError."""
+    """Return the current directory. Raises UsageError."""
     try:
         return Path.cwd()
     except FileNotFoundError:
-        raise UsageError("the current folder is gone", "cd to one that is there") from None
+        raise UsageError("the current directory was deleted", "cd to a directory that exists") from None
 
 
 def check_env_name(name: str) -> bool:
@@ -218,11 +248,14 @@ class Setting:
     parse: Callable[[object, Label], object]
     accepts: str  # for the hint of an error
     flag: str = ""  # where it is not --NAME
+    is_path: bool = False  # in a file relative to its directory
 
 
-def _setting(default: _T, parse: Callable[[object, Label], _T], accepts: str, flag: str = "") -> _T:
+def _setting(
+    default: _T, parse: Callable[[object, Label], _T], accepts: str, flag: str = "", *, is_path: bool = False
+) -> _T:
     """A field of LaunchSettings with its parser. mypy compares the types of field, default and parser."""
-    metadata = {"setting": Setting(parse, accepts, flag)}
+    metadata = {"setting": Setting(parse, accepts, flag, is_path)}
     made: _T = field(default_factory=lambda: copy(default), metadata=metadata)
     return made
 
@@ -249,28 +282,29 @@ class LaunchSettings:
 
     backend: str = _setting("local", _parse_text, 'the name of a backend: backend = "local"')
     hosts: tuple[str, ...] = _setting((), _parse_hosts, 'a list of host names: hosts = ["node1", "node2"]')
-    hostfile: str = _setting("", _parse_text, 'a file with one host a line: hostfile = "hosts.txt"')
-    nproc_per_node: int | Literal["auto"] = _setting("auto", _parse_nproc, 'a whole number, or "auto"', "-n")
-    nnodes: int | tuple[int, int] | None = _setting(None, _parse_nnodes, "a whole number, or MIN:MAX", "-N")
+    hostfile: str = _setting("", _parse_text, 'a file with one host a line: hostfile = "hosts.txt"', is_path=True)
+    nproc_per_node: int | Literal["auto"] = _setting("auto", _parse_nproc, 'an integer, or "auto"', "-n")
+    nnodes: int | tuple[int, int] | None = _setting(None, _parse_nnodes, "an integer, or MIN:MAX", "-N")
     script: tuple[str, ...] = _setting(
         ("train.py",), _parse_script, 'text, or a list of words: script = ["train.py", "--epochs", "3"]'
     )
-    workdir: str = _setting(".", _parse_text, 'a folder: workdir = "/data/project"')
-    python: str = _setting(sys.executable, _parse_text, 'an interpreter: python = "/opt/venv/bin/python"')
+    workdir: str = _setting(".", _parse_text, 'a directory: workdir = "/data/project"', is_path=True)
+    python: str = _setting(sys.executable, _parse_text, 'an interpreter: python = "/opt/venv/bin/python"', is_path=True)
     grace: float = _setting(15.0, _parse_seconds, "seconds, 0 or more")
-    log_dir: str = _setting("logs", _parse_text, 'a folder: log_dir = "logs"')
+    log_dir: str = _setting("logs", _parse_text, 'a directory: log_dir = "logs"', is_path=True)
     preflight: bool = _setting(True, _parse_bool, "true or false")
-    hang_timeout: float = _setting(0.0, _parse_seconds, "seconds; 0: nobody watches")
+    hang_timeout: float = _setting(0.0, _parse_seconds, "seconds; 0: off")
     hang_action: Literal["warn", "end"] = _setting("warn", _parse_hang_action, '"warn" or "end"')
     sync: bool = _setting(False, _parse_bool, "true or false")
     header: bool = _setting(True, _parse_bool, "true or false")
-    fold: float = _setting(0.2, _parse_seconds, "seconds; 0: nothing folds")
+    fold: float = _setting(0.2, _parse_seconds, "seconds; 0: off")
     metrics: str = _setting("", _parse_text, 'a file: metrics = "checkpoints/metrics.jsonl"')
     options: Mapping[str, object] = _setting({}, _parse_options, 'a table: options = { starter = "torchrun" }')
     env: Mapping[str, str] = _setting({}, _parse_env, 'a table of text: env = { NCCL_DEBUG = "WARN" }')
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # hosts by the name of their group
     host: Mapping[str, HostSettings] = field(default_factory=dict)  # by name
     sources: Mapping[str, str] = field(default_factory=dict)  # by name, `options.KEY`, `env.KEY`; missing: default
+    file: str = ""  # the absolute path of the file that was read; empty: none
 
     def source(self, name: SourcedName) -> str:
         """Name the source of a setting: `flag`, `DDPKIT_HOSTS`, `profile big (ddpkit.toml)`, `default`."""
@@ -281,15 +315,17 @@ class LaunchSettings:
         return self.source(name) in get_args(Caller)
 
     def rows(self) -> list[tuple[str, object, str]]:
-        """List (name, value, source) of every setting, for people."""
-        rows = []
+        """List (name, value as JSON, source) of every setting, for people. None: not set."""
+        rows: list[tuple[str, object, str]] = []
         for name in SETTINGS:
             value = getattr(self, name)
             if isinstance(value, dict):
                 rows += [(f"{name}.{key}", value[key], self.sources[f"{name}.{key}"]) for key in value]
+            elif isinstance(value, tuple):
+                shown = list(value) if name != "nnodes" else ":".join(map(str, value))
+                rows.append((name, shown or None, self.sources.get(name, "default")))
             else:
-                words = name in ("hosts", "script")
-                rows.append((name, list(value) if words else value, self.sources.get(name, "default")))
+                rows.append((name, None if value == "" else value, self.sources.get(name, "default")))
         return rows
 
 
@@ -331,12 +367,13 @@ class Keywords(LaunchKeywords, total=False):
 class SettingsFile:
     """The checked content of `ddpkit.toml`, or of `[tool.ddpkit]`. Its values have the types of LaunchSettings."""
 
-    name: str = ""  # empty: there is no file
+    name: str = ""  # relative to the current directory; empty: there is no file
+    path: Path | None = None
     values: Mapping[str, object] = field(default_factory=dict)
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     host: Mapping[str, HostSettings] = field(default_factory=dict)
     profiles: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    profile: object = None  # the name of the usual profile, unchecked
+    profile: str | None = None  # the name of the usual profile
 
 
 def collect_settings(
@@ -352,9 +389,11 @@ def collect_settings(
     chosen = profile or environ.get("DDPKIT_PROFILE") or file.profile
     if chosen is not None:
         layers.append((_profile(file, chosen), f"profile {chosen} ({file.name})"))
+    if file.path and file.path.parent != folder and any("script" in layer for layer, _ in layers):
+        layers.insert(0, ({"workdir": str(file.path.parent)}, f"directory of {file.name}"))
     for name in SETTINGS:
         variable = _variable(name)
-        if variable in environ and name not in ("options", "env"):
+        if variable in environ and name not in _TABLES:
             text = environ[variable]
             value = [word for word in re.split(r"[\s,]+", text) if word] if name == "hosts" else text
             layers.append(({name: _parse(name, value, variable)}, variable))
@@ -369,18 +408,15 @@ def collect_settings(
             else:
                 values[name] = parsed
                 sources[name] = origin
-    return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources)
+    path = str(file.path) if file.path else ""
+    return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources, file=path)
 
 
-def _profile(file: SettingsFile, chosen: object) -> Mapping[str, object]:
-    if not isinstance(chosen, str):
-        raise UsageError(
-            f"{file.name}: profile = {chosen!r} is not understood", 'the name of a profile: profile = "big"'
-        )
+def _profile(file: SettingsFile, chosen: str) -> Mapping[str, object]:
     if chosen not in file.profiles:
         known = ", ".join(sorted(file.profiles)) or "none is defined"
         raise UsageError(
-            f"there is no profile {chosen!r} in {file.name or FILE}",
+            f"profile {chosen!r} not found in {file.name or FILE}",
             nearest(chosen, file.profiles) or f"profiles: {known}",
         )
     return file.profiles[chosen]
@@ -395,81 +431,172 @@ def _parse(name: str, value: object, place: str, *, flags: bool = False) -> obje
         return setting.parse(value, label)
     except _WrongTypeError:
         shown = "..." if name == "env" else repr(value)  # an environment may hold secrets
-        raise UsageError(f"{label.prefix}{shown} is not understood", setting.accepts) from None
+        raise UsageError(f"{label.prefix}{shown} is not valid", setting.accepts) from None
 
 
 def _variable(name: str) -> str:
     return f"DDPKIT_{name.upper()}"
 
 
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """A warning for each variable DDPKIT_* that ddpkit neither reads nor sets: mistyped, it has no effect."""
+    settings = {_variable(name): name for name in SETTINGS if name not in _TABLES}
+    names = [each for each in environ if each.startswith("DDPKIT_") and each not in settings and each not in VARIABLES]
+    return [f"{name} has no effect: {_meant(name, (*settings, *VARIABLES))}" for name in sorted(names)]
+
+
+def _meant(variable: str, known: Sequence[str]) -> str:
+    if variable in map(_variable, _TABLES):
+        return f"{variable.removeprefix('DDPKIT_').lower()} has no variable; use {_TABLES[variable[7:].lower()]}"
+    prefix = len("DDPKIT_")
+    similar = _similar(variable[prefix:], [name[prefix:] for name in known])
+    return (similar or "ddpkit launch --explain lists the settings").replace("mean '", "mean 'DDPKIT_")
+
+
+def _similar(word: str, known: Iterable[str]) -> str | None:
+    """`did you mean ...?`, also for the beginning of a name and its plural: `nprocs` is `nproc_per_node`."""
+    names = list(known)
+    longer = [name for name in names if name.startswith(re.sub("[sS]$", "", word))]
+    return f"did you mean {longer[0]!r}?" if longer else nearest(word, names)
+
+
 # ---- the file
 
 
+@dataclass(frozen=True)
+class _Text:
+    """The text of a file of settings, for the places of its errors."""
+
+    name: str
+    lines: Sequence[str]
+    above: tuple[str, ...]  # `tool`, `ddpkit` in pyproject.toml
+
+    def place(self, *keys: str) -> str:
+        """`ddpkit.toml:7`, the line of a key or of a table; `ddpkit.toml` where it is not found."""
+        wanted, table = (*self.above, *keys), tuple[str, ...]()
+        for number, line in enumerate(self.lines, 1):
+            header = re.match(r"\s*\[+([^\[\]]+)\]", line)
+            name = re.match(r"\s*([\w.\"' -]+?)\s*=", line)
+            if header:
+                table = _dotted(header[1])
+            if (header and table[: len(wanted)] == wanted) or (name and (*table, *_dotted(name[1])) == wanted):
+                return f"{self.name}:{number}"
+        return self.place(*keys[:-1]) if keys else self.name
+
+
+def _dotted(words: str) -> tuple[str, ...]:
+    return tuple(word.strip(" \t\"'") for word in words.split("."))
+
+
+def find_file(folder: Path) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    """Yield the places of settings: a path, and the table in it. This directory is first, then its parents.
+
+    The last is the directory of the repository (`.git`), or the one below the home directory. A parent in which every
+    user may write, such as /tmp, ends the search: its file may be another user's.
+    """
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home() fails without a home directory
+    for directory in (folder, *folder.parents):
+        closed = str(directory) in (home, "/") or not os.access(directory, os.X_OK)
+        if directory != folder and (closed or directory.stat().st_mode & 0o002):
+            return
+        yield directory / FILE, ()
+        yield directory / "pyproject.toml", ("tool", "ddpkit")
+        if (directory / ".git").exists():
+            return
+
+
 def read_file(folder: Path) -> SettingsFile:
-    """Read `ddpkit.toml`, or the table of pyproject.toml. Raises UsageError."""
-    for path, keys in ((folder / FILE, ()), (folder / "pyproject.toml", ("tool", "ddpkit"))):
+    """Read `ddpkit.toml`, or the table of pyproject.toml, here or above (`find_file`). Raises UsageError."""
+    for path, keys in find_file(folder):
         try:
-            text = path.read_text(encoding="utf-8")
+            content = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             continue
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read {path}: {error}") from None
+        text = _Text(os.path.relpath(path, folder), content.splitlines(), keys)
         try:
-            table: dict[str, object] = tomllib.loads(text)
+            table: dict[str, object] = tomllib.loads(content)
         except tomllib.TOMLDecodeError as error:
-            raise UsageError(f"{path}: {error}", "check the line that is named") from None
+            raise _invalid_toml(text, str(error)) from None
         for key in keys:
             inner = table.get(key, {})
             if not isinstance(inner, dict):
-                raise UsageError(f"{path}: {key} = {inner!r} is not a table", "[tool.ddpkit] begins ddpkit's")
+                raise UsageError(f"{text.name}: {key} = {inner!r} is not a table", "[tool.ddpkit]")
             table = inner
         if table or not keys:
-            return _check_file(table, path.name)
+            return _check_file(table, text, path, folder)
     return SettingsFile()
 
 
-def _check_file(table: Mapping[str, object], name: str) -> SettingsFile:
-    _check_names(table, (*SETTINGS, *_FILE_ONLY), name)
-    profiles = _tables(table.get("profiles", {}))
+def _invalid_toml(text: _Text, error: str) -> UsageError:
+    """Put the line in front of the message, and show it."""
+    at = re.search(r" \(at line (\d+), column (\d+)\)$", error)
+    if at is None:
+        return UsageError(f"{text.name}: invalid TOML: {error}")
+    line = text.lines[int(at[1]) - 1].strip() if int(at[1]) <= len(text.lines) else ""
+    what = f"{text.name}:{at[1]}: invalid TOML: {error[: at.start()]} at column {at[2]}: {line}"
+    return UsageError(what, 'text needs quotes: backend = "ssh"')
+
+
+def _check_file(table: Mapping[str, object], text: _Text, path: Path, folder: Path) -> SettingsFile:
+    usual, profiles = table.get("profile"), _tables(table.get("profiles", {}))
+    if isinstance(usual, dict):
+        raise UsageError(f"{text.place('profile')}: [profile.NAME] is not a table of ddpkit", "[profiles.NAME]")
+    if not (isinstance(usual, str) or usual is None):
+        what = f"{text.place('profile')}: profile = {usual!r} is not valid"
+        raise UsageError(what, 'the name of a profile: profile = "big"')
     if profiles is None:
-        raise UsageError(f"{name}: profiles must be tables: [profiles.NAME]")
+        raise UsageError(f"{text.place('profiles')}: profiles must be tables", "[profiles.NAME]")
+    own = {key: value for key, value in table.items() if key not in _FILE_ONLY}
+    base = path.parent if path.parent != folder else None
     return SettingsFile(
-        name=name,
-        values=_parse_all({key: value for key, value in table.items() if key not in _FILE_ONLY}, name),
-        groups=_parse_groups(table.get("groups", {}), name),
-        host=_parse_hosts_tables(table.get("host", {}), name),
-        profiles={key: _parse_all(profile, f"{name}, profile {key}") for key, profile in profiles.items()},
-        profile=table.get("profile"),
+        name=text.name,
+        path=path,
+        values=_parse_all(own, text, base),
+        groups=_parse_groups(table.get("groups", {}), text),
+        host=_parse_hosts_tables(table.get("host", {}), text),
+        profiles={key: _parse_all(profile, text, base, "profiles", key) for key, profile in profiles.items()},
+        profile=usual,
     )
 
 
-def _parse_all(table: Mapping[str, object], place: str) -> dict[str, object]:
-    _check_names(table, SETTINGS, place)
-    return {name: _parse(name, value, place) for name, value in table.items()}
+def _parse_all(table: Mapping[str, object], text: _Text, base: Path | None, *above: str) -> dict[str, object]:
+    """Parse the settings of a table. Relative paths are joined to `base`; None: the current directory."""
+    _check_names(table, SETTINGS if above else (*SETTINGS, *_FILE_ONLY), text, *above)
+    values = {name: _parse(name, value, text.place(*above, name)) for name, value in table.items()}
+    for name, value in values.items():
+        if base and isinstance(value, str) and SETTINGS[name].is_path and (name != "python" or "/" in value):
+            values[name] = value if value.startswith("~") else os.path.normpath(base / value)
+    return values
 
 
-def _parse_groups(table: object, place: str) -> dict[str, tuple[str, ...]]:
+def _parse_groups(table: object, text: _Text) -> dict[str, tuple[str, ...]]:
     try:
         return {name: _parse_words(words) for name, words in _parse_table(table).items()}
     except _WrongTypeError:
-        raise UsageError(f"{place}: [groups] is not understood", 'gpus = ["node1", "node2"]') from None
+        raise UsageError(f"{text.place('groups')}: [groups] is not valid", 'gpus = ["node1", "node2"]') from None
 
 
-def _parse_hosts_tables(value: object, place: str) -> dict[str, HostSettings]:
+def _parse_hosts_tables(value: object, text: _Text) -> dict[str, HostSettings]:
     tables = _tables(value)
     if tables is None:
-        raise UsageError(f"{place}: [host] is not understood", "[host.node1] begins what holds on node1 alone")
-    return {name: _parse_host(table, f"{place}, host {name}") for name, table in tables.items()}
+        raise UsageError(f"{text.place('host')}: [host] is not valid", "[host.node1]")
+    return {name: _parse_host(name, table, text) for name, table in tables.items()}
 
 
-def _parse_host(table: Mapping[str, object], place: str) -> HostSettings:
-    _check_names(table, [each.name for each in fields(HostSettings)], place)
+def _parse_host(host: str, table: Mapping[str, object], text: _Text) -> HostSettings:
+    _check_names(table, [each.name for each in fields(HostSettings)], text, "host", host)
     most = {"port": MOST_PORT, "slots": MOST_RANKS}
-    numbers = {key: whole(table[key], f"{place}: {key} = ", most[key]) for key in most if key in table}
-    texts = {key: text for key in ("user", "python", "workdir") if isinstance(text := table.get(key, ""), str)}
-    if len(texts) < 3:
-        raise UsageError(f"{place}: user, python and workdir are text")
-    env = cast("Mapping[str, str]", _parse("env", table.get("env", {}), place))
+    place = {key: text.place("host", host, key) for key in table}
+    numbers = {key: whole(table[key], f"{place[key]}: {key} = ", most[key]) for key in most if key in table}
+    texts: dict[str, str] = {}
+    for key in ("user", "python", "workdir"):
+        value = table.get(key, "")
+        if not isinstance(value, str):
+            raise UsageError(f"{place[key]}: {key} = {value!r} is not text", f'{key} = "{value}"')
+        texts[key] = value
+    env = cast("Mapping[str, str]", _parse("env", table.get("env", {}), place.get("env", "")))
     return HostSettings(port=numbers.get("port"), slots=numbers.get("slots"), env=env, **texts)
 
 
@@ -480,9 +607,12 @@ def _tables(value: object) -> Mapping[str, Mapping[str, object]] | None:
     return None
 
 
-def _check_names(table: Mapping[str, object], names: Iterable[str], place: str) -> None:
-    for name in table:
-        if name not in (known := list(names)):
-            raise UsageError(
-                f"{place}: unknown key {name!r}", nearest(name, known) or f"known keys: {', '.join(known)}"
-            )
+def _check_names(table: Mapping[str, object], names: Iterable[str], text: _Text, *above: str) -> None:
+    known = list(names)
+    for name, value in table.items():
+        if name not in known:
+            hint = _similar(name, known) or f"known keys: {', '.join(known)}"
+            if not above and isinstance(value, dict) and SETTINGS.keys() >= value.keys():
+                hint = f"a profile is [profiles.{name}]"
+            where = f" in [{'.'.join(above)}]" if above else ""
+            raise UsageError(f"{text.place(*above, name)}: unknown key {name!r}{where}", hint)

@@ -58,6 +58,7 @@ def test_every_source_in_turn_decides(tmp_path: Path) -> None:
             "env.A": "ddpkit.toml",
             "env.B": "flag",
         },
+        file=str(tmp_path / "ddpkit.toml"),
     )
     assert settings.source("hosts") == "DDPKIT_HOSTS"
     assert settings.source("python") == "default"
@@ -65,7 +66,12 @@ def test_every_source_in_turn_decides(tmp_path: Path) -> None:
 
 def test_keywords_are_the_settings() -> None:
     assert Keywords.__annotations__.keys() == config.SETTINGS.keys()
-    assert {each.name for each in fields(LaunchSettings)} - config.SETTINGS.keys() == {"groups", "host", "sources"}
+    assert {each.name for each in fields(LaunchSettings)} - config.SETTINGS.keys() == {
+        "groups",
+        "host",
+        "sources",
+        "file",
+    }
 
 
 def test_values_of_a_program(tmp_path: Path) -> None:
@@ -81,15 +87,15 @@ def test_values_of_a_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "flag", "keyword"),
     [
-        ({"nproc_per_node": "0"}, "-n 0: at least 1 is needed", "nproc_per_node = 0: at least 1 is needed"),
+        ({"nproc_per_node": "0"}, "-n 0: must be at least 1", "nproc_per_node = 0: must be at least 1"),
         (
             {"nnodes": (3, 2)},
-            "-N 3:2: the smaller number comes first",
-            "nnodes = 3:2: the smaller number comes first",
+            "-N 3:2: the smaller number must come first",
+            "nnodes = 3:2: the smaller number must come first",
         ),
-        ({"hang_action": "no"}, "--hang-action no: warn or end", "hang_action = no: warn or end"),
-        ({"hosts": "a"}, "--hosts 'a' is not understood", "hosts = 'a' is not understood"),
-        ({"env": ["SECRET"]}, "--env ... is not understood", "env = ... is not understood"),
+        ({"hang_action": "no"}, "--hang-action no: must be warn or end", "hang_action = no: must be warn or end"),
+        ({"hosts": "a"}, "--hosts 'a' is not valid", "hosts = 'a' is not valid"),
+        ({"env": ["SECRET"]}, "--env ... is not valid", "env = ... is not valid"),
     ],
 )
 def test_a_wrong_value_is_named(given: Keywords, flag: str, keyword: str, tmp_path: Path) -> None:

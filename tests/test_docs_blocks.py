@@ -106,7 +106,7 @@ def settings(text: str, ddpkit: DDPKIT, folder: Path) -> None:
         done = ddpkit("launch", "--explain", "--json", *given, cwd=folder)
         assert done.returncode == 0, done.stderr
         if given:
-            assert {row["from"] for row in json.loads(done.stdout) if "from" in row} != {"default"}
+            assert {row["source"] for row in json.loads(done.stdout)["settings"]} != {"default"}
             assert f"profile {given[1]}" in done.stdout or "ddpkit.toml" in done.stdout
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import CommandLine, JsonFlag, app, redirect_to_devnull, show_plan, table
+from ddpkit.cli.app import CommandLine, JsonFlag, app, redirect_to_devnull, show_plan, shown, table
 from ddpkit.cli.options import (
     CHECKS,
     LEAVE,
@@ -100,13 +100,26 @@ def launch(
 
 
 def _explain(settings: LaunchSettings, as_json: bool) -> None:
-    from ddpkit.launchers.shell import guard
+    from ddpkit.launchers.shell import Secret, guard
 
-    rows = [(name, str(guard(name, str(value))), source) for name, value, source in settings.rows()]
+    rows = [
+        (name, "***" if isinstance(guard(name, ""), Secret) else value, source)
+        for name, value, source in settings.rows()
+    ]
     if as_json:
-        print(json.dumps([dict(zip(("name", "value", "source"), row, strict=True)) for row in rows], indent=2))
+        values = [{"name": name, "value": value, "source": source} for name, value, source in rows]
+        file = settings.file or None
+        print(json.dumps({"schema": "ddpkit.settings/1", "file": file, "settings": values}, indent=2))
     else:
-        table(("setting", "value", "from"), rows)
+        table(("setting", "value", "from"), [(name, _setting_text(value), source) for name, value, source in rows])
+        print(f"settings file: {settings.file or 'none found in this directory or above it'}")
+
+
+def _setting_text(value: object) -> str:
+    """The value of a setting as a person would type it; `-` where it is not set."""
+    from ddpkit.launchers.shell import join
+
+    return "-" if value is None else join(value) if isinstance(value, list) else shown(value)
 
 
 def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: bool) -> int:

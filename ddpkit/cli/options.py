@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -114,6 +115,9 @@ def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpa
         if not line.script:
             raise UsageError("nothing stands behind `--`", "ddpkit launch -- train.py ARGS")
         flags["script"] = line.script
+    if "DDPKIT_DETACHED" not in os.environ:  # else the parent has printed them
+        for warning in config.unknown_variables(os.environ):
+            print(f"ddpkit: warning: {warning}", file=sys.stderr)
     return config.collect_settings(config.current_folder(), os.environ, profile, flags)
 
 

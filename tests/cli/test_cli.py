@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import ddpkit as package
+from ddpkit import config
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
@@ -27,9 +28,9 @@ BAD = {
     "program that is no program": (["--", "./data.txt"], "may not be executed", "chmod +x"),
     "a module without a name": (["--", "-m"], "-m needs the name of a module", "pkg.train"),
     "nothing behind the dashes": (["--"], "nothing stands behind `--`", "ddpkit launch -- train.py"),
-    "no ranks": (["-n", "0"], "-n 0: at least 1 is needed", None),
-    "negative ranks": (["-n", "-3"], "-n -3: at least 1 is needed", None),
-    "ranks in words": (["-n", "two"], "-n two is not a whole number", None),
+    "no ranks": (["-n", "0"], "-n 0: must be at least 1", None),
+    "negative ranks": (["-n", "-3"], "-n -3: must be at least 1", None),
+    "ranks in words": (["-n", "two"], "-n two is not an integer", None),
     "two hosts": (["node1", "node2"], "runs on this machine only, and these hosts were named: node1 node2", "backends"),
     "another host": (["node1"], "runs on this machine only", "backends"),
     "two nodes": (["-N", "2"], "-N 2 was asked for", "leave -N out"),
@@ -38,16 +39,20 @@ BAD = {
         "train.py stands where hosts stand",
         "launch -- train.py -x",
     ),
-    "ranks without number": (["-n", "99999999"], "-n 99999999: at most 4096", None),
-    "no nodes": (["-N", "0"], "-N 0: at least 1 is needed", None),
+    "ranks without number": (["-n", "99999999"], "-n 99999999: must be at most 4096", None),
+    "no nodes": (["-N", "0"], "-N 0: must be at least 1", None),
     "workdir": (["--workdir", "nowhere"], "there is no folder ", "--workdir DIR"),
     "python": (["--python", "/nowhere/python"], "there is no Python at /nowhere/python", "--python"),
-    "grace": (["--grace", "-1"], "seconds are 0 or more", None),
+    "grace": (["--grace", "-1"], "must be from 0 to 86400 seconds", None),
     "grace in words": (["--grace", "soon"], "--grace soon is not a number of seconds", None),
-    "variable that is not set": (["--env", "NOT_SET_HERE"], "--env NOT_SET_HERE: it is not set here", "export"),
+    "variable that is not set": (
+        ["--env", "NOT_SET_HERE"],
+        "--env NOT_SET_HERE: NOT_SET_HERE is not set in this environment",
+        "--env NOT_SET_HERE=VALUE",
+    ),
     "variable that has no name": (["--env", "=x"], "is not the name of an environment variable", "letters"),
     "variable with a dash": (["--env", "A-B=x"], "'A-B' is not the name of an environment variable", "letters"),
-    "profile": (["--profile", "big"], "there is no profile 'big'", "none is defined"),
+    "profile": (["--profile", "big"], "profile 'big' not found in ddpkit.toml", "none is defined"),
     "log folder": (["--log-dir", "data.txt/logs"], "cannot write logs to data.txt/logs/", "--log-dir DIR"),
 }
 
@@ -84,15 +89,25 @@ def test_more_ranks_than_gpus(ddpkit: DDPKIT, script: SCRIPT) -> None:
 
 
 TOML = {
-    "syntax": ("backend = 'local'\nnproc_per_node = = 2\n", r"ddpkit\.toml: .*line 2"),
-    "unknown key": ("bakend = 'local'\n", r"ddpkit\.toml: unknown key 'bakend'"),
-    "unknown key in a profile": ("[profiles.a]\nopts = 1\n", r"profile a: unknown key 'opts'"),
-    "a profile in a profile": ("[profiles.a]\nprofiles = 1\n", r"profile a: unknown key 'profiles'"),
-    "wrong kind": ("hosts = 'node1'\n", r"ddpkit\.toml: hosts = 'node1' is not understood"),
-    "wrong number": ("nproc_per_node = 0\n", r"ddpkit\.toml: nproc_per_node = 0: at least 1"),
-    "wrong script": ("script = []\n", r"ddpkit\.toml: script = \[\] is not understood"),
+    "syntax": (
+        "backend = 'local'\nnproc_per_node = = 2\n",
+        r"ddpkit\.toml:2: invalid TOML: .* at column 18: nproc_per_node = = 2$",
+    ),
+    "unknown key": ("bakend = 'local'\n", r"ddpkit\.toml:1: unknown key 'bakend'$"),
+    "unknown key in a profile": ("[profiles.a]\nopts = 1\n", r"ddpkit\.toml:2: unknown key 'opts' in \[profiles\.a\]$"),
+    "a profile in a profile": (
+        "[profiles.a]\nprofiles = 1\n",
+        r"ddpkit\.toml:2: unknown key 'profiles' in \[profiles\.a\]$",
+    ),
+    "wrong kind": ("hosts = 'node1'\n", r"ddpkit\.toml:1: hosts = 'node1' is not valid$"),
+    "wrong number": ("nproc_per_node = 0\n", r"ddpkit\.toml:1: nproc_per_node = 0: must be at least 1$"),
+    "wrong script": ("script = []\n", r"ddpkit\.toml:1: script = \[\] is not valid$"),
     "wrong option": ("[options]\nstater = 'ranks'\n", r"no option 'stater'"),
-    "wrong env": ("[env]\nA = []\n", r"ddpkit\.toml: env = "),
+    "wrong env": ("[env]\nA = []\n", r"ddpkit\.toml:1: env = \.\.\. is not valid$"),
+    "profile in place of profiles": ("grace = 1\n\n[profile.fast]\ngrace = 2\n", r"ddpkit\.toml:3: \[profile\.NAME\] "),
+    "a profile without profiles": ("[fast]\ngrace = 2\n", r"ddpkit\.toml:1: unknown key 'fast'$"),
+    "wrong value in a profile": ("[profiles.a]\n\ngrace = -1\n", r"ddpkit\.toml:3: grace = -1: must be from 0"),
+    "wrong key of a host": ("[host.n1]\nslot = 2\n", r"ddpkit\.toml:2: unknown key 'slot' in \[host\.n1\]$"),
 }
 
 
@@ -119,9 +134,9 @@ env = { B = "profile" }
 """
 
 
-def sources(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, str]]:
+def sources(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[object, str]]:
     assert done.returncode == 0, done.stderr
-    return {row["name"]: (row["value"], row["source"]) for row in json.loads(done.stdout)}
+    return {row["name"]: (row["value"], row["source"]) for row in json.loads(done.stdout)["settings"]}
 
 
 def test_sources_in_their_order(ddpkit: DDPKIT, tmp_path: Path) -> None:
@@ -130,21 +145,101 @@ def test_sources_in_their_order(ddpkit: DDPKIT, tmp_path: Path) -> None:
     args = ["launch", "--explain", "--json", "--profile", "small"]
     found = sources(ddpkit(*args, "--grace", "6", "--env", "A=flag", env=env))
     assert found["backend"] == ("local", "default")
-    assert found["nproc_per_node"] == ("2", "profile small (ddpkit.toml)")
-    assert found["grace"] == ("6.0", "flag")
+    assert found["nproc_per_node"] == (2, "profile small (ddpkit.toml)")
+    assert found["grace"] == (6.0, "flag")
     assert found["log_dir"] == ("elsewhere", "DDPKIT_LOG_DIR")
-    assert found["script"] == ("['from_file.py', 'a b']", "ddpkit.toml")
+    assert found["script"] == (["from_file.py", "a b"], "ddpkit.toml")
     assert found["options.starter"] == ("torchrun", "profile small (ddpkit.toml)")
     assert found["env.A"] == ("flag", "flag")
     assert found["env.B"] == ("profile", "profile small (ddpkit.toml)")
-    assert sources(ddpkit(*args, env=env))["grace"] == ("5.0", "DDPKIT_GRACE")
-    assert sources(ddpkit(*args))["grace"] == ("4.0", "ddpkit.toml")
+    assert sources(ddpkit(*args, env=env))["grace"] == (5.0, "DDPKIT_GRACE")
+    assert sources(ddpkit(*args))["grace"] == (4.0, "ddpkit.toml")
 
 
 def test_pyproject_holds_settings_too(ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.other]\nx = 1\n[tool.ddpkit]\nnproc_per_node = 2\n")
     found = sources(ddpkit("launch", "--explain", "--json"))
-    assert found["nproc_per_node"] == ("2", "pyproject.toml")
+    assert found["nproc_per_node"] == (2, "pyproject.toml")
+
+
+def test_the_file_is_found_above(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    """A script of the file, its arguments and its paths belong to the directory of the file."""
+    script("import os, sys; print('in', os.getcwd(), *sys.argv)", "train.py")
+    settings = "script = 'train.py --x data'\nlog_dir = 'runs'\nhostfile = 'hosts.txt'\npython = 'bin/python'\n"
+    (tmp_path / "ddpkit.toml").write_text(settings)
+    below = tmp_path / "src" / "deep"
+    below.mkdir(parents=True)
+    found = sources(ddpkit("launch", "--explain", "--json", cwd=below))
+    assert found["script"] == (["train.py", "--x", "data"], "../../ddpkit.toml")
+    assert found["workdir"] == (str(tmp_path), "directory of ../../ddpkit.toml")
+    assert found["log_dir"][0] == f"{tmp_path}/runs"
+    assert found["hostfile"][0] == f"{tmp_path}/hosts.txt"
+    assert found["python"][0] == f"{tmp_path}/bin/python"
+    assert sources(ddpkit("launch", "--explain", "--json", "--workdir", ".", cwd=below))["workdir"] == (".", "flag")
+    (tmp_path / "ddpkit.toml").write_text("\n".join(settings.splitlines()[:2]))
+    done = ddpkit("launch", "-n", "1", cwd=below)
+    assert f"] in {tmp_path} train.py --x data\n" in done.stdout, done.stderr
+    assert len(list(tmp_path.glob("runs/*/run.json"))) == 1
+    assert list(below.iterdir()) == []
+
+
+def test_the_search_above_ends(tmp_path: Path) -> None:
+    """At the repository, at the home directory, and where every user may write."""
+
+    def looked(directory: Path) -> list[Path]:
+        return list(dict.fromkeys(path.parent for path, _ in config.find_file(directory)))
+
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    below = tmp_path / "repo/a/b"
+    below.mkdir(parents=True)
+    assert looked(below) == [below, below.parent, tmp_path / "repo"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path / "repo"))
+        assert looked(below) == [below, below.parent]
+        assert looked(tmp_path / "repo") == [tmp_path / "repo"]
+    (tmp_path / "repo/a").chmod(0o1777)
+    assert looked(below) == [below]
+
+
+def test_explain_shows_no_python(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    text = ddpkit("launch", "--explain", "--", "train.py", "a b").stdout
+    assert not re.search(r"None|True|False|\[|\(", text), text
+    assert "train.py 'a b'" in text
+    assert "settings file: none found in this directory or above it\n" in text
+    (tmp_path / "ddpkit.toml").write_text("")
+    done = ddpkit("launch", "--explain", "--json")
+    shown = json.loads(done.stdout)
+    assert (shown["schema"], shown["file"]) == ("ddpkit.settings/1", str(tmp_path / "ddpkit.toml"))
+    rows = sources(done)
+    assert rows["nnodes"] == rows["hosts"] == rows["hostfile"] == (None, "default")
+    assert rows["preflight"] == (True, "default")
+
+
+MISTYPED = {
+    "DDPKIT_NPROC": "did you mean 'DDPKIT_NPROC_PER_NODE'?",
+    "DDPKIT_HSTS": "did you mean 'DDPKIT_HOSTS'?",
+    "DDPKIT_OPTIONS": "options has no variable; use -o KEY=VALUE",
+    "DDPKIT_X": "ddpkit launch --explain lists the settings",
+}
+
+
+@pytest.mark.parametrize("name", MISTYPED)
+def test_a_mistyped_variable_is_reported(name: str, ddpkit: DDPKIT) -> None:
+    done = ddpkit("launch", "--explain", env={name: "2"})
+    assert done.returncode == 0
+    assert done.stderr == f"ddpkit: warning: {name} has no effect: {MISTYPED[name]}\n"
+
+
+def test_no_variable_of_ddpkit_itself_is_reported(ddpkit: DDPKIT, script: SCRIPT) -> None:
+    script(
+        "import subprocess, sys; subprocess.run([sys.executable, '-m', 'ddpkit', 'launch', '--explain'], check=True)"
+    )
+    done = ddpkit("launch", "-n", "1", "--", "job.py")
+    assert done.returncode == 0
+    assert "no effect" not in done.stdout + done.stderr
+    sources = [path.read_text() for path in (Path(package.__file__).parent).rglob("*.py")]
+    names = {name for text in sources for name in re.findall(r"(?<![A-Z_])DDPKIT_[A-Z_]+[A-Z](?![A-Z_*])", text)}
+    assert config.unknown_variables(dict.fromkeys(names - {"DDPKIT_NAME"}, "")) == []
 
 
 def test_secrets_do_not_show(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_the_written_file_sets_nothing(tmp_path: Path, ddpkit: DDPKIT) -> None:
     done = ddpkit("init")
     assert (done.returncode, done.stdout) == (0, "ddpkit.toml: written\n"), done.stderr
     found = config.collect_settings(tmp_path, {}, None, {})
-    assert found == config.LaunchSettings()
+    assert found == config.LaunchSettings(file=str(tmp_path / "ddpkit.toml"))
     assert found.rows(), "and each is shown"
 
 

@@ -254,10 +254,10 @@ BAD = {
     "script": ({"DDPKIT_SCRIPT": "sh -c 'x"}, "", "No closing quotation"),
     "no script": ({"DDPKIT_SCRIPT": ""}, "", "DDPKIT_SCRIPT: script = "),
     "script in the file": ({}, 'script = "a \'b"\n', "No closing quotation"),
-    "profile": ({}, "profile = ['a']\n", "profile = ['a'] is not understood"),
+    "profile": ({}, "profile = ['a']\n", "profile = ['a'] is not valid"),
     "tool": ({}, None, "ddpkit = 3 is not a table"),
-    "grace": ({"DDPKIT_GRACE": "1e10"}, "", "at most a day"),
-    "secret": ({}, "env = { WANDB_API_KEY = 's3cr3t', X = [1] }\n", "env = ... is not understood"),
+    "grace": ({"DDPKIT_GRACE": "1e10"}, "", "must be from 0 to 86400 seconds"),
+    "secret": ({}, "env = { WANDB_API_KEY = 's3cr3t', X = [1] }\n", "env = ... is not valid"),
     "nul": ({}, 'script = ["train.py", "a\\u0000b"]\n', "a NUL character"),
 }
 

@@ -322,7 +322,7 @@ def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_
             ["-b", "ssh", "node1", "-N", "1:2", "-o", "starter=ranks", "--", "job.py"],
             "-N MIN:MAX works with starter torchrun",
         ),
-        (["-b", "ssh", "node1", "-N", "3:2", "--", "job.py"], "the smaller number comes first"),
+        (["-b", "ssh", "node1", "-N", "3:2", "--", "job.py"], "the smaller number must come first"),
         (["-b", "ssh", "job.py"], "needs the names of nodes"),
         (["-b", "ssh", "--hostfile", "none.txt", "--", "job.py"], "cannot read the host file none.txt"),
         (["-b", "local", "--hostfile", "none.txt", "--", "job.py"], "reads no host file"),

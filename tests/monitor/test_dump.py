@@ -171,8 +171,8 @@ def test_the_end_of_a_run_does_not_wait_for_an_answer(start: START, script: SCRI
     ("args", "named"),
     [
         (["--hang-timeout", "soon"], "--hang-timeout soon is not a number of seconds"),
-        (["--hang-timeout=-1"], "--hang-timeout -1: seconds are 0 or more"),
-        (["--hang-action", "explode"], "--hang-action explode: warn or end"),
+        (["--hang-timeout=-1"], "--hang-timeout -1: must be from 0 to 86400 seconds"),
+        (["--hang-action", "explode"], "--hang-action explode: must be warn or end"),
     ],
 )
 def test_wrong_options(args: list[str], named: str, ddpkit: DDPKIT, script: SCRIPT) -> None:
@@ -185,12 +185,12 @@ def test_wrong_options(args: list[str], named: str, ddpkit: DDPKIT, script: SCRI
 def test_the_settings_file_has_them(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     script("")
     (tmp_path / "ddpkit.toml").write_text('hang_timeout = 60\nhang_action = "end"\n')
-    rows = {row["name"]: row["value"] for row in json.loads(ddpkit("launch", "--explain", "--json").stdout)}
-    assert (rows["hang_timeout"], rows["hang_action"]) == ("60.0", "end")
+    rows = {row["name"]: row["value"] for row in json.loads(ddpkit("launch", "--explain", "--json").stdout)["settings"]}
+    assert (rows["hang_timeout"], rows["hang_action"]) == (60.0, "end")
     (tmp_path / "ddpkit.toml").write_text('hang_action = "shout"\n')
     done = ddpkit("launch", "--", "job.py")
     assert done.returncode == 121
-    assert "ddpkit.toml: hang_action = shout: warn or end" in done.stderr
+    assert "ddpkit.toml:1: hang_action = shout: must be warn or end" in done.stderr
 
 
 HANGS = """

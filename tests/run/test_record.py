@@ -459,7 +459,7 @@ BAD = {
     "half a range": (["--rank", "1-"], "--rank 1-: ranks are given as"),
     "no host": (["--host", "node9"], "has no such host"),
     "no pattern": (["--grep", "("], "--grep (: missing )"),
-    "no lines": (["-n", "0"], "-n 0: at least 1 is needed"),
+    "no lines": (["-n", "0"], "-n 0: must be at least 1"),
 }
 
 
