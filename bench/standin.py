@@ -144,7 +144,7 @@ def main(steps: int) -> None:
             world = transport.survey(lambda text: print(text, file=sys.stderr), strict=True)
             plan = SshTorchrunAuto(starter="ranks").plan(job, world)
             screen = Screen(null, null, lambda: None)
-            relay = Relay(Path(name), screen.out, screen.err, colour=False)
+            relay = Relay(Path(name), screen.out, screen.err)
             outcome = executor.carry(plan, relay, transport.connect, queue.SimpleQueue(), screen)
             relay.close()
             screen.close(None)

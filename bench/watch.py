@@ -135,7 +135,7 @@ def lines_alone(ranks: int, each: int = 100) -> list[dict[str, Any]]:
             with tempfile.TemporaryDirectory() as name, open("/dev/null", "wb") as null:
                 screen = Screen(null, null, lambda: None)
                 fold = Fold(ranks, 0.2) if folded else None
-                relay = Relay(Path(name), screen.out, screen.err, colour=True, fold=fold)
+                relay = Relay(Path(name), screen.out, screen.err, rich={1, 2}, fold=fold)
                 begin = time.process_time()
                 for number in range(each):
                     for rank in range(ranks):

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,8 +19,6 @@ from ddpkit.cli.version import __version__
 from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_thread
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from rich.table import Table
-
     from ddpkit.launchers.plan import Plan
 
 
@@ -276,24 +273,6 @@ def _root(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
 ) -> None:
     pass
-
-
-def as_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*head, box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
-
-
-def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    from rich.console import Console
-
-    # A pipe has no width that rows could be cut to.
-    Console(width=None if sys.stdout.isatty() else 1000, highlight=False).print(as_table(head, rows))
 
 
 def show_plan(plan: Plan, as_json: bool) -> None:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, shown, table
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, shown
+from ddpkit.cli.look import table
 
 
 @app.command(cls=LeanCommand)

@@ -135,9 +135,9 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
         code = BAD
     # A rank that reported a failure exits with BAD. A signal, or another code, is a failure that no rank reported.
     reported = results.failures and failure is not None and failure.signal is None and failure.code in (1, BAD)
-    died = verdict.describe_failure(outcome) if failure is not None and not reported else []
+    died = verdict.describe_failure(failure) if failure is not None and not reported else []
     if code == BAD and not (results.failures or died):
-        died = ["rank 0 did not say its last word, so some results are missing"]
+        died = ["ddpkit: rank 0 did not say its last word, so some results are missing"]
     if as_json:
         run = {"run_id": ready.plan.run_id, "backend": ready.plan.backend, "logs": done.folder, "exit_code": code}
         print(json.dumps({**results.as_dict(), "ok": code == 0, **run, "died": died}, indent=2))
@@ -156,7 +156,7 @@ def _print_results(results: BenchResults, more: list[str], code: int, folder: st
         print(line)
     sys.stdout.flush()
     for line in more:
-        note(line)
+        print(line, file=sys.stderr)
     for problem in results.failures:
         who = "" if problem.rank is None else f"rank {problem.rank}{' on ' if problem.host else ''}{problem.host}: "
         note(f"{who}{problem.problem}")

@@ -6,10 +6,13 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from ddpkit.cli import look
 from ddpkit.console.relay import Relay
+from ddpkit.console.style import is_rich
 from ddpkit.console.writer import Screen
 
 if TYPE_CHECKING:
@@ -30,8 +33,9 @@ def open_screen(
         from ddpkit.console.dedup import Fold
 
         fold = Fold(plan.world_size, settings.fold)
-    colour = "NO_COLOR" not in os.environ
-    return screen, Relay(folder, screen.out, screen.err, colour=colour, plain={1, 2} - terminals, fold=fold)
+    rich = {n for n, stream in ((1, out), (2, err)) if is_rich(os.environ, terminal=stream.isatty())}
+    draw = partial(look.draw, stream=err, signs=look.has_signs(sys.stderr)) if 2 in rich else None
+    return screen, Relay(folder, screen.out, screen.err, rich=rich, fold=fold, folded=terminals, draw=draw)
 
 
 def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err: IO[bytes]) -> Bottom | None:

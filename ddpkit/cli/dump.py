@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
+from ddpkit.cli.app import JsonFlag, LeanCommand, app
+from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
 from ddpkit.text import format_ranks

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import CommandLine, JsonFlag, app, redirect_to_devnull, show_plan, shown, table
+from ddpkit.cli.app import CommandLine, JsonFlag, app, redirect_to_devnull, show_plan, shown
+from ddpkit.cli.look import table
 from ddpkit.cli.options import (
     CHECKS,
     LEAVE,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, table
+from ddpkit.cli.app import JsonFlag, LeanCommand, app
+from ddpkit.cli.look import table
 from ddpkit.errors import UsageError
 from ddpkit.text import format_size
 

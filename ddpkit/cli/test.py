@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, app, show_plan, table
+from ddpkit.cli.app import JsonFlag, app, show_plan
+from ddpkit.cli.look import table
 from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, RanksAndHosts, launch_settings
 from ddpkit.errors import PreflightError
 

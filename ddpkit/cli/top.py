@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import LeanCommand, app, table
+from ddpkit.cli.app import LeanCommand, app
+from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
 from ddpkit.text import format_size
@@ -185,7 +186,7 @@ def _redraw(run: Run, source: Any, seconds: float, pss: bool, last: list[dict[st
     from rich.live import Live
     from rich.text import Text
 
-    from ddpkit.cli.app import as_table
+    from ddpkit.cli.look import as_table
 
     console = Console(highlight=False)
     title = f"run {run.run_id}: every {seconds:g} s; Ctrl-C leaves it alone"

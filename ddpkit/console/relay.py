@@ -11,19 +11,24 @@ import os
 import resource
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import IO, Protocol
 
 from ddpkit.console.dedup import Fold, FoldedLine, Source, label
+from ddpkit.console.style import Panel
 
 TAIL = 20  # lines of each rank that a verdict can show
 PROGRESS_EVERY = 1.0  # seconds between two shown states of one progress bar
 
-# Eight colours that read on dark and on light ground, in an order that sets neighbours apart.
-_COLOURS = ("36", "33", "35", "32", "34", "96", "95", "93")
+ON_SCREEN = 16  # lines: after so many more of others, a rank's last lines may have left a window of 24 rows
+
+# Colours that read on dark and on light ground, in an order that sets neighbours apart. None is red: that is a failure.
+_COLOURS = ("36", "33", "34", "32", "96", "93", "94", "92")
+_OWN = b"ddpkit: "  # before a line of ddpkit's own
+_EMPHASIS = {b"ddpkit: done": b"1;32", b"ddpkit:": b"1", b"hint:": b"1;36"}
 
 
 class Sink(Protocol):
@@ -37,7 +42,8 @@ class Sink(Protocol):
 class Relay:
     """Writes lines to two streams and a folder of logs.
 
-    `plain`: outputs (1, 2) on which there is no colour and nothing folds.
+    `rich`: outputs (1, 2) with colour. `folded`: outputs on which lines fold. `draw` makes what a terminal shows of a
+    panel; without it a panel's lines are plain.
     """
 
     def __init__(
@@ -46,16 +52,18 @@ class Relay:
         out: Sink,
         err: Sink,
         *,
-        colour: bool,
-        plain: Collection[int] = (),
+        rich: Collection[int] = (),
         fold: Fold | None = None,
+        folded: Collection[int] = (1, 2),
+        draw: Callable[[Panel], bytes] | None = None,
     ) -> None:
         self.folder = folder
         self.out = out
         self.err = err
-        self.colour = colour
-        self.plain = plain
+        self.rich = rich
         self.fold = fold
+        self.folded = folded
+        self.draw = draw
         self.tails: dict[str, deque[bytes]] = {}
         self.problem: str | None = None  # why logs are no longer written
         self._files: dict[str, IO[bytes]] = {}  # the last one is the one that was written last
@@ -64,6 +72,8 @@ class Relay:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most = 1 << 16 if limit == resource.RLIM_INFINITY else max(1, limit // 2)
         self._shown: dict[tuple[str, int], float] = {}  # when a progress bar was last shown
+        self._count = 0  # lines shown
+        self._last: dict[str, int] = {}  # by log: the number of its last line that was shown
 
     def log_name(self, rank: int | None, host: str, agent: str) -> str:
         return f"rank_{rank}.log" if rank is not None else f"{agent}_{host}.log"
@@ -77,10 +87,12 @@ class Relay:
         front = f"[{agent if rank is None else rank} {host}] ".encode()
         self._keep("all.log", b"".join(front + line + b"\n" for line, final in lines if final))
         if show and lines:
+            self._count += len(lines)
+            self._last[name] = self._count
             self._show(Source(rank, host, agent), number, front, [line for line, _ in lines])
 
     def _show(self, source: Source, number: int, front: bytes, lines: list[bytes]) -> None:
-        if self.fold is None or number in self.plain:
+        if self.fold is None or number not in self.folded:
             front = self._coloured(source, number, front)
             (self.err if number == 2 else self.out).write(b"".join(front + line + b"\n" for line in lines))
             return
@@ -99,7 +111,7 @@ class Relay:
             (self.err if number == 2 else self.out).write(b"".join(data))
 
     def _coloured(self, source: Source, number: int, front: bytes) -> bytes:
-        if not self.colour or number in self.plain:
+        if number not in self.rich:
             return front
         colour = _COLOURS[source.rank % len(_COLOURS)] if source.rank is not None else "90"
         return b"\x1b[" + colour.encode() + b"m" + front + b"\x1b[0m"
@@ -126,13 +138,26 @@ class Relay:
             lines.append((states[-1], False))
         return lines
 
-    def note(self, text: str) -> None:
-        """A line of ddpkit's own, on standard error, behind all lines before it."""
+    def note(self, text: str, panel: Panel | None = None) -> None:
+        """Write lines of ddpkit's own to standard error, after all lines before them; on a terminal, the panel."""
         self.flush(wait=False)
-        data = text.encode("utf-8", "surrogateescape")
-        self._keep("all.log", b"".join(b"[ddpkit] " + line + b"\n" for line in data.splitlines()))
-        self.err.write(data + b"\n")
+        lines = [line.encode("utf-8", "surrogateescape") for line in text.split("\n")]
+        self._keep("all.log", b"".join(b"[ddpkit] " + line.removeprefix(_OWN) + b"\n" for line in lines))
+        if panel is not None and self.draw is not None:
+            self.err.write(self.draw(panel))
+        else:
+            self.err.write(b"".join((self._emphasised(line) if 2 in self.rich else line) + b"\n" for line in lines))
         self.flush()
+
+    def _emphasised(self, line: bytes) -> bytes:
+        for front, colour in _EMPHASIS.items():
+            if line.startswith(front):
+                return b"\x1b[" + colour + b"m" + front + b"\x1b[0m" + line[len(front) :]
+        return line
+
+    def is_on_screen(self, log: str) -> bool:
+        """Whether the last lines of a log were shown a moment ago, and are still to be seen."""
+        return log in self._last and self._count - self._last[log] <= ON_SCREEN
 
     def tail(self, rank: int | None, host: str, agent: str) -> list[str]:
         """The last lines of one rank, or of the agent."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import IO
 
 from ddpkit.console.progress import Header, Standing
+from ddpkit.console.style import is_rich
 
 EVERY = 0.25  # seconds between two looks at what they say
 REST = 0.05  # seconds between two draws: lines that come faster are written together
@@ -107,4 +108,4 @@ def of(out: IO[bytes], err: IO[bytes], header: Header, environ: Mapping[str, str
     device = os.fstat(terminals[0][1]).st_rdev
     # /dev/tty is taken for the other one, which it nearly always is.
     same = [number for number, handle in terminals if len({device, os.fstat(handle).st_rdev} - {_TTY}) < 2]
-    return Bottom(terminals[0][1], tuple(same), header, colour="NO_COLOR" not in environ)
+    return Bottom(terminals[0][1], tuple(same), header, colour=is_rich(environ, terminal=True))

@@ -84,17 +84,33 @@ def describe_exit(failure: Failure) -> str:
 
 def verdict(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
     """Return one sentence: the rank that failed first, its host, exit, time, and cause if known."""
+    headline, facts = describe(failure, diagnosis)
+    return ": ".join([headline, *(text for label, text in facts if label in ("exit", "cause"))])
+
+
+def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str, list[tuple[str, str]]]:
+    """Return a headline (who failed, where, when), and the facts with their labels: exit, cause, log, hint."""
     if failure.what.startswith("job ") and failure.reason:
-        return f"{failure.what} {failure.reason}"
-    who = f"rank {failure.rank}" if failure.rank is not None else failure.what
+        return f"{failure.what} {failure.reason}", []
     verb = "ended" if failure.code == AGAIN else "failed"
-    text = describe_exit(failure)
-    if diagnosis:
-        # What usually stands behind a code or a signal is of no use beside what really did.
-        text = text.partition(": ")[0] if not failure.reason else text
-        text = f"{text}: {f'{diagnosis.whose}: ' if diagnosis.whose else ''}{diagnosis.cause}"
     when = f", after {failure.seconds:.1f} s" if failure.at else ""
-    return f"{who} on {failure.host} {verb} first{when}: {text}"
+    end, colon, cause = describe_exit(failure).partition(": " if not failure.reason else "\0")
+    if diagnosis:
+        # The usual cause of a code or a signal is of no use beside the real one.
+        colon, cause = ": ", f"{f'{diagnosis.whose}: ' if diagnosis.whose else ''}{diagnosis.cause}"
+    facts = [("exit", end), *([("cause", cause)] if colon else [])]
+    next_step = hint(failure, diagnosis) if _has_hint(failure, diagnosis) else ""
+    if failure.log and failure.log not in next_step:
+        facts.append(("log", failure.log))
+    return f"{_who(failure)} on {failure.host} {verb} first{when}", [*facts, *([("hint", next_step)] * bool(next_step))]
+
+
+def _who(failure: Failure) -> str:
+    return f"rank {failure.rank}" if failure.rank is not None else failure.what
+
+
+def _has_hint(failure: Failure, diagnosis: Diagnosis | None) -> bool:
+    return bool((failure.log and not failure.reason) or (diagnosis is not None and diagnosis.fix))
 
 
 def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
@@ -119,16 +135,12 @@ def describe_stop(outcome: Outcome) -> str:
     return f"{text}; its ranks: {ends}" if ends else text
 
 
-def describe_failure(outcome: Outcome, diagnosis: Diagnosis | None = None) -> list[str]:
-    """Return the lines to print for a failed run; none for one that ended well."""
-    failure = outcome.failure
-    if failure is None:
-        return []
+def describe_failure(failure: Failure, diagnosis: Diagnosis | None = None, *, with_lines: bool = True) -> list[str]:
+    """Return the lines to print for a failed run, each fact on one. `with_lines`: the last lines come first."""
     lines = []
-    if failure.last_lines:
-        who = f"rank {failure.rank}" if failure.rank is not None else failure.what
-        lines.append(f"last lines of {who} on {failure.host} ({failure.log}):")
+    if with_lines and failure.last_lines:
+        lines.append(f"ddpkit: last lines of {_who(failure)} on {failure.host}:")
         lines += [f"    {line}" for line in failure.last_lines]
-    lines.append(verdict(failure, diagnosis))
-    hinted = (failure.log and not failure.reason) or (diagnosis is not None and diagnosis.fix)
-    return [*lines, f"hint: {hint(failure, diagnosis)}"] if hinted else lines
+    lines.append(f"ddpkit: {verdict(failure, diagnosis)}")
+    facts = [fact for fact in describe(failure, diagnosis)[1] if fact[0] in ("log", "hint")]
+    return [*lines, *(f"{label}: {text}" for label, text in facts)]

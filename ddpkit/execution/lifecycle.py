@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpkit.console.relay import Relay
+from ddpkit.console.style import Panel
 from ddpkit.diagnosis import verdict
-from ddpkit.diagnosis.outcome import Outcome
+from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.execution import executor
 from ddpkit.launchers.plan import Plan, Step
@@ -173,8 +174,8 @@ class RecordedRun(LiveRun):
             failure = replace(failure, diagnosis=verdict.diagnose(failure, self.folder / "all.log"))
             outcome = replace(outcome, failure=failure)
         state = self._end_state(outcome, cancelled=cancelled)
-        for line in verdict.describe_failure(outcome, failure.diagnosis if failure else None):
-            relay.note(f"ddpkit: {line}" if not line.startswith(("    ", "hint:")) else line)
+        if failure is not None:
+            self._note_failure(relay, failure)
         if state == "done":
             relay.note(f"ddpkit: done in {outcome.seconds:.1f} s")
         elif state == "stopped":
@@ -192,6 +193,16 @@ class RecordedRun(LiveRun):
         except OSError as error:
             relay.note(f"ddpkit: cannot write the record of this run: {error.strerror}: {error.filename}")
         return outcome
+
+    def _note_failure(self, relay: Relay, failure: Failure) -> None:
+        """Write the verdict. The rank's last lines are not repeated where they were shown a moment ago."""
+        diagnosis = failure.diagnosis
+        repeat = bool(failure.last_lines) and not relay.is_on_screen(Path(failure.log).name)
+        headline, facts = verdict.describe(failure, diagnosis)
+        whose = f"rank {failure.rank}" if failure.rank is not None else failure.what
+        lines = failure.last_lines if repeat else ()
+        panel = Panel("FAILED", headline, facts, whose, lines)
+        relay.note("\n".join(verdict.describe_failure(failure, diagnosis, with_lines=repeat)), panel)
 
     def _end_state(self, outcome: Outcome, *, cancelled: bool) -> str:
         if outcome.stopped_by is not None:

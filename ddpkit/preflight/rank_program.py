@@ -22,6 +22,7 @@ from typing import Literal, cast
 
 from ddpkit.config import LaunchSettings
 from ddpkit.console.relay import Relay
+from ddpkit.console.style import Panel
 from ddpkit.console.text import TextDisplay, TextStream
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import LaunchError
@@ -136,7 +137,7 @@ class _EventReader(Relay):
     """Relay that takes the events out of the lines. Shows nothing; keeps the logs."""
 
     def __init__(self, folder: Path, note: Callable[[str], None], on_event: Callable[[Event], None]) -> None:
-        super().__init__(folder, TextStream(None), TextStream(None), colour=False)
+        super().__init__(folder, TextStream(None), TextStream(None))
         self._on_note, self._on_event = note, on_event
         self.agent_lines: deque[str] = deque(maxlen=AGENTS)
 
@@ -155,8 +156,8 @@ class _EventReader(Relay):
         if rest:
             super().write(rank, host, agent, number, b"".join(rest), show=False)
 
-    def note(self, text: str) -> None:
-        super().note(text)
+    def note(self, text: str, panel: Panel | None = None) -> None:
+        super().note(text, panel)
         self._on_note(text)
 
 

@@ -18,7 +18,7 @@ SCRIPT = Callable[..., str]
 
 @pytest.fixture
 def relay(tmp_path: Path) -> Iterator[Relay]:
-    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO(), colour=False)
+    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO())
     yield relay
     relay.close()
 
@@ -46,7 +46,7 @@ def test_standard_error_stays_apart(relay: Relay) -> None:
 
 
 def test_colour_is_only_for_the_label(tmp_path: Path) -> None:
-    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO(), colour=True)
+    relay = Relay(tmp_path, io.BytesIO(), io.BytesIO(), rich={1})
     relay.write(0, "a", "", 1, b"x\n")
     assert shown(relay) == b"\x1b[36m[0 a] \x1b[0mx\n"
     relay.close()
@@ -150,7 +150,7 @@ from pathlib import Path
 from ddpkit.console.relay import Relay
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-relay = Relay(Path(sys.argv[1]), io.BytesIO(), io.BytesIO(), colour=False)
+relay = Relay(Path(sys.argv[1]), io.BytesIO(), io.BytesIO())
 for number in range(3):
     for rank in range(200):
         relay.write(rank, "node1", "torchrun", 1, b"line %d of rank %d\\n" % (number, rank))

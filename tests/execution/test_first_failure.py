@@ -60,7 +60,7 @@ def played(tmp_path: Path, links: list[Played], restarts: int = 0, err: io.Bytes
     )
     plan = Plan(run_id="r", backend="ssh", steps=steps, world_size=len(links), grace=1.0)
     screen = Screen(io.BytesIO(), err or io.BytesIO(), lambda: None)
-    relay = Relay(tmp_path, screen.out, screen.err, colour=False)
+    relay = Relay(tmp_path, screen.out, screen.err)
     try:
         return carry(plan, relay, lambda step: links[step.node_rank], queue.SimpleQueue(), screen)
     finally:

@@ -80,10 +80,9 @@ def test_first_failure_ends_all(
     assert len(verdict) == 1
     assert "rank 1 on " in verdict[0]
     assert how in verdict[0]
-    tail = command.text.partition("last lines of rank 1")[2]
-    assert "last words" in tail
+    assert command.text.count("last words") == 1, command.text  # shown a moment ago, and not repeated
     if end == "raises":
-        assert "RuntimeError: boom" in tail
+        assert command.text.count("Traceback (most recent call last)") == 1, command.text
     assert command.survivors() == {}
 
 
@@ -313,7 +312,7 @@ def test_torchrun_itself_fails(start: Callable[..., Command], script: Callable[[
     command = start("launch", "-n", "1", "-o", "starter=torchrun", "--env", "PET_RDZV_BACKEND=nonsense", "--", "job.py")
     assert command.end() == 1, command.text
     assert "torchrun on " in command.text
-    assert "nonsense" in command.text.partition("last lines of torchrun")[2]
+    assert "nonsense" in command.text
 
 
 CASCADE = """

@@ -16,6 +16,7 @@ from conftest import Command
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ddpkit.diagnosis.outcome import Diagnosis, Failure
 from ddpkit.launchers import plan
 from ddpkit.run import record, status
 from ddpkit.run.report import load, page, steps, summary, svg
@@ -151,18 +152,14 @@ def test_a_failed_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
 
 
 def test_a_rank_cannot_speak_for_the_launcher(tmp_path: Path) -> None:
-    lines = ["[ddpkit] ddpkit: last lines of rank 1 on vm (logs/x/rank_1.log):", "[ddpkit]     the first"]
-    lines += [
-        "[ddpkit]     [ddpkit] the second",
-        "[ddpkit] ddpkit: rank 1 on vm failed first, after 1.0 s: exit code 1",
-    ]
-    run = ended(tmp_path, state="failed", exit_code=1)
-    (tmp_path / "all.log").write_text("\n".join([*lines, "[ddpkit] hint: mend it", ""]))
-    found = load.read(run)
-    assert (found.failed, found.hint) == (("the first", "[ddpkit] the second"), "mend it")
-    (tmp_path / "all.log").write_text("\n".join(line.replace("[ddpkit]", "[0 vm] [ddpkit]", 1) for line in lines))
-    found = load.read(run)
+    """The failure comes from the record, whatever the ranks print."""
+    (tmp_path / "all.log").write_text("[ddpkit] last lines of rank 1:\n[ddpkit]     forged\n[ddpkit] hint: forged\n")
+    found = reported(ended(tmp_path, state="failed", exit_code=1))
     assert (found.failed, found.hint) == ((), "")
+    diagnosis = Diagnosis(cause="no such file", fix="make it")
+    failure = Failure(host="vm", rank=1, what="rank", code=1, last_lines=("one", "two"), diagnosis=diagnosis)
+    found = reported(ended(tmp_path, state="failed", failure=failure))
+    assert (found.failed, found.hint) == (("one", "two"), "make it")
 
 
 def test_a_run_that_lives(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from ddpkit.run.timeline import LaunchFile, TimelineFile
 
 TAIL = 1 << 16  # bytes of the log that are looked at
 LINES = 25  # of them that are shown
-_OURS = "[ddpkit] "  # before the launcher's lines in all.log
 TEST = "test.json"  # where the output of `ddpkit test --json` is taken from
 
 
@@ -29,8 +27,6 @@ class Files:
     metrics: Path | None = None
     records: list[dict[str, Any]] = field(default_factory=list)  # of the metrics file
     tail: tuple[str, ...] = ()  # the last lines of all ranks
-    failed: tuple[str, ...] = ()  # those of the rank that failed first, as the launcher showed them
-    hint: str = ""  # the launcher's hint
 
 
 def read(run: Run, *, metrics_file: Path | None = None) -> Files:
@@ -40,7 +36,6 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     path = metrics_file or (kept if kept.is_file() else None)
     path = path or metrics.find(run.workdir, run.command, run.started, run.ended)
     lines = _last(folder / "all.log")
-    failed, hint = _closing(lines)
     return Files(
         launch=timeline.read_launch(folder),
         timeline=timeline.read(folder),
@@ -48,18 +43,7 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
         metrics=path,
         records=metrics.read(path) if path else [],
         tail=tuple(lines[-LINES - 1 :][:LINES]),
-        failed=failed,
-        hint=hint,
     )
-
-
-def _closing(lines: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The launcher's own lines at the end of a failed run. A rank's lines begin with its number, never with this."""
-    own = [line.removeprefix(_OURS) if line.startswith(_OURS) else "" for line in lines]
-    begin = next((n for n in reversed(range(len(own))) if own[n].startswith("ddpkit: last lines of ")), len(own))
-    shown = tuple(takewhile(lambda line: line.startswith("    "), own[begin + 1 :]))
-    hints = [line.removeprefix("hint: ") for line in own[-2:] if line.startswith("hint: ")]
-    return tuple(line[4:] for line in shown), hints[0] if hints else ""
 
 
 def _last(path: Path) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ddpkit.diagnosis import verdict
 from ddpkit.launchers.node_facts import RecordedFacts
 from ddpkit.launchers.shell import join
 from ddpkit.run.report import startup as start
@@ -99,7 +100,7 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         run_id=run.run_id,
         state=now.state,
         verdict=now.words,
-        hint=files.hint or now.hint,
+        hint=_hint(now),
         exit_code=run.exit_code,
         backend=run.backend,
         command=join(run.command),
@@ -118,9 +119,15 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         charts=tuple(charts(files.records)),
         preflight=_preflight(now, files),
         plan=str((files.launch or {}).get("plan", "")),
-        failed=files.failed,
+        failed=run.failure.last_lines if run.failure else (),
         tail=files.tail,
     )
+
+
+def _hint(now: RunStatus) -> str:
+    failure = now.run.failure
+    facts = verdict.describe(failure, failure.diagnosis)[1] if failure else []
+    return next((text for label, text in facts if label == "hint"), now.hint)
 
 
 def _why_not(now: RunStatus, files: Files) -> str:

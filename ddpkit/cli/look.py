@@ -1,0 +1,154 @@
+"""Tables and panels: Rich where a person looks, plain lines elsewhere. Rich is imported when something is drawn."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from io import StringIO
+from typing import IO, TYPE_CHECKING
+
+from ddpkit.console.style import Panel, is_rich
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+# States, with a sign that needs no colour, and a colour.
+SIGNS = {
+    "pass": ("✓", "green"),
+    "done": ("✓", "green"),
+    "running": ("●", "green"),
+    "queued": ("●", "yellow"),
+    "WARN": ("!", "yellow"),
+    "stopped": ("■", "yellow"),
+    "FAIL": ("✗", "bold red"),
+    "FAILED": ("✗", "bold red"),
+    "failed": ("✗", "bold red"),
+    "lost": ("✗", "bold red"),
+    "skip": ("-", "dim"),
+}
+WIDEST = 120  # columns of a panel: longer lines are hard to read
+SHORT = 24  # characters: a column of shorter cells keeps each on one line
+_LABELS = {"hint": "bold cyan", "cause": "bold"}
+
+
+def rich_out() -> bool:
+    """Whether standard output is for a person's eyes."""
+    return is_rich(os.environ, terminal=sys.stdout.isatty())
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table that fits the window; in a pipe aligned columns, each row on one line."""
+    if rich_out():
+        _print(as_table(head, rows))
+        return
+    for line in plain_table(head, rows):
+        print(line)
+
+
+def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table as text: columns side by side, two spaces between them."""
+    every = [[" ".join(cell.split("\n")) for cell in row] for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in every]
+
+
+def as_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table for a terminal. A column of states has signs and colours."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for number, name in enumerate(head):
+        short = all(len(row[number]) <= SHORT for row in rows)
+        drawn.add_column(Text(name), no_wrap=short, overflow="fold")
+    for row in rows:
+        cells = zip(head, row, strict=True)
+        drawn.add_row(*(signed(cell) if name.lower() in ("status", "state") else Text(cell) for name, cell in cells))
+    return drawn
+
+
+def signed(state: str) -> Text:
+    """Return a state with its sign and colour."""
+    from rich.text import Text
+
+    sign, style = SIGNS.get(state, ("", ""))
+    return Text(f"{sign} {state}" if sign and has_signs(sys.stdout) else state, style)
+
+
+def show(panel: Panel) -> None:
+    """Print a panel; in a pipe each fact on a line of its own."""
+    if rich_out():
+        _print(_panel(panel, has_signs(sys.stdout)), most=WIDEST)
+        return
+    for line in plain_panel(panel):
+        print(line)
+
+
+def plain_panel(panel: Panel) -> list[str]:
+    """Return the lines of a panel as text."""
+    lines = [f"{panel.state}: {panel.headline}" if panel.state else panel.headline]
+    lines += [f"{label}: {text}" if label else text for label, text in panel.facts]
+    return [*lines, *([f"last lines of {panel.lines_of}:"] if panel.lines else []), *(f"    {x}" for x in panel.lines)]
+
+
+def draw(panel: Panel, stream: IO[bytes], *, signs: bool = True) -> bytes:
+    """Return a panel as what a terminal shows of it."""
+    from rich.console import Console
+
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        columns = 0
+    columns = columns or int(os.environ.get("COLUMNS") or 80)
+    text = StringIO()
+    console = Console(file=text, force_terminal=True, width=min(columns, WIDEST), highlight=False, legacy_windows=False)
+    console.print(_panel(panel, signs))
+    return text.getvalue().encode("utf-8", "surrogateescape")
+
+
+def _panel(panel: Panel, signs: bool) -> RenderableType:
+    from rich import box
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.panel import Panel as Frame
+    from rich.table import Table
+    from rich.text import Text
+
+    sign, style = SIGNS.get(panel.state, ("", ""))
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(no_wrap=True)
+    facts.add_column(overflow="fold")
+    for label, text in panel.facts:
+        facts.add_row(Text(label, _LABELS.get(label, "dim")), Text(text))
+    parts: list[RenderableType] = [Text(panel.headline, "bold", overflow="fold")]
+    if panel.lines:
+        parts += ["", Text(f"last lines of {panel.lines_of}:", "dim")]
+        parts += [Padding(Text("\n".join(panel.lines), overflow="fold"), (0, 0, 0, 2))]
+    if panel.facts:
+        parts += ["", facts]
+    title = Text(f"{sign} {panel.state}" if signs and sign else panel.state, style) if panel.state else None
+    shape = box.HORIZONTALS if signs else box.ASCII2
+    return Frame(Group(*parts), title=title, title_align="left", border_style=style, box=shape, padding=0)
+
+
+def has_signs(stream: object) -> bool:
+    """Whether an output can show more than ASCII."""
+    return "utf" in str(getattr(stream, "encoding", "") or "").lower()
+
+
+def _print(what: RenderableType, most: int | None = None) -> None:
+    console = terminal_console()
+    if most is not None:
+        console.width = min(console.width, most)
+    console.print(what)
+
+
+def terminal_console() -> Console:
+    """Return Rich's console for standard output, which is one that a person sees."""
+    from rich.console import Console
+
+    return Console(force_terminal=True, highlight=False)
