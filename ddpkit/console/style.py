@@ -1,4 +1,4 @@
-"""When output has colour and frames, and when it is plain. Pure."""
+"""Decides between colour and plain output, and describes a panel. Pure."""
 
 from __future__ import annotations
 
