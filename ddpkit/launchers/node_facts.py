@@ -72,7 +72,6 @@ class Space(TypedDict):
     """A file system."""
 
     folder: str
-    type: str
     total: int
     free: int
     inodes: int
@@ -97,22 +96,12 @@ class Processors(TypedDict):
     quota: float | None
 
 
-class Interface(TypedDict):
-    """A network interface that is up; `speed` in Mbit/s."""
-
-    name: str
-    mtu: int | None
-    speed: int | None
-
-
 class InfinibandPort(TypedDict):
     """A port of an InfiniBand or RoCE adapter."""
 
     device: str
     port: str
     state: str
-    layer: str
-    rate: str
 
 
 class PortOwner(TypedDict):
@@ -132,16 +121,12 @@ class GpuUser(TypedDict):
     user: str
 
 
-Limits = TypedDict(
-    "Limits",
-    {
-        "nofile": "int | None",
-        "memlock": "int | None",
-        "nproc": "int | None",
-        "as": "int | None",
-        "stack": "int | None",
-    },
-)
+class Limits(TypedDict):
+    """Soft limits of a process; None: none."""
+
+    nofile: int | None  # open files
+    memlock: int | None  # bytes
+
 
 # One row of nvidia-smi, by the names of its fields; an old nvidia-smi knows the first eight.
 Gpu = TypedDict(
@@ -176,23 +161,15 @@ class NodeInventory(TypedDict):
 
     time: float
     host: str
-    fqdn: None
-    kernel: str
     linux: bool
-    boot: str | None
     limits: Limits
     space: dict[str, Space | None]  # by use: tmp, shm, workdir
     memory: Memory
     cpus: Processors
-    links: list[Interface]
-    ports: list[int]  # the range from which the kernel chooses
-    somaxconn: int | None
-    ipv6_off: bool
     environ: dict[str, str]
     ptrace_scope: int | None
     remove_ipc: bool | None
     infiniband: list[InfinibandPort]
-    peermem: bool
     container: str
     nccl: str | None
     cuda: str | None

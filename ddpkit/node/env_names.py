@@ -11,6 +11,8 @@ A name with a star stands for all that begin so.
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,3 +66,17 @@ def env_matcher(use: str) -> Callable[[str], bool]:
     exact = frozenset(name for name in names if name[-1] != "*")
     prefixes = tuple(name[:-1] for name in names if name[-1] == "*")
     return lambda name: name in exact or name.startswith(prefixes)
+
+
+def nccl_conf() -> list[tuple[str, str, str]]:
+    """Variables that NCCL reads from its own files, with their values and files. The environment goes before them."""
+    variables = []
+    for path in (os.environ.get("NCCL_CONF_FILE") or os.path.expanduser("~/.nccl.conf"), "/etc/nccl.conf"):
+        try:
+            with open(path, errors="replace") as file:
+                lines = file.read().splitlines()
+        except OSError:
+            continue
+        pairs = [line.partition("=") for line in lines if "=" in line and not line.startswith("#")]
+        variables += [(name.strip(), value.strip(), path) for name, _, value in pairs]
+    return variables

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-from ddpkit.node.env_names import env_matcher
+from ddpkit.node.env_names import env_matcher, nccl_conf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,23 +48,15 @@ def gather(
     facts: dict[str, Any] = {
         "time": time.time(),
         "host": socket.gethostname(),
-        "fqdn": None,
-        "kernel": os.uname().release,
         "linux": sys.platform == "linux",  # or a laptop that examines itself
-        "boot": _read("/proc/sys/kernel/random/boot_id"),
         "limits": limits(),
         "space": {use: space(folder) for use, folder in places.items()},
         "memory": memory(),
         "cpus": processors(),
-        "links": links(),
-        "ports": [int(word) for word in (_read("/proc/sys/net/ipv4/ip_local_port_range") or "").split()],
-        "somaxconn": _number("/proc/sys/net/core/somaxconn"),
-        "ipv6_off": _read("/proc/sys/net/ipv6/conf/all/disable_ipv6") in (None, "1"),
         "environ": library_variables(),
         "ptrace_scope": _number("/proc/sys/kernel/yama/ptrace_scope"),
         "remove_ipc": remove_ipc(),
         "infiniband": infiniband(),
-        "peermem": os.path.isdir("/sys/module/nvidia_peermem") or os.path.isdir("/sys/module/nv_peer_mem"),
         "container": container(),
         "nccl": nccl(torch) if torch else None,
         "cuda": cuda(torch) if torch else None,
@@ -123,10 +115,9 @@ def _look_up(names: list[str], answers: dict[str, Any]) -> None:
 
 def limits() -> dict[str, int | None]:
     """The soft limits of a process that is started this way; None: none."""
-    kinds = {"nofile": "NOFILE", "memlock": "MEMLOCK", "nproc": "NPROC", "as": "AS", "stack": "STACK"}
     limits = {}
-    for name, kind in kinds.items():
-        soft = resource.getrlimit(getattr(resource, "RLIMIT_" + kind))[0]
+    for name, kind in (("nofile", resource.RLIMIT_NOFILE), ("memlock", resource.RLIMIT_MEMLOCK)):
+        soft = resource.getrlimit(kind)[0]
         limits[name] = None if soft == resource.RLIM_INFINITY else soft
     return limits
 
@@ -144,16 +135,8 @@ def space(folder: str) -> dict[str, Any] | None:
         stat = os.statvfs(folder)
     except OSError:
         return None
-    used = "/proc/self/mounts"
-    kind, longest = "", ""
-    for line in (_read(used) or "").splitlines():
-        words = line.split()
-        place = words[1].encode().decode("unicode_escape") if len(words) > 2 else ""
-        if len(place) >= len(longest) and (folder + "/").startswith(place.rstrip("/") + "/"):
-            kind, longest = words[2], place
     return {
         "folder": folder,
-        "type": kind,
         "total": stat.f_blocks * stat.f_frsize,
         "free": stat.f_bavail * stat.f_frsize,
         "inodes": stat.f_files,
@@ -200,17 +183,6 @@ def processors() -> dict[str, Any]:
 # ---- the network
 
 
-def links() -> list[dict[str, Any]]:
-    """Interfaces that are up: MTU, and speed in Mbit/s where the driver says it."""
-    links = []
-    for _, name in socket.if_nameindex():
-        folder = "/sys/class/net/" + name
-        state = _read(folder + "/operstate")
-        if name != "lo" and state in ("up", "unknown"):
-            links.append({"name": name, "mtu": _number(folder + "/mtu"), "speed": _number(folder + "/speed")})
-    return links
-
-
 def port_owner(port: int) -> dict[str, Any] | None:
     """Process that listens on a port: pid, command, user; None where we may not see it."""
     wanted = set()
@@ -237,15 +209,8 @@ def infiniband() -> list[dict[str, str]]:
     for device in sorted(_list(root)):
         for port in sorted(_list(root + "/" + device + "/ports")):
             folder = "/".join((root, device, "ports", port))
-            ports.append(
-                {
-                    "device": device,
-                    "port": port,
-                    "state": (_read(folder + "/state") or "").rpartition(":")[2].strip(),
-                    "layer": _read(folder + "/link_layer") or "",
-                    "rate": _read(folder + "/rate") or "",
-                }
-            )
+            state = (_read(folder + "/state") or "").rpartition(":")[2].strip()
+            ports.append({"device": device, "port": port, "state": state})
     return ports
 
 
@@ -287,11 +252,8 @@ def remove_ipc() -> bool | None:
 def library_variables() -> dict[str, str]:
     """The variables that change what libraries do, and the lines of NCCL's own files."""
     values = {name: value for name, value in os.environ.items() if _is_reported(name)}
-    for path in (os.environ.get("NCCL_CONF_FILE") or os.path.expanduser("~/.nccl.conf"), "/etc/nccl.conf"):
-        for line in (_read(path) or "").splitlines():
-            name, equals, value = line.partition("=")
-            if equals and not line.startswith("#"):
-                values.setdefault(name.strip(), value.strip() + " (" + path + ")")
+    for name, value, path in nccl_conf():
+        values.setdefault(name, value + " (" + path + ")")
     return values
 
 
@@ -365,14 +327,3 @@ def _owner(pid: str) -> str:
         return pwd.getpwuid(os.stat("/proc/" + pid).st_uid).pw_name
     except (OSError, KeyError):
         return ""
-
-
-def now() -> float:
-    """This machine's clock, seconds since the epoch."""
-    return time.time()
-
-
-if __name__ == "__main__":  # by hand, on a node
-    import json
-
-    json.dump(gather({"tmp": "/tmp", "shm": "/dev/shm"}, [], None), sys.stdout, indent=2)

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from ddpkit.node.env_names import env_matcher
+from ddpkit.node.env_names import env_matcher, nccl_conf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def look(
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "torch": None,
         "cpus": cpus(),
-        "set": sorted({*os.environ, *_nccl_conf()}),
+        "set": sorted({*os.environ, *(name for name, _, _ in nccl_conf())}),
         "stale": stale(os.environ),
         "addresses": addresses(),
         # As gloo does it: the first one that can be bound. A name can mean a router's address.
@@ -180,13 +180,6 @@ def machine() -> str:
         except OSError:
             spaces.append("")
     return ":".join([_text("/proc/sys/kernel/random/boot_id"), *spaces])
-
-
-def _nccl_conf() -> list[str]:
-    """The variables that NCCL's own files set, which the environment would overrule."""
-    paths = [os.environ.get("NCCL_CONF_FILE") or os.path.expanduser("~/.nccl.conf"), "/etc/nccl.conf"]
-    lines = [line for path in paths for line in _text(path).splitlines()]
-    return [line.partition("=")[0].strip() for line in lines if "=" in line and not line.startswith("#")]
 
 
 def _why_not_written(folder: str) -> str:

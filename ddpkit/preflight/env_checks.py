@@ -34,17 +34,9 @@ def check_environment(nodes: Sequence[Node]) -> Checks:
             yield _differs(node, name, values.get(name), common[name])
         wrong = list(_contradictions(values, alone=len(nodes) == 1, gpus=bool(node.facts["gpus"])))
         for status, text, cause, fix in wrong:
-            yield Check(
-                id="environment",
-                status=status,
-                host=node.label,
-                evidence=text,
-                cause=cause,
-                fix=fix,
-                doc="env-differs",
-            )
+            yield node.check("environment", status, text, cause=cause, fix=fix, doc="env-differs")
         if not odd and not wrong:
-            yield Check(id="environment", status="pass", host=node.label, evidence=f"{len(values)} set")
+            yield node.check("environment", "pass", f"{len(values)} set")
 
 
 _HARMLESS = frozenset(("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_VERSION"))
@@ -69,11 +61,10 @@ def _differs(node: Node, name: str, value: str | None, common: str) -> Check:
         fix = f"--env {name}={_shown(name, common)}"
     else:
         fix = node.command(f"grep -n {name} .bashrc .profile .ssh/environment /etc/environment")
-    return Check(
-        id="environment",
-        status="fail" if name.startswith("NCCL_") and name not in _HARMLESS else "warn",
-        host=node.label,
-        evidence=f"{name} is {own}, on the others {others}",
+    return node.check(
+        "environment",
+        "fail" if name.startswith("NCCL_") and name not in _HARMLESS else "warn",
+        f"{name} is {own}, on the others {others}",
         cause="libraries that talk to each other must be told the same: else they hang, or fail with odd words"
         + ("" if file or common else "; a start-up file sets it there"),
         fix=fix,

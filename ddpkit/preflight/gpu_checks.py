@@ -17,19 +17,18 @@ def check_gpus(nodes: Sequence[Node]) -> Checks:
 def _check_node(node: Node) -> Checks:
     gpus = node.inventory["gpus"]
     if gpus is None:
-        yield Check(id="gpus", status="skip", host=node.label, evidence="no nvidia-smi")
+        yield node.check("gpus", "skip", "no nvidia-smi")
         return
     if isinstance(gpus, str) and not node.facts["gpus"] and not node.inventory["driver"]:
         # Neither driver nor GPU: a node without any, or one on which the driver is not loaded.
         none = "No devices" in gpus
-        yield Check(id="gpus", status="skip" if none else "unknown", host=node.label, evidence="none" if none else gpus)
+        yield node.check("gpus", "skip" if none else "unknown", "none" if none else gpus)
         return
     if isinstance(gpus, str):
-        yield Check(
-            id="gpus",
-            status="fail",
-            host=node.label,
-            evidence=gpus,
+        yield node.check(
+            "gpus",
+            "fail",
+            gpus,
             cause="the driver does not answer",
             fix=node.command("sudo dmesg | grep -i -e nvrm -e xid"),
             doc="gpu-lost",
@@ -38,41 +37,38 @@ def _check_node(node: Node) -> Checks:
     problems = [*_count(node, gpus), *(check for gpu in gpus for check in _one_gpu(node, gpu))]
     yield from problems
     if not problems and gpus:
-        yield Check(id="gpus", status="pass", host=node.label, evidence=f"{len(gpus)} x {gpus[0].get('name', '')}")
+        yield node.check("gpus", "pass", f"{len(gpus)} x {gpus[0].get('name', '')}")
     elif not gpus:
-        yield Check(id="gpus", status="skip", host=node.label, evidence="none")
+        yield node.check("gpus", "skip", "none")
 
 
 def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
     """Fewer than the driver knows, or than ranks; and parts of GPUs."""
     known, seen = int(node.facts["gpus"] or 0), len(gpus)
     if known > seen:
-        yield Check(
-            id="gpus",
-            status="fail",
-            host=node.label,
-            evidence=f"nvidia-smi shows {seen} GPUs, and the driver has {known}",
+        yield node.check(
+            "gpus",
+            "fail",
+            f"nvidia-smi shows {seen} GPUs, and the driver has {known}",
             cause="one fell off the bus (Xid 79), or was disabled",
             fix=node.command("sudo dmesg | grep -i xid"),
             doc="gpu-lost",
         )
     elif 0 < seen < node.slots:
-        yield Check(
-            id="gpus",
-            status="fail",
-            host=node.label,
-            evidence=f"{seen} GPUs, and {node.slots} ranks",
+        yield node.check(
+            "gpus",
+            "fail",
+            f"{seen} GPUs, and {node.slots} ranks",
             cause="two ranks would share one, which NCCL refuses",
             fix=f"-n {seen}",
             doc="invalid-device-ordinal",
         )
     parts = [gpu.get("index") for gpu in gpus if gpu.get("mig.mode.current") == "Enabled"]
     if parts and node.slots > 1:
-        yield Check(
-            id="gpus",
-            status="warn",
-            host=node.label,
-            evidence=f"MIG is on: GPU {', '.join(map(str, parts))}",
+        yield node.check(
+            "gpus",
+            "warn",
+            f"MIG is on: GPU {', '.join(map(str, parts))}",
             cause="NCCL cannot join two parts of one GPU",
             fix=node.command("sudo nvidia-smi -mig 0"),
             doc="duplicate-gpu",
@@ -83,9 +79,7 @@ def _one_gpu(node: Node, gpu: Gpu) -> Checks:
     name = f"GPU {gpu.get('index')} ({gpu.get('uuid')})"
 
     def warn(status: Status, what: str, cause: str, fix: str, doc: str) -> Check:
-        return Check(
-            id="gpus", status=status, host=node.label, evidence=f"{name}: {what}", cause=cause, fix=fix, doc=doc
-        )
+        return node.check("gpus", status, f"{name}: {what}", cause=cause, fix=fix, doc=doc)
 
     users = gpu.get("users") or []
     if users:

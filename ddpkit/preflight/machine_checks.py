@@ -15,81 +15,76 @@ def check_clock(nodes: Sequence[Node]) -> Checks:
     middles = sorted([*(sum(node.clock_offset) / 2 for node in nodes), *([0.0] if len(nodes) == 2 else [])])
     middle = middles[len(middles) // 2]
 
-    def check(node: Node) -> Check | str:
+    @check_each("clock")
+    def check(node: Node, _: Sequence[Node]) -> Check | str:
         low, high = (bound - middle for bound in node.clock_offset)
         least = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
         apart = (low + high) / 2
         word = f"{abs(apart):.1f} s {'ahead of' if apart > 0 else 'behind'} the others"
         if least <= SKEW_WARN:
             return "agrees with the others" if len(nodes) > 1 else "the only one"
-        return Check(
-            id="clock",
-            status="fail" if least > SKEW_FAIL else "warn",
-            host=node.label,
-            evidence=f"its clock is {word}",
+        return node.check(
+            "clock",
+            "fail" if least > SKEW_FAIL else "warn",
+            f"its clock is {word}",
             cause="torchrun's c10d rendezvous drops nodes whose clock is 15 s off, and shrinks the world in silence",
             fix=node.command("sudo chronyc makestep"),
             doc="clock-skew",
         )
 
-    return check_each("clock", nodes, check)
+    return check(nodes)
 
 
 def check_infiniband(nodes: Sequence[Node]) -> Checks:
     most = max((len(node.inventory["infiniband"]) for node in nodes), default=0)
 
-    def check(node: Node) -> Check | str:
+    @check_each("infiniband")
+    def check(node: Node, _: Sequence[Node]) -> Check | str:
         ports = node.inventory["infiniband"]
         down = [f"{port['device']}:{port['port']} is {port['state']}" for port in ports if port["state"] != "ACTIVE"]
         if not most:
-            return Check(id="infiniband", status="skip", host=node.label, evidence="none here")
+            return node.check("infiniband", "skip", "none here")
         if len(ports) < most:
-            return Check(
-                id="infiniband",
-                status="fail" if not ports else "warn",
-                host=node.label,
-                evidence=f"{len(ports)} ports, another node has {most}",
+            return node.check(
+                "infiniband",
+                "fail" if not ports else "warn",
+                f"{len(ports)} ports, another node has {most}",
                 cause="an adapter is gone, or its driver is not loaded",
                 fix=node.command("ibstat"),
                 doc="ib-link-lost",
             )
         if down and len(down) == len(ports):
-            return Check(
-                id="infiniband",
-                status="fail",
-                host=node.label,
-                evidence="; ".join(down),
+            return node.check(
+                "infiniband",
+                "fail",
+                "; ".join(down),
                 cause="NCCL would go over Ethernet, or fail",
                 fix=node.command("ibstat"),
                 doc="ib-link-lost",
             )
         return f"{len(ports) - len(down)} of {len(ports)} ports are active"
 
-    return check_each("infiniband", nodes, check)
+    return check(nodes)
 
 
-def check_container(nodes: Sequence[Node]) -> Checks:
+@check_each("container")
+def check_container(node: Node, nodes: Sequence[Node]) -> Check | str:
     """A container with a network of its own has one address, of docker's bridge, that no other node reaches."""
-
-    def check(node: Node) -> Check | str:
-        kind = node.inventory["container"]
-        addresses = [address for _, address in node.facts["addresses"]]
-        bridged = [address for address in addresses if address.startswith("172.17.")]
-        if not kind:
-            return Check(id="container", status="skip", host=node.label, evidence="none")
-        if bridged and len(bridged) == len(addresses) and len(nodes) > 1:
-            return Check(
-                id="container",
-                status="fail",
-                host=node.label,
-                evidence=f"its only address is {bridged[0]}, of docker's own bridge",
-                cause="the container has a network of its own, which other nodes do not reach",
-                fix="docker run --network=host --ipc=host ...",
-                doc="container-bridge",
-            )
-        return str(kind)
-
-    return check_each("container", nodes, check)
+    kind = node.inventory["container"]
+    addresses = [address for _, address in node.facts["addresses"]]
+    bridged = [address for address in addresses if address.startswith("172.17.")]
+    if not kind:
+        return node.check("container", "skip", "none")
+    if bridged and len(bridged) == len(addresses) and len(nodes) > 1:
+        return node.check(
+            "container",
+            "fail",
+            f"its only address is {bridged[0]}, of docker's own bridge",
+            cause="the container has a network of its own, which other nodes do not reach",
+            fix="docker run --network=host --ipc=host ...",
+            doc="container-bridge",
+        )
+    return str(kind)
 
 
 def check_debugging(nodes: Sequence[Node]) -> Checks:
@@ -101,17 +96,16 @@ def _check_debugging(node: Node) -> Checks:
     """Not a reason to warn: `ddpkit dump` has another way. But one wants to know it before the night."""
     scope = node.inventory["ptrace_scope"]
     if node.inventory["remove_ipc"]:
-        yield Check(
-            id="debugging",
-            status="warn",
-            host=node.label,
-            evidence="logind removes a user's shared memory at log-out (RemoveIPC=yes)",
+        yield node.check(
+            "debugging",
+            "warn",
+            "logind removes a user's shared memory at log-out (RemoveIPC=yes)",
             cause="a run that outlives its log-in loses NCCL's and DataLoader's segments",
             fix=node.command("echo RemoveIPC=no | sudo tee -a /etc/systemd/logind.conf"),
             doc="shm-unlinked",
         )
     elif scope is None:
-        yield Check(id="debugging", status="unknown", host=node.label, evidence="the kernel does not say (no Yama)")
+        yield node.check("debugging", "unknown", "the kernel does not say (no Yama)")
     else:
         word = {0: "any process of one's own", 1: "children only: py-spy needs sudo"}.get(scope, "root only")
-        yield Check(id="debugging", status="pass", host=node.label, evidence=f"ptrace: {word}")
+        yield node.check("debugging", "pass", f"ptrace: {word}")

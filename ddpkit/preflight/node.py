@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
-from ddpkit.preflight.check import Check
+from ddpkit.preflight.check import Check, Status
 
 Checks = Iterator[Check]
 
@@ -24,6 +24,19 @@ class Node:
     clock_offset: tuple[float, float] = (0.0, 0.0)  # seconds ahead of the launcher's clock: at least, at most
     env: Mapping[str, object] = field(default_factory=dict)  # variables that the launch sets for its ranks
 
+    def check(
+        self,
+        id: str,  # noqa: A002
+        status: Status,
+        evidence: str,
+        *,
+        cause: str = "",
+        fix: str = "",
+        doc: str = "",
+    ) -> Check:
+        """A result of the check `id` for this node."""
+        return Check(id=id, status=status, host=self.label, evidence=evidence, cause=cause, fix=fix, doc=doc)
+
     def command(self, command: str) -> str:
         """A command for this node, as one types it on the launcher's machine."""
         return ssh_command(self.target, command)
@@ -37,11 +50,20 @@ def ssh_command(target: str, command: str) -> str:
     return f"ssh {target} {shlex.quote(command) if set(command) & _SHELL else command}"
 
 
+CheckOne = Callable[[Node, Sequence[Node]], Check | str]
+CheckAll = Callable[[Sequence[Node]], Checks]
 _SHELL = frozenset("|&;<>()[]{}$*?~'\"\\")
 
 
-def check_each(id: str, nodes: Sequence[Node], check: Callable[[Node], Check | str]) -> Checks:  # noqa: A002
-    """Check each node; a text is the evidence of a pass."""
-    for node in nodes:
-        result = check(node)
-        yield result if isinstance(result, Check) else Check(id=id, status="pass", host=node.label, evidence=result)
+def check_each(id: str) -> Callable[[CheckOne], CheckAll]:  # noqa: A002
+    """Make a check of all nodes from one of a node, which gets all as well. A text is the evidence of a pass."""
+
+    def decorate(check: CheckOne) -> CheckAll:
+        def check_all(nodes: Sequence[Node]) -> Checks:
+            for node in nodes:
+                result = check(node, nodes)
+                yield result if isinstance(result, Check) else node.check(id, "pass", result)
+
+        return check_all
+
+    return decorate

@@ -5,17 +5,17 @@ Every check says something about every node: a pass is evidence as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.env_checks import check_environment
 from ddpkit.preflight.gpu_checks import check_gpus
 from ddpkit.preflight.machine_checks import check_clock, check_container, check_debugging, check_infiniband
-from ddpkit.preflight.node import Checks, Node
+from ddpkit.preflight.node import CheckAll, Node
 from ddpkit.preflight.resource_checks import check_cpus, check_disk, check_limits, check_memory, check_shm
 from ddpkit.preflight.software_checks import check_driver, check_nccl
 
-CHECKS: tuple[Callable[[Sequence[Node]], Checks], ...] = (
+CHECKS: tuple[CheckAll, ...] = (
     check_clock,
     check_nccl,
     check_driver,

@@ -23,81 +23,72 @@ INODES_FAIL, INODES_WARN = 100, 10_000
 RANK_MEMORY = GIB // 2  # bytes: a rank that has imported torch and CUDA's libraries
 
 
-def check_limits(nodes: Sequence[Node]) -> Checks:
-    def check(node: Node) -> Check | str:
-        limits = node.inventory["limits"]
-        files, locked, threads = limits["nofile"], limits["memlock"], node.inventory["threads"]
-        needed = 64 + 16 * node.slots  # what a rank opens before its own data
-        if files is not None and files < max(needed, OPEN_FILES):
-            return Check(
-                id="limits",
-                status="fail" if files < 256 else "warn",
-                host=node.label,
-                evidence=f"{files} open files for a process",
-                cause="every peer, DataLoader worker and log is an open file: Too many open files",
-                fix="raise nofile in /etc/security/limits.conf there (sshd reads it at log-in); now: ulimit -n 65536",
-                doc="too-many-files",
-            )
-        if threads is not None and threads < 64 * node.slots:
-            return Check(
-                id="limits",
-                status="fail",
-                host=node.label,
-                evidence=f"{threads} more processes and threads may be started",
-                cause="torch starts a thread for each processor in each rank",
-                fix="docker: --pids-limit=-1; SLURM or systemd: TasksMax=infinity",
-                doc="cannot-fork",
-            )
-        if (
-            locked is not None
-            and locked < LOCKED
-            and any(port["state"] == "ACTIVE" for port in node.inventory["infiniband"])
-        ):
-            return Check(
-                id="limits",
-                status="fail",
-                host=node.label,
-                evidence=f"{size(locked)} may be locked in memory, and there is InfiniBand",
-                cause="NCCL registers its buffers with the adapter, which locks them: ibv_reg_mr fails",
-                fix="ulimit -l unlimited for the launched shell: limits.conf memlock, LimitMEMLOCK of sshd or slurmd, "
-                "docker --ulimit memlock=-1",
-                doc="memlock",
-            )
-        return f"{files if files is not None else 'unlimited'} open files"
-
-    return check_each("limits", nodes, check)
+@check_each("limits")
+def check_limits(node: Node, nodes: Sequence[Node]) -> Check | str:
+    limits = node.inventory["limits"]
+    files, locked, threads = limits["nofile"], limits["memlock"], node.inventory["threads"]
+    needed = 64 + 16 * node.slots  # what a rank opens before its own data
+    if files is not None and files < max(needed, OPEN_FILES):
+        return node.check(
+            "limits",
+            "fail" if files < 256 else "warn",
+            f"{files} open files for a process",
+            cause="every peer, DataLoader worker and log is an open file: Too many open files",
+            fix="raise nofile in /etc/security/limits.conf there (sshd reads it at log-in); now: ulimit -n 65536",
+            doc="too-many-files",
+        )
+    if threads is not None and threads < 64 * node.slots:
+        return node.check(
+            "limits",
+            "fail",
+            f"{threads} more processes and threads may be started",
+            cause="torch starts a thread for each processor in each rank",
+            fix="docker: --pids-limit=-1; SLURM or systemd: TasksMax=infinity",
+            doc="cannot-fork",
+        )
+    if (
+        locked is not None
+        and locked < LOCKED
+        and any(port["state"] == "ACTIVE" for port in node.inventory["infiniband"])
+    ):
+        return node.check(
+            "limits",
+            "fail",
+            f"{size(locked)} may be locked in memory, and there is InfiniBand",
+            cause="NCCL registers its buffers with the adapter, which locks them: ibv_reg_mr fails",
+            fix="ulimit -l unlimited for the launched shell: limits.conf memlock, LimitMEMLOCK of sshd or slurmd, "
+            "docker --ulimit memlock=-1",
+            doc="memlock",
+        )
+    return f"{files if files is not None else 'unlimited'} open files"
 
 
-def check_shm(nodes: Sequence[Node]) -> Checks:
-    def check(node: Node) -> Check | str:
-        space = node.inventory["space"].get("shm")
-        if space is None and not node.inventory["linux"]:
-            return Check(id="shm", status="unknown", host=node.label, evidence="only Linux has /dev/shm")
-        if space is None:
-            return Check(
-                id="shm",
-                status="fail",
-                host=node.label,
-                evidence="there is no /dev/shm",
-                cause="DataLoader workers, gloo and NCCL pass data through it",
-                fix=node.command("sudo mount -t tmpfs -o size=50% tmpfs /dev/shm"),
-                doc="shm-full",
-            )
-        free = space["free"]
-        if free >= SHM_WARN:
-            return f"{size(free)} free"
-        return Check(
-            id="shm",
-            status="fail" if free < SHM_FAIL else "warn",
-            host=node.label,
-            evidence=f"/dev/shm: {size(free)} free of {size(space['total'])}",
-            cause="DataLoader workers and NCCL pass data through it: Bus error, or unable to allocate shared memory"
-            + ("; files of dead processes fill it" if space["total"] >= SHM_WARN else ""),
-            fix=_shm_fix(node, space),
+@check_each("shm")
+def check_shm(node: Node, nodes: Sequence[Node]) -> Check | str:
+    space = node.inventory["space"].get("shm")
+    if space is None and not node.inventory["linux"]:
+        return node.check("shm", "unknown", "only Linux has /dev/shm")
+    if space is None:
+        return node.check(
+            "shm",
+            "fail",
+            "there is no /dev/shm",
+            cause="DataLoader workers, gloo and NCCL pass data through it",
+            fix=node.command("sudo mount -t tmpfs -o size=50% tmpfs /dev/shm"),
             doc="shm-full",
         )
-
-    return check_each("shm", nodes, check)
+    free = space["free"]
+    if free >= SHM_WARN:
+        return f"{size(free)} free"
+    return node.check(
+        "shm",
+        "fail" if free < SHM_FAIL else "warn",
+        f"/dev/shm: {size(free)} free of {size(space['total'])}",
+        cause="DataLoader workers and NCCL pass data through it: Bus error, or unable to allocate shared memory"
+        + ("; files of dead processes fill it" if space["total"] >= SHM_WARN else ""),
+        fix=_shm_fix(node, space),
+        doc="shm-full",
+    )
 
 
 def _shm_fix(node: Node, space: Space) -> str:
@@ -113,7 +104,7 @@ def check_disk(nodes: Sequence[Node]) -> Checks:
         checks = [check for use in ("tmp", "workdir") for check in _one_disk(node, use)]
         spaces = [space for use in ("tmp", "workdir") if (space := node.inventory["space"].get(use))]
         text = "; ".join(dict.fromkeys(f"{space['folder']}: {size(space['free'])} free" for space in spaces))
-        yield from checks or [Check(id="disk", status="pass", host=node.label, evidence=text)]
+        yield from checks or [node.check("disk", "pass", text)]
 
 
 def _one_disk(node: Node, use: str) -> Checks:
@@ -133,62 +124,55 @@ def _one_disk(node: Node, use: str) -> Checks:
         what, status = f"has {inodes} inodes left", "fail" if inodes < INODES_FAIL else "warn"
     else:
         return
-    yield Check(
-        id="disk",
-        status=status,
-        host=node.label,
-        evidence=f"the file system of {space['folder']} {what}",
+    yield node.check(
+        "disk",
+        status,
+        f"the file system of {space['folder']} {what}",
         cause="logs, checkpoints and the workers' files have no room",
         fix=node.command(f"df {'-i' if 'inodes' in what else '-h'} {space['folder']}"),
         doc="disk-full",
     )
 
 
-def check_memory(nodes: Sequence[Node]) -> Checks:
-    def check(node: Node) -> Check | str:
-        memory = node.inventory["memory"]
-        if not node.inventory["linux"]:
-            return Check(id="memory", status="unknown", host=node.label, evidence="only Linux says it in /proc")
-        free, whose = memory["free"], "the machine"
-        if memory["bound"] is not None and memory["bound"] - (memory["used"] or 0) < free:
-            free, whose = memory["bound"] - (memory["used"] or 0), "its cgroup"
-        if free >= 2 * RANK_MEMORY * node.slots:
-            return f"{size(free)} free in {whose}"
-        return Check(
-            id="memory",
-            status="fail" if free < RANK_MEMORY * node.slots else "warn",
-            host=node.label,
-            evidence=f"{size(free)} free in {whose}, for {node.slots} ranks",
-            cause="the kernel ends processes that need more: exit by SIGKILL",
-            fix="ask for more (SLURM: -o mem=0), or start fewer ranks: -n"
-            if whose == "its cgroup"
-            else node.command("ps aux --sort=-rss | head"),
-            doc="host-out-of-memory",
-        )
-
-    return check_each("memory", nodes, check)
+@check_each("memory")
+def check_memory(node: Node, nodes: Sequence[Node]) -> Check | str:
+    memory = node.inventory["memory"]
+    if not node.inventory["linux"]:
+        return node.check("memory", "unknown", "only Linux says it in /proc")
+    free, whose = memory["free"], "the machine"
+    if memory["bound"] is not None and memory["bound"] - (memory["used"] or 0) < free:
+        free, whose = memory["bound"] - (memory["used"] or 0), "its cgroup"
+    if free >= 2 * RANK_MEMORY * node.slots:
+        return f"{size(free)} free in {whose}"
+    return node.check(
+        "memory",
+        "fail" if free < RANK_MEMORY * node.slots else "warn",
+        f"{size(free)} free in {whose}, for {node.slots} ranks",
+        cause="the kernel ends processes that need more: exit by SIGKILL",
+        fix="ask for more (SLURM: -o mem=0), or start fewer ranks: -n"
+        if whose == "its cgroup"
+        else node.command("ps aux --sort=-rss | head"),
+        doc="host-out-of-memory",
+    )
 
 
-def check_cpus(nodes: Sequence[Node]) -> Checks:
-    def check(node: Node) -> Check | str:
-        cpus, usable = node.inventory["cpus"], _usable(node)
-        text = f"{usable:g} of {cpus['machine']} processors"
-        # Fewer than ranks is slow; on a machine that has no more it is what one asked for. One core, where the other
-        # nodes give more, is a mistake also for one rank.
-        alone = usable == 1 and all(_usable(other) > 1 for other in nodes if other is not node) and len(nodes) > 1
-        if (usable >= node.slots and not alone) or usable >= (cpus["machine"] or 1):
-            return text
-        return Check(
-            id="cpus",
-            status="warn",
-            host=node.label,
-            evidence=f"{count(node.slots, 'rank')} on {text}",
-            cause="the ranks and their DataLoader workers share what the scheduler or the container gave",
-            fix=_cpus_fix(node),
-            doc="one-core",
-        )
-
-    return check_each("cpus", nodes, check)
+@check_each("cpus")
+def check_cpus(node: Node, nodes: Sequence[Node]) -> Check | str:
+    cpus, usable = node.inventory["cpus"], _usable(node)
+    text = f"{usable:g} of {cpus['machine']} processors"
+    # Fewer than ranks is slow; on a machine that has no more it is what one asked for. One core, where the other
+    # nodes give more, is a mistake also for one rank.
+    alone = usable == 1 and all(_usable(other) > 1 for other in nodes if other is not node) and len(nodes) > 1
+    if (usable >= node.slots and not alone) or usable >= (cpus["machine"] or 1):
+        return text
+    return node.check(
+        "cpus",
+        "warn",
+        f"{count(node.slots, 'rank')} on {text}",
+        cause="the ranks and their DataLoader workers share what the scheduler or the container gave",
+        fix=_cpus_fix(node),
+        doc="one-core",
+    )
 
 
 def _cpus_fix(node: Node) -> str:

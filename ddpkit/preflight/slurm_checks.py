@@ -48,15 +48,14 @@ def _check_versions(nodes: Sequence[Node]) -> Iterator[Check]:
         usual = most_common(values)
         for node, value, shown in zip(nodes, values, whole, strict=True):
             if value == usual:
-                yield Check(id=name, status="pass", host=node.label, evidence=shown)
+                yield node.check(name, "pass", shown)
             else:
                 evidence = f"has {name} {shown}, the others {usual}"
                 symptom = find_symptom(RANKS, evidence)
-                yield Check(
-                    id=name,
-                    status="fail",
-                    host=node.label,
-                    evidence=evidence,
+                yield node.check(
+                    name,
+                    "fail",
+                    evidence,
                     cause=symptom.cause,
                     fix=f"the same environment on {node.label}: -o setup='source venv/bin/activate' on a shared folder",
                     doc=symptom.entry,

@@ -16,25 +16,25 @@ def check_nccl(nodes: Sequence[Node]) -> Checks:
     versions = [str(node.inventory["nccl"] or "") for node in nodes]
     common = most_common([version for version in versions if version])
 
-    def check(node: Node) -> Check | str:
+    @check_each("nccl-version")
+    def check(node: Node, _: Sequence[Node]) -> Check | str:
         version = node.inventory["nccl"]
         if not version:
             if common:
-                return Check(id="nccl-version", status="unknown", host=node.label, evidence="no package of NCCL found")
-            return Check(id="nccl-version", status="skip", host=node.label, evidence="torch came without NCCL")
+                return node.check("nccl-version", "unknown", "no package of NCCL found")
+            return node.check("nccl-version", "skip", "torch came without NCCL")
         if version == common:
             return str(version)
-        return Check(
-            id="nccl-version",
-            status="fail",
-            host=node.label,
-            evidence=f"NCCL {version}, the others {common}",
+        return node.check(
+            "nccl-version",
+            "fail",
+            f"NCCL {version}, the others {common}",
             cause="two versions of NCCL do not understand each other",
             fix=node.command(f"python -m pip install --force-reinstall {_nccl_name(node)}=={common}"),
             doc="nccl-mismatch",
         )
 
-    return check_each("nccl-version", nodes, check)
+    return check(nodes)
 
 
 def _nccl_name(node: Node) -> str:
@@ -42,33 +42,29 @@ def _nccl_name(node: Node) -> str:
     return f"nvidia-nccl-cu{major}"
 
 
-def check_driver(nodes: Sequence[Node]) -> Checks:
-    def check(node: Node) -> Check | str:
-        driver, cuda = node.inventory["driver"], node.inventory["cuda"]
-        if not driver or not cuda:
-            why = "no NVIDIA driver" if not driver else "this torch was built without CUDA"
-            if driver and node.facts["gpus"]:
-                return Check(
-                    id="driver",
-                    status="warn",
-                    host=node.label,
-                    evidence=f"{node.facts['gpus']} GPUs, and {why}",
-                    cause="ranks there run on the processors",
-                    fix=node.command("python -m pip install --force-reinstall torch"),
-                    doc="no-nccl-in-torch",
-                )
-            return Check(id="driver", status="skip", host=node.label, evidence=why)
-        least = _DRIVERS.get(cuda.partition(".")[0], 0)
-        if int(driver.partition(".")[0]) >= least:
-            return f"driver {driver}, CUDA {cuda}"
-        return Check(
-            id="driver",
-            status="fail",
-            host=node.label,
-            evidence=f"driver {driver}, and torch was built for CUDA {cuda}, which needs {least} or later",
-            cause="the driver is older than torch's CUDA",
-            fix=f"an NVIDIA driver {least} or later there, or a torch for an older CUDA: pip install --index-url ...",
-            doc="driver-too-old",
-        )
-
-    return check_each("driver", nodes, check)
+@check_each("driver")
+def check_driver(node: Node, nodes: Sequence[Node]) -> Check | str:
+    driver, cuda = node.inventory["driver"], node.inventory["cuda"]
+    if not driver or not cuda:
+        why = "no NVIDIA driver" if not driver else "this torch was built without CUDA"
+        if driver and node.facts["gpus"]:
+            return node.check(
+                "driver",
+                "warn",
+                f"{node.facts['gpus']} GPUs, and {why}",
+                cause="ranks there run on the processors",
+                fix=node.command("python -m pip install --force-reinstall torch"),
+                doc="no-nccl-in-torch",
+            )
+        return node.check("driver", "skip", why)
+    least = _DRIVERS.get(cuda.partition(".")[0], 0)
+    if int(driver.partition(".")[0]) >= least:
+        return f"driver {driver}, CUDA {cuda}"
+    return node.check(
+        "driver",
+        "fail",
+        f"driver {driver}, and torch was built for CUDA {cuda}, which needs {least} or later",
+        cause="the driver is older than torch's CUDA",
+        fix=f"an NVIDIA driver {least} or later there, or a torch for an older CUDA: pip install --index-url ...",
+        doc="driver-too-old",
+    )

@@ -47,4 +47,3 @@ def test_parts_of_an_inventory_have_the_keys_of_their_types(gathered: dict[str, 
 def test_a_file_system_and_a_gpu_have_the_keys_of_their_types(gathered: dict[str, Any]) -> None:
     assert set(gathered["space"]["tmp"]) == keys(node_facts.Space)
     assert {*inventory.SMI, "users"} == keys(node_facts.Gpu)
-    assert all(set(link) == keys(node_facts.Interface) for link in gathered["links"])

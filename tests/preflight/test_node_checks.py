@@ -35,7 +35,7 @@ def requirements(**changes: Any) -> Requirements:
 
 
 def space(free: int, total: int = 100 * GIB, **changes: Any) -> dict[str, Any]:
-    found = {"folder": "/tmp", "type": "ext4", "total": total, "free": free, "inodes": 1 << 20, "inodes_free": 1 << 19}
+    found = {"folder": "/tmp", "total": total, "free": free, "inodes": 1 << 20, "inodes_free": 1 << 19}
     return {**found, "read_only": False, **changes}
 
 
@@ -44,19 +44,11 @@ def gathered(**changes: Any) -> Any:
     found: dict[str, Any] = {
         "time": 1.0,
         "host": "n1",
-        "fqdn": None,
-        "kernel": "6.1.0",
-        "boot": None,
-        "ports": [32768, 60999],
-        "somaxconn": 4096,
-        "ipv6_off": False,
-        "peermem": False,
-        "limits": {"nofile": 1024, "memlock": 8 * MIB, "nproc": 63000, "as": None, "stack": 8 * MIB},
+        "limits": {"nofile": 1024, "memlock": 8 * MIB},
         "space": {"tmp": space(20 * GIB), "shm": space(8 * GIB, 8 * GIB), "workdir": space(900 * GIB)},
         "linux": True,
         "memory": {"total": 32 * GIB, "free": 28 * GIB, "bound": None, "used": None},
         "cpus": {"machine": 8, "allowed": list(range(8)), "quota": None},
-        "links": [{"name": "eth0", "mtu": 1500, "speed": 10000}],
         "environ": {},
         "ptrace_scope": 1,
         "remove_ipc": None,
@@ -138,10 +130,8 @@ def test_what_this_machine_says_of_itself_can_be_judged() -> None:
     [
         pytest.param({"behind": (1.2, 1.3)}, id="a clock that is a second off"),
         pytest.param({"behind": (-3.0, 3.0)}, id="a node that answers late, so that its clock is not known well"),
-        pytest.param(
-            {"limits": {"nofile": 1024, "memlock": 8192, "nproc": 1}}, id="little locked memory, no InfiniBand"
-        ),
-        pytest.param({"limits": {"nofile": None, "memlock": None, "nproc": None}}, id="no limits"),
+        pytest.param({"limits": {"nofile": 1024, "memlock": 8192}}, id="little locked memory, no InfiniBand"),
+        pytest.param({"limits": {"nofile": None, "memlock": None}}, id="no limits"),
         pytest.param({"threads": 4000}, id="a bound of processes that is far"),
         pytest.param({"cpus": {"machine": 64, "allowed": [0, 1], "quota": None}}, id="as many processors as ranks"),
         pytest.param({"memory": {"total": GIB, "free": 28 * GIB, "bound": 16 * GIB, "used": GIB}}, id="a wide cgroup"),
@@ -202,10 +192,10 @@ def test_of_two_nodes_the_launchers_clock_decides(seconds: float, wrong: int) ->
 
 
 def limits(**changes: int | None) -> dict[str, Any]:
-    return {"limits": {"nofile": 65536, "memlock": 8 * MIB, "nproc": 63000, **changes}}
+    return {"limits": {"nofile": 65536, "memlock": 8 * MIB, **changes}}
 
 
-ACTIVE = {"device": "mlx5_0", "port": "1", "state": "ACTIVE", "layer": "InfiniBand", "rate": "200 Gb/sec"}
+ACTIVE = {"device": "mlx5_0", "port": "1", "state": "ACTIVE"}
 DOWN = {**ACTIVE, "state": "DOWN"}
 
 
