@@ -152,7 +152,8 @@ def sentences(text: str) -> list[str]:
     found = []
     for block in blocks:
         found += re.split(
-            r"(?<=[a-z0-9)\]`'\"*%_X][.!?])(?:[*_]+)?\s+(?=[\"'`(*\[]*[A-Z0-9`<-])", " ".join(block.split())
+            r"(?:(?<=[a-z0-9)\]`'\"*%_X][.!?])|(?<=[A-Z]{2}[.!?]))(?:[*_]+)?\s+(?=[\"'`(*\[]*[A-Z0-9`<-])",
+            " ".join(block.split()),
         )
     return [each for each in found if re.search(r"\w", each)]
 
@@ -206,6 +207,8 @@ def _no_prose(tree: ast.Module) -> set[int]:
             parts += node.args[:2]
         if name.startswith("re."):
             parts += node.args
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "split":
+            parts.append(node.func.value)  # a list of words
         skipped |= {id(inner) for part in parts for inner in ast.walk(part)}
     return skipped
 
@@ -334,7 +337,7 @@ def measure(found: Iterable[Text]) -> dict[str, Figures]:
     groups: dict[str, Figures] = {}
     for group, where, text in found:
         figures = groups.setdefault(group, Figures())
-        for sentence in sentences(text):
+        for sentence in sentences(re.sub(r"`[^`\n]+`", "`X`", text)):
             count = words(sentence)
             figures.sentences += 1
             figures.words += count

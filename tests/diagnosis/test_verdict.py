@@ -46,7 +46,7 @@ def test_a_known_cause_and_its_fix(ddpkit: DDPKIT, script: Callable[[str], str])
     oom = "raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB')"
     verdict, hint = failed(ddpkit, script, r0="pass", r1=oom)
     assert "exit code 1: the GPU's memory is full" in verdict
-    assert hint.startswith("hint: a smaller batch")
+    assert hint.startswith("hint: reduce the batch")
 
 
 def test_the_cause_is_another_ranks(ddpkit: DDPKIT, script: Callable[[str], str]) -> None:

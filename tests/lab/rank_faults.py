@@ -88,7 +88,7 @@ RANKS = {
         fault=at("node3", "torch", killed("SIGABRT")),
         id="ranks",
         evidence="SIGABRT",
-        cause="gave up",
+        cause="compiled library aborted",
         doc="aborted",
     ),
     "stopped": Row(  # R01

@@ -101,9 +101,9 @@ def test_who_says_itself_why_is_believed_and_nobody_is_missed_because_of_it() ->
         (signal.SIGKILL, "killed", "out-of-memory"),
         (signal.SIGBUS, "bus-error", "/dev/shm"),
         (signal.SIGSEGV, "segfault", "compiled code"),
-        (signal.SIGABRT, "aborted", "gave up"),
-        (signal.SIGILL, "illegal-instruction", "another processor"),
-        (signal.SIGTERM, "terminated", "asked it to end"),
+        (signal.SIGABRT, "aborted", "compiled library aborted"),
+        (signal.SIGILL, "illegal-instruction", "another CPU"),
+        (signal.SIGTERM, "terminated", "another rank failed"),
     ],
 )
 def test_a_rank_that_died_is_the_only_one_named(number: int, doc: str, cause: str) -> None:

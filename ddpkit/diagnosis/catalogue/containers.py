@@ -16,9 +16,11 @@ ENTRIES = (
             r"unknown or invalid runtime name: nvidia",
             r"unresolvable CDI devices",
         ),
-        cause="the container engine cannot give GPUs to containers on this host: the NVIDIA container toolkit is missing or does not fit the driver",
+        cause="the container engine cannot give GPUs to containers on this host. The NVIDIA container toolkit is "
+        "missing, or does not match the driver",
         probe="on that host: nvidia-ctk --version; docker run --rm --gpus all ubuntu nvidia-smi",
-        fix="install nvidia-container-toolkit there, then sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker",
+        fix="install nvidia-container-toolkit, then run `sudo nvidia-ctk runtime configure --runtime=docker && sudo "
+        "systemctl restart docker`",
         link="https://github.com/NVIDIA/nvidia-docker/issues/1352",
     ),
     Entry(
@@ -29,9 +31,10 @@ ENTRIES = (
             r"permission denied while trying to connect to the Docker daemon",
             r"Cannot connect to the Docker daemon",
         ),
-        cause="docker does not run on this host, or this user may not use it",
+        cause="docker does not run on this host, or this user has no permission to use it",
         probe="on that host: systemctl status docker; id",
-        fix="sudo systemctl start docker; sudo usermod -aG docker $USER and log in again; or use podman or apptainer",
+        fix="sudo systemctl start docker. Or run `sudo usermod -aG docker $USER` and log in again. Or use podman or "
+        "apptainer",
         link="https://docs.docker.com/engine/install/linux-postinstall/",
     ),
     Entry(
@@ -46,9 +49,11 @@ ENTRIES = (
             r"FATAL: .*(?:could not open image|while pulling|failed to retrieve path for) (?P<image>\S+)",
             r"No such file or directory: (?P<image>\S+\.sqsh)",
         ),
-        cause="the container image is not there under this name, needs a login, or this host cannot reach the registry",
+        cause="the container image was not found under this name, needs a login, or this host cannot reach the "
+        "registry",
         probe="on that host: docker pull IMAGE (enroot import docker://IMAGE, apptainer pull IMAGE)",
-        fix="correct the name and tag; log in (docker login, ~/.config/enroot/.credentials); for a file: a path that begins with / or ./, shared by all hosts",
+        fix="correct the name and tag, or log in (docker login, ~/.config/enroot/.credentials). For a file: use a "
+        "shared path that begins with / or ./",
         link="https://github.com/NVIDIA/pyxis/issues/127",
     ),
     Entry(
@@ -62,18 +67,20 @@ ENTRIES = (
             r"OCI runtime (?:create|exec) failed",
             r"\[ERROR\] /etc/enroot/hooks\.d/\S+ exited with return code",
         ),
-        cause="the container's image was found, but does not start: a mount that is not there, a hook of the GPU driver that failed, user namespaces that are off, or an image that is cut off",
-        probe="the lines above it; on that host the same by hand: enroot start / apptainer exec IMAGE true",
-        fix="correct the mounts; fetch the image again; for an image with an entry point: --no-container-entrypoint",
+        cause="the container image was found, but does not start. A mount is missing, a GPU driver hook failed, user "
+        "namespaces are disabled, or the image is incomplete",
+        probe="the lines above it; on that host: enroot start IMAGE true, or apptainer exec IMAGE true",
+        fix="correct the mounts, or download the image again. For an image with an entry point: "
+        "--no-container-entrypoint",
         link="https://github.com/NVIDIA/pyxis/issues/61",
     ),
     Entry(
         id="mpi-slots",
         title="There are not enough slots available in the system",
         patterns=(r"There are not enough slots available in the system",),
-        cause="mpirun was asked for more ranks than its hosts have slots",
+        cause="mpirun needs more slots for these ranks than its hosts have",
         probe="cat HOSTFILE; nproc",
-        fix="slots=N in the hostfile, or mpirun --oversubscribe",
+        fix="set slots=N in the hostfile, or use mpirun --oversubscribe",
         link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
     ),
     Entry(
@@ -83,9 +90,10 @@ ENTRIES = (
             r"was unable to reliably start one or more daemons",
             r"has lost communication with a remote daemon",
         ),
-        cause="mpirun could not start its helper on another host, or lost it: ssh, the path of Open MPI there, or a firewall",
+        cause="mpirun could not start its daemon on another host, or lost the connection. The cause is ssh, the path "
+        "of Open MPI there, or a firewall",
         probe="ssh HOST which orted prted",
-        fix="mpirun --prefix /path/to/openmpi; open the ports between the hosts; --mca oob_tcp_if_include INTERFACE",
+        fix="mpirun --prefix /path/to/openmpi, or --mca oob_tcp_if_include INTERFACE. Open the ports between the hosts",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
     ),
     Entry(
@@ -98,9 +106,9 @@ ENTRIES = (
             r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
             r"mpirun detected that one or more processes exited with non-zero status",
         ),
-        cause="rank {rank} failed; mpirun ended the others. Its reason is in its own output",
+        cause="rank {rank} failed, and mpirun ended the others. The reason is in the output of rank {rank}",
         probe="mpirun --tag-output ..., then read rank {rank}'s last lines",
-        fix="ddpkit explain LOG, with the output of all ranks",
+        fix="run `ddpkit explain LOG` with the output of all ranks",
         link="https://docs.open-mpi.org/en/main/launching-apps/index.html",
     ),
     Entry(
@@ -118,9 +126,9 @@ ENTRIES = (
             r"failed \(exitcode: (?!-(?:4|6|7|8|9|11|15)\))-?\d+\) local_rank: (?P<rank>\d+)",
             r"STEP \S+ ON \S+ CANCELLED AT \S+ DUE TO TASK FAILURE",
         ),
-        cause="a launcher's summary: a process that it started failed, and the reason is in that process's own output",
+        cause="this is a launcher's summary. A process failed, and the reason is in the output of that process",
         probe="read the lines before it",
-        fix="read the output of what failed first; ddpkit explain LOG on the log that has it",
+        fix="read the output of the process that failed first, or run `ddpkit explain LOG`",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
     ),
     Entry(
@@ -133,7 +141,7 @@ ENTRIES = (
             r"The actor (?:is dead|died unexpectedly)",
             r"Worker (?:unexpectedly exits|exit type: SYSTEM_ERROR)",
         ),
-        cause="Ray lost a worker process: killed for memory, crashed, or its node is gone",
+        cause="Ray lost a worker process. It was killed because memory was full, crashed, or its node failed",
         probe="ray logs; on the node: dmesg -T | grep -i 'killed process'",
         fix="read the worker's own log (/tmp/ray/session_latest/logs/worker-*.err)",
         link="https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-failures.html",
@@ -148,7 +156,7 @@ ENTRIES = (
         ),
         cause="Ray ended a worker because the host's memory was nearly full",
         probe="ray status; free -g",
-        fix="fewer workers a node, less in the object store, or --env RAY_memory_usage_threshold=0.98",
+        fix="use fewer workers per node, store less in the object store, or add --env RAY_memory_usage_threshold=0.98",
         link="https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html",
     ),
     Entry(
@@ -156,9 +164,9 @@ ENTRIES = (
         title="Unable to find hostfile, will proceed with training with local resources only",
         kind="hint",
         patterns=(r"Unable to find hostfile, will proceed with training with local resources only",),
-        cause="DeepSpeed's launcher found no host file and goes on with this host alone",
+        cause="DeepSpeed's launcher found no host file and uses this host only",
         probe="ls -l /job/hostfile",
-        fix="deepspeed --hostfile FILE, where several hosts are meant; else it is harmless",
+        fix="deepspeed --hostfile FILE for several hosts. For one host, this is harmless",
         link="https://www.deepspeed.ai/getting-started/#resource-configuration-multi-node",
     ),
     Entry(
@@ -169,9 +177,9 @@ ENTRIES = (
             r"train_batch_size is not equal to micro_batch_per_gpu",
             r"[Bb]atch size \(?\d+\)? is not divisible by",
         ),
-        cause="the batch sizes of the configuration do not multiply up for this number of ranks",
+        cause="the batch sizes in the configuration do not match this number of ranks",
         probe="grep -n batch_size CONFIG; echo $WORLD_SIZE",
-        fix="train_batch_size = micro batch * accumulation * ranks; or leave train_batch_size out (`auto`)",
+        fix="set train_batch_size to micro batch * accumulation * ranks, or omit train_batch_size (`auto`)",
         link="https://www.deepspeed.ai/docs/config-json/#batch-size-related-parameters",
     ),
 )

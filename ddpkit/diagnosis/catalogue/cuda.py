@@ -17,9 +17,11 @@ ENTRIES = (
             r"HIP out of memory\. Tried to allocate",
             r"NCCL WARN Cuda failure (?:\d+ )?'out of memory'",
         ),
-        cause="the GPU's memory is full: model, batch or sequence are too large for it, or another process holds a part (at the very start: one of an earlier run)",
+        cause="the GPU's memory is full. The model, batch or sequence is too large, or another process uses a part of "
+        "it. At the very start, that is usually a rank of an earlier run",
         probe="nvidia-smi; in the script: print(torch.cuda.memory_summary())",
-        fix="a smaller batch per rank (with gradient accumulation), activation checkpointing, bf16, or FSDP; against fragments: --env PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+        fix="reduce the batch per rank (with gradient accumulation), or use activation checkpointing, bf16 or FSDP. "
+        "Against fragmentation: `--env PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`",
         link="https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
     ),
     Entry(
@@ -30,9 +32,11 @@ ENTRIES = (
             r"CUDA error: device-side assert triggered",
             r"\bcudaErrorAssert\b",
         ),
-        cause="an index is out of range on the GPU: a label is not below the number of classes, or a token not below the size of the vocabulary. The traceback points elsewhere, for the GPU reports late",
-        probe="the `Assertion ... failed` line above; once more with --env CUDA_LAUNCH_BLOCKING=1, then the traceback is right",
-        fix="print min and max of labels and token ids before the step; correct the data, or the layer's size",
+        cause="an index is out of range on the GPU: a label is not below the number of classes, or a token id not "
+        "below the vocabulary size. GPU errors are reported late, so the traceback shows another line",
+        probe="the `Assertion ... failed` line above; repeat with --env CUDA_LAUNCH_BLOCKING=1 for the right traceback",
+        fix="print the minimum and maximum of labels and token ids before the step. Correct the data, or the size of "
+        "the layer",
         link="https://github.com/milesial/Pytorch-UNet/issues/375",
     ),
     Entry(
@@ -46,9 +50,12 @@ ENTRIES = (
             r"CUDA error: an illegal instruction was encountered",
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:13|31)\b",
         ),
-        cause="a kernel wrote or read outside of its memory: a bug in a custom or compiled kernel, an index out of range, or a broken GPU",
-        probe="once more with --env CUDA_LAUNCH_BLOCKING=1; compute-sanitizer python train.py; on the node: dmesg -T | grep -i xid",
-        fix="leave out custom kernels (flash-attention, xformers, torch.compile) one by one; if it is always the same GPU, take the node out",
+        cause="a kernel accessed memory outside of its bounds: a bug in a custom or compiled kernel, an index out of "
+        "range, or a defective GPU",
+        probe="repeat with --env CUDA_LAUNCH_BLOCKING=1; compute-sanitizer python train.py; on the node: dmesg -T | "
+        "grep -i xid",
+        fix="disable custom kernels (flash-attention, xformers, torch.compile) one by one. If it is always the same "
+        "GPU, exclude the node",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
@@ -59,9 +66,11 @@ ENTRIES = (
             r"no kernel image is available for execution on the device",
             r"with CUDA capability (?P<capability>\w+) is not compatible with the current PyTorch installation",
         ),
-        cause="this build of torch, or of an extension, has no code for this GPU: the GPU is newer or older than the build knows",
+        cause="this build of torch, or of an extension, has no code for this GPU. The GPU is newer or older than the "
+        "build supports",
         probe="python -c 'import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list())'",
-        fix="install a torch whose CUDA knows the GPU (a newer cuXXX wheel for new GPUs, an older for old ones); build extensions with TORCH_CUDA_ARCH_LIST",
+        fix="install a torch build that supports the GPU: a newer cuXXX wheel for new GPUs, an older one for old GPUs. "
+        "Build extensions with TORCH_CUDA_ARCH_LIST",
         link="https://github.com/pytorch/pytorch/issues/31285",
     ),
     Entry(
@@ -76,9 +85,12 @@ ENTRIES = (
             r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
             r"No supported gpu backend found",
         ),
-        cause="this rank sees no GPU: the job asked for none, CUDA_VISIBLE_DEVICES is empty or wrong, the container was started without them, the driver does not run, or torch is a build without CUDA",
-        probe="the same way in: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES; python -c 'import torch; print(torch.version.cuda)'",
-        fix="ask for GPUs (SLURM: --gpus-per-node=N; docker: --gpus all; apptainer: --nv), unset CUDA_VISIBLE_DEVICES, or install the CUDA build",
+        cause="this rank sees no GPU. The job requested none, CUDA_VISIBLE_DEVICES is empty or wrong, the container "
+        "has no GPU access, the driver does not run, or torch was built without CUDA",
+        probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES; python -c 'import torch; "
+        "print(torch.version.cuda)'",
+        fix="request GPUs (SLURM: --gpus-per-node=N; docker: --gpus all; apptainer: --nv), unset CUDA_VISIBLE_DEVICES, "
+        "or install the CUDA build of torch",
         link="https://pytorch.org/get-started/locally/",
     ),
     Entry(
@@ -93,9 +105,11 @@ ENTRIES = (
             r"\bsystem not yet initialized",
             r"CUDA_ERROR_SYSTEM_NOT_READY",
         ),
-        cause="the driver is there, but does not answer as it should: modules do not fit (an update without a reboot), nvidia-uvm is not loaded, or nv-fabricmanager does not run on a machine with NVSwitch",
+        cause="the driver is installed, but CUDA cannot start. The kernel modules do not match after an update, "
+        "nvidia-uvm is not loaded, or nv-fabricmanager does not run on an NVSwitch machine",
         probe="nvidia-smi; lsmod | grep nvidia_uvm; systemctl status nvidia-fabricmanager",
-        fix="sudo systemctl restart nvidia-fabricmanager (its version must be the driver's), sudo modprobe nvidia-uvm, or reboot the node",
+        fix="run `sudo systemctl restart nvidia-fabricmanager` (same version as the driver) or `sudo modprobe "
+        "nvidia-uvm`, or reboot the node",
         link="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
     ),
     Entry(
@@ -109,9 +123,10 @@ ENTRIES = (
             r"Can't initialize NVML",
             r"NVML_ERROR_LIB_RM_VERSION_MISMATCH",
         ),
-        cause="the driver was updated and its kernel module is still the old one; in a container `Unknown Error`: it lost its devices when systemd reloaded",
+        cause="the driver was updated, and the old kernel module is still loaded. In a container, `Unknown Error` "
+        "means that it lost its devices when systemd reloaded",
         probe="cat /proc/driver/nvidia/version; nvidia-smi",
-        fix="reboot the node (or unload and load the nvidia modules); for a container: start it again",
+        fix="reboot the node, or reload the nvidia modules. For a container: restart it",
         link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html",
     ),
     Entry(
@@ -123,9 +138,10 @@ ENTRIES = (
             r"Could not load library libcudnn\w*\.so",
             r"cuDNN version incompatibility",
         ),
-        cause="cuDNN failed: the GPU's memory is nearly full, an earlier error on the GPU, or another libcudnn than torch's is loaded",
-        probe="echo $LD_LIBRARY_PATH; nvidia-smi; once more with --env CUDA_LAUNCH_BLOCKING=1",
-        fix="unset LD_LIBRARY_PATH; a smaller batch; to be sure: torch.backends.cudnn.enabled = False",
+        cause="cuDNN failed. The GPU's memory is nearly full, an earlier GPU error occurred, or a libcudnn other than "
+        "torch's is loaded",
+        probe="echo $LD_LIBRARY_PATH; nvidia-smi; repeat with --env CUDA_LAUNCH_BLOCKING=1",
+        fix="unset LD_LIBRARY_PATH, or reduce the batch. To test without cuDNN: torch.backends.cudnn.enabled = False",
         link="https://docs.nvidia.com/deeplearning/cudnn/latest/",
     ),
     Entry(
@@ -134,18 +150,20 @@ ENTRIES = (
         patterns=(
             r"\bCUBLAS_STATUS_(?P<status>NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED)\b when calling",
         ),
-        cause="a matrix product on the GPU failed: its memory is full, an index was out of range just before, or libcublas is not torch's",
-        probe="once more with --env CUDA_LAUNCH_BLOCKING=1; nvidia-smi; echo $LD_LIBRARY_PATH",
-        fix="a smaller batch; check labels and token ids; unset LD_LIBRARY_PATH",
+        cause="a matrix product failed on the GPU. The GPU's memory is full, an index was out of range before, or "
+        "libcublas is not torch's",
+        probe="repeat with --env CUDA_LAUNCH_BLOCKING=1; nvidia-smi; echo $LD_LIBRARY_PATH",
+        fix="reduce the batch, check labels and token ids, and unset LD_LIBRARY_PATH",
         link="https://docs.nvidia.com/cuda/cublas/",
     ),
     Entry(
         id="cuda-after-fork",
         title="Cannot re-initialize CUDA in forked subprocess",
         patterns=(r"Cannot re-initialize CUDA in forked subprocess",),
-        cause="CUDA was used before the process was forked (by DataLoader workers or multiprocessing)",
-        probe="grep -n 'cuda' train.py: what runs before the workers start?",
-        fix="touch no GPU in the Dataset; torch.multiprocessing.set_start_method('spawn'), or DataLoader(multiprocessing_context='spawn')",
+        cause="the script used CUDA before it forked a process (DataLoader workers or multiprocessing)",
+        probe="grep -n 'cuda' train.py, before the workers start",
+        fix="use no CUDA in the Dataset. Otherwise call torch.multiprocessing.set_start_method('spawn'), or pass "
+        "multiprocessing_context='spawn' to the DataLoader",
         link="https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",
     ),
     Entry(
@@ -158,9 +176,9 @@ ENTRIES = (
             r"NCCL WARN Cuda failure (?:\d+ )?'(?P<error>[^']+)'",
             r"terminate called after throwing an instance of 'c10::CUDAError'",
         ),
-        cause="a call on the GPU failed ({error}); the place in the traceback may be wrong",
-        probe="once more with --env CUDA_LAUNCH_BLOCKING=1; on the node: dmesg -T | grep -i xid",
-        fix="run it once with --env CUDA_LAUNCH_BLOCKING=1, and look where it stops then",
+        cause="a CUDA call failed ({error}). The traceback can show the wrong line",
+        probe="repeat with --env CUDA_LAUNCH_BLOCKING=1; on the node: dmesg -T | grep -i xid",
+        fix="run once with `--env CUDA_LAUNCH_BLOCKING=1`, and read the new traceback",
         link="https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
     ),
     Entry(
@@ -170,9 +188,9 @@ ENTRIES = (
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:74|119|120|122|136|137|149)\b",
             r"CUDA error: uncorrectable NVLink error",
         ),
-        cause="an NVLink or the GPU's own controller failed (device {device})",
+        cause="an NVLink or the GPU's controller failed (device {device})",
         probe="on that node: nvidia-smi nvlink -e; dmesg -T | grep -i xid",
-        fix="take the node out (scontrol update nodename={host} state=drain reason=xid) and reset or reboot it",
+        fix="drain the node (`scontrol update nodename={host} state=drain reason=xid`), then reset the GPU or reboot",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
 )

@@ -11,9 +11,11 @@ ENTRIES = (
         title="rank N failed first: killed by signal 6 (SIGABRT), terminate called without an active exception",
         kind="death",
         patterns=(r"terminate called without an active exception",),
-        cause="a thread of gloo was still running while Python was taken down: a race in torch's own teardown (seen with torch 2.13), after the script had ended",
-        probe="the script's last lines: did it finish?",
-        fix="at the end of the script: dist.destroy_process_group(), flush the output, and leave through os._exit(code), as the last lines of train.py do",
+        cause="a gloo thread was still running while Python shut down. It is a race in torch's own teardown (seen with "
+        "torch 2.13), after the script had ended",
+        probe="the script's last lines show whether it finished",
+        fix="at the end of the script, call dist.destroy_process_group(), flush the output, and exit with "
+        "os._exit(code). The last lines of train.py show this",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shutdown",
     ),
     Entry(
@@ -33,7 +35,7 @@ ENTRIES = (
         ),
         cause="usually the kernel's out-of-memory killer, or an administrator",
         probe="on {host}: dmesg -T | grep -i 'killed process'",
-        fix="fewer DataLoader workers, a smaller batch, or more memory (SLURM: --mem)",
+        fix="use fewer DataLoader workers, a smaller batch, or more memory (SLURM: --mem)",
         link="https://www.kernel.org/doc/html/latest/admin-guide/mm/concepts.html",
     ),
     Entry(
@@ -49,9 +51,9 @@ ENTRIES = (
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Bus error",
             r"Signal 7 \(SIGBUS\) received by PID \d+",
         ),
-        cause="usually /dev/shm is full: DataLoader workers pass batches through it",
+        cause="usually /dev/shm is full. DataLoader workers pass batches through it",
         probe="on {host}: df -h /dev/shm",
-        fix="in a container: --ipc=host or --shm-size=16g; else fewer DataLoader workers",
+        fix="in a container, use --ipc=host or --shm-size=16g. Otherwise use fewer DataLoader workers",
         link="https://github.com/pytorch/pytorch/issues/5040",
     ),
     Entry(
@@ -70,9 +72,10 @@ ENTRIES = (
             r"Signal 11 \(SIGSEGV\) received by PID \d+",
             r"Caught signal 11 \(Segmentation fault",
         ),
-        cause="a crash in compiled code: often libraries that do not fit together, or a stack that is too small",
-        probe="python -X faulthandler train.py, which shows where Python was",
-        fix="leave out the package in whose code it ended, or install a build for this torch; ulimit -s unlimited",
+        cause="compiled code crashed. Often libraries do not match, or the stack is too small",
+        probe="python -X faulthandler train.py, which prints the Python stack",
+        fix="remove the package in whose code it crashed, or install a build for this torch. For a small stack: ulimit "
+        "-s unlimited",
         link="https://docs.python.org/3/library/faulthandler.html",
     ),
     Entry(
@@ -91,9 +94,10 @@ ENTRIES = (
             r"Signal 6 \(SIGABRT\) received by PID \d+",
             r"terminate called after throwing an instance of",
         ),
-        cause="a compiled library gave up: an assertion, or NCCL's watchdog after a collective timed out; its own words stand above",
-        probe="read the lines before it; with NCCL those of another rank, the one that did not come",
-        fix="ddpkit explain LOG, with the logs of all ranks",
+        cause="a compiled library aborted: an assertion, or NCCL's watchdog after a collective timed out. Its own "
+        "message is above",
+        probe="the lines before it; with NCCL, the lines of the rank that did not join",
+        fix="run `ddpkit explain LOG` with the logs of all ranks",
         link="https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
     ),
     Entry(
@@ -108,9 +112,9 @@ ENTRIES = (
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Illegal instruction",
             r"Signal 4 \(SIGILL\) received by PID \d+",
         ),
-        cause="compiled for another processor than the one on this host",
+        cause="the program was compiled for another CPU than the one on this host",
         probe="on {host}: lscpu",
-        fix="install the package's ordinary wheel there, or build it on that host",
+        fix="install the package's standard wheel, or build it on that host",
         link="https://man7.org/linux/man-pages/man7/signal.7.html",
     ),
     Entry(
@@ -124,9 +128,10 @@ ENTRIES = (
             r"Signal 8 \(SIGFPE\) received by PID \d+",
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Floating point exception",
         ),
-        cause="a whole number was divided by zero in compiled code: with cuBLAS of CUDA 12 in bf16 a library of another version is the usual reason",
+        cause="compiled code divided an integer by zero. With cuBLAS of CUDA 12 in bf16, the usual reason is a library "
+        "of another version",
         probe="pip list | grep -iE 'nvidia-cublas|torch'; echo $LD_LIBRARY_PATH",
-        fix="unset LD_LIBRARY_PATH; install torch anew, so that its own nvidia-cublas is loaded",
+        fix="unset LD_LIBRARY_PATH, and install torch again so that its own nvidia-cublas is loaded",
         link="https://github.com/haotian-liu/LLaVA/issues/654",
     ),
     Entry(
@@ -145,9 +150,10 @@ ENTRIES = (
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Terminated",
             r"Killing subprocess \d+$",
         ),
-        cause="somebody asked it to end: a launcher because another rank failed, a scheduler, a time limit, or a person",
-        probe="read the lines before it, and those of the other ranks",
-        fix="look for what failed first; under SLURM: sacct -j JOB -o state,exitcode",
+        cause="another process sent SIGTERM: a launcher because another rank failed, a scheduler, a time limit, or a "
+        "user",
+        probe="the lines before it, and those of the other ranks",
+        fix="find the process that failed first. Under SLURM: sacct -j JOB -o state,exitcode",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
@@ -160,9 +166,9 @@ ENTRIES = (
             r"SignalException: Process \d+ got signal: 2\b",
             r"srun: interrupt \(one more within 1 sec to abort\)",
         ),
-        cause="somebody pressed Ctrl-C",
-        probe="nothing to look at",
-        fix="start it again; ddpkit launch --detach is safe from the keyboard",
+        cause="a user pressed Ctrl-C",
+        probe="nothing to check",
+        fix="start it again. `ddpkit launch --detach` is not affected by the keyboard",
         link="https://docs.python.org/3/library/exceptions.html#KeyboardInterrupt",
     ),
     Entry(
@@ -173,18 +179,20 @@ ENTRIES = (
             r"error: the following arguments are required: (?P<arguments>.*)",
             r"error: argument (?P<arguments>\S+): (?:expected|invalid)",
         ),
-        cause="the script does not take these arguments: {arguments}. `--local-rank` or `--local_rank` among them comes from torch.distributed.launch",
+        cause="the script does not accept these arguments: {arguments}. torch.distributed.launch adds `--local-rank` "
+        "or `--local_rank`",
         probe="python train.py --help",
-        fix="correct the arguments; for --local-rank: start with torchrun or ddpkit launch, and read LOCAL_RANK from the environment",
+        fix="correct the arguments. For --local-rank: start with torchrun or ddpkit launch, and read LOCAL_RANK from "
+        "the environment",
         link="https://docs.pytorch.org/docs/stable/elastic/train_script.html",
     ),
     Entry(
         id="asked-again",
-        title="exit code 75: saved a checkpoint, asks to be started again",
+        title="exit code 75: saved a checkpoint, requests a restart",
         kind="death",
-        cause="by convention: it saved a checkpoint and asks to be started again",
+        cause="by convention, the script saved a checkpoint and requests a restart",
         probe="the script's last lines",
-        fix="start it again; train.py resumes by itself",
+        fix="start it again. train.py resumes automatically",
         link="https://man.openbsd.org/sysexits",
     ),
     Entry(
@@ -196,7 +204,8 @@ ENTRIES = (
             r"cannot execute binary file: Exec format error",
             r"\[Errno 8\] Exec format error",
         ),
-        cause="the program was found, but may not be executed here: no x bit, a file system mounted noexec, or built for another processor",
+        cause="the program cannot be executed on this host. It has no x permission, its file system is mounted noexec, "
+        "or it was built for another CPU",
         probe="ls -l {path}; file {path}; uname -m",
         fix="chmod +x {path}, or start it through its interpreter: python {path}",
         link="https://www.gnu.org/software/bash/manual/bash.html#Exit-Status",

@@ -1,4 +1,4 @@
-"""Which known failure a signal or an exit code stands for."""
+"""Catalogue entries of signals, and usual meanings of exit codes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SIGNALS: dict[int, str] = {
     signal.SIGTERM: "terminated",
     signal.SIGINT: "interrupted",
 }
-# Those of which a command on the host says more than the last lines do.
+# Signals for which a command on the host shows more than the last lines.
 LOOK = (signal.SIGKILL, signal.SIGBUS, signal.SIGILL)
-# What an exit code nearly always means.
+# Usual meaning of an exit code.
 CODES: dict[int, str] = {
-    2: "usually the script refused its arguments",
-    75: "by convention: it saved a checkpoint and asks to be started again",
-    126: "the program was found, but may not be executed",
+    2: "usually the script rejected its arguments",
+    75: "by convention, the script saved a checkpoint and requests a restart",
+    126: "the program was found, but cannot be executed",
     127: "the program was not found",
 }
-# What C++ prints when a thread of gloo still runs while the interpreter is taken down (torch 2.13, seen).
+# Printed by C++ when a gloo thread still runs during the interpreter's shutdown (seen with torch 2.13).
 TEARDOWN = "terminate called without an active exception"

@@ -13,20 +13,21 @@ ENTRIES = (
             r"NET/IB ?: ?.*Got completion.*status=(?!0\b)\w+",
             r"NET/IB ?: ?.*Got completion.*with error (?!0\b)\d+",
         ),
-        cause="packets over InfiniBand or RoCE got no answer: a wrong GID index, a cable, routing or flow control, "
-        "while TCP works. Where the peer died first, this is a consequence",
+        cause="packets over InfiniBand or RoCE got no answer, while TCP works. Common reasons are a wrong GID index, a "
+        "cable, routing or flow control. If the peer died first, this is a consequence",
         probe="on both nodes: show_gids; ibstat",
-        fix="export NCCL_IB_GID_INDEX=3 (RoCE v2, the IPv4 row of show_gids) and the right NCCL_IB_HCA; to go on "
-        "meanwhile: NCCL_IB_DISABLE=1",
+        fix="export NCCL_IB_GID_INDEX=3 (RoCE v2, the IPv4 row of show_gids) and the right NCCL_IB_HCA. To run without "
+        "InfiniBand: NCCL_IB_DISABLE=1",
         link="https://github.com/NVIDIA/nccl/issues/426",
     ),
     Entry(
         id="ib-modify-qp",
         title="Call to ibv_modify_qp failed",
         patterns=(r"Call to (?:wrap_)?ibv_modify_qp failed",),
-        cause="two InfiniBand or RoCE cards cannot be connected: other subnet, wrong card chosen, or wrong GID",
+        cause="two InfiniBand or RoCE cards cannot connect. The subnets differ, the wrong card is selected, or the GID "
+        "is wrong",
         probe="on each node: cat /sys/class/infiniband/*/ports/*/state; show_gids",
-        fix="export NCCL_IB_HCA=CARD (the one that is ACTIVE on all nodes) and NCCL_IB_GID_INDEX",
+        fix="export NCCL_IB_HCA=CARD, with a card that is ACTIVE on all nodes, and NCCL_IB_GID_INDEX",
         link="https://github.com/NVIDIA/nccl/issues/925",
     ),
     Entry(
@@ -38,28 +39,30 @@ ENTRIES = (
         ),
         cause="the limit for locked memory (ulimit -l) is too small in the shell that started the ranks",
         probe="ulimit -l, started the same way (ssh HOST, srun, docker run)",
-        fix="`* - memlock unlimited` in /etc/security/limits.conf; LimitMEMLOCK=infinity for slurmd; docker run "
+        fix="add `* - memlock unlimited` to /etc/security/limits.conf. For slurmd: LimitMEMLOCK=infinity; for docker: "
         "--ulimit memlock=-1",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
         id="ib-not-used",
-        title="NET/Socket where InfiniBand or EFA was expected; bandwidth a tenth",
+        title="NET/Socket instead of InfiniBand or EFA; a tenth of the bandwidth",
         kind="hint",
         patterns=(
             r"NET/IB : No device found",
             r"NET/Plugin ?: (?:No plugin found|Could not find: \S+) ?\(?libnccl-net",
         ),
-        cause="NCCL found no fast network: a plugin or /dev/infiniband is missing in the image, or NCCL_IB_DISABLE is "
-        "set. It goes on over TCP, slowly",
+        cause="NCCL found no fast network and uses TCP, which is slow. The image lacks a plugin or /dev/infiniband, or "
+        "NCCL_IB_DISABLE is set",
         probe="ls /dev/infiniband; env | grep NCCL_",
-        fix="give the container the devices (docker run --device=/dev/infiniband), install the network's NCCL plugin",
+        fix="give the container the devices (docker run --device=/dev/infiniband), and install the network's NCCL "
+        "plugin",
         link="https://github.com/NVIDIA/nccl/issues/1105",
     ),
     Entry(
         id="gdr-missing",
         title="Slow between nodes, and NCCL INFO shows no GDRDMA",
-        cause="GPUs do not write to the network card directly: nvidia_peermem is not loaded, and there is no DMA-BUF",
+        cause="GPUs do not write to the network card directly. nvidia_peermem is not loaded, and DMA-BUF is not "
+        "available",
         probe="lsmod | grep nvidia_peermem; NCCL_DEBUG=INFO shows `via NET/IB/0/GDRDMA`",
         fix="sudo modprobe nvidia_peermem",
         link="https://docs.nvidia.com/cuda/gpudirect-rdma/",
@@ -71,16 +74,16 @@ ENTRIES = (
             r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory",
             r"transport/nvls\.cc:\d+ NCCL WARN",
         ),
-        cause="NVLink SHARP cannot be used: nv-fabricmanager is not healthy, or a container has no IMEX channel",
+        cause="NVLink SHARP is not available. nv-fabricmanager is not healthy, or the container has no IMEX channel",
         probe="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -i -A3 fabric",
-        fix="--env NCCL_NVLS_ENABLE=0 to go on; sudo systemctl restart nvidia-fabricmanager",
+        fix="run with `--env NCCL_NVLS_ENABLE=0`. To repair it: `sudo systemctl restart nvidia-fabricmanager`",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-nvls-enable",
     ),
     Entry(
         id="nvls-conflict",
         title="NCCL_NVLS_ENABLE has been set, and ranks share one device",
         patterns=(r"NCCL_NVLS_ENABLE has been set to",),
-        cause="NCCL_NVLS_ENABLE=1 cannot go with several ranks on one GPU",
+        cause="NCCL_NVLS_ENABLE=1 does not work with several ranks on one GPU",
         probe="env | grep NCCL_",
         fix="unset NCCL_NVLS_ENABLE",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
@@ -93,18 +96,20 @@ ENTRIES = (
             r"NET/OFI (?P<what>.*(?:[Ee]rror|failed|Unable).*)",
             r"efa_\d+: Failed to (?:process command|allocate)",
         ),
-        cause="the plugin for EFA or another libfabric network failed: security group, limits, or a version that does not fit",
+        cause="the NCCL plugin for EFA or another libfabric network failed: security group, limits, or a version "
+        "mismatch",
         probe="fi_info -p efa; ulimit -l",
-        fix="open all traffic within the security group; ulimit -l unlimited; update aws-ofi-nccl",
+        fix="allow all traffic within the security group, set ulimit -l unlimited, and update aws-ofi-nccl",
         link="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html",
     ),
     Entry(
         id="p2p-hang",
-        title="GPUs at 100 %, NCCL says Init COMPLETE, nothing moves",
-        cause="GPUs cannot write into each other's memory over PCIe: ACS or the IOMMU is on, or the boards do not "
-        "support it",
-        probe="sudo lspci -vvv | grep ACSCtl: a `SrcValid+` is the sign",
-        fix="export NCCL_P2P_DISABLE=1 at once; for good: ACS off (setpci), iommu=pt on the kernel's command line",
+        title="GPUs at 100 %, NCCL prints Init COMPLETE, and training does not proceed",
+        cause="GPUs cannot access each other's memory over PCIe. ACS or the IOMMU is on, or the boards do not support "
+        "it",
+        probe="sudo lspci -vvv | grep ACSCtl: `SrcValid+` means that ACS is on",
+        fix="export NCCL_P2P_DISABLE=1. For a permanent fix, disable ACS (setpci) and add iommu=pt to the kernel "
+        "command line",
         link="https://github.com/NVIDIA/nccl/issues/2079",
     ),
     Entry(
@@ -114,9 +119,10 @@ ENTRIES = (
             r"Could not find NET with id \d+",
             r"Could not open XML topology file",
         ),
-        cause="NCCL's picture of the machine is wrong: a topology file of another machine, or a virtual machine that hides PCI",
+        cause="NCCL's topology does not match the machine. The topology file is of another machine, or a virtual "
+        "machine hides PCI",
         probe="env | grep NCCL_TOPO; nvidia-smi topo -m",
-        fix="unset NCCL_TOPO_FILE, or take the one that the cloud gives for this machine",
+        fix="unset NCCL_TOPO_FILE, or use the file that the cloud provides for this machine type",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-topo-file",
     ),
 )

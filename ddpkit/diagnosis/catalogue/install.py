@@ -9,9 +9,10 @@ ENTRIES = (
         id="glibc-too-old",
         title="version `GLIBCXX_3.4.29' not found; version `GLIBC_2.29' not found",
         patterns=(r"version `(?P<version>GLIBC(?:XX)?_[\d.]+|CXXABI_[\d.]+)' not found",),
-        cause="a compiled package needs {version}, and this host's (or this environment's) C or C++ library is older",
+        cause="a compiled package needs {version}, and the C or C++ library of this host or environment is older",
         probe="ldd --version; strings $(gcc -print-file-name=libstdc++.so.6) | grep GLIBCXX | tail -1",
-        fix="GLIBCXX: conda install -c conda-forge libstdcxx-ng, and its lib folder first in LD_LIBRARY_PATH; GLIBC: an older build of the package, or a container",
+        fix="for GLIBCXX: conda install -c conda-forge libstdcxx-ng, with its lib directory first in LD_LIBRARY_PATH. "
+        "For GLIBC: an older build of the package, or a container",
         link="https://github.com/pytorch/pytorch/issues/87279",
     ),
     Entry(
@@ -19,9 +20,11 @@ ENTRIES = (
         doubtful=True,
         title="cannot open shared object file: No such file or directory",
         patterns=(r"(?P<library>[\w.+-]+\.so[\w.]*): cannot open shared object file",),
-        cause="the dynamic linker finds no {library}: it is not installed, for another CUDA, or not on LD_LIBRARY_PATH on this host",
+        cause="the dynamic linker cannot find {library} on this host. The library is not installed, is for another "
+        "CUDA, or is not on LD_LIBRARY_PATH",
         probe="ldconfig -p | grep {library}; echo $LD_LIBRARY_PATH",
-        fix="install the package that has it (pip install for torch's CUDA), load the module in the job's script, or pass LD_LIBRARY_PATH on (--env LD_LIBRARY_PATH)",
+        fix="install the package that contains it (pip install for torch's CUDA), load the module in the job script, "
+        "or add --env LD_LIBRARY_PATH",
         link="https://github.com/CannyLab/tsne-cuda/issues/126",
     ),
     Entry(
@@ -29,9 +32,11 @@ ENTRIES = (
         doubtful=True,
         title="undefined symbol: ...",
         patterns=(r"undefined symbol: (?P<symbol>\w+)", r"symbol lookup error: "),
-        cause="a compiled library was built for another version than the one that is loaded: an extension for another torch, or another libnccl or libcudart than torch's in LD_LIBRARY_PATH",
+        cause="a compiled library was built for another version than the loaded one. It is an extension for another "
+        "torch, or LD_LIBRARY_PATH contains another libnccl or libcudart",
         probe="echo $LD_LIBRARY_PATH; pip list | grep -iE 'torch|nvidia|flash|xformers'",
-        fix="unset LD_LIBRARY_PATH; install the extension again for this torch (pip install --force-reinstall --no-build-isolation --no-cache-dir PACKAGE)",
+        fix="unset LD_LIBRARY_PATH. Rebuild the extension for this torch: `pip install --force-reinstall "
+        "--no-build-isolation --no-cache-dir PACKAGE`",
         link="https://github.com/pytorch/pytorch/issues/119932",
     ),
     Entry(
@@ -46,9 +51,9 @@ ENTRIES = (
             r"Numpy is not available$",
             r"was removed in the NumPy 2\.0 release",
         ),
-        cause="a package was built for NumPy 1 and this is NumPy 2 (or the other way round)",
+        cause="the package was built for NumPy 1, and NumPy 2 is installed (or the reverse)",
         probe="python -c 'import numpy; print(numpy.__version__)'",
-        fix="pip install 'numpy<2', or a newer build of the package",
+        fix="pip install 'numpy<2', or install a newer build of the package",
         link="https://numpy.org/doc/stable/numpy_2_0_migration_guide.html",
     ),
     Entry(
@@ -56,9 +61,10 @@ ENTRIES = (
         doubtful=True,
         title="ImportError: cannot import name ... from ...",
         patterns=(r"cannot import name '?(?P<name>\w+)'? from (?:partially initialized module )?'?(?P<module>[\w.]+)",),
-        cause="this version of {module} has no `{name}`: packages of different age; or a file of yours has the name of a package",
+        cause="this version of {module} has no `{name}`. The package versions do not match, or one of your files has "
+        "the name of the package",
         probe='python -c \'import {module} as m; print(m.__file__, getattr(m, "__version__", ""))\'',
-        fix="install the version that the other package asks for; rename a file of yours that is called like the package",
+        fix="install the version that the other package requires, or rename your file with the name of the package",
         link="https://docs.python.org/3/library/exceptions.html#ImportError",
     ),
     Entry(
@@ -71,9 +77,11 @@ ENTRIES = (
             r"detected CUDA version \((?P<installed>[\d.]+)\) mismatches the version that was used to compile",
             r"No such file or directory: '\S*/bin/nvcc'",
         ),
-        cause="an extension is to be compiled (DeepSpeed's, flash-attention), and the CUDA toolkit on this host is missing or another than torch's",
+        cause="an extension needs to be compiled (DeepSpeed's, flash-attention). The CUDA toolkit on this host is "
+        "missing, or differs from torch's",
         probe="nvcc --version; echo $CUDA_HOME; python -c 'import torch; print(torch.version.cuda)'",
-        fix="install or load the toolkit of torch's CUDA version and export CUDA_HOME; DeepSpeed, where the first number is the same: DS_SKIP_CUDA_CHECK=1",
+        fix="install or load the toolkit of torch's CUDA version, and export CUDA_HOME. For DeepSpeed with the same "
+        "major version: DS_SKIP_CUDA_CHECK=1",
         link="https://github.com/deepspeedai/DeepSpeed/issues/3223",
     ),
     Entry(
@@ -89,9 +97,11 @@ ENTRIES = (
             r"error: command '\S*(?:gcc|g\+\+|cc|nvcc)' failed",
             r"unsupported GNU version! gcc versions later than",
         ),
-        cause="an extension could not be compiled on this host: no ninja, no compiler, headers that are missing (Python.h: python3-dev), or a gcc that is too new for nvcc",
+        cause="an extension could not be compiled on this host. ninja, a compiler or headers (Python.h: python3-dev) "
+        "are missing, or gcc is too new for nvcc",
         probe="the first line with `error:` above it; gcc --version; ninja --version",
-        fix="pip install ninja; apt-get install build-essential python3-dev; build it once on one host before the run starts",
+        fix="run `pip install ninja` and `apt-get install build-essential python3-dev`. Build the extension once on "
+        "one host before the run",
         link="https://github.com/deepspeedai/DeepSpeed/issues/1687",
     ),
     Entry(
@@ -108,18 +118,20 @@ ENTRIES = (
             r"torch\._dynamo\.exc\.(?P<error>\w+)",
             r"OutOfResources: out of resource: (?P<resource>[\w ]+)",
         ),
-        cause="torch.compile could not compile a graph on this host: no C compiler or Python.h, no libcuda.so, a triton of another version, or a bug in the compiler",
-        probe="once more with --env TORCHDYNAMO_VERBOSE=1; gcc --version; ls /usr/lib/x86_64-linux-gnu/libcuda.so*",
-        fix="to go on: --env TORCHDYNAMO_DISABLE=1; for good: apt-get install gcc python3-dev, and the triton that torch names",
+        cause="torch.compile could not compile a graph on this host. A C compiler, Python.h or libcuda.so is missing, "
+        "triton has another version, or the compiler has a bug",
+        probe="repeat with --env TORCHDYNAMO_VERBOSE=1; gcc --version; ls /usr/lib/x86_64-linux-gnu/libcuda.so*",
+        fix="run without it: `--env TORCHDYNAMO_DISABLE=1`. To fix it: `apt-get install gcc python3-dev`, and the "
+        "triton version that torch requires",
         link="https://github.com/pytorch/pytorch/issues/107960",
     ),
     Entry(
         id="torchvision-mismatch",
         title="operator torchvision::nms does not exist",
         patterns=(r"operator torchvision::nms does not exist", r"Couldn't load custom C\+\+ ops"),
-        cause="torchvision (or torchaudio) is of another release than torch",
+        cause="the releases of torchvision (or torchaudio) and torch do not match",
         probe="pip list | grep -i torch",
-        fix="pip install --upgrade torch torchvision torchaudio, together and from one index",
+        fix="pip install --upgrade torch torchvision torchaudio, in one command from one index",
         link="https://github.com/pytorch/vision#installation",
     ),
     Entry(
@@ -130,18 +142,18 @@ ENTRIES = (
             r"FlashAttention only supports Ampere GPUs or newer",
             r"flash_attn seems to be not installed",
         ),
-        cause="flash-attention is asked for, and is not installed here or does not know this GPU",
+        cause="flash-attention is requested, but is not installed or does not support this GPU",
         probe="pip list | grep flash; nvidia-smi -L",
-        fix="attn_implementation='sdpa' needs nothing; or pip install flash-attn --no-build-isolation",
+        fix="use attn_implementation='sdpa', which needs no package, or pip install flash-attn --no-build-isolation",
         link="https://github.com/Dao-AILab/flash-attention#installation-and-features",
     ),
     Entry(
         id="openmp-twice",
         title="OMP: Error #15: Initializing libiomp5.so, but found libomp.so already initialized",
         patterns=(r"OMP: Error #15: Initializing", r"MKL_THREADING_LAYER=INTEL is incompatible with libgomp"),
-        cause="two OpenMP libraries are loaded into one process: packages of conda and pip mixed",
+        cause="two OpenMP libraries are loaded in one process, usually from a mix of conda and pip packages",
         probe="pip list; conda list | grep -iE 'mkl|openmp'",
-        fix="an environment of one kind only; to go on: --env MKL_THREADING_LAYER=GNU",
+        fix="use packages of one kind only in an environment. As a workaround: `--env MKL_THREADING_LAYER=GNU`",
         link="https://github.com/pytorch/pytorch/issues/37377",
     ),
     Entry(
@@ -152,9 +164,9 @@ ENTRIES = (
             r"requires a different Python: (?P<python>[\d.]+) not in",
             r"'type' object is not subscriptable",
         ),
-        cause="the script or a package is written for a newer Python than the one that runs it",
-        probe="the same way in: python -c 'import sys; print(sys.version, sys.executable)'",
-        fix="start the ranks with the newer one (--python PATH)",
+        cause="the script or a package needs a newer Python than this one",
+        probe="the same way: python -c 'import sys; print(sys.version, sys.executable)'",
+        fix="start the ranks with the newer Python (--python PATH)",
         link="https://docs.python.org/3/whatsnew/",
     ),
     Entry(
@@ -163,7 +175,7 @@ ENTRIES = (
         patterns=(
             r"KeyError: '(?P<variable>LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_PROCID|SLURM_LOCALID|SLURM_NTASKS)'",
         ),
-        cause="the script reads {variable}, and was started without a launcher that sets it",
+        cause="the script reads {variable}, and no launcher set it",
         probe="ddpkit env --explain, started the same way",
         fix="ddpkit launch -n 2 -- train.py (or torchrun --nproc-per-node 2 train.py)",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
@@ -173,9 +185,10 @@ ENTRIES = (
         doubtful=True,
         title="module 'torch' has no attribute ...",
         patterns=(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>\w+)'",),
-        cause="this version of {module} has no `{name}`: too old, too new, or a file of yours has the name of the package",
+        cause="this version of {module} has no `{name}`. It is too old, too new, or one of your files has the name of "
+        "the package",
         probe='python -c \'import {module} as m; print(m.__file__, getattr(m, "__version__", ""))\'',
-        fix="install the version that the script is written for; rename a file of yours that is called like the package",
+        fix="install the version that the script requires, or rename your file with the name of the package",
         link="https://docs.python.org/3/library/exceptions.html#AttributeError",
     ),
     Entry(
@@ -185,9 +198,9 @@ ENTRIES = (
             r"CUDA Setup failed despite (?:GPU|CUDA) being available",
             r"The installed version of bitsandbytes was compiled without GPU support",
         ),
-        cause="bitsandbytes finds no CUDA libraries, or is a build without them",
+        cause="bitsandbytes finds no CUDA libraries, or was built without them",
         probe="python -m bitsandbytes",
-        fix="pip install --upgrade bitsandbytes; LD_LIBRARY_PATH must hold the folder of libcudart",
+        fix="pip install --upgrade bitsandbytes, and add the directory of libcudart to LD_LIBRARY_PATH",
         link="https://huggingface.co/docs/bitsandbytes/main/en/errors",
     ),
 )

@@ -13,10 +13,11 @@ ENTRIES = (
             r"Message truncated : received \d+ bytes instead of \d+",
             r"receiving \d+ bytes instead of \d+",
         ),
-        cause="the nodes load different NCCL libraries: another torch, or LD_LIBRARY_PATH names a system's libnccl",
+        cause="the nodes load different NCCL libraries. torch differs, or LD_LIBRARY_PATH contains the system's "
+        "libnccl",
         probe="on each node: python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'; echo "
         "$LD_LIBRARY_PATH",
-        fix="install one torch on all nodes, and unset LD_LIBRARY_PATH",
+        fix="install the same torch on all nodes, and unset LD_LIBRARY_PATH",
         link="https://github.com/NVIDIA/nccl/issues/1267",
     ),
     Entry(
@@ -28,25 +29,25 @@ ENTRIES = (
             r"Watchdog caught collective operation timeout",
             r"\bTimeout at NCCL work: \d+",
         ),
-        cause="a collective did not end in time: one rank did not come to it (it died, hangs, or is in another one), or "
-        "the network lets no packets through. A SeqNum below about 5: it never worked; a large one: in mid-run",
+        cause="a collective did not finish in time. One rank did not join it (it died, hangs, or is in another "
+        "collective), or the network drops packets. A SeqNum below about 5 means that the network never worked",
         probe="ddpkit dump RUN, or the last lines of the rank that does not print this",
-        fix="look for the rank without this line; ddpkit test finds a network that never worked",
+        fix="find the rank that does not print this line. `ddpkit test` detects a network that never worked",
         link="https://github.com/pytorch/pytorch/issues/118369",
     ),
     Entry(
         id="shm-unlinked",
         title="unlink shared memory /dev/shm/nccl-... failed: No such file or directory",
         patterns=(r"unlink shared memory /dev/shm/nccl-\w+ failed",),
-        cause="systemd deletes a user's shared memory when the user logs out (RemoveIPC), while the job runs",
+        cause="systemd deleted the user's shared memory at logout (RemoveIPC), while the job was running",
         probe="grep RemoveIPC /etc/systemd/logind.conf",
-        fix="RemoveIPC=no in /etc/systemd/logind.conf, then systemctl restart systemd-logind",
+        fix="set RemoveIPC=no in /etc/systemd/logind.conf, then run `systemctl restart systemd-logind`",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
         id="env-differs",
         title="NCCL_ variables differ between nodes",
-        cause="a variable is set on one node only: in its .bashrc, a module, /etc/nccl.conf or ~/.nccl.conf",
+        cause="an NCCL_ variable is set on one node only: in .bashrc, a module, /etc/nccl.conf or ~/.nccl.conf",
         probe="on each node: env | grep NCCL_; cat /etc/nccl.conf ~/.nccl.conf",
         fix="pass it to all ranks: ddpkit launch --env NCCL_X=VALUE",
         link="https://github.com/NVIDIA/nccl/issues/1328",
@@ -55,9 +56,10 @@ ENTRIES = (
         id="collective-mismatch",
         title="collective mismatch error, local size ... remote size ...",
         patterns=(r"collective mismatch error",),
-        cause="two ranks call another collective, or the same with another size: other code, data or variables there",
+        cause="two ranks called different collectives, or the same collective with different sizes. Their code, data "
+        "or variables differ",
         probe="on each node: sha256sum train.py; env | grep NCCL_",
-        fix="the same script, arguments and NCCL_ variables on every node; torch: TORCH_DISTRIBUTED_DEBUG=DETAIL names "
+        fix="use the same script, arguments and NCCL_ variables on every node. TORCH_DISTRIBUTED_DEBUG=DETAIL reports "
         "the call",
         link="https://github.com/NVIDIA/nccl/issues/969",
     ),
@@ -76,9 +78,10 @@ ENTRIES = (
             r"NCCL Error \d: ",
             r"NCCL failure",
         ),
-        cause="NCCL gave up; its class says little. The reason is in a line `NCCL WARN` of this rank or of another",
+        cause="NCCL failed, and the error class gives no reason. The reason is in an `NCCL WARN` line of this rank or "
+        "of another rank",
         probe="NCCL_DEBUG=WARN ddpkit launch ..., then ddpkit explain LOG",
-        fix="start it again with --env NCCL_DEBUG=WARN, and give the log to ddpkit explain",
+        fix="run again with `--env NCCL_DEBUG=WARN`, then run `ddpkit explain LOG`",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/4420",
     ),
     Entry(
@@ -86,8 +89,8 @@ ENTRIES = (
         title="ncclRemoteError: ... a remote process exiting prematurely",
         kind="consequence",
         patterns=(r"\bncclRemoteError\b",),
-        cause="another rank is gone, or the network to it is",
-        probe="look for the rank without this line",
+        cause="another rank ended, or the network connection to it failed",
+        probe="the rank that does not print this line",
         fix="read the log of the rank that ended first",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html",
     ),
@@ -98,9 +101,10 @@ ENTRIES = (
             r"\bcudaIpcGetMemHandle failed",
             r"failed to peer with device",
         ),
-        cause="ranks of one host cannot share GPU memory: containers without the host's IPC, or different users",
+        cause="ranks on one host cannot share GPU memory. They run in containers without the host's IPC, or as "
+        "different users",
         probe="two ranks of one host: ddpkit test 2",
-        fix="docker run --ipc=host, all ranks as one user; or export NCCL_P2P_DISABLE=1",
+        fix="use docker run --ipc=host, and run all ranks as one user. Otherwise export NCCL_P2P_DISABLE=1",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
@@ -112,9 +116,10 @@ ENTRIES = (
             r"Unable to find address for: (?P<interface>\S+)",
             r"(?:Gloo|makeDeviceForInterface).*unsupported gloo device",
         ),
-        cause="no interface of this host fits NCCL_SOCKET_IFNAME (or GLOO_SOCKET_IFNAME): its name is another here",
+        cause="no interface of this host matches NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME. The interface has another "
+        "name here",
         probe="ip -br addr; env | grep SOCKET_IFNAME",
-        fix="unset it, or give each host the name of its own interface (ddpkit.toml: [host.NAME] env)",
+        fix="unset the variable, or set each host's own interface name under [host.NAME] env in ddpkit.toml",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",
     ),
     Entry(
@@ -125,9 +130,10 @@ ENTRIES = (
             r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(?P<source>\d+)\] via c10d key-value store",
             r"but store->get\('\S+'\) got error: (?P<error>.*)",
         ),
-        cause="this rank waited for rank 0 (of its group) to make a communicator, and rank 0 did not: it died, hangs, or is in another call",
+        cause="this rank waited for rank 0 of its group to create a communicator. Rank 0 died, hangs, or is in another "
+        "call",
         probe="the last lines of rank 0",
-        fix="look at rank 0's log; every rank must call the same collective",
+        fix="read rank 0's log. Every rank must call the same collective",
         link="https://docs.pytorch.org/docs/stable/distributed.html#distributed-key-value-store",
     ),
     Entry(
@@ -138,9 +144,9 @@ ENTRIES = (
             r"NCCL communicator was aborted(?: on rank (?P<rank>\d+))?",
             r"Original reason for failure was: (?P<reason>.*)",
         ),
-        cause="NCCL ended this rank's connection, since another rank or a collective failed",
+        cause="NCCL closed this rank's connection because another rank or a collective failed",
         probe="the first line about a collective, in all logs",
-        fix="ddpkit explain LOG on the logs of all ranks",
+        fix="run `ddpkit explain LOG` on the logs of all ranks",
         link="https://github.com/pytorch/pytorch/issues/118369",
     ),
     Entry(
@@ -154,8 +160,8 @@ ENTRIES = (
             r"misc/socket\S+ NCCL WARN socketProgress: Connection closed by remote peer",
             r"NCCL WARN .*Connection closed by remote peer",
         ),
-        cause="a rank's helper thread lost another rank",
-        probe="look for the rank that ended first",
+        cause="an NCCL helper thread of this rank lost the connection to another rank",
+        probe="the rank that ended first",
         fix="read the log of the rank that ended first",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),

@@ -16,11 +16,11 @@ ENTRIES = (
             r"(?P<program>[\w./-]+): not found$",
             r"exec: \"?(?P<program>[\w./-]+)\"?: (?:executable file )?not found",
         ),
-        cause="{program} is not on PATH there: a command by ssh does not read the interactive part of ~/.bashrc, and so "
-        "no conda or module",
-        probe="the same way in: ssh {host} 'echo $PATH; command -v {program}'",
-        fix="name it by its full path (ddpkit: --python /path/to/env/bin/python), or activate the environment in the "
-        "job's script",
+        cause="{program} is not on PATH on that host. An SSH command does not read the interactive part of ~/.bashrc, "
+        "so conda and modules are not active",
+        probe="the same way: ssh {host} 'echo $PATH; command -v {program}'",
+        fix="pass the full path (ddpkit: --python /path/to/env/bin/python), or activate the environment in the job "
+        "script",
         link="https://github.com/microsoft/DeepSpeed/issues/1481",
     ),
     Entry(
@@ -28,19 +28,18 @@ ENTRIES = (
         doubtful=True,
         title="ModuleNotFoundError: No module named ...",
         patterns=(r"No module named '?(?P<module>[\w.]+)'?",),
-        cause="this Python has no {module}: another interpreter than you think, an environment that was not "
-        "activated, or a package that is missing on this node",
-        probe="on that node, the same way in: python -c 'import sys; print(sys.executable, sys.path)'",
-        fix="install {module} into that Python (python -m pip install PACKAGE), or start the ranks with the right one "
-        "(--python)",
+        cause="this Python cannot import {module}. It is the wrong interpreter, its environment is not active, or the "
+        "package is missing on this node",
+        probe="on that node, the same way: python -c 'import sys; print(sys.executable, sys.path)'",
+        fix="install it into that Python (`python -m pip install PACKAGE`), or select the right Python with --python",
         link="https://docs.python.org/3/library/exceptions.html#ModuleNotFoundError",
     ),
     Entry(
         id="versions-differ",
         title="Nodes differ in Python, torch, CUDA or driver",
-        cause="the nodes' environments drifted apart",
+        cause="the software environments of the nodes differ",
         probe="on each node: python -c 'import sys, torch; print(sys.version, torch.__version__, torch.version.cuda)'",
-        fix="install the same versions on all nodes, or use a shared environment or one container image",
+        fix="install the same versions on all nodes, or use a shared environment or a container image",
         link="https://github.com/NVIDIA/nccl/issues/1267",
     ),
     Entry(
@@ -54,9 +53,9 @@ ENTRIES = (
             r"NCCL WARN.*(?:shared memory|/dev/shm/nccl-).*No space left on device",
             r"Error while creating shared memory segment /dev/shm/nccl-",
         ),
-        cause="/dev/shm is full: DataLoader workers pass batches through it, and NCCL its buffers",
+        cause="/dev/shm is full. DataLoader workers pass batches through it, and NCCL keeps buffers there",
         probe="df -h /dev/shm",
-        fix="docker run --ipc=host (or --shm-size=16g); else fewer num_workers, or "
+        fix="use docker run --ipc=host (or --shm-size=16g). Otherwise reduce num_workers, or call "
         "torch.multiprocessing.set_sharing_strategy('file_system')",
         link="https://github.com/pytorch/pytorch/issues/5040",
     ),
@@ -73,28 +72,28 @@ ENTRIES = (
             r"\bMemoryError\b",
             r"Cannot allocate memory$",
         ),
-        cause="the host's memory (not the GPU's) is full: the kernel killed a process, or an allocation was refused",
+        cause="the host's memory (not the GPU's) is full. The kernel killed a process, or refused an allocation",
         probe="on that host: dmesg -T | grep -i 'killed process'; free -g",
-        fix="fewer DataLoader workers, load less in each rank, or more memory (SLURM: --mem)",
+        fix="use fewer DataLoader workers, load less data in each rank, or request more memory (SLURM: --mem)",
         link="https://www.kernel.org/doc/html/latest/admin-guide/mm/concepts.html",
     ),
     Entry(
         id="one-core",
-        title="Data loading is slow: a rank has one processor core",
+        title="Data loading is slow: a rank has one CPU core",
         kind="hint",
         patterns=(
             r"This DataLoader will create \d+ worker processes in total\. Our suggested max number of worker in "
             r"current system is (?P<cores>\d+)",
         ),
-        cause="a rank may use {cores} cores: srun gives one a task unless told otherwise",
+        cause="a rank can use only {cores} cores. By default, srun gives each task one core",
         probe="in a rank: python -c 'import os; print(len(os.sched_getaffinity(0)))'",
-        fix="srun --cpus-per-task=N (on srun itself, see cpus-per-task-lost); num_workers at most that",
+        fix="pass --cpus-per-task=N to srun itself (see cpus-per-task-lost). Use at most that many num_workers",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/18650",
     ),
     Entry(
         id="cpu-binding",
-        title="Two ranks have the same cores, or cores far from their GPU",
-        cause="the launcher binds ranks to cores badly, or not at all",
+        title="Two ranks share cores, or use cores far from their GPU",
+        cause="the launcher binds ranks to the wrong cores, or does not bind them",
         probe="in each rank: taskset -cp $$; nvidia-smi topo -m",
         fix="srun --cpu-bind=cores --cpus-per-task=N; torchrun 2.9 and later: --numa-binding=node",
         link="https://slurm.schedmd.com/mc_support.html",
@@ -106,9 +105,10 @@ ENTRIES = (
             r"ptrace: Operation not permitted",
             r"Permission Denied: Try running again with elevated permissions",
         ),
-        cause="one process may not look into another here: yama's ptrace_scope, or a container without CAP_SYS_PTRACE",
+        cause="a process must not inspect another process here, because of yama's ptrace_scope or a container without "
+        "CAP_SYS_PTRACE",
         probe="cat /proc/sys/kernel/yama/ptrace_scope",
-        fix="docker run --cap-add=SYS_PTRACE; or stacks from inside: faulthandler.register(signal.SIGUSR1)",
+        fix="docker run --cap-add=SYS_PTRACE. To print stacks from inside: faulthandler.register(signal.SIGUSR1)",
         link="https://github.com/benfred/py-spy#when-do-you-need-to-run-as-sudo",
     ),
     Entry(
@@ -116,9 +116,9 @@ ENTRIES = (
         title="Failed to open libibverbs.so[.1]",
         kind="noise",
         patterns=(r"Failed to open libibverbs\.so",),
-        cause="the image has no rdma-core; harmless where there is no InfiniBand",
+        cause="the image does not contain rdma-core. This is harmless without InfiniBand",
         probe="ldconfig -p | grep ibverbs",
-        fix="nothing, or apt-get install libibverbs1 in the image",
+        fix="nothing to do, or `apt-get install libibverbs1` in the image",
         link="https://github.com/NVIDIA/nccl/issues/417",
     ),
     Entry(
@@ -128,18 +128,18 @@ ENTRIES = (
             r"Pin memory thread exited unexpectedly",
             r"Caught RuntimeError in pin memory thread",
         ),
-        cause="the thread that pins batches died: the host's memory or the limit for locked memory is too small",
+        cause="the thread that pins batches died. The host's memory, or the limit for locked memory, is too small",
         probe="free -g; ulimit -l",
-        fix="pin_memory=False, or fewer workers",
+        fix="set pin_memory=False, or use fewer workers",
         link="https://docs.pytorch.org/docs/stable/data.html#memory-pinning",
     ),
     Entry(
         id="recursion",
         title="RecursionError: maximum recursion depth exceeded",
         patterns=(r"maximum recursion depth exceeded",),
-        cause="a function calls itself without an end",
-        probe="the first lines of the traceback show the circle",
-        fix="correct it; for deep data structures: sys.setrecursionlimit",
+        cause="a function calls itself without an end condition",
+        probe="the first lines of the traceback show the cycle",
+        fix="correct the function. For deep data structures: sys.setrecursionlimit",
         link="https://docs.python.org/3/library/exceptions.html#RecursionError",
     ),
 )

@@ -13,11 +13,11 @@ ENTRIES = (
             r"\bEADDRINUSE\b",
             r"(?i)\baddress already in use\b",
         ),
-        cause="another process listens on port {port} of this host: another job, a rank left over from an earlier run, "
-        "or a second launcher",
+        cause="another process listens on port {port} of this host: another job, a rank of an earlier run, or a second "
+        "launcher",
         probe="ss -ltnp 'sport = :{port}'",
-        fix="take a free port (ddpkit chooses one for each run; torchrun: --master-port=PORT), or end the process that "
-        "ss names",
+        fix="choose a free port, or stop the process that `ss` shows. ddpkit chooses a free port for each run; "
+        "torchrun: `--master-port=PORT`",
         link="https://github.com/pytorch/pytorch/issues/191560",
     ),
     Entry(
@@ -28,10 +28,11 @@ ENTRIES = (
             r"client socket has failed to connect to (?:any network address of )?[\[(](?P<host>[^\],]+)[\],:]+ ?(?P<port>\d+)",
             r"TCP client failed to connect/validate to host (?P<host>\S+):(?P<port>\d+) - timed out",
         ),
-        cause="nobody answers at {host}:{port}, rank 0's address: rank 0 has not started, the address is another "
-        "machine's, or a firewall drops the packets",
+        cause="{host}:{port}, the address of rank 0, does not answer. Rank 0 has not started, the address belongs to "
+        "another machine, or a firewall drops the packets",
         probe="on each node: nc -vz {host} {port}",
-        fix="start rank 0's node; set MASTER_ADDR to an address of it that the others reach; open port {port}",
+        fix="start rank 0's node. Set MASTER_ADDR to an address of that node that all nodes can reach, and open port "
+        "{port}",
         link="https://github.com/pytorch/pytorch/issues/105782",
     ),
     Entry(
@@ -41,7 +42,7 @@ ENTRIES = (
             r"network addresses of \((?P<host>[\w-]+\[[\d,-]+\]), \d+\) cannot be retrieved",
             r"[Cc]ould not resolve hostname (?P<host>[\w-]+\[[\d,-]+\])",
         ),
-        cause="the script took SLURM's compressed list {host} for a name",
+        cause="the script used SLURM's compressed node list {host} as a host name",
         probe="scontrol show hostnames $SLURM_JOB_NODELIST",
         fix="MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n1)",
         link="https://slurm.schedmd.com/scontrol.html",
@@ -54,38 +55,39 @@ ENTRIES = (
             r"socket\.gaierror: .*Name or service not known",
             r"socket\.gaierror: .*(?:Temporary failure in name resolution|nodename nor servname)",
         ),
-        cause="this node cannot resolve the name {host}. The error at the end says only that it timed out",
+        cause="this node cannot resolve the name {host}. The last error reports only a timeout",
         probe="on each node: getent hosts {host}",
-        fix="give MASTER_ADDR as an IP address, or put {host} into DNS or /etc/hosts of every node",
+        fix="use an IP address for MASTER_ADDR, or add {host} to DNS or to /etc/hosts on every node",
         link="https://github.com/pytorch/pytorch/issues/73656",
     ),
     Entry(
         id="no-node-is-host",
         title="RendezvousConnectionError: The connection to the C10d store has failed",
         patterns=(r"RendezvousConnectionError: The connection to the C10d store has failed",),
-        cause="no node takes itself for the rendezvous host: the endpoint is not an address that the head's own host "
-        "name means (a 127.0.1.1 line in /etc/hosts, a second network card, an address behind NAT), or the head is "
-        "not running",
-        probe="on the head: getent hosts $(hostname)",
-        fix="on the head only: --rdzv-conf=is_host=1 --local-addr=ITS_ADDRESS; or take the 127.0.1.1 line away",
+        cause="no node became the rendezvous host. Either the head node is not running, or its host name does not "
+        "resolve to the endpoint's address. Common reasons are a 127.0.1.1 line in /etc/hosts, a second network card, "
+        "or NAT",
+        probe="on the head node: getent hosts $(hostname)",
+        fix="add `--rdzv-conf=is_host=1 --local-addr=ADDRESS` on the head node only, or remove the 127.0.1.1 line from "
+        "its /etc/hosts",
         link="https://github.com/pytorch/pytorch/issues/69197",
     ),
     Entry(
         id="node-rank-missing",
         title="wait timeout, keys: /none/torchelastic/role_info/0, after 15 silent minutes",
         patterns=(r"wait timeout after \d+ms, keys: \S*/torchelastic/role_info",),
-        cause="nodes did not all come, or each was started with node rank 0: --node-rank was forgotten, and each waits "
-        "at a store of its own",
+        cause="some nodes did not join, or every node was started with node rank 0. Without `--node-rank`, each node "
+        "waits at its own store",
         probe="on each node: ps -ww -C python,torchrun -o args | grep node.rank",
-        fix="give each node its own --node-rank (0 to N-1), or let ddpkit launch -b ssh do it",
+        fix="pass a different --node-rank (0 to N-1) on each node, or use `ddpkit launch -b ssh`",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
         id="rendezvous-timeout",
         title="RendezvousTimeoutError, after 10 silent minutes",
         patterns=(r"\bRendezvousTimeoutError\b",),
-        cause="not all nodes joined the same rendezvous in time: their --rdzv-id or --rdzv-endpoint differ, one node "
-        "did not start, or --nnodes is larger than the number of nodes",
+        cause="some nodes did not join the rendezvous in time. Their --rdzv-id or --rdzv-endpoint differ, a node did "
+        "not start, or --nnodes is larger than the number of nodes",
         probe="on each node: ps -ww -C python,torchrun -o args",
         fix="start every node with the same --rdzv-id, --rdzv-endpoint and --nnodes",
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
@@ -93,53 +95,56 @@ ENTRIES = (
     Entry(
         id="standalone-many-nodes",
         title="Each node runs alone, or waits alone, with --standalone",
-        cause="--standalone makes a rendezvous of its own on every node, whatever --nnodes says, without a warning",
+        cause="--standalone creates a separate rendezvous on every node. It ignores --nnodes without a warning",
         probe="ps -ww -C python,torchrun -o args | grep standalone",
-        fix="leave --standalone out where there is more than one node",
+        fix="remove --standalone when you use more than one node",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
         id="uneven-ranks",
-        title="The world is smaller than asked for, and nothing says so",
-        cause="nodes were started with different --nproc-per-node, which the static rendezvous accepts",
-        probe="ddpkit env, on each node",
-        fix="give --nproc-per-node the same number on every node",
+        title="The world is smaller than requested, without a message",
+        cause="the nodes were started with different --nproc-per-node. The static rendezvous accepts that",
+        probe="on each node: ddpkit env",
+        fix="use the same --nproc-per-node on every node",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
         id="clock-skew",
-        title="A run of several nodes goes on with fewer, or each node is alone, and the clocks differ",
-        cause="the nodes' clocks are more than 15 s apart: the c10d rendezvous takes the other node for dead",
-        probe="date +%s.%N on each node",
-        fix="on each node: chronyc makestep (or timedatectl set-ntp true); until then the static rendezvous",
+        title="A run continues with fewer nodes, or each node runs alone, and the clocks differ",
+        cause="the clocks of the nodes differ by more than 15 s. The c10d rendezvous then treats the other node as "
+        "dead",
+        probe="on each node: date +%s.%N",
+        fix="run `chronyc makestep` or `timedatectl set-ntp true` on each node. Until then, use the static rendezvous",
         link="https://github.com/awslabs/awsome-distributed-ai/issues/202",
     ),
     Entry(
         id="rank-not-set",
         title="environment variable RANK expected, but not set",
         patterns=(r"environment variable (?P<variable>[A-Z_]+) expected, but not set",),
-        cause="the script was started without a launcher, or by one that sets other variables (srun, mpirun): "
-        "{variable} is missing",
+        cause="{variable} is not set. The script was started without a launcher, or with a launcher that sets other "
+        "variables (srun, mpirun)",
         probe="ddpkit env --explain, started the same way",
-        fix="ddpkit launch -n 2 -- train.py, or call ddpkit.distributed.torch.init() in place of init_process_group",
+        fix="`ddpkit launch -n 2 -- train.py`, or call ddpkit.distributed.torch.init() instead of init_process_group",
         link="https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization",
     ),
     Entry(
         id="no-nccl-in-torch",
         title="Distributed package doesn't have NCCL built in",
         patterns=(r"Distributed package doesn't have (?P<backend>\w+) built in",),
-        cause="this node's torch was built without {backend}; without NCCL it is a build without CUDA, or for macOS or Windows",
+        cause="this node's torch was built without {backend}. Builds without NCCL are builds without CUDA, or builds "
+        "for macOS or Windows",
         probe="python -c 'import torch; print(torch.__version__, torch.version.cuda)'",
-        fix="install torch's CUDA build there: pip install torch --index-url https://download.pytorch.org/whl/cu126",
+        fix="install a CUDA build of torch on this node: `pip install torch --index-url "
+        "https://download.pytorch.org/whl/cu126`",
         link="https://pytorch.org/get-started/locally/",
     ),
     Entry(
         id="script-missing",
         title="can't open file '...': [Errno 2] No such file or directory",
         patterns=(r"can't open file '?(?P<path>[^':]+)'?: \[Errno 2\] No such file or directory",),
-        cause="{path} is not there on this node: the working folder is another, or is not shared",
+        cause="{path} does not exist on this node. The working directory differs there, or is not shared",
         probe="on that node: ls -l {path}",
-        fix="copy it (ddpkit launch --sync), or give its full path on a shared file system",
+        fix="copy the directory with `ddpkit launch --sync`, or pass the full path on a shared file system",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
@@ -150,10 +155,10 @@ ENTRIES = (
             r"\bChildFailedError\b",
             r"To enable traceback see: https://(?:docs\.)?pytorch\.org",
         ),
-        cause="torchrun's summary: a rank failed, and its reason is in that rank's own output, not here",
-        probe="torchrun --tee 3 --log-dir logs ..., then read the root cause's stderr.log",
-        fix="read the lines of the rank named under `Root Cause`; decorate main with "
-        "torch.distributed.elastic.multiprocessing.errors.record, so that the summary has the traceback",
+        cause="this is torchrun's summary. A rank failed, and the reason is in the output of that rank",
+        probe="torchrun --tee 3 --log-dir logs ..., then read stderr.log of the root cause",
+        fix="read the output of the rank under `Root Cause`. Decorate main with "
+        "`torch.distributed.elastic.multiprocessing.errors.record` to get the traceback in the summary",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
     ),
     Entry(
@@ -161,16 +166,16 @@ ENTRIES = (
         title="The hostname of the client socket cannot be retrieved. err=-3",
         kind="noise",
         patterns=(r"The hostname of the client socket cannot be retrieved",),
-        cause="an address has no name in DNS; torch only wanted to print it",
+        cause="an address has no name in DNS. torch needs the name only for a log message",
         probe="getent hosts ADDRESS",
-        fix="nothing; where it is slow, add the nodes to /etc/hosts",
+        fix="nothing to do. If start-up is slow, add the nodes to /etc/hosts",
         link="https://docs.pytorch.org/docs/stable/distributed.html#tcp-initialization",
     ),
     Entry(
         id="rank-absent-static",
         title="rank is absent in RendezvousParameters",
         patterns=(r"rank is absent in RendezvousParameters",),
-        cause="the static rendezvous was asked for without a node rank",
+        cause="the static rendezvous needs a node rank, and none was passed",
         probe="ps -ww -C python -o args",
         fix="add --node-rank=N to torchrun",
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
@@ -184,9 +189,9 @@ ENTRIES = (
             r"\bRendezvousGracefulExitError\b",
             r"[Tt]he rendezvous '\S+' is closed",
         ),
-        cause="another node has ended this rendezvous: the job was over there, or had failed, when this node joined",
+        cause="another node closed this rendezvous before this node joined. The job had finished or failed there",
         probe="the log of the node that ended first",
-        fix="start all nodes again, with a new --rdzv-id",
+        fix="start all nodes again with a new --rdzv-id",
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
     ),
     Entry(
@@ -197,9 +202,9 @@ ENTRIES = (
             r"port number of the rendezvous endpoint",
             r"The rendezvous backend '\S*' is not registered",
         ),
-        cause="--rdzv-endpoint is not HOST:PORT",
+        cause="the value of --rdzv-endpoint is not HOST:PORT",
         probe="ps -ww -C python,torchrun -o args",
-        fix="--rdzv-endpoint=HOST:29500; an IPv6 address in brackets",
+        fix="pass --rdzv-endpoint=HOST:29500, with an IPv6 address in brackets",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
@@ -209,9 +214,9 @@ ENTRIES = (
             r"Unsupported nproc_per_node value: (?P<value>\S+)",
             r"Cuda is not available\.$",
         ),
-        cause="--nproc-per-node=gpu was given on a node without a visible GPU, or its value is no number",
+        cause="--nproc-per-node=gpu was passed on a node without a visible GPU, or its value is not a number",
         probe="nvidia-smi -L",
-        fix="--nproc-per-node=N",
+        fix="pass --nproc-per-node=N",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
 )

@@ -18,9 +18,10 @@ ENTRIES = (
             r"\bOfflineModeIsEnabled\b",
             r"urlopen error \[Errno (?:-2|-3|101|110|111|113)\]",
         ),
-        cause="this host cannot reach {host}: compute nodes often have no way to the internet",
+        cause="this host cannot reach {host}. Compute nodes often have no internet access",
         probe="on that node: curl -sSI https://{host}",
-        fix="fetch it first on the login node into a shared cache (HF_HOME=/shared/hf huggingface-cli download NAME), then --env HF_HOME=/shared/hf --env HF_HUB_OFFLINE=1",
+        fix="download it on the login node into a shared cache: `HF_HOME=/shared/hf huggingface-cli download NAME`. "
+        "Then add --env HF_HOME=/shared/hf --env HF_HUB_OFFLINE=1",
         link="https://huggingface.co/docs/transformers/installation#offline-mode",
     ),
     Entry(
@@ -35,9 +36,9 @@ ENTRIES = (
             r"is not a local folder and is not a valid model identifier",
             r"Access to model \S+ is restricted",
         ),
-        cause="the model or data set is not there under this name, is gated, or this process has no token that may read it",
-        probe="on that node: huggingface-cli whoami; ls PATH, where a local folder is meant",
-        fix="accept the licence on its page and pass a token: --env HF_TOKEN; or correct the name or the path",
+        cause="the model or data set was not found under this name, is gated, or the process has no token with access",
+        probe="on that node: huggingface-cli whoami; for a local directory: ls PATH",
+        fix="accept the licence on its page and pass a token (--env HF_TOKEN), or correct the name or path",
         link="https://huggingface.co/docs/hub/models-gated",
     ),
     Entry(
@@ -48,9 +49,10 @@ ENTRIES = (
             r"429 Client Error",
             r"Too Many Requests for url",
         ),
-        cause="all ranks ask the same server at once, and it refuses some",
-        probe="count the ranks that fetch: grep -c 'Too Many Requests' LOG",
-        fix="fetch on one rank (or before the run) into a shared cache, then --env HF_HUB_OFFLINE=1; log in: tokens have higher limits",
+        cause="all ranks send requests to the same server, which rejects some of them",
+        probe="count the ranks: grep -c 'Too Many Requests' LOG",
+        fix="download on one rank, or before the run, into a shared cache. Then add --env HF_HUB_OFFLINE=1. Requests "
+        "with a token have higher limits",
         link="https://huggingface.co/docs/hub/rate-limits",
     ),
     Entry(
@@ -58,9 +60,11 @@ ENTRIES = (
         doubtful=True,
         title="CERTIFICATE_VERIFY_FAILED",
         patterns=(r"CERTIFICATE_VERIFY_FAILED", r"SSL certificate problem"),
-        cause="the server's certificate is not accepted: a proxy of the site puts its own in between, the clock is wrong, or the image has no certificates",
+        cause="the server's certificate is not trusted. A proxy of the site replaces it, the clock is wrong, or the "
+        "image has no CA certificates",
         probe="date; curl -v https://HOST 2>&1 | grep -i issuer",
-        fix="--env SSL_CERT_FILE=/path/to/site-ca.pem --env REQUESTS_CA_BUNDLE=/path/to/site-ca.pem; apt-get install ca-certificates in the image",
+        fix="--env SSL_CERT_FILE=/path/to/site-ca.pem --env REQUESTS_CA_BUNDLE=/path/to/site-ca.pem. In the image: "
+        "apt-get install ca-certificates",
         link="https://requests.readthedocs.io/en/latest/user/advanced/#ssl-cert-verification",
     ),
     Entry(
@@ -72,9 +76,10 @@ ENTRIES = (
             r"wandb: ERROR .*(?:401|[Pp]ermission denied|API key)",
             r"wandb\.errors\.\S*(?:AuthenticationError|CommError)",
         ),
-        cause="wandb has no key here, and ranks have no keyboard to ask for one",
+        cause="wandb has no API key on this host, and a rank cannot ask for one",
         probe="ls -l ~/.netrc on that node; env | grep WANDB_",
-        fix="wandb login once (the home folder is shared), or --env WANDB_API_KEY; without it: --env WANDB_MODE=offline",
+        fix="run `wandb login` once if the home directory is shared, or pass --env WANDB_API_KEY. Without a key: --env "
+        "WANDB_MODE=offline",
         link="https://docs.wandb.ai/guides/track/environment-variables",
     ),
 )

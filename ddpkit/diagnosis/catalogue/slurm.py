@@ -15,7 +15,8 @@ ENTRIES = (
         ),
         cause="the script was started without srun, or with one task for several GPUs",
         probe="in the job: echo $SLURM_NTASKS $SLURM_NTASKS_PER_NODE $SLURM_STEP_ID",
-        fix="#SBATCH --ntasks-per-node=GPUS and `srun python train.py`; or ddpkit launch -b slurm -N NODES -n GPUS",
+        fix="use #SBATCH --ntasks-per-node=GPUS and `srun python train.py`, or `ddpkit launch -b slurm -N NODES -n "
+        "GPUS`",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/18104",
     ),
     Entry(
@@ -26,17 +27,17 @@ ENTRIES = (
             r"Warning: can't run \d+ processes on \d+ nodes",
         ),
         kind="hint",
-        cause="the options of sbatch and srun ask for different numbers of tasks",
+        cause="the options of sbatch and srun request different numbers of tasks",
         probe="in the job: env | grep SLURM_.*TASKS",
-        fix="give --nodes and --ntasks-per-node to sbatch, and neither to srun",
+        fix="pass --nodes and --ntasks-per-node to sbatch only",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/20391",
     ),
     Entry(
         id="cpus-per-task-lost",
-        title="cpus-per-task set by two different environment variables; one core in spite of --cpus-per-task",
+        title="cpus-per-task set by two different environment variables; one core despite --cpus-per-task",
         patterns=(r"cpus-per-task set by two different environment variables",),
-        cause="srun of Slurm 22.05 to 23.02 does not read sbatch's --cpus-per-task, only SRUN_CPUS_PER_TASK; or both "
-        "are set and differ",
+        cause="srun of Slurm 22.05 to 23.02 ignores sbatch's --cpus-per-task and reads only SRUN_CPUS_PER_TASK. Or "
+        "both are set and differ",
         probe="in the job: env | grep CPUS_PER_TASK; srun --version",
         fix="srun --cpus-per-task=$SLURM_CPUS_PER_TASK ...",
         link="https://github.com/reframe-hpc/reframe/issues/2655",
@@ -44,9 +45,9 @@ ENTRIES = (
     Entry(
         id="step-outlives-rank",
         title="One rank died, and the others hang until the time limit",
-        cause="srun does not end a step when one task fails, unless told to",
+        cause="by default, srun does not end a step when one task fails",
         probe="squeue -s; sacct -j JOB",
-        fix="srun --kill-on-bad-exit=1 --wait=60 (ddpkit launch -b slurm does so)",
+        fix="srun --kill-on-bad-exit=1 --wait=60 (`ddpkit launch -b slurm` passes both)",
         link="https://github.com/pytorch/pytorch/issues/76287",
     ),
     Entry(
@@ -56,18 +57,18 @@ ENTRIES = (
             r"srun: error: Unable to create step for job (?P<job>\d+)(?:\+\d+)?: (?P<reason>.*)",
             r"step creation temporarily disabled, retrying \(Requested nodes are busy\)",
         ),
-        cause="SLURM cannot start a step in job {job}: another step has the resources (srun inside srun), or it asks "
-        "for more than the job has",
+        cause="SLURM cannot start a step in job {job}. Another step holds the resources (srun inside srun), or the "
+        "step requests more than the job has",
         probe="in the job: srun --overlap -N1 -n1 hostname; squeue -s -j {job}",
-        fix="srun --overlap ..., with no more nodes, tasks and --mem than the job has",
+        fix="srun --overlap ..., with at most the job's nodes, tasks and --mem",
         link="https://slurm.schedmd.com/srun.html#OPT_overlap",
     ),
     Entry(
         id="interactive-slurm-waits",
         title="A script hangs in salloc or srun --pty: it waits for SLURM_NTASKS ranks",
-        cause="a library sees SLURM_ variables and takes the one process for rank 0 of many",
+        cause="a library reads SLURM_ variables and treats the single process as rank 0 of many",
         probe="env | grep -E 'SLURM_(NTASKS|STEP|PROCID)'",
-        fix="srun python train.py; or one process alone: env -u SLURM_NTASKS -u SLURM_JOB_ID python train.py",
+        fix="srun python train.py. For one process: env -u SLURM_NTASKS -u SLURM_JOB_ID python train.py",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/17228",
     ),
     Entry(
@@ -78,9 +79,9 @@ ENTRIES = (
             r"\b(?:sbatch|salloc|srun): error: (?P<limit>(?:QOS|Assoc)\w+)$",
             r"error: (?P<limit>QOSMax\w+Limit)\b",
         ),
-        cause="a limit of your account or QOS is reached: jobs, GPUs, nodes or time",
+        cause="the account or QOS has reached a limit of jobs, GPUs, nodes or time",
         probe="sacctmgr -n show assoc user=$USER format=account,partition,qos,maxjobs,maxsubmit,grptres; sacctmgr show qos format=name,maxsubmitpu,maxtrespu,maxwall",
-        fix="wait until other jobs have ended, ask for less, or another --qos or --account",
+        fix="wait until other jobs end, request less, or use another --qos or --account",
         link="https://slurm.schedmd.com/resource_limits.html",
     ),
     Entry(
@@ -94,9 +95,10 @@ ENTRIES = (
             r"Slurm controller not responding",
             r"Could not establish a configuration source",
         ),
-        cause="SLURM's controller does not answer: it is down, busy, or this host's slurm.conf names another",
+        cause="the SLURM controller does not answer. It is down or busy, or slurm.conf on this host contains another "
+        "controller",
         probe="scontrol ping",
-        fix="wait a minute and try again; if it stays: tell the administrators",
+        fix="try again after a minute. If it still fails, contact the administrators",
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
@@ -109,9 +111,11 @@ ENTRIES = (
             r"Job credential expired",
             r'Failed to access "(?P<path>/\S*munge\S*)"',
         ),
-        cause="the nodes' credentials do not hold: their clocks differ (Expired, Rewound), their munge keys differ, or munged does not run",
+        cause="munge rejected the credential. The clocks differ (Expired, Rewound), the munge keys differ, or munged "
+        "does not run",
         probe="date on both hosts; munge -n | ssh {host} unmunge",
-        fix="set the clocks right (chronyc makestep); the same /etc/munge/munge.key everywhere; systemctl restart munge",
+        fix="set the clocks (`chronyc makestep`), install the same /etc/munge/munge.key everywhere, or run `systemctl "
+        "restart munge`",
         link="https://github.com/dun/munge/wiki/FAQ",
     ),
     Entry(
@@ -122,9 +126,9 @@ ENTRIES = (
             r"error: Could not open std(?:out|err) file (?P<path>\S+)",
             r"slurmstepd: error: Could not open \S+ (?P<path>\S+)",
         ),
-        cause="{path} is not there on the node: it is not on a file system that all nodes share, or this user may not write there",
+        cause="{path} does not exist on the node, or this user cannot write to it. It is not on a shared file system",
         probe="srun -l ls -ld {path}",
-        fix="submit from a folder on a shared file system, or sbatch --chdir=DIR --output=FILE",
+        fix="submit from a directory on a shared file system, or use sbatch --chdir=DIR --output=FILE",
         link="https://slurm.schedmd.com/sbatch.html#OPT_chdir",
     ),
     Entry(
@@ -134,9 +138,9 @@ ENTRIES = (
             r"Unable to confirm allocation for job (?P<job>\d+)",
             r"Invalid job id specified",
         ),
-        cause="job {job} is over, or SLURM_JOB_ID in this shell is of an earlier one",
+        cause="job {job} has ended, or SLURM_JOB_ID in this shell belongs to an earlier job",
         probe="squeue --me; echo $SLURM_JOB_ID",
-        fix="unset SLURM_JOB_ID SLURM_JOBID and start again",
+        fix="unset SLURM_JOB_ID SLURM_JOBID, then start again",
         link="https://slurm.schedmd.com/srun.html",
     ),
     Entry(
@@ -149,9 +153,9 @@ ENTRIES = (
             r"MPI plugin type '(?P<plugin>\w+)' (?:not found|is not)",
             r"OMPI was not built with SLURM",
         ),
-        cause="srun and the MPI library speak different PMI versions",
+        cause="srun and the MPI library use different PMI versions",
         probe="srun --mpi=list",
-        fix="srun --mpi=pmix (or pmi2), as the MPI library was built",
+        fix="srun --mpi=pmix (or pmi2), to match the MPI library",
         link="https://slurm.schedmd.com/mpi_guide.html",
     ),
     Entry(
@@ -163,7 +167,7 @@ ENTRIES = (
         ),
         cause="a node could not start the task: {reason}",
         probe="srun -l hostname, and the node's slurmd log",
-        fix="srun --exclude=NODE; an administrator looks at slurmd there",
+        fix="srun --exclude=NODE. As administrator: check slurmd on the node",
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
@@ -175,9 +179,9 @@ ENTRIES = (
             r"Batch job submission failed: (?P<reason>.*)",
             r"invalid partition specified: (?P<partition>\S+)",
         ),
-        cause="SLURM refuses the request: {reason}",
+        cause="SLURM rejected the request: {reason}",
         probe="sinfo -s; sacctmgr -n show assoc user=$USER format=account,partition,qos",
-        fix="change the option that is named (--account, --partition, --gres, --qos); sbatch --test-only tries it",
+        fix="correct the option in the message (--account, --partition, --gres, --qos). `sbatch --test-only` tests it",
         link="https://slurm.schedmd.com/sbatch.html",
     ),
 )

@@ -14,9 +14,9 @@ ENTRIES = (
             r'failed to check the "should dump" flag on TCPStore',
             r"TCPStore.*(?:Broken pipe|Connection reset)",
         ),
-        cause="rank 0's store is gone: rank 0 (or its launcher) ended first",
+        cause="rank 0's store is gone. Rank 0 or its launcher ended first",
         probe="the last lines of rank 0",
-        fix="read rank 0's log; if it ended well: destroy_process_group() on all ranks before the end",
+        fix="read rank 0's log. If rank 0 succeeded, call `destroy_process_group()` on all ranks before they exit",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shutdown",
     ),
     Entry(
@@ -26,9 +26,9 @@ ENTRIES = (
             r"No rendezvous handler for (?P<scheme>\S+)",
             r"RuntimeError: File already exists: (?P<path>\S+)",
         ),
-        cause="init_method is none that torch knows, or the file of a file:// init is left of an earlier run",
+        cause="torch does not support this init_method, or the file of a file:// init remains from an earlier run",
         probe="ls -l {path}",
-        fix="env:// with ddpkit launch; for file://: a new name for each run",
+        fix="use env:// with ddpkit launch. For file://, use a new file name for each run",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shared-file-system-initialization",
     ),
     Entry(
@@ -38,10 +38,10 @@ ENTRIES = (
             r"Timed out initializing process group in store based barrier on rank:? (?P<rank>\d+).*"
             r"world_size=(?P<wanted>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)",
         ),
-        cause="{joined} workers joined where {wanted} were expected. Fewer: ranks are missing. More: two jobs or two "
-        "launchers (srun around torchrun, one for each task) share one store or one init file",
+        cause="{joined} workers joined, and {wanted} were expected. If fewer joined, ranks are missing. If more "
+        "joined, two jobs or two launchers share one store, for example srun with one torchrun per task",
         probe="ps -ww -C python,torchrun -o pid,ppid,args",
-        fix="start one launcher a node and a port of its own for each job; delete a stale file:// init file",
+        fix="start one launcher per node, and use a separate port for each job. Delete an old file of a file:// init",
         link="https://github.com/bigscience-workshop/metaseq/issues/52",
     ),
     Entry(
@@ -49,9 +49,10 @@ ENTRIES = (
         title="wait timeout after 300000ms, keys: .../agent/terminal_state/last_member",
         kind="consequence",
         patterns=(r"torchelastic/agent/terminal_state",),
-        cause="torchrun waited five minutes for the other nodes' torchrun to end: one died early, or the clocks differ",
-        probe="look for the first failure in the other nodes' logs",
-        fix="ddpkit explain LOG on the log of the node that ended first; compare clocks: date +%s",
+        cause="torchrun waited five minutes for torchrun on the other nodes. One of them died early, or the clocks "
+        "differ",
+        probe="the first failure in the logs of the other nodes",
+        fix="run `ddpkit explain LOG` on the log of the node that ended first, and compare the clocks: `date +%s`",
         link="https://docs.pytorch.org/docs/stable/elastic/agent.html",
     ),
     Entry(
@@ -59,19 +60,19 @@ ENTRIES = (
         title="wait timeout, keys: /default_pg/0//cpu//0/1",
         kind="generic",
         patterns=(r"DistStoreError: wait timeout after \d+ms, keys: \S*/default_pg",),
-        cause="the ranks' own store could not be reached: torchrun gives them the first node's full host name and a "
-        "random port, and another node does not know that name",
+        cause="this node cannot reach the store of the ranks. torchrun gives the ranks the full host name of the first "
+        "node and a random port. This node cannot resolve that name",
         probe="on each node: getent hosts NAME, the name of the first node in `gai error` lines",
-        fix="torchrun --local-addr=ADDRESS on each node",
+        fix="pass `torchrun --local-addr=ADDRESS` on each node",
         link="https://github.com/pytorch/pytorch/issues/73656",
     ),
     Entry(
         id="ranks-missing",
         title="Timed out waiting for clients. 1/2 clients joined",
         patterns=(r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<wanted>\d+) clients joined",),
-        cause="{joined} of {wanted} ranks came: the others did not start, or WORLD_SIZE is too large",
+        cause="{joined} of {wanted} ranks joined. The others did not start, or WORLD_SIZE is too large",
         probe="on each node: pgrep -af train.py",
-        fix="start the missing ranks, or set WORLD_SIZE (-n, --nnodes) to what is started",
+        fix="start the missing ranks, or set WORLD_SIZE (-n, --nnodes) to the number of ranks that start",
         link="https://github.com/pytorch/pytorch/issues/79388",
     ),
     Entry(
@@ -84,9 +85,10 @@ ENTRIES = (
             r"Timeout waiting for key: (?P<key>\S+)",
             r"DistStoreError: Wait timeout",
         ),
-        cause="a rank waited for another at the store, and that one did not come: it died, hangs, or had not been started",
+        cause="a rank waited for another rank at the store, and the other rank did not join. It died, hangs, or was "
+        "never started",
         probe="the last lines of the rank that does not print this",
-        fix="ddpkit dump RUN; if none had started: ddpkit test",
+        fix="ddpkit dump RUN; if no rank had started: ddpkit test",
         link="https://docs.pytorch.org/docs/stable/distributed.html#distributed-key-value-store",
     ),
 )
