@@ -23,17 +23,16 @@ MEAN, LONGEST = 16, 30  # words of a sentence
 
 # Groups that do not meet the bounds yet: mean, sentences over 30 words, private words. Figures here only go down.
 LIMITS: dict[str, tuple[float, int, int]] = {
-    "help": (16, 0, 88),
+    "help": (16, 0, 74),
     "errors: api": (16, 0, 1),
     "docstrings: api": (16, 1, 13),
-    "docstrings: cli": (16, 0, 22),
-    "texts: cli": (16, 1, 53),
-    "errors: cli": (16, 0, 14),
+    "docstrings: cli": (16, 0, 19),
+    "texts: cli": (16, 0, 40),
+    "errors: cli": (16, 0, 13),
     "errors: config": (16, 0, 5),
     "texts: config": (16, 0, 4),
     "docstrings: config": (16, 0, 5),
     "texts: console": (16, 0, 1),
-    "texts: catalogue": (16, 9, 59),
     "texts: diagnosis": (16, 0, 17),
     "texts: distributed": (16, 0, 11),
     "errors: distributed": (16, 0, 6),
@@ -56,18 +55,18 @@ LIMITS: dict[str, tuple[float, int, int]] = {
     "texts: transports": (16, 0, 33),
     "errors: transports": (16, 0, 6),
     "texts: train.py": (16, 0, 3),
-    "docstrings: train.py": (16.0, 4, 2),
+    "docstrings: train.py": (16, 4, 2),
     "texts: scripts": (16, 0, 3),
     "texts: templates": (16, 0, 12),
-    "CHANGELOG.md": (23.2, 22, 49),
-    "CONTRIBUTING.md": (16, 6, 14),
+    "CHANGELOG.md": (23.0, 21, 48),
+    "CONTRIBUTING.md": (16, 6, 13),
     "CONTRIBUTING.md (tables)": (16, 0, 8),
-    "LAUNCH_GUIDE.md": (18.0, 52, 164),
+    "LAUNCH_GUIDE.md": (17.9, 50, 164),
     "LAUNCH_GUIDE.md (tables)": (16, 1, 44),
-    "README.md": (16.6, 3, 14),
+    "README.md": (16.4, 3, 14),
     "README.md (tables)": (16, 0, 2),
-    "TROUBLESHOOTING.md": (16, 8, 65),
-    "examples/": (19.4, 0, 5),
+    "TROUBLESHOOTING.md": (16, 1, 11),
+    "examples/": (17.8, 0, 5),
     "examples/ (tables)": (16, 0, 1),
 }
 
@@ -116,7 +115,10 @@ _FUNCTION_WORDS = frozenset(
     """.split()
 )
 _ERRORS = frozenset(("UsageError", "LaunchError", "PreflightError", "DdpkitError", "EnvError"))
-_CODE = re.compile(r"[{};]\n|\(\?|\\[wdsS.]|^\s*(?:<|#!|import |from \w+ import)|\bfi\b|\bdone\b;|\$\(|\|\||&&|=\{")
+_CODE = re.compile(
+    r"[{};]\n|^function |\(\?|\\[wdsS.]|^\s*(?:<|#!|import |from \w+ import)|\bfi\b|\bdone\b;|\$\(|\|\||&&|=\{"
+)
+_EXAMPLES = re.compile(r"(?m)^[\s\b]*ddpkit [a-z].*$")  # commands of a help text, one a line
 # Arguments that are no prose: regular expressions, identifiers, addresses.
 _NO_PROSE = frozenset(("id", "link", "patterns", "needs", "kind", "doc", "evidence_pattern"))
 
@@ -337,6 +339,8 @@ def measure(found: Iterable[Text]) -> dict[str, Figures]:
     groups: dict[str, Figures] = {}
     for group, where, text in found:
         figures = groups.setdefault(group, Figures())
+        if "\n" in text:
+            text = _EXAMPLES.sub("", text)  # noqa: PLW2901
         for sentence in sentences(re.sub(r"`[^`\n]+`", "`X`", text)):
             count = words(sentence)
             figures.sentences += 1

@@ -30,7 +30,7 @@ def test_the_document_of_an_entry_names_its_schema(ddpkit: DDPKIT) -> None:
     document = json.loads(ddpkit("explain", "port-in-use", "--json").stdout)
     assert next(iter(document.items())) == ("schema", "ddpkit.catalogue_entry/1")
     assert set(document) == {"schema", "id", "category", "kind", "title", "cause", "probe", "fix", "link"}
-    assert document["category"] == "Ranks that do not meet"
+    assert document["category"] == "Rendezvous and start-up"
 
 
 def test_the_list_has_every_id(ddpkit: DDPKIT) -> None:

@@ -69,7 +69,7 @@ def test_killed_by_a_signal(ddpkit: DDPKIT, script: Callable[[str], str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("end", "words"), [("sys.exit(7)", "exit code 7"), (f"sys.exit({AGAIN})", "asks to be started")]
+    ("end", "words"), [("sys.exit(7)", "exit code 7"), (f"sys.exit({AGAIN})", "requests a restart")]
 )
 def test_what_is_not_known_is_not_guessed(end: str, words: str, ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
     verdict, hint = failed(ddpkit, script, r0=f"print('frobnicator: error 17'); {end}")

@@ -1,6 +1,6 @@
-"""Known failures as data, in one place: what is seen, the cause, a command that shows it, the fix, a public link.
+"""Known failures as data: symptom, cause, a command that shows it, fix, and a public link.
 
-The preflight, the verdict of a failed run, `ddpkit explain` and TROUBLESHOOTING.md all read it.
+The preflight, the verdict of a failed run, `ddpkit explain` and TROUBLESHOOTING.md use it.
 """
 
 from ddpkit.diagnosis.catalogue import (
@@ -26,20 +26,20 @@ from ddpkit.diagnosis.catalogue import (
 from ddpkit.diagnosis.catalogue.entry import Entry
 
 PARTS = {
-    "Ranks that do not meet": rendezvous.ENTRIES + store.ENTRIES,
+    "Rendezvous and start-up": rendezvous.ENTRIES + store.ENTRIES,
     "Names, ports and firewalls": network.ENTRIES,
     "GPUs": gpu.ENTRIES,
     "CUDA": cuda.ENTRIES,
-    "NCCL and the network cards": nccl.ENTRIES + fabric.ENTRIES,
-    "The node and its resources": node.ENTRIES,
+    "NCCL and network cards": nccl.ENTRIES + fabric.ENTRIES,
+    "Nodes and resources": node.ENTRIES,
     "Files, limits and DataLoader workers": files.ENTRIES,
-    "Software that does not fit together": install.ENTRIES,
+    "Software versions": install.ENTRIES,
     "SLURM": jobs.ENTRIES + slurm.ENTRIES,
     "SSH, pdsh and terminals": ssh.ENTRIES,
     "DDP, FSDP and tensors": ddp.ENTRIES,
     "Models, trackers, containers and other launchers": services.ENTRIES + containers.ENTRIES,
-    "Hangs and deaths after a good start": runtime.ENTRIES,
-    "How a process ended": deaths.ENTRIES,
+    "Hangs and failures during training": runtime.ENTRIES,
+    "Signals and exit codes": deaths.ENTRIES,
 }
 ENTRIES = tuple(entry for part in PARTS.values() for entry in part)
 BY_ID = {entry.id: entry for entry in ENTRIES}

@@ -1,4 +1,4 @@
-"""DDP, FSDP and collectives used in a way that cannot work."""
+"""Errors of DDP, FSDP and collectives in the script."""
 
 from __future__ import annotations
 

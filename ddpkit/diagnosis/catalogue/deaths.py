@@ -1,4 +1,4 @@
-"""Deaths by a signal, and exit codes that mean something: what they nearly always are for a training process."""
+"""Usual causes of signals and exit codes of training processes."""
 
 from __future__ import annotations
 

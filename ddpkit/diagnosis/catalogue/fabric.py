@@ -1,4 +1,4 @@
-"""InfiniBand, RoCE, EFA and NVLink, as NCCL tells of them."""
+"""InfiniBand, RoCE, EFA and NVLink errors that NCCL reports."""
 
 from __future__ import annotations
 

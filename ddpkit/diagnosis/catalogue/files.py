@@ -1,4 +1,4 @@
-"""Files, disks, limits of the system, DataLoader workers and what is passed between processes."""
+"""Files, disks, limits, DataLoader workers and data between processes."""
 
 from __future__ import annotations
 

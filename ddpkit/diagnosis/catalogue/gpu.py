@@ -1,4 +1,4 @@
-"""GPUs: which rank has which, who else uses them, drivers and broken ones."""
+"""GPUs: assignment to ranks, other users, drivers and defects."""
 
 from __future__ import annotations
 

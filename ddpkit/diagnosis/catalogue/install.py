@@ -1,4 +1,4 @@
-"""Software that does not fit together: libraries, compilers, versions."""
+"""Mismatched software: libraries, compilers, versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SLURM jobs that are ended: time limits, memory, preemption, nodes that fail."""
+"""SLURM jobs that end early: time limits, memory, preemption, node failures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Matcher: the entries of the catalogue whose text stands in a line; cheap for lines in which none does.
+"""Matcher: finds the catalogue's entry for a line, and skips lines without one quickly.
 
-Of each pattern one word is taken that every text it matches must hold. A line is cut into words once, and only the
-patterns whose word is among them are tried: the time does not grow with the catalogue.
+Each pattern has one word that every matching text contains. The matcher splits a line into words once, and tries only
+the patterns with one of these words. The time does not grow with the catalogue.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ddpkit.diagnosis.catalogue.entry import Entry
 
 WORDS = re.compile(r"[a-z]{3,}")
-# What stands in every log is a bad word to choose lines by.
+# Words of every log do not select lines.
 _EVERYWHERE = frozenset(
     "nccl warn info error errors failed failure cuda torch python rank ranks file line not the and for with was has "
     "from this process processes version device gpu step loss job node memory model loading number runtimeerror "

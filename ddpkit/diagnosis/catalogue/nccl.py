@@ -1,4 +1,4 @@
-"""NCCL itself."""
+"""Errors of NCCL itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The node itself: its Python, memory, shared memory, processors."""
+"""A node's own resources: Python, memory, shared memory, CPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks that do not find each other: rendezvous, stores, torchrun's own options."""
+"""Failed rendezvous: missing ranks, wrong addresses, torchrun's options."""
 
 from __future__ import annotations
 

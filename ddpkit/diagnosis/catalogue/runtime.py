@@ -1,4 +1,4 @@
-"""Hangs and deaths after a good start."""
+"""Hangs and failures during training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Things that are fetched from elsewhere: models, data sets, trackers."""
+"""Downloads and services: models, data sets, trackers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SLURM: requests that are refused, steps that do not start."""
+"""SLURM requests that are rejected, and steps that do not start."""
 
 from __future__ import annotations
 

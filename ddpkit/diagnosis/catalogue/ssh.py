@@ -1,4 +1,4 @@
-"""The way to other hosts: ssh, pdsh, tmux."""
+"""Connections to other hosts: ssh, pdsh, tmux."""
 
 from __future__ import annotations
 

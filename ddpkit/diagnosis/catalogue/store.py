@@ -1,4 +1,4 @@
-"""Stores: where ranks and agents leave word for each other."""
+"""Stores: key-value servers through which ranks and agents communicate."""
 
 from __future__ import annotations
 
