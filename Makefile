@@ -41,7 +41,7 @@ test-light: $(VENV)/.dev
 test-interop: $(VENV)/.dev $(INTEROP)/.ready
 	$(BIN)/python tests/lab/cluster.py install
 	rm -rf $(INTEROP)/cells
-	$(BIN)/pytest -n 2 -m interop --durations=25 tests/interop; code=$$?; $(BIN)/python tests/interop/table.py $(INTEROP)/cells; exit $$code
+	$(BIN)/pytest -n 2 -m interop --durations=25 tests/test_example_scripts.py tests/interop; code=$$?; $(BIN)/python tests/interop/table.py $(INTEROP)/cells; exit $$code
 
 # A cluster to try things on: four nodes and a login host, with sshd, pdsh and SLURM. Says how to enter it and end it.
 lab: $(VENV)/.dev $(VENV)/.torch

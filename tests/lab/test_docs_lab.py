@@ -26,6 +26,16 @@ def test_commands_on_nodes(document: str, line: str, lab: Lab, tmp_path: Path) -
     assert "# step 1 of " in done.stdout
 
 
+def test_the_example_configuration_of_two_nodes(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    (tmp_path / "ddpkit.toml").write_text((ROOT / "examples/config/two-nodes.toml").read_text())
+    argv = [sys.executable, "-m", "ddpkit", "launch", "--dry-run"]
+    done = lab.run("login", *argv, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=False)
+    assert done.returncode == 0, done.stderr
+    for fact in ("16 ranks on 2 nodes", "on node2: ranks 8-15", "NCCL_DEBUG=WARN", "train.py --config config/default"):
+        assert fact in done.stdout, done.stdout
+
+
 JOB = """\
 import os
 name = os.uname().nodename

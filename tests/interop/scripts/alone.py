@@ -1,26 +1,27 @@
-"""What no library may do: each rank sees all data, trains by itself, and tells the environment's numbers as its own."""
+"""A wrong program: each rank sees all data, trains by itself, and reports the environment's numbers as its own."""
 
 import os
 
-import lesson
 import torch
-from said import say
+from observed import report
+from single import load, loss_of, reference
 from torch.utils.data import DataLoader
 
 
 def main():
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    model = lesson.model(0)
-    optimizer = torch.optim.SGD(model.parameters(), lr=lesson.RATE)
+    example = load("ddp")
+    model = example.make_model(0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=example.RATE)
     losses = []
-    for _ in range(lesson.EPOCHS):
-        for batch in DataLoader(lesson.data(), batch_size=lesson.BATCH):
-            loss = lesson.loss_of(model, batch)
+    for _ in range(example.EPOCHS):
+        for batch in DataLoader(example.make_data(), batch_size=example.BATCH):
+            loss = loss_of(model, batch)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-    say(
+    report(
         "nobody",
         "0",
         rank=rank,
@@ -31,7 +32,7 @@ def main():
         total=world * (world + 1) / 2,
         losses=[losses[0], losses[-1]],
         parameters=model.parameters(),
-        reference=lesson.reference(),
+        reference=reference(example, shuffle=False),
     )
 
 

@@ -1,33 +1,19 @@
-"""DeepSpeed as a library: ZeRO stage 2, with torch's optimizer, so that nothing must be compiled on a node."""
+"""The example of DeepSpeed, with a model of its own on each rank."""
+
+import os
 
 import deepspeed
-import lesson
 import torch
-from said import say
-
-CONFIG = {
-    "train_micro_batch_size_per_gpu": lesson.BATCH,
-    "gradient_clipping": 0.0,  # 1.0 is its default
-    "zero_optimization": {"stage": 2},
-    "zero_allow_untested_optimizer": True,
-    "zero_force_ds_cpu_optimizer": False,
-}
+from observed import report
+from single import load, reference
 
 
 def main():
-    deepspeed.init_distributed()
-    model = lesson.model(deepspeed.comm.get_rank())
-    optimizer = torch.optim.SGD(model.parameters(), lr=lesson.RATE)
-    engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=CONFIG)
-    losses = []
-    for inputs, targets in lesson.mine(engine.global_rank, engine.world_size):
-        loss = torch.nn.functional.mse_loss(engine(inputs.to(engine.device)), targets.to(engine.device))
-        engine.backward(loss)
-        engine.step()
-        losses.append(loss.item())
+    example = load("deepspeed")
+    engine, losses = example.train(seed=int(os.environ["RANK"]))
     total = torch.tensor([engine.global_rank + 1.0], device=engine.device)
     deepspeed.comm.all_reduce(total)
-    say(
+    report(
         "DeepSpeed",
         deepspeed.__version__,
         rank=engine.global_rank,
@@ -38,7 +24,7 @@ def main():
         total=total.item(),
         losses=[losses[0], losses[-1]],
         parameters=engine.module.parameters(),
-        reference=lesson.reference(),
+        reference=reference(example),
     )
     deepspeed.comm.destroy_process_group()
 

@@ -1,33 +1,19 @@
-"""Hugging Face Accelerate, as its quick tour writes it: no device, no rank, no backend is named."""
-
-import os
+"""The example of Accelerate. Nothing but the environment tells Accelerate that no GPU exists."""
 
 import accelerate
-import lesson
 import torch
 from accelerate import Accelerator
-from said import say
-from torch.utils.data import DataLoader
+from observed import report
+from single import fail_in_second_epoch, load, reference
 
 
 def main():
+    example = load("accelerate")
     accelerator = Accelerator()
-    model = lesson.model(accelerator.process_index)
-    optimizer = torch.optim.SGD(model.parameters(), lr=lesson.RATE)
-    loader = DataLoader(lesson.data(), batch_size=lesson.BATCH)
-    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
-    losses = []
-    for epoch in range(lesson.EPOCHS):
-        for inputs, targets in loader:
-            if os.environ.get("FAIL_ON_RANK") == str(accelerator.process_index) and epoch == 1:
-                raise ValueError(f"no step for rank {accelerator.process_index}")
-            loss = torch.nn.functional.mse_loss(model(inputs), targets)
-            optimizer.zero_grad()
-            accelerator.backward(loss)
-            optimizer.step()
-            losses.append(loss.item())
+    fail_in_second_epoch(example)
+    model, losses = example.train(accelerator, seed=accelerator.process_index)
     given = torch.tensor([accelerator.process_index + 1.0], device=accelerator.device)
-    say(
+    report(
         "Accelerate",
         accelerate.__version__,
         rank=accelerator.process_index,
@@ -38,7 +24,7 @@ def main():
         total=accelerator.gather(given).sum().item(),
         losses=[losses[0], losses[-1]],
         parameters=model.parameters(),
-        reference=lesson.reference(),
+        reference=reference(example, shuffle=False),
         local_main=accelerator.is_local_main_process,
     )
     accelerator.end_training()

@@ -1,32 +1,19 @@
-"""Lightning Fabric. Usage: lightning_fabric.py DEVICES NUM_NODES, which Lightning compares with what it finds."""
+"""The example of Lightning Fabric. Usage: lightning_fabric.py DEVICES NUM_NODES, which Lightning compares."""
 
 import sys
 
-import lesson
 import lightning
 import torch
-from lightning.fabric import Fabric
-from said import say
-from torch.utils.data import DataLoader
+from observed import report
+from single import load, reference
 
 
 def main(devices, num_nodes):
-    fabric = Fabric(accelerator="auto", devices=devices, num_nodes=num_nodes, strategy="ddp")
-    fabric.launch()
-    model = lesson.model(fabric.global_rank)
-    optimizer = torch.optim.SGD(model.parameters(), lr=lesson.RATE)
-    model, optimizer = fabric.setup(model, optimizer)
-    loader = fabric.setup_dataloaders(DataLoader(lesson.data(), batch_size=lesson.BATCH))
-    losses = []
-    for _ in range(lesson.EPOCHS):
-        for inputs, targets in loader:
-            loss = torch.nn.functional.mse_loss(model(inputs), targets)
-            optimizer.zero_grad()
-            fabric.backward(loss)
-            optimizer.step()
-            losses.append(loss.item())
+    example = load("lightning", "fabric.py")
+    fabric = example.make_fabric(devices, num_nodes)
+    model, losses = example.train(fabric, seed=fabric.global_rank)
     given = torch.tensor([fabric.global_rank + 1.0], device=fabric.device)
-    say(
+    report(
         "Lightning Fabric",
         lightning.__version__,
         rank=fabric.global_rank,
@@ -37,7 +24,7 @@ def main(devices, num_nodes):
         total=fabric.all_reduce(given, reduce_op="sum").item(),
         losses=[losses[0], losses[-1]],
         parameters=model.parameters(),
-        reference=lesson.reference(),
+        reference=reference(example, shuffle=False),
         node_rank=fabric.node_rank,
         guessed=type(fabric.strategy.cluster_environment).__name__,
     )

@@ -1,63 +1,42 @@
-"""Lightning's Trainer. Usage: lightning_trainer.py DEVICES NUM_NODES [STRATEGY], as they are given to it."""
+"""The example of Lightning's Trainer. Usage: lightning_trainer.py DEVICES NUM_NODES [STRATEGY]"""
 
 import os
 import sys
 
-import lesson
 import lightning
 import torch
-from said import say
-from torch.utils.data import DataLoader
+from observed import report
+from single import fail_in_second_epoch, load, reference
 
 
-class Module(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.layers = lesson.model(int(os.environ["RANK"]))
-        self.losses = []
+class Observer(lightning.Callback):
+    def __init__(self, example):
+        self.example = example
 
-    def training_step(self, batch, batch_idx):
-        inputs, targets = batch
-        if os.environ.get("FAIL_ON_RANK") == str(self.global_rank) and self.current_epoch == 1:
-            raise ValueError(f"no step for rank {self.global_rank}")
-        loss = torch.nn.functional.mse_loss(self.layers(inputs), targets)
-        self.losses.append(loss.item())
-        return loss
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=lesson.RATE)
-
-    def on_train_end(self):
-        given = torch.tensor([self.global_rank + 1.0], device=self.device)
-        say(
+    def on_train_end(self, trainer, pl_module):
+        given = torch.tensor([pl_module.global_rank + 1.0], device=pl_module.device)
+        report(
             "Lightning Trainer",
             lightning.__version__,
-            rank=self.global_rank,
-            local_rank=self.local_rank,
-            world_size=self.trainer.world_size,
-            main=self.trainer.is_global_zero,
-            device=self.device,
-            total=self.trainer.strategy.reduce(given, reduce_op="sum").item(),
-            losses=[self.losses[0], self.losses[-1]],
-            parameters=self.parameters(),
-            reference=lesson.reference(shuffle=True),  # in training Lightning's own sampler does so
-            node_rank=self.trainer.node_rank,
-            guessed=type(getattr(self.trainer.strategy, "cluster_environment", None)).__name__,
+            rank=pl_module.global_rank,
+            local_rank=pl_module.local_rank,
+            world_size=trainer.world_size,
+            main=trainer.is_global_zero,
+            device=pl_module.device,
+            total=trainer.strategy.reduce(given, reduce_op="sum").item(),
+            losses=[pl_module.losses[0], pl_module.losses[-1]],
+            parameters=pl_module.parameters(),
+            reference=reference(self.example),  # in training Lightning's own sampler shuffles
+            node_rank=trainer.node_rank,
+            guessed=type(getattr(trainer.strategy, "cluster_environment", None)).__name__,
         )
 
 
 def main(devices, num_nodes, strategy="ddp"):
-    trainer = lightning.Trainer(
-        accelerator="auto",
-        devices=devices,
-        num_nodes=num_nodes,
-        strategy=strategy,
-        max_epochs=lesson.EPOCHS,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-    )
-    trainer.fit(Module(), DataLoader(lesson.data(), batch_size=lesson.BATCH))
+    example = load("lightning")
+    fail_in_second_epoch(example)
+    seed = int(os.environ["RANK"])
+    example.train(devices, num_nodes, strategy, seed=seed, callbacks=[Observer(example)])
 
 
 if __name__ == "__main__":

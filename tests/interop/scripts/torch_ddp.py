@@ -1,36 +1,20 @@
-"""torch's own DistributedDataParallel, as its tutorials write it. Nothing here knows of ddpkit."""
+"""The example of DDP, with a model of its own on each rank: DDP must make them equal."""
 
 import os
 
-import lesson
 import torch
 import torch.distributed as dist
-from said import say
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader
-from torch.utils.data.distributed import DistributedSampler
+from observed import report
+from single import load, reference
 
 
 def main():
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    local_rank = int(os.environ["LOCAL_RANK"])
-    device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
-    model = DistributedDataParallel(lesson.model(dist.get_rank()).to(device))
-    optimizer = torch.optim.SGD(model.parameters(), lr=lesson.RATE)
-    data = lesson.data()
-    sampler = DistributedSampler(data, shuffle=False)
-    losses = []
-    for epoch in range(lesson.EPOCHS):
-        sampler.set_epoch(epoch)
-        for inputs, targets in DataLoader(data, batch_size=lesson.BATCH, sampler=sampler):
-            loss = torch.nn.functional.mse_loss(model(inputs.to(device)), targets.to(device))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item())
+    example = load("ddp")
+    model, losses = example.train(seed=int(os.environ["RANK"]))
+    device = next(model.parameters()).device
     total = torch.tensor([dist.get_rank() + 1.0], device=device)
     dist.all_reduce(total)
-    say(
+    report(
         "torch DDP",
         torch.__version__,
         rank=dist.get_rank(),
@@ -41,7 +25,7 @@ def main():
         total=total.item(),
         losses=[losses[0], losses[-1]],
         parameters=model.parameters(),
-        reference=lesson.reference(),
+        reference=reference(example),
     )
     dist.destroy_process_group()
 

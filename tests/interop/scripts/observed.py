@@ -1,4 +1,4 @@
-"""Prints in one line what a library says of its rank, beside what the environment says: the test compares the two."""
+"""Prints in one line what a library reports of its rank, beside the environment: the test compares the two."""
 
 import hashlib
 import json
@@ -27,14 +27,16 @@ def where(device):
     return "cpu" if device.type == "cpu" else str(device)
 
 
-def say(library, version, *, rank, local_rank, world_size, main, device, total, losses, parameters, reference, **more):
+def report(
+    library, version, *, rank, local_rank, world_size, main, device, total, losses, parameters, reference, **more
+):
     """All of it in the library's own words.
 
     main: whether it takes this rank for the first one. device: the one that it chose. total: a sum over all ranks, each
     of which gave its rank and 1. parameters: what it trained. reference: the same, trained by one process alone.
     """
     parameters = list(parameters)
-    said = {
+    facts = {
         "library": library,
         "version": version,
         "rank": rank,
@@ -51,4 +53,4 @@ def say(library, version, *, rank, local_rank, world_size, main, device, total, 
         "env": {name: os.environ[name] for name in NAMES if name in os.environ},
         **more,
     }
-    print("interop " + json.dumps(said), flush=True)
+    print("interop " + json.dumps(facts), flush=True)
