@@ -393,11 +393,11 @@ def runs() -> list[Run]:
 def open_run(word: str | os.PathLike[str] | None = None) -> Run:
     """Find a run by its id, the beginning or the end of it, or its folder.
 
-    None: the newest that lives, else the newest. Raises UsageError where no run or several fit.
+    None: the newest running run of this project, else its newest. Raises UsageError if no run or several match.
 
         ddpkit.open_run("3fa9").stop()
     """
-    return Run(status.choose(None if word is None else os.fspath(word)))
+    return Run(status.choose(None if word is None else os.fspath(word), 'ddpkit.open_run("{}")'))
 
 
 # ---- settings

@@ -29,7 +29,7 @@ def dump(
     from ddpkit.monitor import client
     from ddpkit.run import status
 
-    now = status.get_status(status.choose(run))
+    now = status.get_status(status.choose(run, "ddpkit dump {}"))
     _check(now)
     chosen = now.run
     if dry_run:

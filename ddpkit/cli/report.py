@@ -40,7 +40,7 @@ def report(
     given = Path(metrics) if metrics is not None else None
     if given is not None and not given.is_file():
         raise UsageError(f"there is no file {metrics}", "--metrics FILE: lines of JSON, each with a step")
-    now = status.get_status(status.choose(run))
+    now = status.get_status(status.choose(run, "ddpkit report {}"))
     contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
     if as_json:
         print(json.dumps(asdict(contents), indent=2))

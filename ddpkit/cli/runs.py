@@ -8,7 +8,6 @@ import os
 import select
 import shlex
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -26,54 +25,15 @@ if TYPE_CHECKING:
     from ddpkit.run.record import Run
     from ddpkit.run.status import RunStatus
 
-SHOWN = 20  # runs that have ended, in `ddpkit ps`; lines, in `ddpkit attach`
+SHOWN = 20  # lines, in `ddpkit attach`
 
 RunName = Annotated[
     str | None,
     typer.Argument(
         metavar="[RUN]",
-        help="Its id, the beginning or end of it, or its folder; default: the newest that lives, else the newest.",
+        help="Run id, unique prefix or suffix, name, or directory. [default: latest of this project]",
     ),
 ]
-
-
-@app.command(cls=LeanCommand)
-def ps(
-    everything: Annotated[bool, typer.Option("-a", "--all", help="All that ended, not only the last 20.")] = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """List the runs: those that live, and the last that ended."""
-    from ddpkit.run import record, run_index, status
-
-    known = run_index.list_runs()
-    runs = [entry.run for entry in known if entry.run is not None]
-    ended = [run for run in runs if run.state in record.ENDED]
-    hidden = set() if everything else {run.run_id for run in ended[SHOWN:]}
-    seen = status.get_statuses([run for run in runs if run.run_id not in hidden])
-    if as_json:
-        print(json.dumps([_described(now) for now in seen], indent=2))
-        return
-    now_is = time.time()
-    rows = [
-        (
-            now.run.run_id,
-            now.state,
-            now.run.backend,
-            str(now.run.world_size),
-            ", ".join(now.run.hosts),
-            f"{status.age(now_is - now.run.started)} ago",
-            now.words,
-        )
-        for now in seen
-    ]
-    if rows:
-        table(("run", "state", "backend", "ranks", "hosts", "started", ""), rows)
-    else:
-        print("there is no run yet; to start one: ddpkit launch -- train.py ARGS", file=sys.stderr)
-    if hidden:
-        print(f"{len(hidden)} older runs: ddpkit ps --all", file=sys.stderr)
-    for line in status.runs_on_other_hosts(known):
-        print(f"not shown: {line}", file=sys.stderr)
 
 
 def _described(now: RunStatus) -> dict[str, Any]:
@@ -85,7 +45,7 @@ def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
     """Show what a run does, rank by rank, and which rank makes no progress."""
     from ddpkit.run import rank_status, status
 
-    now = status.get_status(status.choose(run))
+    now = status.get_status(status.choose(run, "ddpkit status {}"))
     seen = rank_status.read_ranks(now.run) if now.state in ("running", "elsewhere") else None
     odd = rank_status.describe_oddities(now, seen) if seen else []
     if as_json:
@@ -143,7 +103,7 @@ def logs(
     from ddpkit.run import logs, status
     from ddpkit.run.control import reload
 
-    chosen = status.choose(run)
+    chosen = status.choose(run, "ddpkit logs {}")
     wanted = logs.parse_filter(chosen, rank, host, grep)
     number = None if lines is None else config.whole(lines, "-n ")
     one = wanted.ranks is not None and len(wanted.ranks) == 1
@@ -201,40 +161,46 @@ def _output_is_closed() -> bool:
 @app.command(cls=LeanCommand)
 def stop(
     run: RunName = None,
-    at_once: Annotated[bool, typer.Option("--now", help="KILL, without the time to save that TERM gives.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Stop all runs of this project.")] = False,
+    at_once: Annotated[bool, typer.Option("--now", help="Send SIGKILL at once: no time to save.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; do nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """End a run, and wait until it has ended: every rank gets TERM, its grace, then KILL."""
+    """Stop a run: send every rank SIGTERM, after its grace period SIGKILL, and wait for the end."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from ddpkit.run import control, status
 
-    chosen = _the_living(run)
-    now = status.get_status(chosen)
-    if dry_run and (now.living or now.state == "unknown"):
-        argv = control.stop_argv(chosen, at_once=at_once)
-        where = "" if chosen.job else f"  # on {chosen.launcher_host}"
-        shown = {"run_id": chosen.run_id, "state": now.state, "argv": argv, "host": chosen.launcher_host}
-        print(json.dumps(shown, indent=2) if as_json else shlex.join(argv) + where)
+    if everything and run is not None:
+        raise UsageError("--all and RUN exclude each other", f"ddpkit stop {run}")
+    chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", one=True)]
+    seen = status.get_statuses(chosen)
+    if dry_run:
+        plans = [_stop_plan(now, at_once=at_once) for now in seen if now.living or now.state == "unknown"]
+        ended = [now for now in seen if not now.living and now.state != "unknown"]
+        if as_json:
+            shown = [*plans, *(_described(now) for now in ended)]
+            print(json.dumps(shown if everything else shown[0], indent=2))
+            return
+        for plan in plans:
+            print(shlex.join(plan["argv"]) + ("" if plan["host"] is None else f"  # on {plan['host']}"))
+        for now in ended:
+            print(f"run {now.run.run_id} has ended already: {now.words}")
         return
-    after = control.stop(chosen, at_once=at_once)
-    already = not now.living and now.state != "unknown"
-    _show_end(after, was=now.state, as_json=as_json, already=already)
+    if not chosen:
+        print("no run of this project is running", file=sys.stderr)
+    with ThreadPoolExecutor(max(1, len(chosen))) as pool:
+        after = list(pool.map(lambda each: control.stop(each, at_once=at_once), chosen))
+    for was, now in zip(seen, after, strict=True):
+        _show_end(now, was=was.state, as_json=as_json, already=not was.living and was.state != "unknown")
 
 
-def _the_living(word: str | None) -> Run:
-    """Choose the run to stop. Without a name only one may live: a guess could end another user's work."""
-    from ddpkit.run import record, run_index, status
+def _stop_plan(now: RunStatus, *, at_once: bool) -> dict[str, Any]:
+    from ddpkit.run import control
 
-    if word is None:
-        runs = [
-            entry.run
-            for entry in run_index.list_runs()
-            if entry.run is not None and entry.run.state not in record.ENDED
-        ]
-        living = [now.run.run_id for now in status.get_statuses(runs) if now.living]
-        if len(living) > 1:
-            raise UsageError(f"{len(living)} runs live: {', '.join(living)}", f"ddpkit stop {living[0]}")
-    return status.choose(word)
+    run = now.run
+    host = None if run.job else run.launcher_host
+    return {"run_id": run.run_id, "state": now.state, "argv": control.stop_argv(run, at_once=at_once), "host": host}
 
 
 def _show_end(now: RunStatus, *, was: str, as_json: bool, already: bool) -> None:
@@ -252,7 +218,7 @@ def attach(run: RunName = None) -> None:
     from ddpkit.run import logs, status, tmux
     from ddpkit.run.control import reload
 
-    now = status.get_status(status.choose(run))
+    now = status.get_status(status.choose(run, "ddpkit attach {}"))
     chosen = now.run
     if now.state == "elsewhere" and chosen.session:
         hint = status.remote_command("attach", chosen, terminal=True)

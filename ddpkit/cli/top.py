@@ -50,7 +50,7 @@ def top(
     from ddpkit.run import status
 
     seconds = INTERVAL if interval is None else max(LEAST, config.seconds(interval, "--interval "))
-    now = status.get_status(status.choose(run))
+    now = status.get_status(status.choose(run, "ddpkit top {}"))
     if not now.living and now.state not in ("unknown", "elsewhere"):
         _say_end(now, as_json=as_json)
         return

@@ -108,6 +108,7 @@ class RecordedRun(LiveRun):
             backend=plan.backend,
             command=ready.job.command,
             workdir=ready.job.workdir,
+            project=str(run_index.find_project(Path.cwd())),
             hosts=tuple(step.host for step in plan.steps),
             world_size=plan.world_size,
             launcher_pid=os.getpid(),

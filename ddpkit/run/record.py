@@ -64,6 +64,7 @@ class Run:
     job: Scheduled | None = None
     session: Session | None = None
     failure: Failure | None = None  # the first failure of a run that failed
+    project: str = ""  # directory of the project in which the run was started; empty in older records
     in_program: bool = False  # its launcher is a thread of another program: it reads requests, and takes no signals
     format: int = FORMAT
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 from ddpkit.errors import UsageError
 from ddpkit.run.launcher_process import is_alive, is_local
 from ddpkit.run.record import FILE, Run, load, parse
+
+FEW = 5  # runs that an error lists
 
 
 def index_folder() -> Path:
@@ -79,32 +82,83 @@ def _without_folder(data: Any, folder: Path) -> Run | None:
     return run if run is not None and run.job is None and is_local(run) and is_alive(run) else None
 
 
-def find_run(word: str, known: Sequence[IndexEntry]) -> Run:
-    """Find a run by its id, the beginning or the end of that, or its folder. Raises UsageError."""
+def find_project(directory: Path) -> Path:
+    """Return the nearest directory at or above this one that has `ddpkit.toml` or `.git`; else this directory.
+
+    The home directory counts only for itself: its `.git` often holds settings, and its subdirectories are projects.
+    """
+    here, home = directory.resolve(), os.path.realpath(os.environ.get("HOME") or "/")
+    for each in (here, *here.parents):
+        if each != here and str(each) in ("/", home):
+            break
+        if any(os.access(each / name, os.F_OK) for name in ("ddpkit.toml", ".git")):
+            return each
+    return here
+
+
+def project_of(run: Run) -> Path:
+    """Return the project of a run. Older records know only the working directory."""
+    return Path(run.project) if run.project else find_project(Path(run.workdir).expanduser())
+
+
+def short_ids(ids: Sequence[str]) -> dict[str, str]:
+    """Return for each id its last part, or all of it where the last part matches another run as well."""
+    ends = {run_id: run_id.rpartition("-")[2] for run_id in ids}
+    return {run_id: end if len(_matching(end, ids)) == 1 else run_id for run_id, end in ends.items()}
+
+
+def _matching(word: str, ids: Iterable[str]) -> list[str]:
+    """Return the ids that are `word`; else those of the name `word`; else those that begin or end with it."""
+    every = list(ids)
+    named = [run_id for run_id in every if _name(run_id) == word]
+    exact = [run_id for run_id in every if run_id == word]
+    return exact or named or [run_id for run_id in every if run_id.startswith(word) or run_id.endswith(word)]
+
+
+def _name(run_id: str) -> str:
+    """Return the name in an id: that of `--name`, else of the script."""
+    return run_id[len("20260131-235959-") :].rpartition("-")[0]
+
+
+def find_run(word: str, known: Sequence[IndexEntry], command: str = "ddpkit status {}") -> Run:
+    """Find a run by its id, the beginning or end of that, its name, or its directory. Raises UsageError.
+
+    `command`: what the user can type instead, with `{}` for the run.
+    """
     folder = Path(word).expanduser()
     if (folder / FILE).exists():
         run = load(folder)
         if run is None:
-            raise UsageError(f"{folder / FILE} is no record of a run", f"less {folder / FILE}")
+            raise UsageError(f"{folder / FILE} is not the record of a run", f"less {folder / FILE}")
         return run
-    exact = [entry for entry in known if entry.run_id == word]
-    matching = exact or [entry for entry in known if entry.run_id.startswith(word) or entry.run_id.endswith(word)]
+    entries = {entry.run_id: entry for entry in known}
+    matching = _matching(word, entries) if word else []
     if len(matching) == 1:
-        entry = matching[0]
+        entry = entries[matching[0]]
         if entry.run is None:
             raise UsageError(
-                f"run {entry.run_id} is in {entry.folder} on {entry.host}, which cannot be seen from here",
-                f"on {entry.host}: ddpkit status {entry.run_id}",
+                f"run {entry.run_id} is not visible from here: its directory {entry.folder} is on {entry.host}",
+                f"on {entry.host}: {command.format(entry.run_id)}",
             )
         return entry.run
-    ids = [entry.run_id for entry in known]
     if matching:
-        few = _few([entry.run_id for entry in matching])
-        raise UsageError(f"{word!r} names {len(matching)} runs: {few}", "say more of it")
-    similar = [run_id for run_id in ids if word in run_id] or difflib.get_close_matches(word, ids, n=3, cutoff=0.5)
-    hint = f"near it: {_few(similar)}" if similar else "ddpkit ps lists the runs"
-    raise UsageError(f"there is no run {word!r}", hint)
+        raise several(
+            f"{word!r} matches {len(matching)} runs", [entries[run_id] for run_id in matching], known, command
+        )
+    similar = [run_id for run_id in entries if word in run_id] or difflib.get_close_matches(word, entries, 3, 0.5)
+    if similar and word:
+        raise several(f"run {word!r} not found; similar runs", [entries[each] for each in similar], known, command)
+    raise UsageError(f"run {word!r} not found", "ddpkit ps")
 
 
-def _few(ids: list[str]) -> str:
-    return ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
+def several(what: str, entries: Sequence[IndexEntry], known: Sequence[IndexEntry], command: str) -> UsageError:
+    """Return an error that lists each of these runs with the command for it."""
+    short = short_ids([entry.run_id for entry in known])
+    lines = []
+    for entry in entries[:FEW]:
+        words = command.format(short[entry.run_id])
+        run = entry.run
+        about = f"{shlex.join(run.command)[:40]}, {run.state}, {project_of(run)}" if run else f"on {entry.host}"
+        lines.append(f"\n  {words}  # {about}")
+    more = f"\n  and {len(entries) - FEW} more" if len(entries) > FEW else ""
+    return UsageError(f"{what}:{''.join(lines)}{more}", "ddpkit ps")

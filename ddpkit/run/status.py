@@ -129,15 +129,56 @@ def get_statuses(runs: Sequence[Run]) -> list[RunStatus]:
         return list(pool.map(get_status, runs))
 
 
-def choose(word: str | None) -> Run:
-    """The run that a word names; without one the newest that lives, else the newest. Raises UsageError."""
+def choose(word: str | None, command: str, *, one: bool = False) -> Run:
+    """Return the run that a word names; without one the newest of this project, first among those that run.
+
+    Never a run of another project without its id. `one`: also refuse to choose between several that run. `command`:
+    what the user can type instead, with `{}` for the run. Raises UsageError.
+    """
     known = run_index.list_runs()
     if word is not None:
-        return run_index.find_run(word, known)
-    runs = [entry.run for entry in known if entry.run is not None]
-    if not runs:
-        raise UsageError("there is no run yet", "ddpkit launch -- train.py ARGS")
-    return next((run for run in runs if run.state not in record.ENDED and get_status(run).living), runs[0])
+        return run_index.find_run(word, known, command)
+    mine = runs_of_project(known)
+    going = [entry for entry in mine if entry.run and entry.run.state not in record.ENDED]
+    living = _living(going, every=one)
+    if one and len(living) > 1:
+        raise run_index.several(f"{len(living)} runs of this project are running", living, known, command)
+    for entry in (*living, *mine):
+        if entry.run is not None:
+            return entry.run
+    others = [entry for entry in known if entry.run is not None]
+    if not others:
+        raise UsageError("no run found", "ddpkit launch -- train.py")
+    others = _living([entry for entry in others if entry.run and entry.run.state not in record.ENDED]) or others
+    raise run_index.several(f"no run of this project ({_here()}) found; runs of other projects", others, known, command)
+
+
+def runs_of_project(known: Sequence[IndexEntry]) -> list[IndexEntry]:
+    """Return the runs of the project of the current directory."""
+    here = _here()
+    return [entry for entry in known if entry.run is not None and run_index.project_of(entry.run) == here]
+
+
+def living_of_project() -> list[Run]:
+    """Return the runs of this project that are running or queued."""
+    going = [each for each in runs_of_project(run_index.list_runs()) if each.run and each.run.state not in record.ENDED]
+    return [entry.run for entry in _living(going) if entry.run is not None]
+
+
+def _here() -> Path | None:
+    try:
+        return run_index.find_project(Path.cwd())
+    except FileNotFoundError:  # somebody removed the current directory
+        return None
+
+
+def _living(entries: Sequence[IndexEntry], *, every: bool = True) -> list[IndexEntry]:
+    """Return the entries whose runs are running or queued; without `every` only the first."""
+    if not every:
+        first = next((entry for entry in entries if entry.run and get_status(entry.run).living), None)
+        return [first] if first else []
+    states = get_statuses([entry.run for entry in entries if entry.run])
+    return [entry for entry, now in zip(entries, states, strict=True) if now.living]
 
 
 def runs_on_other_hosts(known: Sequence[IndexEntry]) -> list[str]:

@@ -305,7 +305,7 @@ def test_a_wrong_script_is_refused() -> None:
         ddpkit.launch("nope.py")
     with pytest.raises(ddpkit.UsageError, match="arguments were given, and no script"):
         ddpkit.plan(args=["--epochs", "3"])
-    with pytest.raises(ddpkit.UsageError, match="there is no run 'nope'"):
+    with pytest.raises(ddpkit.UsageError, match="run 'nope' not found"):
         ddpkit.open_run("nope")
 
 

@@ -329,7 +329,7 @@ def test_a_run_that_has_ended(ddpkit: DDPKIT, script: SCRIPT) -> None:
 def test_no_run_at_all(ddpkit: DDPKIT) -> None:
     done = ddpkit("top")
     assert done.returncode == 121
-    assert "there is no run yet" in done.stderr
+    assert "no run found" in done.stderr
 
 
 def test_a_launcher_that_is_stopped(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:

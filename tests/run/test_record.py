@@ -95,15 +95,15 @@ def test_a_run_is_seen_from_everywhere(
     (listed,) = json.loads(ddpkit("ps", "--json", cwd=elsewhere).stdout)
     assert (listed["run_id"], listed["now"]["state"], listed["world_size"]) == (run_id, "running", 2)
     assert listed["ranks"] == {os.uname().nodename.partition(".")[0]: [0, 1]}
-    assert re.search(rf"{run_id} .* running .* local ", ddpkit("ps", cwd=elsewhere).stdout)
+    assert re.search(rf"^{run_id[-4:]} +job.py 7 +running +2 ", ddpkit("ps", cwd=elsewhere).stdout, re.MULTILINE)
     ways = [run_id, run_id[:12], run_id[-4:], str(tmp_path / "logs" / run_id)]
-    for name in [[], *([way] for way in ways)]:
-        assert state(ddpkit, *name, cwd=elsewhere)[0] == "running"
-    shown = ddpkit("status", cwd=elsewhere).stdout
+    for name in ways:
+        assert state(ddpkit, name, cwd=elsewhere)[0] == "running"
+    shown = ddpkit("status", run_id, cwd=elsewhere).stdout
     assert "there is no status.json" in shown or "as seen" in shown  # it comes after some seconds
     (tmp_path / "go").touch()
     assert command.end() == 7
-    now = state(ddpkit, cwd=elsewhere)
+    now = state(ddpkit)
     assert now[0] == "failed"
     assert re.match(r"failed: rank 1 on .* failed first, .*exit code 7", now[1])
     assert json.loads(ddpkit("ps", "--json", cwd=elsewhere).stdout)[0]["now"]["state"] == "failed"
@@ -120,7 +120,7 @@ def test_the_newest_that_lives_comes_first(going: Callable[..., Command], ddpkit
 
 def test_names_that_fit_none_or_many(ddpkit: DDPKIT, tmp_path: Path) -> None:
     nothing = ddpkit("status")
-    assert (nothing.returncode, "there is no run yet" in nothing.stderr) == (2, True)
+    assert (nothing.returncode, "no run found" in nothing.stderr) == (121, True)
     assert ddpkit("ps").returncode == 0
     assert json.loads(ddpkit("ps", "--json").stdout) == []
     for _ in range(2):
@@ -129,14 +129,13 @@ def test_names_that_fit_none_or_many(ddpkit: DDPKIT, tmp_path: Path) -> None:
     for command in ("status", "logs", "stop", "attach"):
         many = ddpkit(command, ids[0][:4])
         assert many.returncode == 121
-        assert many.stderr.startswith(f"ddpkit: '{ids[0][:4]}' names 2 runs: ")
-        assert all(run_id in many.stderr for run_id in ids)
+        assert many.stderr.startswith(f"ddpkit: error: '{ids[0][:4]}' matches 2 runs:\n")
+        assert all(f"  ddpkit {command} {run_id[-4:]}  # true, done, " in many.stderr for run_id in ids)
         unknown = ddpkit(command, "-".join(ids[0].split("-")[:-1]) + "-zzzz")
         assert unknown.returncode == 121
-        first, second = unknown.stderr.splitlines()
-        assert first.startswith("ddpkit: error: there is no run '")
-        assert second.startswith("hint: near it: ")
-        assert ids[0] in second
+        first, *rest = unknown.stderr.splitlines()
+        assert re.match("ddpkit: error: run '.*-zzzz' not found; similar runs:", first)
+        assert f"  ddpkit {command} {ids[0][-4:]}  # true, done, {tmp_path}" in rest
 
 
 def test_a_run_whose_folder_is_gone_is_dropped(ddpkit: DDPKIT, clean_environ: dict[str, str], tmp_path: Path) -> None:
@@ -156,7 +155,7 @@ def test_a_run_whose_folder_is_gone_is_dropped(ddpkit: DDPKIT, clean_environ: di
     assert entry.exists()
     unseen = ddpkit("logs", entry.name)
     assert unseen.returncode == 121
-    assert f"hint: on node9: ddpkit status {entry.name}" in unseen.stderr
+    assert f"hint: on node9: ddpkit logs {entry.name}" in unseen.stderr
 
 
 def test_an_index_that_cannot_be_written_stops_no_run(ddpkit: DDPKIT, tmp_path: Path) -> None:
@@ -188,7 +187,7 @@ def test_records_of_other_versions_and_broken_ones(ddpkit: DDPKIT, tmp_path: Pat
         assert ddpkit("ps").returncode == 0
         done = ddpkit("status", str(path.parent))
         assert done.returncode == 121
-        assert "is no record of a run" in done.stderr
+        assert "is not the record of a run" in done.stderr
 
 
 # ---- living or dead
@@ -580,7 +579,8 @@ def test_attach_to_a_run_that_has_ended(ddpkit: DDPKIT, script: SCRIPT) -> None:
 
 def test_stop_ends_the_run_and_waits_for_it(going: Callable[..., Command], ddpkit: DDPKIT, elsewhere: Path) -> None:
     command = going()
-    dry = ddpkit("stop", "--dry-run", cwd=elsewhere)
+    run_id = json.loads(ddpkit("ps", "--json").stdout)[0]["run_id"]
+    dry = ddpkit("stop", run_id, "--dry-run", cwd=elsewhere)
     assert dry.stdout == f"kill -TERM {command.process.pid}  # on {os.uname().nodename}\n"
     assert json.loads(ddpkit("stop", "--dry-run", "--json").stdout)["argv"] == [
         "kill",
@@ -588,7 +588,7 @@ def test_stop_ends_the_run_and_waits_for_it(going: Callable[..., Command], ddpki
         str(command.process.pid),
     ]
     assert command.process.poll() is None
-    done = ddpkit("stop", "--json", cwd=elsewhere)
+    done = ddpkit("stop", run_id, "--json", cwd=elsewhere)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert (found["was"], found["now"]["state"], found["exit_code"]) == ("running", "stopped", 143)
@@ -622,8 +622,8 @@ def test_stop_does_not_guess(going: Callable[..., Command], ddpkit: DDPKIT, tmp_
     first, second = going(), going()
     done = ddpkit("stop")
     assert done.returncode == 121
-    assert done.stderr.startswith("ddpkit: 2 runs live: ")
-    named = re.search(r"hint: ddpkit stop (\S+)", done.stderr)
+    assert done.stderr.startswith("ddpkit: error: 2 runs of this project are running:\n")
+    named = re.search(r"  ddpkit stop (\S+)  # job.py 0, running, ", done.stderr)
     assert named
     assert ddpkit("stop", named[1]).returncode == 0
     assert (first.process.poll() is None) != (second.process.poll() is None)

@@ -1,0 +1,191 @@
+"""`ddpkit ps` and `ddpkit rm`: list runs, and remove the directories of those that ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ddpkit.cli.app import JsonFlag, LeanCommand, app
+from ddpkit.errors import DdpkitError, UsageError
+
+if TYPE_CHECKING:
+    from ddpkit.run.record import Run
+    from ddpkit.run.status import RunStatus
+
+SHOWN = 20  # runs that have ended
+PIPED = 200  # columns of a line in a pipe
+HEAD = ("ID", "COMMAND", "STATE", "RANKS", "HOSTS", "AGE", "RESULT")
+_LEAST = {1: 12, 4: 5, 6: 6}  # columns of the table that can be cut, with their least width
+
+
+@app.command(cls=LeanCommand)
+def ps(
+    everything: Annotated[
+        bool, typer.Option("-a", "--all", help="Show all runs. [default: the last 20 ended]")
+    ] = False,
+    number: Annotated[str | None, typer.Option("-n", "--last", metavar="N", help="Show the newest N runs.")] = None,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Print ids only.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """List runs: those that are running, and the last that ended."""
+    from ddpkit import config
+    from ddpkit.run import record, run_index, status
+
+    known = run_index.list_runs()
+    runs = [entry.run for entry in known if entry.run is not None]
+    if number is not None:
+        shown = runs[: config.whole(number, "-n ")]
+    else:
+        ended = [run.run_id for run in runs if run.state in record.ENDED]
+        old = set() if everything else set(ended[SHOWN:])
+        shown = [run for run in runs if run.run_id not in old]
+    if quiet and not as_json:
+        print("".join(f"{run.run_id}\n" for run in shown), end="")
+        return
+    seen = status.get_statuses(shown)
+    if as_json:
+        print(json.dumps([{**asdict(now.run), "now": {"state": now.state, "words": now.words}} for now in seen]))
+        return
+    short = run_index.short_ids([entry.run_id for entry in known])
+    if seen:
+        print("\n".join(table(seen, short, time.time(), _width())))
+    else:
+        print("no runs; to start one: ddpkit launch -- train.py", file=sys.stderr)
+    if number is None and len(shown) < len(runs):
+        print(f"older runs not shown: {len(runs) - len(shown)}; all: ddpkit ps --all", file=sys.stderr)
+    for line in status.runs_on_other_hosts(known):
+        print(f"not shown: {line}", file=sys.stderr)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
+
+
+def table(seen: Sequence[RunStatus], short: dict[str, str], now: float, width: int) -> list[str]:
+    """Return the table, one line for each run. Commands, hosts and results are cut to the width; ids never."""
+    from ddpkit.run.status import age
+
+    cells = [
+        (
+            short[each.run.run_id],
+            shlex.join(each.run.command),
+            each.state,
+            str(each.run.world_size),
+            _hosts(each.run),
+            age(now - each.run.started),
+            result(each),
+        )
+        for each in seen
+    ]
+    rows = [HEAD, *([" ".join(cell.split()) for cell in row] for row in cells)]  # no line ends within a cell
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    while sum(widths) + 2 * (len(widths) - 1) > width:
+        column = max(_LEAST, key=lambda each: widths[each] - _LEAST[each])
+        if widths[column] <= _LEAST[column]:
+            break  # a window too narrow for the rest
+        widths[column] -= 1
+    cut = [[_cut(cell, room) for cell, room in zip(row, widths, strict=True)] for row in rows]
+    return ["  ".join(cell.ljust(room) for cell, room in zip(row, widths, strict=True)).rstrip() for row in cut]
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 3]}..."
+
+
+def _hosts(run: Run) -> str:
+    if run.job_id:
+        return f"job {run.job_id}"
+    return run.hosts[0] + (f" +{len(run.hosts) - 1}" if len(run.hosts) > 1 else "") if run.hosts else ""
+
+
+def result(now: RunStatus) -> str:
+    """Return how a run ended, in short: `exit 7, rank 1 on node2: out of memory`; or what hinders one that runs."""
+    failure = now.run.failure
+    if now.state == "failed" and failure is not None:
+        how = f"exit {now.run.exit_code}" if failure.signal is None else f"signal {failure.signal}"
+        who = f"rank {failure.rank}" if failure.rank is not None else failure.what
+        why = failure.reason or (failure.diagnosis.cause if failure.diagnosis else "")
+        where = f" on {failure.host}" if len(now.run.hosts) > 1 or now.run.job_id else ""
+        return f"{how}, {who}{where}" + (f": {why}" if why else "")
+    if now.state == "failed":
+        return f"exit {now.run.exit_code}" + (f": {now.run.verdict}" if now.run.verdict else "")
+    if now.state in ("done", "stopped"):
+        from ddpkit.run.status import age
+
+        return f"after {age(now.run.ended - now.run.started)}" if now.run.ended else ""
+    return "" if now.state == "running" and not now.hint else now.words
+
+
+# ---- rm
+
+
+@app.command(cls=LeanCommand)
+def rm(
+    run: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="RUN...", help="Run id, unique prefix or suffix, or directory."),
+    ] = None,
+    ended: Annotated[bool, typer.Option("--ended", help="Remove all ended runs of this project.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed; remove nothing.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove the directories of ended runs, with their logs."""
+    from ddpkit.run import run_index, status
+
+    if bool(run) == ended:
+        what = "--ended and RUN exclude each other" if run else "no run given"
+        raise UsageError(what, "ddpkit rm RUN, or ddpkit rm --ended --dry-run")
+    known = run_index.list_runs()
+    if ended:
+        chosen = [entry.run for entry in status.runs_of_project(known) if entry.run is not None]
+    else:
+        chosen = [run_index.find_run(word, known, "ddpkit rm {}") for word in run or ()]
+    seen = status.get_statuses(chosen)
+    kept = [now for now in seen if not _is_over(now)]
+    if kept and not ended:
+        first = kept[0]
+        words = f"run {first.run.run_id} has not ended ({first.state}); nothing was removed"
+        raise UsageError(words, status.command("stop" if first.living else "status", first.run))
+    removed = [now.run for now in seen if _is_over(now)]
+    if not dry_run:
+        for each in removed:
+            _remove(each)
+    if as_json:
+        print(json.dumps({"dry_run": dry_run, "removed": [{"run_id": x.run_id, "folder": x.folder} for x in removed]}))
+        return
+    for each in removed:
+        print(f"{'would remove' if dry_run else 'removed'} {each.folder}")
+    if not removed:
+        print("no ended runs of this project", file=sys.stderr)
+
+
+def _is_over(now: RunStatus) -> bool:
+    return now.state in ("done", "failed", "stopped", "over", "lost")
+
+
+def _remove(run: Run) -> None:
+    """Remove a run's directory and its file in the index. The record goes last: without it the rest is not found."""
+    from ddpkit.run import run_index
+    from ddpkit.run.record import FILE
+
+    folder = Path(run.folder)
+    try:
+        for each in sorted(folder.iterdir(), key=lambda path: path.name == FILE):
+            shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
+        folder.rmdir()
+    except FileNotFoundError:
+        pass  # somebody removed it already
+    except OSError as error:
+        what = f"cannot remove {error.filename or folder}: {error.strerror}"
+        raise DdpkitError(what, f"ls -ld {shlex.quote(os.fspath(folder))}") from None
+    (run_index.index_folder() / run.run_id).unlink(missing_ok=True)

@@ -1,0 +1,219 @@
+"""Which runs a command without RUN may touch: those of this project, never another's; and `ps` and `rm`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Command
+from terminal import Terminal
+
+from ddpkit.cli import ps
+from ddpkit.diagnosis.outcome import Diagnosis, Failure
+from ddpkit.run.record import Run
+from ddpkit.run.run_index import find_project, short_ids
+from ddpkit.run.status import RunStatus
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+START = Callable[..., Command]
+WAITS = "import os, time\nprint('ready', flush=True)\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n"
+
+
+@pytest.fixture
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another project, with a configuration file and a directory below it."""
+    folder = tmp_path_factory.mktemp("other")
+    (folder / "ddpkit.toml").touch()
+    (folder / "src").mkdir()
+    return folder
+
+
+@pytest.fixture
+def running(start: START, script: Callable[..., str]) -> Command:
+    """A run of this project."""
+    script(WAITS)
+    command = start("launch", "-n", "1", "--", "job.py")
+    command.wait_for("] ready")
+    return command
+
+
+# ---- the run that is meant
+
+
+@pytest.mark.parametrize("command", ["stop", "stop --now", "dump", "top", "report", "attach", "logs", "status"])
+def test_never_a_run_of_another_project(
+    command: str, running: Command, other: Path, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    (folder,) = tmp_path.glob("logs/*")
+    done = ddpkit(*command.split(), cwd=other)
+    assert done.returncode == 121
+    verb = command.split()[0]
+    assert done.stderr.splitlines() == [
+        f"ddpkit: error: no run of this project ({other}) found; runs of other projects:",
+        f"  ddpkit {verb} {folder.name[-4:]}  # job.py, running, {tmp_path}",
+        "hint: ddpkit ps",
+    ]
+    assert running.process.poll() is None
+    assert not (folder / "report.html").exists()
+    assert not list(folder.glob("dump-*"))
+
+
+def test_its_own_run_from_a_directory_below(ddpkit: DDPKIT, other: Path) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true", cwd=other).returncode == 0
+    assert ddpkit("status", cwd=other / "src").returncode == 0
+    assert json.loads((next(other.glob("logs/*")) / "run.json").read_text())["project"] == str(other)
+
+
+def test_stop_all_stops_this_project_alone(
+    running: Command, start: START, other: Path, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    (other / "job.py").write_text(WAITS)
+    away = start("launch", "-n", "1", "--", "job.py", cwd=other)
+    away.wait_for("] ready")
+    second = start("launch", "-n", "1", "--", "job.py")
+    second.wait_for("] ready")
+    shown = ddpkit("stop", "--all", "--dry-run").stdout
+    assert shown.count("kill -TERM ") == 2
+    assert f" {away.process.pid} " not in shown
+    assert ddpkit("stop", "--all").returncode == 0
+    assert {running.end(), second.end()} == {143}
+    assert away.process.poll() is None
+    (other / "go").touch()
+    assert away.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("marker", "at", "project"),
+    [
+        ("ddpkit.toml", "a/b", "a"),
+        (".git/", "a/b", "a"),
+        ("", "a/b", "a/b"),
+        ("", "a", "a"),
+    ],
+)
+def test_project(marker: str, at: str, project: str, tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    if marker:
+        mark = tmp_path / "a" / marker
+        mark.mkdir() if marker.endswith("/") else mark.touch()
+    assert find_project(tmp_path / at) == tmp_path / project
+
+
+def test_a_home_in_git_is_not_one_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "a").mkdir()
+    assert find_project(tmp_path / "a") == tmp_path / "a"
+    assert find_project(tmp_path) == tmp_path
+
+
+def test_short_ids() -> None:
+    assert short_ids(["20260101-000000-train-3fa9", "20260102-000000-eval-77aa"]) == {
+        "20260101-000000-train-3fa9": "3fa9",
+        "20260102-000000-eval-77aa": "77aa",
+    }
+    twice = ["20260101-000000-train-3fa9", "20260102-000000-eval-3fa9"]
+    assert list(short_ids(twice).values()) == twice
+
+
+def test_a_run_is_found_by_its_name(ddpkit: DDPKIT) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    assert "done" in ddpkit("status", "true").stdout
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    many = ddpkit("status", "true")
+    assert many.returncode == 121
+    assert "'true' matches 2 runs" in many.stderr
+
+
+# ---- ps
+
+FAILED = Failure(
+    host="node1",
+    rank=1,
+    what="rank",
+    code=7,
+    diagnosis=Diagnosis(cause="ValueError: no data in\n/data/imagenet, " * 20, fix="ls"),
+)
+RUN = Run(
+    run_id="20260101-000000-train-3fa9",
+    folder="/a/logs/20260101-000000-train-3fa9",
+    backend="ssh",
+    command=("train.py", "--epochs", "300", "--learning-rate", "0.001", "--data", "/data/imagenet"),
+    workdir="/a",
+    hosts=("node1", "node2"),
+    world_size=16,
+    launcher_pid=1,
+    launcher_started="1",
+    launcher_host="login",
+    started=0.0,
+)
+SEEN = [
+    RunStatus(state="running", words="runs for 2 min", run=RUN),
+    RunStatus(state="failed", words="failed", run=replace(RUN, state="failed", exit_code=7, failure=FAILED)),
+    RunStatus(state="stopped", words="stopped", run=replace(RUN, state="stopped", ended=60.0)),
+]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_ps_is_one_line_a_run_at_any_width(width: int) -> None:
+    head, *rows = ps.table(SEEN, {RUN.run_id: "3fa9"}, 120.0, width)
+    assert head.split() == ["ID", "COMMAND", "STATE", "RANKS", "HOSTS", "AGE", "RESULT"]
+    assert len(rows) == 3
+    assert all(row.startswith("3fa9  train.py ") and len(row) <= width for row in rows)
+    assert " running " in rows[0]
+    assert " exit 7" in rows[1]
+    assert rows[2].endswith(" after 60 s")
+
+
+def test_ps_cuts_nothing_that_has_room() -> None:
+    row = ps.table(SEEN[2:], {RUN.run_id: "3fa9"}, 120.0, 200)[1]
+    assert "--data /data/imagenet  stopped  16     node1 +1  2 min  after 60 s" in row
+
+
+def test_ps_in_a_narrow_terminal_and_a_pipe(ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str]) -> None:
+    words = ["true", *("word" * 3 for _ in range(30))]
+    for _ in range(2):
+        assert ddpkit("launch", "-n", "1", "--", *words).returncode == 0
+    ids = sorted((path.name for path in tmp_path.glob("logs/*")), reverse=True)
+    piped = ddpkit("ps").stdout.splitlines()
+    assert {line.split()[0] for line in piped[1:]} == {run_id[-4:] for run_id in ids}
+    assert all(len(line) <= ps.PIPED and "\t" not in line and "\x1b" not in line for line in piped)
+    assert sorted(ddpkit("ps", "-q").stdout.splitlines(), reverse=True) == ids
+    assert len(ddpkit("ps", "-q", "-n", "1").stdout.splitlines()) == 1
+    assert len(ddpkit("ps", "-n", "1").stdout.splitlines()) == 2
+    assert ddpkit("ps", "-n", "x").returncode == 121
+    terminal = Terminal([sys.executable, "-m", "ddpkit", "ps"], tmp_path, clean_environ)
+    assert terminal.end() == 0
+    assert [len(line) <= 80 for line in terminal.glass.lines if line] == [True] * 3
+
+
+# ---- rm
+
+
+def test_rm_removes_ended_runs(running: Command, ddpkit: DDPKIT, other: Path, tmp_path: Path) -> None:
+    (going,) = tmp_path.glob("logs/*")
+    assert ddpkit("launch", "-n", "1", "--", "true", cwd=other).returncode == 0
+    for _ in range(2):
+        assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    first, second = (path for path in tmp_path.glob("logs/*") if path != going)
+    refused = ddpkit("rm", going.name, first.name)
+    assert refused.returncode == 121
+    assert f"run {going.name} has not ended (running); nothing was removed" in refused.stderr
+    assert ddpkit("rm").returncode == 121
+    assert ddpkit("rm", first.name, "--dry-run").stdout == f"would remove {first}\n"
+    assert first.exists()
+    (first / "dump-1").mkdir()
+    (first / "dump-1/dump.json").touch()
+    assert ddpkit("rm", first.name[-4:]).stdout == f"removed {first}\n"
+    assert not first.exists()
+    assert ddpkit("rm", "--ended").stdout == f"removed {second}\n"
+    assert list(tmp_path.glob("logs/*")) == [going]
+    assert len(list(other.glob("logs/*"))) == 1
+    assert len(ddpkit("ps", "-q").stdout.splitlines()) == 2
+    (tmp_path / "go").touch()
+    assert running.end() == 0
