@@ -273,7 +273,9 @@ class HostSettings:
 
 
 Caller = Literal["flag", "keyword"]  # the sources that win over all others
-SourcedName = Literal["hosts", "hostfile", "nproc_per_node", "python", "script"]  # their source decides something
+SourcedName = Literal[
+    "hosts", "hostfile", "nproc_per_node", "on_end", "python", "script"
+]  # their source decides something
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,6 +301,7 @@ class LaunchSettings:
     header: bool = _setting(True, _parse_bool, "true or false")
     fold: float = _setting(0.2, _parse_seconds, "seconds; 0: off")
     metrics: str = _setting("", _parse_text, 'a file: metrics = "checkpoints/metrics.jsonl"')
+    on_end: str = _setting("", _parse_text, 'a shell command: on_end = "./notify.sh"')
     options: Mapping[str, object] = _setting({}, _parse_options, 'a table: options = { starter = "torchrun" }')
     env: Mapping[str, str] = _setting({}, _parse_env, 'a table of text: env = { NCCL_DEBUG = "WARN" }')
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # hosts by the name of their group
@@ -313,6 +316,12 @@ class LaunchSettings:
     def is_given(self, name: SourcedName) -> bool:
         """Tell whether the caller gave this setting, as a flag or as a keyword."""
         return self.source(name) in get_args(Caller)
+
+    def directory_of(self, name: SourcedName) -> str:
+        """The directory to which relative paths in a setting are relative: that of its file, else the current one."""
+        source = self.source(name)
+        other = source in (*get_args(Caller), "default") or source.startswith("DDPKIT_")
+        return str(Path.cwd() if other else Path(self.file).parent)
 
     def rows(self) -> list[tuple[str, object, str]]:
         """List (name, value as JSON, source) of every setting, for people. None: not set."""
@@ -353,6 +362,7 @@ class LaunchKeywords(TypedDict, total=False):
     header: bool | None
     fold: float | str | None
     metrics: str | os.PathLike[str] | None
+    on_end: str | None
     options: Mapping[str, object] | None
     env: Mapping[str, str | None] | None
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 # Generous: machines are shared and slow, and a test that waits for an event costs nothing when the event comes soon.
 PATIENCE = 120.0
-MARK = "DDPKIT_TEST_MARK"  # a variable of the environment, which every process below a program inherits
+MARK = "TEST_MARK_OF_DDPKIT"  # a variable of the environment, which every process below a program inherits
 
 
 def marked(mark: str) -> dict[int, str]:

@@ -66,6 +66,9 @@ def launch(
     metrics: Annotated[
         str | None, flag("--metrics", OUTPUT, "Read the run's steps from FILE. [default: its metrics.jsonl]", "FILE")
     ] = None,
+    on_end: Annotated[
+        str | None, flag("--on-end", LEAVE, "Run COMMAND here at the end, with the record as JSON input.", "COMMAND")
+    ] = None,
     fold: Annotated[
         str | None, flag("--fold", OUTPUT, "Merge identical lines within SECONDS. [default: 0.2; 0 = off]", "SECONDS")
     ] = None,
@@ -89,6 +92,7 @@ def launch(
         header=False if no_header else None,
         fold=fold,
         metrics=metrics,
+        on_end=on_end,
     )
     if explain:
         _explain(settings, as_json)
@@ -279,7 +283,7 @@ def _carry(
         return 0
     with forward_signals(run.inbox, suspend=screen.has_status):
         outcome = run.follow(relay, screen, hang_timeout=settings.hang_timeout, hang_action=settings.hang_action)
-    outcome = run.finish(relay, outcome)
+        outcome = run.finish(relay, outcome)
     relay.close()
     # A slow reader gets everything; the end of a run that was stopped does not wait for a reader that may never come.
     screen.close(2.0 if outcome.stopped_by is not None else None)

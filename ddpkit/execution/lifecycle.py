@@ -5,32 +5,37 @@
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import shlex
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddpkit.console.relay import Relay
 from ddpkit.console.style import Panel
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
-from ddpkit.execution import executor
-from ddpkit.launchers.plan import Plan, Step
+from ddpkit.execution import executor, on_end
+from ddpkit.launchers.plan import Plan, Step, render_plan
 from ddpkit.launchers.shell import count
-from ddpkit.run import launcher_process, metrics, record, run_index, timeline
+from ddpkit.run import code_state, launcher_process, metrics, record, run_index, timeline
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
 if TYPE_CHECKING:
     from ddpkit.execution.prepare import Ready
     from ddpkit.transports.transport import Transport
+
+
+GIT_PATIENCE = 0.5  # seconds at the end of a run for git to answer
 
 
 class LiveRun:
@@ -123,10 +128,28 @@ class RecordedRun(LiveRun):
             job=batch.remembered(plan.batch, plan.steps[0], self.job_id) if plan.batch and self.job_id else None,
             session=session,
             in_program=in_program,
+            settings_file=ready.settings_file,
             state="running" if self.followed else "left",
         )
+        self._lock = threading.Lock()  # of the record
         self._save_first()
+        self._git = threading.Thread(target=self._add_code, name=f"ddpkit {plan.run_id} git", daemon=True)
+        with suppress(RuntimeError):  # no more threads: the run is not less of a run
+            self._git.start()
         self._unlisted = run_index.add_run(self.record)
+
+    def _add_code(self) -> None:
+        """Add the git commit to the record. git may be slow: nothing waits for it."""
+        code = code_state.read_code(self.record.workdir)
+        if code is not None:
+            with suppress(OSError):
+                self._amend(code=code)
+
+    def _amend(self, **changes: Any) -> None:
+        """Change the record and save it. Raises OSError; the record is changed all the same."""
+        with self._lock:
+            self.record = replace(self.record, **changes)
+            self.record.save()
 
     def _write_timeline(self, ready: Ready, began: float, notes: Sequence[str]) -> None:
         timeline.write_launch(
@@ -136,7 +159,7 @@ class RecordedRun(LiveRun):
             entered=dict(ready.transport.connected_at),
             notes=notes,
             nodes=ready.transport.facts,
-            plan=str(self.plan),
+            plan=render_plan(self.plan),  # without `on_end`, which may hold the address of a webhook
         )
 
     def _save_first(self) -> None:
@@ -160,8 +183,8 @@ class RecordedRun(LiveRun):
         if plan.batch is None or self.followed:
             return
         log = plan.batch.log.replace("{job}", f"{self.job_id}" if plan.batch.follow else f"{self.job_id}_*")
-        if hang_timeout:
-            relay.note("ddpkit: nobody follows this job, and nobody watches it: --hang-timeout has no effect")
+        for name in ["--hang-timeout"] * bool(hang_timeout) + ["--on-end"] * bool(plan.on_end):
+            relay.note(f"ddpkit: no launcher follows this job: {name} has no effect")
         stop = " ".join(batch.stop_argv(plan.batch, str(self.job_id)))
         relay.note(f"ddpkit: submitted; its output: {log}; to stop it: {stop}")
 
@@ -181,18 +204,20 @@ class RecordedRun(LiveRun):
             relay.note(f"ddpkit: done in {outcome.seconds:.1f} s")
         elif state == "stopped":
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
-        self.record = replace(
-            self.record,
-            ended=time.time(),
-            state=state,
-            exit_code=outcome.exit_code,
-            verdict=verdict.verdict(failure, failure.diagnosis) if failure else None,
-            failure=failure,
-        )
+        if self._git.is_alive():
+            self._git.join(GIT_PATIENCE)
         try:
-            self.record.save()
+            self._amend(
+                ended=time.time(),
+                state=state,
+                exit_code=outcome.exit_code,
+                verdict=verdict.verdict(failure, failure.diagnosis) if failure else None,
+                failure=failure,
+                versions=code_state.node_versions(timeline.read_launch(self.folder), timeline.read(self.folder)),
+            )
         except OSError as error:
             relay.note(f"ddpkit: cannot write the record of this run: {error.strerror}: {error.filename}")
+        self._run_on_end(relay)
         return outcome
 
     def _note_failure(self, relay: Relay, failure: Failure) -> None:
@@ -205,6 +230,10 @@ class RecordedRun(LiveRun):
         panel = Panel("FAILED", headline, facts, whose, lines)
         relay.note("\n".join(verdict.describe_failure(failure, diagnosis, with_lines=repeat)), panel)
 
+    def _run_on_end(self, relay: Relay) -> None:
+        if self.plan.on_end is not None:
+            on_end.run_on_end(self.plan.on_end, json.dumps(asdict(self.record)), relay, self.inbox)
+
     def _end_state(self, outcome: Outcome, *, cancelled: bool) -> str:
         if outcome.stopped_by is not None:
             return "left" if self.plan.batch and outcome.failure is None and not cancelled else "stopped"
@@ -212,15 +241,9 @@ class RecordedRun(LiveRun):
 
     def abandon(self, error: BaseException) -> None:
         """Write an internal error into the record. The ranks have ended with their connections."""
-        self.record = replace(
-            self.record,
-            ended=time.time(),
-            state="failed",
-            exit_code=DdpkitError.exit_code,
-            verdict=f"{type(error).__name__}: {error}",
-        )
+        code, verdict = DdpkitError.exit_code, f"{type(error).__name__}: {error}"
         with suppress(OSError):
-            self.record.save()
+            self._amend(ended=time.time(), state="failed", exit_code=code, verdict=verdict)
 
     def keep_metrics(self, setting: str) -> None:
         """Copy the metrics that the run wrote into its folder. A slow file system may be searched for them."""

@@ -14,7 +14,7 @@ from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import local_job
 from ddpkit.execution.requested_nodes import number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
-from ddpkit.launchers.plan import Job, Plan
+from ddpkit.launchers.plan import Job, OnEnd, Plan
 from ddpkit.transports import local_facts
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.scheduler import SchedulerTransport
@@ -29,6 +29,7 @@ class Ready:
     job: Job
     plan: Plan
     transport: Transport
+    settings_file: str = ""  # that was read; empty: none
 
 
 @contextmanager
@@ -44,13 +45,21 @@ def prepare(
     `note` gets lines for a person. Raises UsageError, LaunchError, PreflightError.
     """
     if not transport_of(settings).names_nodes:
-        yield prepare_offline(settings, environ)
+        ready = prepare_offline(settings, environ)
+        yield replace(ready, plan=_with_end(ready.plan, settings), settings_file=settings.file)
         return
     from ddpkit.execution.named_nodes import approach
 
     with approach(settings, environ, note, progress) as nodes:
         world = nodes.transport.survey(note, strict=settings.preflight)
-        yield Ready(job=nodes.job, plan=nodes.plan(world), transport=nodes.transport)
+        plan = _with_end(nodes.plan(world), settings)
+        yield Ready(job=nodes.job, plan=plan, transport=nodes.transport, settings_file=settings.file)
+
+
+def _with_end(plan: Plan, settings: LaunchSettings) -> Plan:
+    if not settings.on_end:
+        return plan
+    return replace(plan, on_end=OnEnd(command=settings.on_end, directory=settings.directory_of("on_end")))
 
 
 def transport_of(settings: LaunchSettings) -> type[Transport]:

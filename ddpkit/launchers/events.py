@@ -76,6 +76,14 @@ class MarkEvent(_Event):
     name: str
 
 
+class VersionsEvent(_Event):
+    """A rank imported torch: the versions of Python, torch, CUDA and NCCL; `-`: there is none."""
+
+    e: Literal["versions"]
+    rank: int
+    versions: list[str]
+
+
 class StepsEvent(_Event):
     """Durations of the steps that each rank took since the last such event."""
 
@@ -158,9 +166,9 @@ class NoteEvent(_Event):
 
 
 Event = (
-    HelloEvent | SourceEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | StepsEvent | OutputEvent |
-    ExitEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent | LostEvent |
-    NoteEvent
+    HelloEvent | SourceEvent | AnswerEvent | BeatEvent | StartEvent | MarkEvent | VersionsEvent | StepsEvent |
+    OutputEvent | ExitEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent |
+    LostEvent | NoteEvent
 )  # fmt: skip
 
 

@@ -203,6 +203,17 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OnEnd:
+    """A shell command on the launcher's machine, when the run has ended: it gets the record on its standard input."""
+
+    command: str
+    directory: str
+
+    def __str__(self) -> str:
+        return f"cd {quote(self.directory)} && sh -c {quote(self.command)}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Everything that a launch will do, in order."""
 
@@ -216,9 +227,10 @@ class Plan:
     files: tuple[File, ...] = ()
     sync: tuple[tuple[str, ...], ...] = ()  # commands that have copied the working folder to the nodes
     batch: Batch | None = None  # then the steps say what the job will run
+    on_end: OnEnd | None = None
 
     def __str__(self) -> str:
-        return render_plan(self)
+        return render_plan(self) + render_end(self)
 
 
 _INSIDE = "end of what runs in the container"
@@ -288,6 +300,17 @@ def render_plan(plan: Plan) -> str:
     return "\n".join(out) + "\n"
 
 
+def render_end(plan: Plan) -> str:
+    """What the dry run shows of `on_end`."""
+    if plan.on_end is None:
+        return ""
+    lines = (
+        "when the run has ended, on this machine, with run.json as standard input:",
+        *f"{plan.on_end}".splitlines(),
+    )
+    return "".join(f"# {line}\n" for line in lines)
+
+
 def _plain(value: Value) -> Any:
     return {"raw": value.text} if isinstance(value, Raw) else str(value) if isinstance(value, Secret) else value
 
@@ -304,6 +327,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
         "sync": [list(argv) for argv in plan.sync],
         "submit": list(plan.batch.submit) if plan.batch else None,
+        "on_end": {"command": plan.on_end.command, "directory": plan.on_end.directory} if plan.on_end else None,
         "steps": [
             {
                 "host": step.host,

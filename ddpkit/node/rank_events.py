@@ -14,6 +14,7 @@ later over 1 and 5 seconds; a step costs 2 to 5 microseconds more. A step that i
 around `optimizer.step`) is left alone, and not counted.
 
     mark RANK NAME TIME               NAME: python, import, imported, meet, group, step (the first one)
+    versions RANK PYTHON TORCH CUDA NCCL                after the import, of one rank of each node; -: there is none
     raised RANK TIME TYPE                               an exception ends the script: torch's teardown takes seconds
     steps RANK COUNT WHOLE MOST KNOWN OWN MOST_OWN      counts, and seconds; KNOWN: of how many steps OWN is the sum
 """

@@ -74,13 +74,28 @@ def register(folder: str) -> None:
             def marks() -> None:
                 _run(folder, "rank_events")["start"](tell, mark, rank, wanted)
 
+            def imported(torch: Any) -> None:
+                mark("imported")
+                _tell_versions(torch, tell, rank)
+
             if "torch" in sys.modules:
                 marks()
+                _tell_versions(sys.modules["torch"], tell, rank)
             else:
-                wanted["torch"] = (marks, lambda _: mark("imported"))
+                wanted["torch"] = (marks, imported)
         _when_imported(wanted)
     except Exception:
         pass
+
+
+def _tell_versions(torch: Any, tell: Callable[..., None], rank: str) -> None:
+    """Report what one rank of each node runs with."""
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        nccl = torch.cuda.nccl.version() if hasattr(torch._C, "_nccl_version") else "-"
+        nccl = ".".join(map(str, nccl)) if isinstance(nccl, tuple) else nccl
+        hip = getattr(torch.version, "hip", None)
+        cuda = torch.version.cuda or (hip and "rocm-%s" % hip) or "-"
+        tell("versions", rank, "%d.%d.%d" % sys.version_info[:3], torch.__version__, cuda, nccl)
 
 
 def _wait_for_questions() -> tuple[int, int] | None:

@@ -83,6 +83,8 @@ class RankPipes:
                 kind, rank, *rest = line.decode().split()
                 if kind == "mark":
                     self._send(e="mark", rank=int(rank), name=rest[0], t=float(rest[1]))
+                elif kind == "versions":
+                    self._send(e="versions", rank=int(rank), versions=rest)
                 elif kind == "raised":
                     self._table.on_exception(int(rank), float(rest[0]), rest[1])
                 elif kind == "steps" and len(self._steps.setdefault(rank, [])) < MAX_RECORDS:

@@ -21,6 +21,7 @@ Events go to standard output, one JSON object a line:
     {"e": "beat", "t", "ranks"}                             every few seconds: a sign of life, and how the ranks are
     {"e": "start", "rank", "pid", "t"}                      a rank runs
     {"e": "mark", "rank", "name", "t"}                      how far its start is (`rank_events.py`)
+    {"e": "versions", "rank", "versions"}                   of Python, torch, CUDA and NCCL, of one rank of each node
     {"e": "steps", "t", "ranks"}                            with a beat: how long its steps took since the last one
     {"e": "out", "rank", "fd", "data"}                      whole lines of a rank (null: of the agent, e.g. torchrun);
                                                             with "more" they go on in the next one

@@ -11,14 +11,16 @@ import re
 import time
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the record
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import write_atomically
 from ddpkit.launchers.plan import Scheduled
+from ddpkit.run.code_state import Code, Versions
 
+_T = TypeVar("_T")
 FORMAT = 1  # of the record; grows when a field changes its meaning
 FILE = "run.json"
 REQUESTS = "requests"  # numbers of signals, one a line
@@ -66,6 +68,9 @@ class Run:
     failure: Failure | None = None  # the first failure of a run that failed
     project: str = ""  # directory of the project in which the run was started; empty in older records
     in_program: bool = False  # its launcher is a thread of another program: it reads requests, and takes no signals
+    settings_file: str = ""  # the ddpkit.toml that was read; empty: none
+    code: Code | None = None  # git; None: not known (yet)
+    versions: dict[str, Versions] = field(default_factory=dict)  # on each host, from the end of the run on
     format: int = FORMAT
 
     def save(self) -> None:
@@ -90,11 +95,10 @@ def _from_json(data: Any, folder: Path) -> Run | None:
     try:
         known = {entry.name for entry in fields(Run)}
         values = {name: _tuples(value) for name, value in data.items() if name in known and name != "ranks"}
-        for name, kind in (("job", Scheduled), ("session", Session)):
+        for name, kind in (("job", Scheduled), ("session", Session), ("code", Code)):
             if values.get(name) is not None:
-                inner = {entry.name for entry in fields(kind)}
-                renamed = {_RENAMED.get(key, key): _tuples(value) for key, value in data[name].items()}
-                values[name] = kind(**{key: value for key, value in renamed.items() if key in inner})
+                values[name] = _inner(kind, {_RENAMED.get(key, key): value for key, value in data[name].items()})
+        values["versions"] = {host: _inner(Versions, each) for host, each in data.get("versions", {}).items()}
         if values.get("failure") is not None:
             values["failure"] = _failure(data["failure"])
         return Run(**{**values, "ranks": data.get("ranks", {}), "folder": str(folder.absolute())})
@@ -103,10 +107,14 @@ def _from_json(data: Any, folder: Path) -> Run | None:
 
 
 def _failure(data: Any) -> Failure:
-    known = {entry.name for entry in fields(Failure)}
-    values = {name: _tuples(value) for name, value in data.items() if name in known}
-    diagnosis = values.get("diagnosis")
-    return Failure(**{**values, "diagnosis": None if diagnosis is None else Diagnosis(**diagnosis)})
+    diagnosis = data.get("diagnosis")
+    return _inner(Failure, {**data, "diagnosis": None if diagnosis is None else Diagnosis(**diagnosis)})
+
+
+def _inner(kind: type[_T], data: Any) -> _T:
+    """An inner value of the record; names of a later ddpkit are left out."""
+    known = {entry.name for entry in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: _tuples(value) for name, value in data.items() if name in known})
 
 
 def _tuples(value: Any) -> Any:

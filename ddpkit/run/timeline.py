@@ -46,6 +46,7 @@ class RankTimeline(TypedDict, total=False):
     attempts: int
     marks: dict[str, float]
     bins: list[list[float]]
+    versions: list[str]  # of Python, torch, CUDA, NCCL; `-`: there is none
 
 
 class TimelineFile(TypedDict, total=False):
@@ -95,6 +96,9 @@ class Timeline:
             self._mark(host, event["rank"], "start", event.get("t"))
         elif event["e"] == "mark":
             self._mark(host, event["rank"], str(event["name"]), event["t"])
+        elif event["e"] == "versions":
+            self._rank(host, event["rank"])["versions"] = event["versions"]
+            self._changed = True
         elif event["e"] == "exit":
             self._mark(host, event["rank"], "end", event.get("t"), again=True)
         elif event["e"] == "steps":
@@ -159,7 +163,8 @@ def read(folder: Path) -> TimelineFile | None:
         marks = {**known["marks"], **own["marks"]}  # of one clock, as far as that goes
         attempts = max(known["attempts"], own["attempts"])
         bins = own["bins"] or known["bins"]
-        ranks[path.name] = {"host": known["host"] or own["host"], "attempts": attempts, "marks": marks, "bins": bins}
+        host = known["host"] or own["host"]
+        ranks[path.name] = {**known, **own, "host": host, "attempts": attempts, "marks": marks, "bins": bins}
     first = min((min(rank["marks"].values(), default=0.0) for rank in ranks.values()), default=0.0)
     return {"format": FORMAT, "carried": first, **(timeline or {}), "ranks": ranks}
 
@@ -208,6 +213,8 @@ def _read_rank(path: Path, most: int) -> RankTimeline:
                 rank["host"], rank["marks"] = rest[0], {"start": float(rest[1])}
             elif kind == "mark":
                 rank["marks"].setdefault(rest[0], float(rest[1]))
+            elif kind == "versions":
+                rank["versions"] = rest[:4]
             elif kind == "steps":
                 count, whole, most_whole, known, own, most_own = (float(word) for word in rest[:6])
                 if count > 0 and 0 < whole < math.inf:

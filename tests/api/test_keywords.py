@@ -58,6 +58,7 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "header": st.just(False),
     "fold": SECONDS,
     "metrics": WORD,
+    "on_end": WORD,
     "options": st.dictionaries(
         st.sampled_from(["starter", "preload", "partition", "time", "nope"]),
         st.sampled_from(["ranks", "torchrun", "gpu", "3", "true"]),

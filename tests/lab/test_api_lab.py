@@ -33,7 +33,7 @@ import json, os, sys, time
 import ddpkit
 keywords = json.loads(sys.argv[1])
 def launch(script):
-    return ddpkit.launch(script, env={"DDPKIT_TEST_MARK": None}, **keywords)
+    return ddpkit.launch(script, env={"TEST_MARK_OF_DDPKIT": None}, **keywords)
 def wait_for_ranks(run):
     ready = (line for line in run.logs(follow=True) if line.text == "ready")
     next(ready), next(ready)

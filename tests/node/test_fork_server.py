@@ -20,7 +20,7 @@ SCRIPT = Callable[..., str]
 LOOK = """
 import atexit, json, multiprocessing, os, signal, sys, threading
 import helper_module
-OWN = ("DDPKIT_RUN", "TORCHELASTIC_RUN_ID", "MASTER_PORT", "DDPKIT_TEST_MARK")  # another one for each run
+OWN = ("DDPKIT_RUN", "TORCHELASTIC_RUN_ID", "MASTER_PORT", "TEST_MARK_OF_DDPKIT")  # another one for each run
 class Thing: pass
 def work(number): return number * number, Thing.__module__
 if __name__ == "__main__":

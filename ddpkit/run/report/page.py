@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ddpkit.run.code_state import Code
 from ddpkit.run.report import startup, steps, svg
 from ddpkit.run.report.css import CSS
 from ddpkit.run.report.escape import moment, seconds, text
@@ -57,6 +58,7 @@ def _head(report: Report) -> str:
         ("took", took if end else f"{took} so far; it is still running" if still else "not known"),
         ("backend", text(report.backend) + (f", job {text(report.job_id)}" if report.job_id else "")),
         ("ranks", str(report.world_size)),
+        *([("commit", _code(report.code))] if report.code else []),
         ("logs", f"<code>{text(report.folder)}</code>"),
     ]
     hint = f'<p class="hint">What to do: {text(report.hint)}</p>' if report.hint else ""
@@ -70,6 +72,15 @@ def _head(report: Report) -> str:
     )
 
 
+def _code(code: Code) -> str:
+    facts = [
+        f"branch {code.branch}" if code.branch else "",
+        code.remote,
+        "with changes not committed" if code.dirty else "",
+    ]
+    return f"<code>{text(code.commit[:12])}</code> {text(', '.join(filter(None, facts)))}"
+
+
 def _places(report: Report) -> str:
     columns: list[Column] = [
         ("host", "", lambda each: text(each.host)),
@@ -78,6 +89,8 @@ def _places(report: Report) -> str:
         ("processors", "n", lambda each: _known(each.cpus)),
         ("Python", "", lambda each: text(each.python)),
         ("torch", "", lambda each: text(each.torch)),
+        ("CUDA", "", lambda each: text(each.cuda)),
+        ("NCCL", "", lambda each: text(each.nccl)),
         ("addresses", "", lambda each: text(each.address)),
     ]
     used = [column for column in columns if any(column[2](each) for each in report.places)]

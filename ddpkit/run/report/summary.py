@@ -10,6 +10,7 @@ from typing import Any
 from ddpkit.diagnosis import verdict
 from ddpkit.launchers.node_facts import RecordedFacts
 from ddpkit.launchers.shell import join
+from ddpkit.run.code_state import Code, Versions, node_versions
 from ddpkit.run.report import startup as start
 from ddpkit.run.report import steps
 from ddpkit.run.report.load import Files
@@ -30,6 +31,8 @@ class Place:
     cpus: int | None = None
     python: str = ""
     torch: str = ""
+    cuda: str = ""
+    nccl: str = ""
     address: str = ""
 
 
@@ -78,6 +81,7 @@ class Report:
     launcher_host: str
     job_id: str | None
     world_size: int
+    code: Code | None
     started: float
     ended: float | None
     made: float
@@ -109,6 +113,7 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         launcher_host=run.launcher_host,
         job_id=run.job_id,
         world_size=run.world_size,
+        code=run.code,
         started=run.started,
         ended=run.ended,
         made=made,
@@ -154,19 +159,22 @@ def _places(now: RunStatus, files: Files) -> list[Place]:
     hosts = sorted(
         [pair for pair in ranks.items() if pair[1]] or ranks.items(), key=lambda pair: min(pair[1], default=0)
     )
-    return [_place(host, sorted(each), (files.launch or {}).get("nodes", {}).get(host, {})) for host, each in hosts]
+    nodes = (files.launch or {}).get("nodes", {})
+    versions = node_versions(files.launch, files.timeline)
+    return [_place(host, sorted(each), nodes.get(host, {}), versions.get(host, Versions())) for host, each in hosts]
 
 
-def _place(host: str, ranks: Sequence[int], facts: RecordedFacts) -> Place:
+def _place(host: str, ranks: Sequence[int], facts: RecordedFacts, versions: Versions) -> Place:
     addresses = [address for _, address in facts.get("addresses") or ()]
-    torch = facts.get("torch")
     return Place(
         host=host,
         ranks=tuple(ranks),
         gpus=facts.get("gpus"),
         cpus=facts.get("cpus"),
-        python=facts.get("python") or "",
-        torch=(torch.get("version") if torch else None) or "",
+        python=versions.python,
+        torch=versions.torch,
+        cuda=versions.cuda,
+        nccl=versions.nccl,
         address=", ".join(addresses[:2]),
     )
 

@@ -1,0 +1,94 @@
+"""Runs the command of the setting `on_end` when a run has ended. It cannot change how the run ended."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from typing import IO
+
+from ddpkit.console.relay import Relay
+from ddpkit.execution.executor import PASSED_ON, Inbox
+from ddpkit.launchers.plan import OnEnd
+
+LIMIT = 60.0  # seconds
+TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL of a command that takes longer
+LOG = "on_end.log"  # its output, in the directory of the run
+SHOWN = 1 << 16  # bytes of the output that are shown
+
+
+def run_on_end(command: OnEnd, document: str, relay: Relay, inbox: Inbox, *, limit: float = LIMIT) -> None:
+    """Run the command with `document` on its standard input, and show its output with a label.
+
+    A signal in `inbox` that would end a run ends the command.
+    """
+    began = time.monotonic()
+    try:
+        with open(relay.folder / LOG, "w+b") as log:
+            ended = _run(command, document, log, inbox, began + limit)
+            log.seek(0)
+            for line in log.read(SHOWN).splitlines():
+                relay.err.write(b"[on_end] " + line + b"\n")
+    except OSError as error:
+        ended = f"cannot be started: {error.strerror or error}"
+    if ended:
+        took = time.monotonic() - began
+        relay.note(f"ddpkit: on_end: {ended} after {took:.1f} s; the exit code of the run stays as it is")
+        relay.note(f"hint: {command} < {shlex.quote(str(relay.folder.absolute() / 'run.json'))}")
+    relay.flush()
+
+
+def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: float) -> str:
+    """Return why the command did not succeed; empty: exit code 0."""
+    _ended_by(inbox)  # what was sent to the run is not meant for the command
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", command.command],
+        cwd=command.directory,
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,  # Ctrl-C of the terminal reaches the launcher alone
+    )
+    threading.Thread(target=_feed, args=(process, document), daemon=True).start()
+    ended = ""
+    while not ended:
+        with suppress(subprocess.TimeoutExpired):
+            code = process.wait(0.1)
+            return "" if code == 0 else f"exit code {code}" if code > 0 else f"signal {-code}"
+        number = _ended_by(inbox)
+        if number is not None:
+            ended = f"ended by {signal.Signals(number).name}"
+        elif time.monotonic() > until:
+            ended = "took too long and was ended"
+    _end(process)
+    return ended
+
+
+def _feed(process: subprocess.Popen[bytes], document: str) -> None:
+    assert process.stdin is not None
+    with suppress(OSError), process.stdin as pipe:  # a command need not read it
+        pipe.write(document.encode())
+
+
+def _ended_by(inbox: Inbox) -> int | None:
+    """Read the inbox until it is empty. Returns a signal in it that ends a run."""
+    number = None
+    with suppress(queue.Empty):
+        while True:
+            index, message = inbox.get_nowait()
+            if index == -1 and isinstance(message, int) and message not in (*PASSED_ON, signal.SIGPIPE):
+                number = message
+    return number
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(TERM_GRACE)
