@@ -122,7 +122,7 @@ def test_a_run_of_a_program(tmp_path: Path, script: SCRIPT, monkeypatch: pytest.
 def ended(command: str, folder: Path, *, document: str = "{}", inbox: Inbox | None = None, limit: float = 60.0) -> str:
     """What is shown of a command."""
     err = io.BytesIO()
-    lines = Relay(folder, io.BytesIO(), err, colour=False)
+    lines = Relay(folder, io.BytesIO(), err)
     where = OnEnd(command=command, directory=str(folder / "in"))
     run_on_end(where, document, lines, queue.SimpleQueue() if inbox is None else inbox, limit=limit)
     lines.close()
