@@ -20,12 +20,14 @@ from hypothesis import HealthCheck, settings
 from launching import folder, launch  # noqa: F401 - fixtures
 from program import MARK as MARK
 from program import PATIENCE as PATIENCE
-from program import Program
+from program import Program, undo_ignored_signals
 from program import marked as marked
 
 # How long an example takes says more of the machine than of us.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+undo_ignored_signals()
 
 
 class Command(Program):

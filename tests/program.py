@@ -29,6 +29,17 @@ def marked(mark: str) -> dict[int, str]:
     return lines
 
 
+def undo_ignored_signals() -> None:
+    """Handle the signals that a shell's `&` or `nohup` ignores, so that programs do not inherit it.
+
+    A handler ends with exec: the programs of tests, sshd among them, start with the default action. Main thread only.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            handler = signal.default_int_handler if number == signal.SIGINT else lambda *_: None
+            signal.signal(number, handler)
+
+
 class Program:
     """One running program; standard output and standard error are one."""
 
@@ -44,8 +55,6 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            # A shell that starts the tests in the background has it ignored, and that is inherited.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
         if read:
             self.read()

@@ -69,8 +69,6 @@ class Terminal:
         self.decoder = codecs.getincrementaldecoder("utf-8")()
         self.pid, self.handle = pty.fork()
         if self.pid == 0:
-            for each in (signal.SIGINT, signal.SIGQUIT):
-                signal.signal(each, signal.SIG_DFL)  # a shell ignores them for what it starts in the background
             os.chdir(cwd)
             for number in {1, 2} - set(streams):
                 os.dup2(os.open(cwd / f"stream{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)

@@ -298,7 +298,6 @@ def test_an_early_interrupt_is_quiet(module: str, tmp_path: Path, clean_environ:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert process.stderr is not None
     with process.stderr as stream:

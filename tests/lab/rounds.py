@@ -26,6 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from cluster import NODES, Lab
 from launches import Launch, processes, restart_sshd
+from program import undo_ignored_signals
 
 GRACE = 1.0
 SILENCE = 3.0
@@ -284,6 +285,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--backend", choices=("ssh", "pdsh"))
     parser.add_argument("--starter", choices=("ranks", "torchrun"))
     choice = parser.parse_args(argv)
+    undo_ignored_signals()
     folder = Path(tempfile.mkdtemp(prefix="ddpkit-rounds-"))
     lab = Lab(folder)
     results: list[tuple[Round, Result]] = []

@@ -94,7 +94,6 @@ class Emitted:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
 
     def run(self, path: Path, **env: str) -> tuple[int, str]:

@@ -186,7 +186,6 @@ def test_ended_from_outside_it_leaves_no_job(bare: Bare, number: signal.Signals)
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert process.stderr is not None
     while "runs on" not in (line := process.stderr.readline()):
