@@ -1,4 +1,4 @@
-"""Effect of the advice in LAUNCH_GUIDE.md on this machine: threads, imports, small and large messages.
+"""Effect of the advice in docs/internals/measurements.md on this machine: threads, imports, small and large messages.
 
 Each figure is the median of some rounds, in which the ways that are compared take turns.
 

@@ -122,9 +122,8 @@ def test_settings_are_read(ddpkit: DDPKIT, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_the_program_in_the_readme_runs(ddpkit: DDPKIT, tmp_path: Path) -> None:
-    text, program = [text for _, _, text in blocks("python", ROOT / "README.md")]
-    assert "import ddpkit" in program
+def test_the_training_program_of_the_site_runs(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (text,) = [text for _, _, text in blocks("python", ROOT / "docs/how-to/script.md")]
     names = "import torch\ntotal, count, state = torch.tensor(6.0), 2, {}\n"
     (tmp_path / "job.py").write_text(f"{names}{text}print('loss', float(loss))\n")
     done = ddpkit("launch", "-n", "2", "--env", f"PYTHONPATH={ROOT}", "--", "job.py", cwd=tmp_path)
@@ -133,8 +132,8 @@ def test_the_program_in_the_readme_runs(ddpkit: DDPKIT, tmp_path: Path) -> None:
     assert (tmp_path / "checkpoint.pt").exists()
 
 
-def test_the_launch_from_python_in_the_readme_runs(tmp_path: Path) -> None:
-    _, program = [text for _, _, text in blocks("python", ROOT / "README.md")]
+def test_the_launch_from_python_of_the_site_runs(tmp_path: Path) -> None:
+    (program,) = [text for _, _, text in blocks("python", ROOT / "docs/how-to/python.md")]
     lines = (
         "import os, sys",
         "assert sys.argv[1:] == ['--epochs', '3']",

@@ -1,6 +1,6 @@
-"""Each command that LAUNCH_GUIDE.md names in place of another one runs in the lab, with a stand-in for its script.
+"""Each command that docs/migrate/sbatch.md names in place of another one runs in the lab, with a stand-in for its script.
 
-The guide keeps the sizes of the set-ups that it translates; the lab's nodes have four GPUs and eight processors and one
+The page keeps the sizes of the set-ups that it translates; the lab's nodes have four GPUs and eight processors and one
 partition, so that `SCALED` is what a command is run with. Nothing else of it is changed.
 """
 
@@ -21,7 +21,7 @@ from launching import wait_until
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 240.0
-HEADING = "## Five ways to launch by hand, command by command\n"
+PAGE = ROOT / "docs/migrate/sbatch.md"
 SCALED = {
     r"\bgpu:8\b": "gpu:4",
     r"\bgpus-per-node=8\b": "gpus-per-node=4",
@@ -54,10 +54,9 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """The rows of the tables in that section."""
-    text = (ROOT / "LAUNCH_GUIDE.md").read_text().partition(HEADING)[2].partition("\n## ")[0]
+    """The rows of its tables."""
     found = []
-    for line in text.splitlines():
+    for line in PAGE.read_text().splitlines():
         # A `|` inside of a command is one of a shell.
         cells = [cell.strip() for cell in re.split(r"(?<!\|)\|(?!\|)", line)[1:-1]]
         if len(cells) == 3 and cells[0] != "typed before" and not cells[0].startswith("---"):

@@ -469,7 +469,7 @@ def test_several_faults_are_named_in_one_call(bare: Bare, backend: str) -> None:
     bare.nothing_left()
     if backend == "ssh":
         # What the guide shows is what was printed, but for numbers, paths and the moment.
-        shown = (ROOT / "LAUNCH_GUIDE.md").read_text().partition("<!-- output: several faults -->")[2]
+        shown = (ROOT / "docs/diagnose/test.md").read_text().partition("<!-- output: several faults -->")[2]
         for check in odd(found):
             line = f"{check['status'].upper()} {check['title']} ({check['host']}): "
             assert line in shown
