@@ -61,11 +61,9 @@ LIMITS: dict[str, tuple[float, int, int]] = {
     "CHANGELOG.md": (23.0, 21, 48),
     "CONTRIBUTING.md": (16, 6, 13),
     "CONTRIBUTING.md (tables)": (16, 0, 8),
-    "LAUNCH_GUIDE.md": (17.9, 50, 164),
-    "LAUNCH_GUIDE.md (tables)": (16, 1, 44),
-    "README.md": (16.4, 3, 14),
-    "README.md (tables)": (16, 0, 2),
     "TROUBLESHOOTING.md": (16, 1, 11),
+    "docs/": (16, 6, 5),
+    "docs/ (tables)": (16, 0, 2),
     "examples/": (17.8, 0, 5),
     "examples/ (tables)": (16, 0, 1),
 }

@@ -70,6 +70,7 @@ def test_commands_parse(document: str, line: str, ddpkit: DDPKIT, tmp_path: Path
     words = shlex.split(line, comments=True)[1:]
     for name in ("train.py", "train_distributed.py", "train_parallel.py"):
         (tmp_path / name).touch()
+    (tmp_path / "train.sh").touch(0o755)
     if words[0] == "init":  # into a folder where nothing is in the way
         (tmp_path / "new").mkdir()
         assert ddpkit(*words, cwd=tmp_path / "new").returncode == 0
