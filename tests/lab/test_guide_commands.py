@@ -1,4 +1,4 @@
-"""Each command that docs/migrate/sbatch.md names in place of another one runs in the lab, with a stand-in for its script.
+"""Each command that docs/migrate/sbatch.md has in place of another one runs in the lab, with a stand-in for its script.
 
 The page keeps the sizes of the set-ups that it translates; the lab's nodes have four GPUs and eight processors and one
 partition, so that `SCALED` is what a command is run with. Nothing else of it is changed.
