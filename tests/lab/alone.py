@@ -2,7 +2,7 @@
 
 Each row of rows_alone.py makes one fault on one host of the lab, types what a person would type, and writes down what
 came on the screen, when, with which exit code, or that nothing came. Then, or instead (`--part test`), what
-`ddpkit test` says of the same fault. The table of docs/internals/torchrun-alone.md was measured once; no test. Rows run in parallel,
+`ddpkit test` says of the same fault. The table in docs/internals/torchrun-alone.md was measured once. Rows run at once,
 each on two nodes of its own; they mostly sleep. Results go to a JSON file as they come, and rows that are in it are not
 played again.
 
