@@ -317,7 +317,7 @@ class Contained:
             own=tuple(folders),
             mounts=_mounts(self.container_mounts),
             workdir=workdir,
-            args=tuple(_words(self.container_args)),
+            args=tuple(split_option("container_args", self.container_args)),
             gpus=self.container_gpus,
             name=self.container_name,
             writable=self.container_writable,
@@ -375,8 +375,9 @@ def _mounts(text: str) -> tuple[Mount, ...]:
     return tuple(mounts)
 
 
-def _words(text: str) -> list[str]:
+def split_option(name: str, text: str) -> list[str]:
+    """Split the value of `-o NAME=TEXT` into words, as a shell does. Raises UsageError."""
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"-o container_args={text}: {error}", "quote it as on a command line") from None
+        raise UsageError(f"-o {name}={text}: {error}", "quote it as on a command line") from None

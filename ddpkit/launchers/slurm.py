@@ -9,13 +9,12 @@ srun itself (some versions do not take it from the job), ranks from the *step's*
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
-from ddpkit.launchers.containers import Contained, option, runtimes
+from ddpkit.launchers.containers import Contained, option, runtimes, split_option
 from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
 from ddpkit.launchers.shell import Secret, Value, join, quote
 
@@ -202,7 +201,7 @@ class Slurm(Contained):
         cpus = (self.cpus_per_task or (held.cpus_per_task or 0 if held else 0)) * (nproc if self.torchrun else 1)
         srun = ["srun", *inside, f"--nodes={nnodes}", f"--ntasks={nnodes * tasks}", f"--ntasks-per-node={tasks}"]
         srun += [f"--cpus-per-task={cpus}"] if cpus else []
-        srun += ["--kill-on-bad-exit=1", "--export=ALL", "--label", *_words("srun", self.srun)]
+        srun += ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
         words, text, more = self._task(job, nnodes, nproc)
         lines = [
             *([self.setup] if self.setup else []),
@@ -305,7 +304,7 @@ class Slurm(Contained):
             if self.chain and not again:
                 raise UsageError(f"-o chain={self.chain} starts the job again, and -o requeue=false forbids it")
             lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
-        lines += [f"#SBATCH {quote(word)}" for word in _words("sbatch", self.sbatch)]
+        lines += [f"#SBATCH {quote(word)}" for word in split_option("sbatch", self.sbatch)]
         return "\n".join(["#!/bin/bash", *lines, "", render_step(step), ""])
 
     def _log(self, job: Job) -> str:
@@ -362,13 +361,6 @@ def _begins(job: Job) -> str:
 def _left(name: str) -> bool:
     """A variable of another allocation."""
     return name.startswith(("SLURM_", "SRUN_"))
-
-
-def _words(name: str, text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"-o {name}={text}: {error}", "quote it as on a command line") from None
 
 
 def _true(name: str, text: str) -> bool:

@@ -35,6 +35,7 @@ from ddpkit.monitor.server import (
 from ddpkit.monitor.top import read_sample
 from ddpkit.run import launcher_process
 from ddpkit.run.record import Run
+from ddpkit.run.timeline import process_began, read_object
 from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
 from ddpkit.transports.srun_overlap import SILENCE_LIMIT, OverlapStep
 
@@ -48,7 +49,7 @@ def request_dump(run: Run) -> dict[str, Any]:
     """Ask the launcher of a run on this machine for a dump. Returns the summary. Raises DdpkitError."""
     folder = Path(run.folder)
     before = set(folder.glob(f"dump-*/{dump.SUMMARY}"))
-    request = {"until": time.time() + DUMP_LIMIT - launcher_process.age()}
+    request = {"until": process_began() + DUMP_LIMIT}
     with request_file(run, DUMP_REQUESTS, request, required=False):
         signal_launcher(run, ASK, "dump")
         until = time.monotonic() + PATIENCE
@@ -70,7 +71,7 @@ def dump_job(run: Run) -> dict[str, Any]:
     began = time.time()
     step = OverlapStep(reader, run.job_id)
     try:
-        limit = dump_limit(DUMP_LIMIT - launcher_process.age()) - ANSWER_TIME - STEP_START_TIME
+        limit = dump_limit(process_began() + DUMP_LIMIT - began) - ANSWER_TIME - STEP_START_TIME
         values, reason = step.call(DUMP, {"limit": limit}, limit)
     finally:
         step.close()
@@ -99,11 +100,7 @@ class LauncherSamples:
         self._end_time = 1.0  # seconds for the end of a launcher that catches no signal any more
 
     def _read(self) -> dict[str, Any]:
-        try:
-            sample = json.loads(self._answer.read_text())
-        except (OSError, ValueError):
-            return {}
-        return sample if isinstance(sample, dict) else {}
+        return read_object(self._answer) or {}
 
     def sample(self, span: float, pss: bool) -> dict[str, Any] | None:
         """One sample of every node; None where the run ended meanwhile. Raises DdpkitError."""

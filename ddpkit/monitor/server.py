@@ -145,8 +145,9 @@ class MonitorServer:
             question, self._sample = self._sample, None
             self._write_sample([each.sample for each in question.answers], question.silent, question.began)
         if self._dump is None:
+            any_runs = any(node.running for node in self._launcher.nodes)
             # Before a rank runs there is nobody to ask: a job that waits in its queue does not hang.
-            if self._watch is not None and time.time() >= self._watch.due and self._any_runs():
+            if self._watch is not None and time.time() >= self._watch.due and any_runs:
                 self.request_dump("watch")
         elif self._dump.over:
             question, self._dump = self._dump, None
@@ -156,9 +157,6 @@ class MonitorServer:
         """Seconds until an open question is over."""
         open_questions = [question.until for question in (self._dump, self._sample) if question is not None]
         return max(0.0, min(open_questions, default=float("inf")) - time.monotonic())
-
-    def _any_runs(self) -> bool:
-        return any(node.running for node in self._launcher.nodes)
 
     def _living(self) -> dict[int, Node]:
         return {number: node for number, node in enumerate(self._launcher.nodes) if not node.ended}

@@ -69,7 +69,7 @@ class Check:
 
     def as_dict(self) -> dict[str, Any]:
         fields = asdict(self)
-        return {"id": fields.pop("id"), "title": self.title, "host": self.host or None, **_without(fields, "host")}
+        return {"id": fields.pop("id"), "title": self.title, "host": fields.pop("host") or None, **fields}
 
 
 @dataclass(kw_only=True)
@@ -85,10 +85,6 @@ class CheckReport:
     def ok(self) -> bool:
         """Whether no check failed."""
         return all(check.status != "fail" for check in self.checks)
-
-
-def _without(values: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key != name}
 
 
 def worst(checks: Iterable[Check]) -> Status:

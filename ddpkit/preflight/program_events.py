@@ -113,25 +113,9 @@ class BenchEvent(_Event):
 
 
 class RowEvent(_Event):
-    """A measurement of one collective of one size in one group."""
+    """A measurement of one collective of one size in one group. It also has the fields of `Measurement`."""
 
     e: Literal["row"]
-    scope: str
-    group: str
-    ranks: int
-    op: str
-    dtype: str
-    bytes: int
-    rounds: int
-    seconds: float
-    seconds_min: float
-    seconds_avg: float
-    algbw: float
-    busbw: float
-    wrong: int
-    slowest: int
-    host: str
-    note: str
     group_index: int
     groups: int
 

@@ -8,22 +8,9 @@ from pathlib import PurePath
 
 from ddpkit.preflight.check import Check
 
-_LAUNCHERS = (
-    "torchrun",
-    "accelerate",
-    "deepspeed",
-    "colossalai",
-    "composer",
-    "horovodrun",
-    "mpirun",
-    "mpiexec",
-    "srun",
-)
-_MODULES = (
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "accelerate.commands.launch",
-    "deepspeed.launcher.runner",
+_LAUNCHERS = frozenset("torchrun accelerate deepspeed colossalai composer horovodrun mpirun mpiexec srun".split())
+_MODULES = frozenset(
+    "torch.distributed.run torch.distributed.launch accelerate.commands.launch deepspeed.launcher.runner".split()
 )
 _RANKS_OWN = frozenset("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK".split())
 

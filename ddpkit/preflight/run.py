@@ -38,7 +38,8 @@ DEATHS = ("killed", "bus-error", "segfault", "aborted", "illegal-instruction", "
 
 def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions) -> CheckReport:
     """Look at everything. Raises UsageError where the request cannot be understood."""
-    _check_nnodes(settings)
+    if isinstance(settings.nnodes, tuple):
+        raise UsageError("a test takes one number of nodes", "-N MAX")
     began = time.monotonic()
     result = CheckReport()
     kind = registry.load(settings.backend)
@@ -83,11 +84,6 @@ def parse_options(
         raise UsageError(f"--timeout {timeout}: more than 0 seconds")
     depth: Depth = "quick" if quick else "full" if full else "usual"
     return PreflightOptions(depth=depth, ranks=ranks, timeout=limit, progress=progress, note=note, signals=signals)
-
-
-def _check_nnodes(settings: LaunchSettings) -> None:
-    if isinstance(settings.nnodes, tuple):
-        raise UsageError("a test takes one number of nodes", "-N MAX")
 
 
 # ---- named nodes

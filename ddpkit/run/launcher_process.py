@@ -24,14 +24,6 @@ def process_start(pid: int) -> str:
     return words[19] if len(words) > 19 and words[0] not in "ZX" else ""
 
 
-def age() -> float:
-    """Return the seconds since this process was started; 0 where the kernel does not say."""
-    start = process_start(os.getpid())
-    if sys.platform != "linux" or not start.isdecimal():
-        return 0.0
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(start) / os.sysconf("SC_CLK_TCK")
-
-
 def process_state(pid: int) -> str:
     """Return the state letter of /proc/PID/stat; empty where it is unknown."""
     try:

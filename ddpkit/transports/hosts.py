@@ -11,7 +11,7 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ddpkit.config import HostSettings
 from ddpkit.distributed.nodelist import expand_nodelist
@@ -25,16 +25,10 @@ _FORMS = "a host is node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostSpec:
+class HostSpec(HostSettings):
     """One node as the user named it, with what holds there alone."""
 
     name: str  # to connect to; an alias of ~/.ssh/config, a name, or an address
-    user: str = ""
-    port: int | None = None
-    slots: int | None = None  # ranks; None: as asked for all
-    python: str = ""
-    workdir: str = ""
-    env: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:

@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import select
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -26,6 +25,7 @@ from pathlib import Path
 
 from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install, no_folder
+from ddpkit.launchers.containers import split_option
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines
@@ -97,10 +97,7 @@ exit "$code"
 
 def _more(args: str) -> list[str]:
     """The user's own words for pdsh. Raises UsageError for those that would take the nodes, or the way in, from us."""
-    try:
-        words = shlex.split(args)
-    except ValueError as error:
-        raise UsageError(f"-o pdsh_args={args}: {error}", "quote it as on a command line") from None
+    words = split_option("pdsh_args", args)
     for word in words:
         for letters, hint in _RESERVED:
             if len(word) > 1 and word[0] == "-" and word[1] in letters:
