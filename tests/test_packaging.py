@@ -34,8 +34,9 @@ FILES = {
 }
 
 needs_backend = pytest.mark.skipif(
-    not os.environ.get("CI") and importlib.util.find_spec("hatchling") is None,
-    reason="hatchling is not installed: make test-light installs it",
+    not os.environ.get("CI")
+    and None in (importlib.util.find_spec("hatchling"), importlib.util.find_spec("hatch_fancy_pypi_readme")),
+    reason="hatchling and its plugin are not installed: make test-light installs them",
 )
 
 
@@ -126,11 +127,29 @@ def test_the_metadata_is_true(wheel: Path) -> None:
     assert about["Description-Content-Type"] == "text/markdown"
     classifiers = set(about.get_all("Classifier", []))
     assert "Typing :: Typed" in classifiers
+    urls = dict(url.split(", ") for url in about.get_all("Project-URL", []))
+    assert {"Documentation", "Repository", "Issues", "Changelog"} == urls.keys()
+    assert {url.split("://")[0] for url in urls.values()} == {"https"}
     assert not [each for each in classifiers if each.startswith("License ::")], "License-Expression replaces them"
     workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
     tested = workflow["jobs"]["light"]["strategy"]["matrix"]["python"]
     named = [each.rpartition(" ")[2] for each in classifiers if re.search(r"Python :: 3\.\d+$", each)]
     assert sorted(named) == sorted(tested), "what is promised is what is tested"
+
+
+@needs_backend
+def test_the_long_description_stands_alone(wheel: Path) -> None:
+    """An index shows it without the files beside it: every link and picture is absolute, and its file exists."""
+    text = str(metadata(wheel).get_payload())
+    assert text.splitlines()[0] == (ROOT / "README.md").read_text().splitlines()[0]
+    links = [*re.findall(r"\]\(([^)]+)\)", text), *re.findall(r"(?:src|href)=\"([^\"]+)\"", text)]
+    assert len(links) > 3
+    for link in links:
+        assert link.startswith(("https://", "#")), link
+        ours = re.fullmatch(
+            r"https://(?:github\.com/ddpkit/ddpkit/blob|raw\.\S+/ddpkit/ddpkit)/main/([^#]+)(#.*)?", link
+        )
+        assert ours is None or (ROOT / ours[1]).exists(), link
 
 
 @needs_backend
