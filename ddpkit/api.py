@@ -493,8 +493,10 @@ def _command_line(
             variables |= {key: str(text) for key, text in value.items() if text is not None}
         elif name == "hosts" and isinstance(value, Sequence):
             hosts = value
-        elif name in ("preflight", "header", "sync"):
-            words += [flag if name == "sync" else f"--no-{name}"] if value is (name == "sync") else []
+        elif name in ("preflight", "header"):
+            words += [f"--no-{name}"] if value is False else []
+        elif name in ("sync", "allow_nested"):
+            words += [flag] if value is True else []
         elif isinstance(value, tuple):
             words += [flag, ":".join(map(str, value))]
         elif value is not None:

@@ -274,7 +274,7 @@ class HostSettings:
 
 Caller = Literal["flag", "keyword"]  # the sources that win over all others
 SourcedName = Literal[
-    "hosts", "hostfile", "nproc_per_node", "on_end", "python", "script"
+    "hang_action", "hosts", "hostfile", "nproc_per_node", "on_end", "python", "script"
 ]  # their source decides something
 
 
@@ -302,6 +302,8 @@ class LaunchSettings:
     fold: float = _setting(0.2, _parse_seconds, "seconds; 0: off")
     metrics: str = _setting("", _parse_text, 'a file: metrics = "checkpoints/metrics.jsonl"')
     on_end: str = _setting("", _parse_text, 'a shell command: on_end = "./notify.sh"')
+    name: str = _setting("", _parse_text, 'a name: name = "baseline"')
+    allow_nested: bool = _setting(False, _parse_bool, "true or false")
     options: Mapping[str, object] = _setting({}, _parse_options, 'a table: options = { starter = "torchrun" }')
     env: Mapping[str, str] = _setting({}, _parse_env, 'a table of text: env = { NCCL_DEBUG = "WARN" }')
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # hosts by the name of their group
@@ -363,6 +365,8 @@ class LaunchKeywords(TypedDict, total=False):
     fold: float | str | None
     metrics: str | os.PathLike[str] | None
     on_end: str | None
+    name: str | None
+    allow_nested: bool | None
     options: Mapping[str, object] | None
     env: Mapping[str, str | None] | None
 

@@ -88,9 +88,16 @@ def no_thread() -> LaunchError:
     return LaunchError(f"no more threads can be started on this machine: {LIMIT_REACHED}", LIMIT_FIX)
 
 
-def nearest(word: str, words: Iterable[str]) -> str | None:
-    """`did you mean ...?`, or None where nothing is near."""
+def similar(word: str, words: Iterable[str]) -> str | None:
+    """The word that was probably meant, or None. Dashes in front make no two options similar."""
     import difflib
 
-    matches = difflib.get_close_matches(word, list(words), n=1)
-    return f"did you mean {matches[0]!r}?" if matches else None
+    known = {each.lstrip("-"): each for each in words}
+    matches = difflib.get_close_matches(word.lstrip("-"), list(known), n=1, cutoff=0.75)
+    return known[matches[0]] if matches else None
+
+
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """`did you mean ...?`, or None where nothing is similar."""
+    meant = similar(word, words)
+    return f"did you mean {meant!r}?" if meant else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import json
 import os
@@ -10,13 +9,14 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.core
 
 from ddpkit.cli.version import __version__
-from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_thread
+from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_thread, similar
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.launchers.plan import Plan
@@ -148,11 +148,14 @@ class LeanGroup(typer.core.TyperGroup):
         word = args[0] if args else ""
         if word.startswith("-") or word in self.commands:
             return super().resolve_command(ctx, args)
-        similar = difflib.get_close_matches(word, self.commands, n=1)
-        meant = _MEANT.get(word) or (similar[0] if similar else "")
-        if not meant and word.endswith(".py"):
-            meant = f"launch {word}"
-        raise UsageError(f"there is no command {word!r}", f"ddpkit {meant}" if meant else "ddpkit --help lists them")
+        meant = _MEANT.get(word) or ("" if word.endswith(".py") else similar(word, self.commands) or "")
+        if word.endswith(".py"):
+            meant = f"launch {similar(word, [path.name for path in Path().glob('*.py')]) or word}"
+        if meant.startswith("launch") and len(args) > 1:
+            from ddpkit.launchers.shell import join
+
+            meant = f"{meant} {join(args[1:])}"
+        raise UsageError(f"command {word!r} not found", f"ddpkit {meant}" if meant else "ddpkit --help")
 
 
 app = typer.Typer(
@@ -248,16 +251,16 @@ def _parse_error(error: Any, program: Any, words: list[str]) -> UsageError:
 
 
 # Commands that also take the flags of other launchers.
-_LAUNCHES = ("launch", "emit", "test", "test-distributed")
+_LAUNCHES = ("launch", "emit", "test", "test-distributed", "bench")
 
 
 def _translate(line: CommandLine, program: Any) -> CommandLine:
-    """Translate the flags of torchrun. Prints a line for each."""
-    from ddpkit.cli import torchrun_flags
+    """Translate options of backends and of torchrun. Prints notes."""
+    from ddpkit.cli import reader
 
     parameters = program.commands[line.words[0]].params
     own = {name: not each.is_flag for each in parameters for name in each.opts if name[0] == "-"}
-    typed = torchrun_flags.translate(line.words, line.script, {**own, "-h": False, "--help": False})
+    typed = reader.translate(line.words, line.script, {**own, "-h": False, "--help": False})
     for note in typed.notes:
         print(f"ddpkit: {note}", file=sys.stderr)
     return CommandLine(typed.words, typed.script)

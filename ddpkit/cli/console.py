@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 
 def open_screen(
-    job: Job, plan: Plan, settings: LaunchSettings, folder: Path, broken: Callable[[], None], *, as_json: bool
+    job: Job,
+    plan: Plan,
+    settings: LaunchSettings,
+    folder: Path,
+    broken: Callable[[], None],
+    *,
+    as_json: bool,
+    quiet: bool,
 ) -> tuple[Screen, Relay]:
     """The screen and the relay of a run. With --json standard output holds one document, and lines go to the other."""
     out, err = (sys.stderr if as_json else sys.stdout).buffer, sys.stderr.buffer
@@ -35,7 +42,7 @@ def open_screen(
         fold = Fold(plan.world_size, settings.fold)
     rich = {n for n, stream in ((1, out), (2, err)) if is_rich(os.environ, terminal=stream.isatty())}
     draw = partial(look.draw, stream=err, signs=look.has_signs(sys.stderr)) if 2 in rich else None
-    return screen, Relay(folder, screen.out, screen.err, rich=rich, fold=fold, folded=terminals, draw=draw)
+    return screen, Relay(folder, screen.out, screen.err, rich=rich, fold=fold, folded=terminals, draw=draw, quiet=quiet)
 
 
 def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err: IO[bytes]) -> Bottom | None:

@@ -39,7 +39,7 @@ def emit(
         context, hosts, grace=grace, sync=sync or None, preflight=False if no_preflight else None
     )
     if output is not None and os.path.lexists(output):
-        raise UsageError(f"{output} is there already", "--output FILE, or > FILE")
+        raise UsageError(f"{output} exists already", f"rm {output}, or another --output")
     text = _script(settings).encode("utf-8", "surrogateescape")
     if output is None:
         sys.stdout.buffer.write(text)

@@ -53,6 +53,9 @@ def launch(
     grace: Grace = None,
     no_preflight: NoPreflight = False,
     dry_run: DryRun = False,
+    allow_nested: Annotated[
+        bool, flag("--allow-nested", CHECKS, "Start a script that is a launcher itself, such as torchrun.")
+    ] = False,
     explain: Annotated[bool, flag("--explain", CHECKS, "Print each setting and its source; run nothing.")] = False,
     log_dir: LogDir = None,
     hang_timeout: Annotated[
@@ -72,7 +75,12 @@ def launch(
     fold: Annotated[
         str | None, flag("--fold", OUTPUT, "Merge identical lines within SECONDS. [default: 0.2; 0 = off]", "SECONDS")
     ] = None,
+    quiet: Annotated[bool, flag("-q --quiet", OUTPUT, "Print only the ranks' output, warnings and failures.")] = False,
+    verbose: Annotated[bool, flag("-v --verbose", OUTPUT, "First print each setting that is not a default.")] = False,
     no_header: Annotated[bool, flag("--no-header", OUTPUT, "Show no status lines at the bottom.")] = False,
+    name: Annotated[
+        str | None, flag("--name", LEAVE, "Name the run: its id and its job. [default: SCRIPT]", "NAME")
+    ] = None,
     detach: Annotated[
         bool, flag("-d --detach", LEAVE, "Return when the run has started; it continues in tmux, or as a job.")
     ] = False,
@@ -93,6 +101,8 @@ def launch(
         fold=fold,
         metrics=metrics,
         on_end=on_end,
+        name=name,
+        allow_nested=allow_nested or None,
     )
     if explain:
         _explain(settings, as_json)
@@ -101,16 +111,25 @@ def launch(
         raise UsageError(f"--on {on} starts the launcher there and leaves it", "add --detach")
     if on is not None and not dry_run:
         raise typer.Exit(_launch_on(on, settings, context.obj, as_json))
-    raise typer.Exit(_launch(settings, detach=detach, dry_run=dry_run, as_json=as_json))
+    if verbose:
+        for setting, value, source in _rows(settings):
+            if source != "default":
+                _note(f"{setting} = {_setting_text(value)} ({source})")
+    raise typer.Exit(_launch(settings, detach=detach, dry_run=dry_run, as_json=as_json, quiet=quiet))
 
 
-def _explain(settings: LaunchSettings, as_json: bool) -> None:
+def _rows(settings: LaunchSettings) -> list[tuple[str, object, str]]:
+    """Name, value and source of each setting, without secrets."""
     from ddpkit.launchers.shell import Secret, guard
 
-    rows = [
+    return [
         (name, "***" if isinstance(guard(name, ""), Secret) else value, source)
         for name, value, source in settings.rows()
     ]
+
+
+def _explain(settings: LaunchSettings, as_json: bool) -> None:
+    rows = _rows(settings)
     if as_json:
         values = [{"name": name, "value": value, "source": source} for name, value, source in rows]
         file = settings.file or None
@@ -127,7 +146,7 @@ def _setting_text(value: object) -> str:
     return "-" if value is None else join(value) if isinstance(value, list) else shown(value)
 
 
-def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: bool) -> int:
+def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: bool, quiet: bool) -> int:
     from ddpkit.execution import prepare
     from ddpkit.run import timeline, tmux
 
@@ -153,7 +172,7 @@ def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: b
             note(f"{allocation}, and these ranks run on this machine alone; on the job's nodes: -b slurm")
         if not dry_run:
             as_json = as_json and waits is None
-            return _carry(ready, settings, (began, notes), detach=detach, as_json=as_json, waits=waits)
+            return _carry(ready, settings, (began, notes), detach=detach, as_json=as_json, quiet=quiet, waits=waits)
     show_plan(plan, as_json)
     return 0
 
@@ -256,6 +275,7 @@ def _carry(
     *,
     detach: bool,
     as_json: bool,
+    quiet: bool,
     waits: str | None = None,
 ) -> int:
     """Carry out a plan, and show its lines. `waits`: see `ddpkit.run.tmux`."""
@@ -274,7 +294,9 @@ def _carry(
     def end_on_broken_pipe() -> None:
         run.inbox.put((-1, signal.SIGPIPE))  # as for every other program at the head of a pipe, that is the end
 
-    screen, relay = open_screen(ready.job, ready.plan, settings, run.folder, end_on_broken_pipe, as_json=as_json)
+    screen, relay = open_screen(
+        ready.job, ready.plan, settings, run.folder, end_on_broken_pipe, as_json=as_json, quiet=quiet
+    )
     run.announce(relay, hang_timeout=settings.hang_timeout)
     if not run.followed:
         relay.close()

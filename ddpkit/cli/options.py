@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli.app import LeanCommand
+from ddpkit.cli.request import SCRIPTED
 from ddpkit.errors import UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -18,7 +19,6 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import Keywords, LaunchSettings
 
 _META = "ddpkit.shared"
-SCRIPTED = ("launch", "emit")  # commands that take a script
 # Groups of options in the help.
 NODES, RANKS, CHECKS, OUTPUT, LEAVE = "Where", "Ranks", "Before it runs", "While it runs", "Leave it running"
 

@@ -43,7 +43,7 @@ class Relay:
     """Writes lines to two streams and a folder of logs.
 
     `rich`: outputs (1, 2) with colour. `folded`: outputs on which lines fold. `draw` makes what a terminal shows of a
-    panel; without it a panel's lines are plain.
+    panel; without it a panel's lines are plain. `quiet`: routine notes are in the log only.
     """
 
     def __init__(
@@ -56,8 +56,10 @@ class Relay:
         fold: Fold | None = None,
         folded: Collection[int] = (1, 2),
         draw: Callable[[Panel], bytes] | None = None,
+        quiet: bool = False,
     ) -> None:
         self.folder = folder
+        self.quiet = quiet
         self.out = out
         self.err = err
         self.rich = rich
@@ -148,6 +150,13 @@ class Relay:
         else:
             self.err.write(b"".join((self._emphasised(line) if 2 in self.rich else line) + b"\n" for line in lines))
         self.flush()
+
+    def routine_note(self, text: str) -> None:
+        """Write a line that nobody misses: to the log alone where this relay is quiet."""
+        if self.quiet:
+            self._keep("all.log", b"[ddpkit] " + text.encode("utf-8", "surrogateescape").removeprefix(_OWN) + b"\n")
+        else:
+            self.note(text)
 
     def _emphasised(self, line: bytes) -> bytes:
         for front, colour in _EMPHASIS.items():

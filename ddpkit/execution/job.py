@@ -14,18 +14,27 @@ from pathlib import Path
 from typing import Literal
 
 from ddpkit.config import LaunchSettings
-from ddpkit.errors import UsageError
+from ddpkit.errors import UsageError, similar
 from ddpkit.launchers import containers
+from ddpkit.launchers.nested import find_launcher
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.registry import Launcher
-from ddpkit.launchers.shell import guard
+from ddpkit.launchers.shell import guard, join, quote
 from ddpkit.node.env_names import env_matcher
 from ddpkit.run import record
 from ddpkit.transports.choose import transport_class
 
 Kind = Literal["script", "module", "program"]
 _PYTHON_FLAGS = ("-m", "-c")  # in front of a module, or code, in place of a script
+# Variables that ddpkit sets, each with the way to choose its value.
+_RANKS_OWN = {
+    **dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK"), "-N NODES -n RANKS"),
+    **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"), "-N NODES -n RANKS"),
+    "MASTER_ADDR": "-b ssh --master-addr ADDRESS",
+    "MASTER_PORT": "-b ssh --master-port PORT",
+    **dict.fromkeys(("DDPKIT_RUN", "TORCHELASTIC_RUN_ID"), "--name NAME"),
+}
 _is_forwarded = env_matcher("forwarded")
 
 
@@ -33,7 +42,7 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     """The job of a launch on this machine, or of one that a scheduler takes from this machine."""
     workdir = Path(settings.workdir).absolute()
     if not workdir.is_dir():
-        raise UsageError(f"there is no folder {workdir}", "--workdir DIR names the ranks' working folder")
+        raise UsageError(f"working directory {workdir} not found", f"mkdir -p {quote(str(workdir))}")
     command = settings.script
     image = str(getattr(backend, "container", ""))
     if (
@@ -42,7 +51,7 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
         and containers.is_file(image)
         and not (workdir / image).exists()
     ):
-        raise UsageError(f"there is no image {image} in {workdir}", f"ls {workdir}; -o container=FILE or docker://NAME")
+        raise UsageError(f"image {image} not found in {workdir}", f"ls {workdir}")
     # A container mounts the working folder only, and may give it another name.
     mounted = command[0].endswith(".py") and not command[0].startswith("/")
     unknown = bool(image) and (bool(getattr(backend, "container_workdir", "")) or not mounted)
@@ -72,8 +81,9 @@ def remote_env(settings: LaunchSettings, environ: Mapping[str, str]) -> dict[str
 
 
 def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: Mapping[str, str]) -> Job:
+    _check_request(settings)
     job = Job(
-        run_id=record.new_id(settings.script),
+        run_id=record.new_id((settings.name,) if settings.name else settings.script),
         command=settings.script,
         kind=kind,
         workdir=workdir,
@@ -84,6 +94,24 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
 
 
+def _check_request(settings: LaunchSettings) -> None:
+    """Refuse what would run, and not as it was meant."""
+    found = None if settings.allow_nested else find_launcher(settings.script)
+    if found is not None:
+        script = join(found.script or ("SCRIPT", "ARGS"))
+        raise UsageError(f"{found.problem} (--allow-nested starts it anyway)", f"ddpkit launch -- {script}")
+    for name in settings.env:
+        if name in _RANKS_OWN:
+            source = settings.sources.get(f"env.{name}", "")
+            where = f"--env {name}" if source == "flag" else f"{source}: env.{name}"
+            raise UsageError(f"{where}: ddpkit sets this variable itself", f"ddpkit launch {_RANKS_OWN[name]}")
+    if settings.hang_action == "end" and not settings.hang_timeout and settings.is_given("hang_action"):
+        raise UsageError(
+            "--hang-action end has no effect without --hang-timeout",
+            "ddpkit launch --hang-timeout 600 --hang-action end",
+        )
+
+
 def _container_python(settings: LaunchSettings) -> str:
     return "python3" if settings.source("python") == "default" else settings.python
 
@@ -91,7 +119,10 @@ def _container_python(settings: LaunchSettings) -> str:
 def _local_python(settings: LaunchSettings) -> str:
     python = shutil.which(settings.python)
     if python is None:
-        raise UsageError(f"there is no Python at {settings.python}", "--python /path/to/python")
+        raise UsageError(
+            f"Python {settings.python} not found",
+            f"ddpkit launch --python {shutil.which('python3') or '/path/to/python'}",
+        )
     # Absolute, but not resolved: the path of its link makes an interpreter that of a virtual environment.
     return os.path.abspath(str(python))  # noqa: PTH100
 
@@ -117,17 +148,20 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     path = workdir / first
     if first.endswith(".py"):
         if not path.is_file():
+            meant = similar(first, [str(each.relative_to(workdir)) for each in path.parent.glob("*.py")])
             hint = "ddpkit launch -- SCRIPT ARGS" if source == "default" else f"ls {workdir}"
-            raise UsageError(f"there is no script {first} in {workdir}", hint)
+            if meant:
+                hint = f"ddpkit launch -- {join([meant, *command[1:]])}"
+            raise UsageError(f"script {first} not found in {workdir}", hint)
         return "script"
     if "/" in first or path.is_file():
         if not path.is_file():
-            raise UsageError(f"there is no program {first} in {workdir}", f"ls {workdir}")
+            raise UsageError(f"program {first} not found in {workdir}", f"ls {workdir}")
         if not os.access(path, os.X_OK):
-            raise UsageError(f"{path} may not be executed", f"chmod +x {path}, or name its interpreter in front of it")
+            raise UsageError(f"{path} may not be executed", f"chmod +x {path}")
         if "/" not in first:
             raise UsageError(f"{first} is a file here, but not a program on PATH", f"ddpkit launch -- ./{first} ARGS")
         return "program"
     if shutil.which(first) is None:
-        raise UsageError(f"there is no program {first} on PATH and no such file in {workdir}", "-- train.py ARGS")
+        raise UsageError(f"program {first} not found on PATH or in {workdir}", "ddpkit launch -- train.py ARGS")
     return "program"

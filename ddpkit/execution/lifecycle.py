@@ -176,7 +176,7 @@ class RecordedRun(LiveRun):
         """Write the first lines of the run: its ranks, its logs; of a job that is not followed also its output."""
         plan, folder = self.plan, self.folder
         where = f"in job {self.job_id}" if self.job_id else f"on {', '.join(self.record.hosts)}"
-        relay.note(f"ddpkit: run {plan.run_id}: {count(plan.world_size, 'rank')} {where}; logs in {folder}/")
+        relay.routine_note(f"ddpkit: run {plan.run_id}: {count(plan.world_size, 'rank')} {where}; logs in {folder}/")
         if self._unlisted:
             known_by = f"name this run by its folder: ddpkit status {folder}"
             relay.note(f"ddpkit: cannot write to {run_index.index_folder()}: {self._unlisted}; {known_by}")
@@ -186,7 +186,7 @@ class RecordedRun(LiveRun):
         for name in ["--hang-timeout"] * bool(hang_timeout) + ["--on-end"] * bool(plan.on_end):
             relay.note(f"ddpkit: no launcher follows this job: {name} has no effect")
         stop = " ".join(batch.stop_argv(plan.batch, str(self.job_id)))
-        relay.note(f"ddpkit: submitted; its output: {log}; to stop it: {stop}")
+        relay.routine_note(f"ddpkit: submitted; its output: {log}; to stop it: {stop}")
 
     def finish(self, relay: Relay, outcome: Outcome, *, cancelled: bool = False) -> Outcome:
         """Write the diagnosis behind the last lines, then the end into the record. Returns the outcome with it.
@@ -201,7 +201,7 @@ class RecordedRun(LiveRun):
         if failure is not None:
             self._note_failure(relay, failure)
         if state == "done":
-            relay.note(f"ddpkit: done in {outcome.seconds:.1f} s")
+            relay.routine_note(f"ddpkit: done in {outcome.seconds:.1f} s")
         elif state == "stopped":
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
         if self._git.is_alive():

@@ -40,7 +40,7 @@ def check_no_hostfile(settings: LaunchSettings) -> None:
     if settings.hostfile:
         raise UsageError(
             f"backend {settings.backend} reads no host file, and one was named: {settings.hostfile}",
-            "-b ssh or -b pdsh goes to the hosts of a file",
+            f"ddpkit launch -b ssh --hostfile {settings.hostfile} -- SCRIPT",
         )
 
 
@@ -50,7 +50,7 @@ def check_no_hosts(settings: LaunchSettings) -> None:
         names = ",".join(settings.hosts)
         raise UsageError(
             f"backend {settings.backend} gets its nodes from its scheduler, and these were named: {names}",
-            f"-N COUNT asks for nodes; with SLURM -o nodelist={names} asks for these",
+            f"ddpkit launch -b slurm --nodelist {names} -N {len(settings.hosts)}",
         )
 
 
@@ -61,13 +61,13 @@ def check_one_machine(settings: LaunchSettings, backend: Launcher) -> None:
     if len(settings.hosts) > 1 or any(host not in local for host in settings.hosts):
         raise UsageError(
             f"backend local runs on this machine only, and these hosts were named: {' '.join(settings.hosts)}",
-            "leave the hosts out, or choose a backend that reaches them: ddpkit backends",
+            f"ddpkit launch -b ssh {' '.join(settings.hosts)} -- SCRIPT",
         )
     nnodes = number_of_nodes(settings, backend) or 1
     if nnodes > 1:
         raise UsageError(
             f"backend local runs on this machine only, and -N {nnodes} was asked for",
-            "leave -N out, or choose a backend that reaches more nodes: ddpkit backends",
+            f"ddpkit launch -b ssh HOST HOST, or -b slurm -N {nnodes}",
         )
 
 
@@ -106,7 +106,10 @@ def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the host file {path}: {error}", "--hostfile FILE") from None
+        raise UsageError(
+            f"cannot read the host file {path}: {getattr(error, 'strerror', '') or error}",
+            f"printf 'node1 slots=8\\nnode2 slots=8\\n' > {path}",
+        ) from None
     return hosts.parse_file(path, text, settings.host, options.exclude, settings.groups)
 
 
@@ -127,5 +130,5 @@ def _check_no_scripts(settings: LaunchSettings) -> None:
     for host in settings.hosts:
         if host.endswith(".py") or Path(settings.workdir, host).is_file():
             raise UsageError(
-                f"{host} stands where hosts stand; the script comes behind `--`", f"ddpkit launch -- {host} ARGS"
+                f"{host} stands where hosts stand; the script comes after `--`", f"ddpkit launch -- {host} ARGS"
             )

@@ -32,9 +32,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _CHANGED_BY_ENROOT = re.compile(r"\n|\A[\"'].*[\"']\s*\Z", re.DOTALL)
 
 
-def option(default: Any, doc: str) -> Any:
-    """A dataclass field that is also a `-o NAME=VALUE` of the backend, with its one line of documentation."""
-    return field(default=default, metadata={"doc": doc})
+def option(default: Any, doc: str, alone: str = "") -> Any:
+    """A dataclass field that is also a `-o NAME=VALUE` of the backend, with its one line of documentation.
+
+    `alone`: the value that the flag `--NAME` stands for; empty: the flag needs a value.
+    """
+    return field(default=default, metadata={"doc": doc, "alone": alone})
 
 
 @dataclass(frozen=True, kw_only=True)

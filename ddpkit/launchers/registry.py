@@ -58,6 +58,7 @@ class Option:
     kind: Any  # str, int, float, bool or a Literal
     default: Any
     doc: str
+    alone: str = ""  # the value that `--name` without a value stands for; empty: it needs one
 
     @property
     def values(self) -> str:
@@ -78,9 +79,20 @@ def names() -> list[str]:
     return sorted({*_BUILT_IN, *_plug_ins()})
 
 
-def aliases() -> list[str]:
-    """Shorter names of some backends."""
-    return sorted(_ALIASES)
+def aliases() -> Mapping[str, str]:
+    """Shorter names of some backends, each with the whole one."""
+    return _ALIASES
+
+
+# Programs that are no backends, and the options that use them.
+_MEANT = {
+    **dict.fromkeys(("torchrun", "torch", "elastic"), "ddpkit launch --starter torchrun -- SCRIPT"),
+    **dict.fromkeys(("srun", "sbatch", "salloc"), "ddpkit launch -b slurm -- SCRIPT"),
+    **dict.fromkeys(
+        ("mpi", "mpirun", "openmpi", "accelerate", "deepspeed", "none"), "ddpkit launch -b ssh HOST -- SCRIPT"
+    ),
+    **dict.fromkeys(("gpu", "cuda", "nccl", "gloo"), "ddpkit backends"),
+}
 
 
 def load(name: str) -> type[Any]:
@@ -88,9 +100,8 @@ def load(name: str) -> type[Any]:
     name = _ALIASES.get(name, name)
     target = _BUILT_IN.get(name) or _plug_ins().get(name)
     if target is None:
-        raise UsageError(
-            f"there is no backend {name!r}", nearest(name, [*names(), *_ALIASES]) or "ddpkit backends lists them"
-        )
+        hint = _MEANT.get(name) or nearest(name, [*names(), *_ALIASES]) or "ddpkit backends"
+        raise UsageError(f"backend {name!r} not found", hint)
     module, _, attribute = target.partition(":")
     try:
         backend: type[Any] = getattr(importlib.import_module(module), attribute)
@@ -108,9 +119,16 @@ def options(backend: type[Any]) -> list[Option]:
             kind=kinds[entry.name],
             default=None if entry.default is MISSING else entry.default,
             doc=entry.metadata.get("doc", ""),
+            alone=entry.metadata.get("alone") or ("true" if kinds[entry.name] is bool else ""),
         )
         for entry in fields(backend)
     ]
+
+
+def backends_with(key: str) -> list[str]:
+    """The built-in backends that have this option, by their shorter names."""
+    usual = {"slurm-srun": "slurm", "ssh-torchrun-auto": "ssh", "local": "local", "pdsh": "pdsh"}
+    return [short for name, short in usual.items() if any(each.name == key for each in options(load(name)))]
 
 
 def build(backend: type[Any], given: Mapping[str, object]) -> Launcher:
@@ -120,8 +138,11 @@ def build(backend: type[Any], given: Mapping[str, object]) -> Launcher:
     for word, value in given.items():
         name = word.replace("-", "_")
         if name not in known:
-            listed = f"ddpkit backends {backend.name} lists its options"
-            raise UsageError(f"backend {backend.name!r} has no option {name!r}", nearest(name, known) or listed)
+            others = backends_with(name)
+            hint = f"add -b {others[0]}" if others else nearest(name, known)
+            raise UsageError(
+                f"backend {backend.name!r} has no option {name!r}", hint or f"ddpkit backends {backend.name}"
+            )
         values[name] = _parse(backend.name, known[name], value)
     made: Launcher = backend(**values)
     return made

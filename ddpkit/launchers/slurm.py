@@ -109,7 +109,7 @@ class Slurm(Contained):
     array: str = option("", "an array of jobs: 0-9%2; submitted, not followed")
     dependency: str = option("", "wait for other jobs: afterok:123")
     signal: str = option("", "announce the time limit: USR1@120 reaches the ranks")
-    requeue: str = option("", "true, false: whether SLURM may start the job again; empty: as the site has it")
+    requeue: str = option("", "true, false: whether SLURM may start the job again; empty: as the site has it", "true")
     chain: int = option(0, "start the job again, so many times at most, when its ranks saved and exit with 75")
     sbatch: str = option("", "more options for sbatch, as one would type them")
     srun: str = option("", "more options for srun, as one would type them")

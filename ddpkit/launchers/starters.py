@@ -34,6 +34,7 @@ class Starter(Contained):
     preload: str = option(
         "",
         "`true` (torch) or a list of modules: one interpreter imports them once, then forks the ranks (starter ranks)",
+        "true",
     )
     max_restarts: int = option(0, "how often torchrun starts failed ranks again (starter torchrun)")
     use_env: bool = option(

@@ -283,7 +283,7 @@ def test_the_program_may_change_its_folder(tmp_path: Path) -> None:
         ({"nnodes": "4:2"}, "-N 4:2: the smaller number must come first"),
         ({"grace": -1}, "--grace -1: must be from 0 to 86400 seconds (a day)"),
         ({"hang_action": "shout"}, "--hang-action shout: must be warn or end"),
-        ({"backend": "nope"}, "there is no backend 'nope'"),
+        ({"backend": "nope"}, "backend 'nope' not found"),
         ({"profile": "nope"}, "profile 'nope' not found in ddpkit.toml"),
         ({"env": {"DDPKIT_NOT_SET": None}}, "--env DDPKIT_NOT_SET: DDPKIT_NOT_SET is not set in this environment"),
         ({"options": {"startr": "ranks"}}, "startr"),
@@ -301,7 +301,7 @@ def test_a_wrong_setting_is_refused(keywords: dict[str, object], words: str) -> 
 
 
 def test_a_wrong_script_is_refused() -> None:
-    with pytest.raises(ddpkit.UsageError, match=r"there is no script nope\.py"):
+    with pytest.raises(ddpkit.UsageError, match=r"script nope\.py not found"):
         ddpkit.launch("nope.py")
     with pytest.raises(ddpkit.UsageError, match="arguments were given, and no script"):
         ddpkit.plan(args=["--epochs", "3"])
@@ -341,7 +341,7 @@ def test_a_traceback_ends_with_the_hint() -> None:
     code = "import ddpkit; ddpkit.launch('well.py', backend='slrum')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-2:] == [
-        "ddpkit.errors.UsageError: there is no backend 'slrum'",
+        "ddpkit.errors.UsageError: backend 'slrum' not found",
         "hint: did you mean 'slurm'?",
     ]
 

@@ -59,17 +59,27 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "fold": SECONDS,
     "metrics": WORD,
     "on_end": WORD,
+    "name": WORD,
+    "allow_nested": st.just(True),
     "options": st.dictionaries(
         st.sampled_from(["starter", "preload", "partition", "time", "nope"]),
         st.sampled_from(["ranks", "torchrun", "gpu", "3", "true"]),
         max_size=2,
     ),
     "env": st.dictionaries(
-        st.sampled_from(["NCCL_DEBUG", "HOME", "NOT_SET_HERE", "1BAD"]), st.one_of(st.none(), WORD), max_size=2
+        st.sampled_from(["NCCL_DEBUG", "HOME", "NOT_SET_HERE", "RANK", "1BAD"]), st.one_of(st.none(), WORD), max_size=2
     ),
 }
 SCRIPT = st.sampled_from(
-    [None, ("train.py", []), ("train.py", ["--epochs", "3"]), ("-m", ["json.tool"]), ("nope.py", []), ("sleep", ["1"])]
+    [
+        None,
+        ("train.py", []),
+        ("train.py", ["--epochs", "3"]),
+        ("-m", ["json.tool"]),
+        ("nope.py", []),
+        ("sleep", ["1"]),
+        ("python", ["-u", "train.py"]),
+    ]
 )
 PROFILE = st.sampled_from([None, None, "two", "nope"])
 OF_TEST = ("backend", "hosts", "hostfile", "nproc_per_node", "nnodes", "workdir", "python", "log_dir", "options", "env")
@@ -191,11 +201,14 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
         "backend": "slurm", "hosts": ["localhost"], "hostfile": "hosts.txt", "nproc_per_node": 3, "nnodes": 1,
         "workdir": Path("sub"), "python": sys.executable, "grace": 2.5, "log_dir": "sub/logs", "preflight": False,
         "hang_timeout": 60, "hang_action": "end", "sync": True, "header": False, "fold": 0, "metrics": "m.jsonl",
+        "name": "baseline", "allow_nested": True,
         "options": {"starter": "torchrun"}, "env": {"NCCL_DEBUG": "INFO", "HOME": None},
     }  # fmt: skip
     named: Any = {name: good[name], **({"backend": "ssh", "hosts": ["node1"]} if name == "sync" else {})}
     if name == "hostfile":
         named["backend"] = "ssh"
+    if name == "hang_action":
+        named["hang_timeout"] = 60
     words, _ = api._command_line("sleep", ["1"], None, named)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NCCL_DEBUG", "INFO")

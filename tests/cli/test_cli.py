@@ -19,21 +19,25 @@ DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
 
 BAD = {
-    "unknown backend": (["-b", "locla"], "there is no backend 'locla'", "did you mean 'local'?"),
+    "unknown backend": (["-b", "locla"], "backend 'locla' not found", "did you mean 'local'?"),
     "unknown option": (["-o", "stater=ranks"], "no option 'stater'", "did you mean 'starter'?"),
     "option without value": (["-o", "starter"], "-o starter: an option is given as KEY=VALUE", "ddpkit backends"),
     "option of another kind": (["-o", "max_restarts=lots"], "takes a whole number", "how often torchrun"),
-    "missing script": (["--", "missing.py"], "there is no script missing.py in ", "ls "),
-    "missing program": (["--", "no-such-program"], "there is no program no-such-program on PATH", "train.py"),
+    "missing script": (["--", "missing.py"], "script missing.py not found in ", "ls "),
+    "missing program": (["--", "no-such-program"], "program no-such-program not found on PATH", "train.py"),
     "program that is no program": (["--", "./data.txt"], "may not be executed", "chmod +x"),
     "a module without a name": (["--", "-m"], "-m needs the name of a module", "pkg.train"),
     "nothing behind the dashes": (["--"], "nothing stands behind `--`", "ddpkit launch -- train.py"),
     "no ranks": (["-n", "0"], "-n 0: must be at least 1", None),
     "negative ranks": (["-n", "-3"], "-n -3: must be at least 1", None),
     "ranks in words": (["-n", "two"], "-n two is not an integer", None),
-    "two hosts": (["node1", "node2"], "runs on this machine only, and these hosts were named: node1 node2", "backends"),
-    "another host": (["node1"], "runs on this machine only", "backends"),
-    "two nodes": (["-N", "2"], "-N 2 was asked for", "leave -N out"),
+    "two hosts": (
+        ["node1", "node2"],
+        "runs on this machine only, and these hosts were named: node1 node2",
+        "launch -b ssh node1 node2",
+    ),
+    "another host": (["node1"], "runs on this machine only", "launch -b ssh node1"),
+    "two nodes": (["-N", "2"], "-N 2 was asked for", "-b slurm -N 2"),
     "a script among the hosts": (
         ["train.py", "--", "-x"],
         "train.py stands where hosts stand",
@@ -41,8 +45,8 @@ BAD = {
     ),
     "ranks without number": (["-n", "99999999"], "-n 99999999: must be at most 4096", None),
     "no nodes": (["-N", "0"], "-N 0: must be at least 1", None),
-    "workdir": (["--workdir", "nowhere"], "there is no folder ", "--workdir DIR"),
-    "python": (["--python", "/nowhere/python"], "there is no Python at /nowhere/python", "--python"),
+    "workdir": (["--workdir", "nowhere"], "not found", "mkdir -p "),
+    "python": (["--python", "/nowhere/python"], "Python /nowhere/python not found", "--python"),
     "grace": (["--grace", "-1"], "must be from 0 to 86400 seconds", None),
     "grace in words": (["--grace", "soon"], "--grace soon is not a number of seconds", None),
     "variable that is not set": (
@@ -306,7 +310,7 @@ def test_the_record_and_the_json_say_how_it_ended(ddpkit: DDPKIT, script: SCRIPT
 def test_the_run_finds_its_script_by_default(ddpkit: DDPKIT, script: SCRIPT) -> None:
     done = ddpkit("launch")
     assert done.returncode == 121
-    assert "there is no script train.py" in done.stderr
+    assert "script train.py not found" in done.stderr
     script("print('the default')", "train.py")
     assert "] the default" in ddpkit("launch").stdout
 

@@ -184,7 +184,7 @@ def test_everything_arrives_and_no_value_is_seen(
 
 EARLY = {
     "a bad option": (["-o", "stater=x"], 121, "no option 'stater'"),
-    "no script": (["--", "missing.py"], 121, "there is no script missing.py"),
+    "no script": (["--", "missing.py"], 121, "script missing.py not found"),
     "no folder for logs": (["--log-dir", "/proc/nowhere"], 121, "cannot write logs to /proc/nowhere/"),
 }
 

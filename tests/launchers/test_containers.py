@@ -301,7 +301,7 @@ def test_what_a_container_needs_is_checked_first(
     named = ["-o", "container=plain", "-o", "container_runtime=docker", "--dry-run"]
     done = ddpkit("launch", *named, "--", "none.py")
     assert done.returncode == 121
-    assert "there is no script none.py" in done.stderr
+    assert "script none.py not found" in done.stderr
     for words in (["/opt/app/none.py"], ["no-such-program"], ["-m", "pkg"]):  # these may be in the image
         assert ddpkit("launch", *named, "--", *words).returncode == 0
     done = ddpkit("launch", *named, "-o", "container_workdir=/opt/app", "--", "none.py")

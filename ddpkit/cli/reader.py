@@ -1,0 +1,416 @@
+"""The words of `launch`, `emit`, `test` and `bench`, in ddpkit's own form.
+
+Options of the backend are flags as well, under SLURM also by sbatch's letters. The order does not matter: the backend
+is found first. torchrun's flags are translated, and its form without `--` works: the first word that can only be a
+script begins the script's own words. An error comes with the whole corrected command line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from ddpkit.cli import slurm_flags, torchrun_flags
+from ddpkit.cli.request import Request
+from ddpkit.errors import UsageError, similar
+
+# Flags of other launchers, and ddpkit's for the same purpose.
+_ELSEWHERE = {
+    **dict.fromkeys(("--num-processes", "--num-gpus", "--np", "-np", "--ntasks-per-node", "--gpus", "--nproc"), "-n"),
+    **dict.fromkeys(("--num-nodes", "--num-machines", "--nodes"), "-N"),
+    **dict.fromkeys(("--machine-file", "--machinefile", "--host-file"), "--hostfile"),
+    **dict.fromkeys(("--cwd", "--chdir", "--working-dir"), "--workdir"),
+    "--main-process-port": "--master-port",
+    "--main-process-ip": "--master-addr",
+    "--machine-rank": "--node-rank",
+}
+_HOSTS = ("--host", "--hosts", "--include", "-H")
+# Flags of accelerate and deepspeed that ddpkit does not need, each with the hint.
+_ALONE = {
+    **dict.fromkeys(("--multi-gpu", "--distributed-type"), "leave it out: -n is the number of ranks on each node"),
+    "--mixed-precision": "it is the script's: after `--`, or for Accelerate --env ACCELERATE_MIXED_PRECISION=bf16",
+    "--gpu-ids": "--env CUDA_VISIBLE_DEVICES=0,1",
+}
+
+
+def translate(words: Sequence[str], script: Sequence[str] | None, options: Mapping[str, bool]) -> Request:
+    """Read a command line. `options`: the command's own, and whether each takes a value. Raises UsageError.
+
+    `words` begin with the command; `script` is what stands after `--`, None where there is no `--`.
+    """
+    return _Reader(words, script, options).read()
+
+
+class _Reader:
+    def __init__(self, words: Sequence[str], script: Sequence[str] | None, options: Mapping[str, bool]) -> None:
+        command, *self.rest = words
+        self.all = list(words)
+        self.options = options
+        self.request = Request(command, [command], None if script is None else list(script))
+        self.torchrun: dict[str, str] = {}  # its flags, with their values
+        self.sbatch: list[str] = []  # more options for it
+        self.at = 1  # the index of the word that is read
+        self._find_backend()
+
+    def _find_backend(self) -> None:
+        """Find -b and --profile, wherever they stand in front of the script."""
+        words = iter(zip(self.rest, [*self.rest[1:], ""], strict=False))
+        named = False
+        for word, following in words:
+            name, equals, value = _split(word)
+            if not word.startswith("-") or word == "-":
+                if named or self._is_script(word):
+                    return
+                continue
+            flag = torchrun_flags.SHORT.get(name, name)
+            named = named or flag in ("--module", "--no-python")
+            takes = self.options.get(name, flag not in torchrun_flags.FLAGS and not following.endswith(".py"))
+            takes = takes and not equals and following[:1] != "-"
+            if takes:
+                next(words, None)
+            text = value.removeprefix("=") if equals else following
+            if name in ("-b", "--backend"):
+                self.request.typed_backend = text
+            elif name == "--profile":
+                self.request.profile = text
+
+    def read(self) -> Request:
+        request = self.request
+        while self.rest:
+            self.at = len(self.all) - len(self.rest)
+            word = self.rest.pop(0)
+            if word.startswith("-") and word != "-":
+                self._option(word)
+            elif request.scripted and self._is_script(word):
+                self._begin(word)
+            else:
+                self._check_host(word)
+                request.words.append(word)
+        if "--module" in self.torchrun and request.script is not None:
+            request.script.insert(0, "-m")
+        elif self.torchrun.keys() & {"--module", "--no-python"} and request.script is None and request.scripted:
+            what = "module" if "--module" in self.torchrun else "program"
+            raise UsageError(f"the name of a {what} is missing", f"ddpkit {request.command} -n 2 -- -m pkg.train ARGS")
+        for flag, value in self.torchrun.items():
+            torchrun_flags.apply(request, flag, value)
+        self._add_sbatch()
+        self._check_tasks()
+        self._check_nested()
+        return request
+
+    # ---- words that are no options
+
+    def _is_script(self, word: str) -> bool:
+        """Tell whether a word is no host: hosts have no slash, and no name of a Python file."""
+        named = self.torchrun.keys() & {"--module", "--no-python"}
+        return bool(named and self.request.script is None) or word.endswith(".py") or "/" in word
+
+    def _begin(self, word: str) -> None:
+        if self.request.script is not None:
+            words = [*self.request.words, "--", word, *self.rest, *self.request.script]
+            raise UsageError(f"{word} stands where hosts stand; the script comes after `--`", _line(words))
+        self.request.script, self.rest = [word, *self.rest], []
+
+    def _check_host(self, word: str) -> None:
+        """Refuse a word that is no host."""
+        from ddpkit.launchers import nested
+
+        request = self.request
+        if not request.scripted:
+            return
+        if self.all[self.at - 1] == "--preload" and (word == "torch" or "," in word):
+            what = f"{word} stands where hosts stand; modules are joined to --preload"
+            raise UsageError(what, self._corrected(self.at - 1, 2, [f"--preload={word}"]))
+        if word.isdecimal():
+            raise UsageError(f"{word} stands where hosts stand", self._corrected(self.at, 1, ["-n", word]))
+        program = nested.names_program(word)
+        if program or not (request.transport.names_nodes or _is_this_machine(word)):
+            if not program and not _is_program(word):
+                return  # a host, for which the backend is the wrong one
+            words = [word, *self.rest, *(request.script or ())]
+            what = f"{word} stands where hosts stand, and it is a program"
+            found = nested.find_launcher(words)
+            raise UsageError(found.problem if found else what, self._with_script(words, found))
+
+    def _with_script(self, words: Sequence[str], found: object) -> str:
+        """The command line with these words as the script, or with the script that a launcher among them starts."""
+        from ddpkit.launchers.nested import Nested, plain_script
+
+        request = self.request
+        head, script = list(request.words), plain_script(words)
+        if isinstance(found, Nested):
+            script = found.script or ("SCRIPT", "ARGS")
+            if found.count and not request.given.keys() & {"-n", "--nproc-per-node"} and request.transport.local:
+                head += ["-n", found.count]
+        return _line([*head, "--", *script])
+
+    def _check_nested(self) -> None:
+        """Refuse a launcher as the script."""
+        from ddpkit.launchers.nested import find_launcher
+
+        request = self.request
+        if not (request.scripted and request.script) or "--allow-nested" in request.given:
+            return
+        found = find_launcher(request.script)
+        if found:
+            what = f"{found.problem} (--allow-nested starts it anyway)"
+            raise UsageError(what, self._with_script(request.script, found))
+
+    # ---- options
+
+    def _option(self, word: str) -> None:
+        name, equals, value = _split(word)
+        if word == "-np":
+            name, equals, value = word, "", ""
+        if name in self.options and not self._is_ambiguous(name, value):
+            self._own(word, name, equals, value)
+        elif not (self._of_backend(name, equals, value) or self._of_slurm(name, equals, value)):
+            self._of_torchrun(name, equals, value)
+
+    def _own(self, word: str, name: str, equals: str, value: str) -> None:
+        """Take an option of the command, with its value."""
+        words = [name + word[len(name) :] if equals else name]
+        if self.options[name] and not equals and self.rest:
+            value = self.rest.pop(0)
+            if _split(value)[0] in self.options and not re.fullmatch(r"-\d+", value):
+                raise UsageError(
+                    f"{name} needs a value, and {value} follows", self._corrected(self.at, 1, [name, "VALUE"])
+                )
+            words.append(value)
+        self.request.given[name] = value
+        if name in ("-n", "--nproc-per-node") and value in ("gpu", "cpu", "xpu"):
+            words = ["--nproc-per-node", self._ranks(value)]
+        if name == "-o" and "=" not in value:
+            if "--output" in self.options:
+                words = ["--output", value]
+            elif self.request.transport.slurm:
+                stem, dot, ending = value.rpartition(".") if "." in value else (value, "", "")
+                path = value if "%" in value else f"{stem}-%j{dot}{ending}"
+                what = f"-o {value}: ddpkit's -o is KEY=VALUE, and sbatch's is --output"
+                raise UsageError(what, self._corrected(self.at, 2, ["--output", path]))
+        self.request.words += words
+
+    def _ranks(self, value: str) -> str:
+        """Translate torchrun's `gpu` and `cpu`."""
+        if value == "gpu":
+            self.request.note("-n gpu", "-n auto: one rank for each visible GPU, or 1")
+            return "auto"
+        raise UsageError(f"-n {value}: a number of ranks, or auto: one for each visible GPU", f"-n {os.cpu_count()}")
+
+    def _value(self, name: str, equals: str, value: str) -> str:
+        """The value of an option that needs one."""
+        if equals:
+            return value.removeprefix("=")
+        if not self.rest:
+            raise UsageError(f"{name} needs a value", f"{name} VALUE")
+        return self.rest.pop(0)
+
+    def _of_backend(self, name: str, equals: str, value: str) -> bool:
+        """Take `--partition gpu` as `-o partition=gpu`, and sbatch's letters for it under SLURM."""
+        request = self.request
+        if request.transport.slurm:
+            name = slurm_flags.LETTERS.get(name, name)
+        key, negated = name.removeprefix("--").replace("-", "_"), False
+        if name[:2] != "--" or name in torchrun_flags.VALUES:
+            return False
+        if key.startswith("no_") and key[3:] in request.options:
+            key, negated = key[3:], True
+        option = request.options.get(key)
+        if option is None or (negated and not option.alone):
+            return False
+        text = ("false" if negated else option.alone) if option.alone and not equals else ""
+        request.add_option(key, text or self._value(name, equals, value))
+        return True
+
+    def _is_ambiguous(self, name: str, value: str) -> bool:
+        """Tell whether a letter of ddpkit is sbatch's here. Raises UsageError where nobody can tell."""
+        if name not in slurm_flags.AMBIGUOUS or not self.request.scripted or not self.request.transport.slurm:
+            return False
+        following = value or (self.rest[0] if self.rest else "-")
+        if following.startswith("-") or self._is_script(following):
+            own, theirs = slurm_flags.AMBIGUOUS[name]
+            what = f"{name} is {own} in ddpkit, and {theirs.split()[0]} in sbatch"
+            raise UsageError(what, f"{self._corrected(self.at, 1, [own])}, or {theirs}")
+        return True
+
+    def _of_slurm(self, name: str, equals: str, value: str) -> bool:
+        """Take an option of sbatch that is none of the backend's."""
+        request = self.request
+        if not request.transport.slurm:
+            return False
+        name = slurm_flags.LETTERS.get(name, name)
+        if name in slurm_flags.SAME:
+            own = slurm_flags.SAME[name]
+            request.given[own] = self._value(name, equals, value)
+            request.words += [own, request.given[own]]
+        elif name == "--ntasks":
+            self._tasks(self._value(name, equals, value))
+        elif name in slurm_flags.PASSED:
+            self.sbatch.append(f"{name}={self._value(name, equals, value)}")
+        elif name in slurm_flags.PASSED_FLAGS:
+            self.sbatch.append(name)
+        elif name in slurm_flags.REFUSED:
+            what, instead = slurm_flags.REFUSED[name]
+            text = self._value(name, equals, value)
+            if name == "--gpus" and text.isdecimal() and int(text) % self._nodes() == 0:
+                text = str(int(text) // self._nodes())
+            length = len(self.all) - len(self.rest) - self.at
+            raise UsageError(f"{self.all[self.at]}: {what}", self._corrected(self.at, length, [*instead, text]))
+        else:
+            return False
+        return True
+
+    def _of_torchrun(self, name: str, equals: str, value: str) -> None:
+        flag = torchrun_flags.SHORT.get(name, name)
+        if name in ("-t", "-r") and self.request.transport.scheduled:
+            name = self.request.backend.name
+            raise UsageError(f"{flag[1:3]}: torchrun's {flag}, or an option of {name}?", f"ddpkit backends {name}")
+        if flag in torchrun_flags.FLAGS and not equals:
+            self.torchrun[flag] = ""
+        elif flag in torchrun_flags.VALUES:
+            self.torchrun[flag] = self._value(name, equals, value)
+        else:
+            raise self._unknown(name, value)
+
+    # ---- SLURM
+
+    def _nodes(self) -> int:
+        text = self.request.given.get("-N") or self.request.given.get("--nnodes") or str(self.request.settings.nnodes)
+        return int(text) if text.isdecimal() else 1
+
+    def _tasks(self, value: str) -> None:
+        """Take sbatch's --ntasks, which is the number of all ranks."""
+        self.request.given["--ntasks"] = value
+
+    def _check_tasks(self) -> None:
+        """Divide --ntasks among the nodes; refuse a -n that can only be meant as sbatch's, the number of all ranks."""
+        given, request = self.request.given, self.request
+        if "--ntasks" in given:
+            nodes, total = self._nodes(), given["--ntasks"]
+            if not total.isdecimal() or int(total) % nodes:
+                what = f"--ntasks {total}: not a multiple of the {nodes} nodes"
+                raise UsageError(what, "--ntasks-per-node N: the ranks of each node")
+            request.words += ["--nproc-per-node", str(int(total) // nodes)]
+            return
+        each = given.get("-n", "")
+        if not each.isdecimal() or not request.transport.slurm or (nodes := self._nodes()) < 2:
+            return
+        gpus = request.settings.options.get("gpus_per_node", "")
+        for word in request.words:
+            gpus = word.partition("=")[2] if word.startswith("gpus_per_node=") else gpus
+        count = str(gpus).rpartition(":")[2]
+        if count.isdecimal() and int(each) > int(count):
+            what = f"-n {each} is the number of ranks on each node, which has {count} GPUs"
+            at = self.all.index("-n") if "-n" in self.all else 1
+            raise UsageError(what, self._corrected(at, 2, ["--ntasks", each]))
+        request.note(f"-n {each}", f"{each} ranks on each of {nodes} nodes; sbatch's -n is --ntasks")
+
+    def _add_sbatch(self) -> None:
+        if self.sbatch:
+            from ddpkit.launchers.shell import join
+
+            options = self.request.words
+            typed = [word for word in options if word.startswith("sbatch=")]
+            before = typed[-1].partition("=")[2] if typed else str(self.request.settings.options.get("sbatch", ""))
+            self.request.add_option("sbatch", f"{before} {join(self.sbatch)}".strip())
+
+    # ---- what is none of all these
+
+    def _corrected(self, at: int, length: int, words: Sequence[str]) -> str:
+        """The whole command line, with other words in the place of some."""
+        script = [] if self.request.script is None else ["--", *self.request.script]
+        return _line([*self.all[:at], *words, *self.all[at + length :], *script])
+
+    def _with_backend(self, name: str) -> str:
+        """The whole command line, for another backend."""
+        command, *words = self.all
+        for at, word in enumerate(words):
+            if word in ("-b", "--backend"):
+                words = words[:at] + words[at + 2 :]
+                break
+        script = [] if self.request.script is None else ["--", *self.request.script]
+        return _line([command, "-b", name, *words, *script])
+
+    def _unknown(self, name: str, value: str) -> UsageError:
+        """Say what was probably meant."""
+        request = self.request
+        what = f"ddpkit {request.command} has no option {name}"
+        following = [] if value or not self.rest or self.rest[0].startswith("-") else self.rest[:1]
+        if name in _ELSEWHERE:
+            return UsageError(what, self._corrected(self.at, 1, [_ELSEWHERE[name] + value]))
+        if name in _HOSTS:
+            hosts = [word for text in (value.removeprefix("="), *following) for word in re.split("[,@]", text) if word]
+            hosts = hosts if request.transport.names_nodes else ["-b", "ssh", *hosts]
+            return UsageError(what, self._corrected(self.at, 1 + len(following), hosts))
+        if name in _ALONE:
+            return UsageError(what, _ALONE[name])
+        backend = _backend_with(name)
+        if backend:
+            return UsageError(f"{name} is an option of backend {backend}", self._with_backend(backend))
+        commands = _commands_with(name)
+        if commands:
+            command, takes_value = min(commands, key=lambda each: each[0] != "launch")
+            hint = self._corrected(self.at, 1 if value or not takes_value else 2, [])
+            if (request.command, name) == ("emit", "--json"):
+                hint = self._corrected(0, 1, ["launch", "--dry-run"])
+            return UsageError(f"{what}; `ddpkit {command}` has it", hint)
+        options = {key.replace("_", "-"): key for key in request.options}
+        own = [*self.options, *torchrun_flags.VALUES, *torchrun_flags.FLAGS, *(f"--{key}" for key in options)]
+        meant = similar(name, [each for each in own if each[:2] == "--"]) if name[:2] == "--" else None
+        if meant:
+            return UsageError(what, self._corrected(self.at, 1, [meant + value]))
+        if request.transport.slurm and name[:2] == "--":
+            return UsageError(what, f"an option of sbatch: -o sbatch='{name}{value or '=VALUE'}'")
+        if request.script is None and request.scripted and name[:2] == "--":
+            return UsageError(what, f"ddpkit {request.command} --help; the script's options come after `--`")
+        return UsageError(what, f"ddpkit {request.command} --help")
+
+
+def _backend_with(name: str) -> str:
+    """The backend that has an option, by its name or by sbatch's letter; empty: none."""
+    from ddpkit.launchers import registry
+
+    name = slurm_flags.LETTERS.get(name, name)
+    if name in slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys() | {"--ntasks"}:
+        return "slurm"
+    return next(iter(registry.backends_with(name.removeprefix("--").replace("-", "_"))), "")
+
+
+def _commands_with(name: str) -> list[tuple[str, bool]]:
+    """The commands that have an option, each with whether it takes a value."""
+    from ddpkit.cli.completion import commands
+
+    return [
+        (command, each.takes_value)
+        for command, parameters in commands().items()
+        for each in parameters
+        if name in each.names
+    ]
+
+
+def _split(word: str) -> tuple[str, str, str]:
+    """An option, and its value if that is in the same word: `--name=value`, `-nvalue`."""
+    if not word.startswith("--"):
+        return word[:2], word[2:], word[2:]
+    name, equals, value = word.partition("=")
+    return name.replace("_", "-"), equals, value
+
+
+def _line(words: Sequence[str]) -> str:
+    from ddpkit.launchers.shell import join
+
+    return f"ddpkit {join(words)}"
+
+
+def _is_this_machine(word: str) -> bool:
+    import socket
+
+    return word in ("localhost", "127.0.0.1", socket.gethostname().partition(".")[0])
+
+
+def _is_program(word: str) -> bool:
+    import shutil
+
+    return shutil.which(PurePath(word).name) is not None

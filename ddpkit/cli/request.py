@@ -1,0 +1,70 @@
+"""A command line that is being read: its words so far, and the backend that it names."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # a command imports what it needs when it runs
+    from ddpkit.config import LaunchSettings
+    from ddpkit.launchers.registry import Option
+
+SCRIPTED = ("launch", "emit")  # commands that take a script
+
+
+@dataclass
+class Request:
+    """A command line in ddpkit's own words, as far as it was read."""
+
+    command: str
+    words: list[str]
+    script: list[str] | None  # None: not named
+    notes: list[str] = field(default_factory=list)
+    given: dict[str, str] = field(default_factory=dict)  # ddpkit's own options
+    typed_backend: str = ""
+    profile: str | None = None
+
+    @property
+    def scripted(self) -> bool:
+        return self.command in SCRIPTED
+
+    @cached_property
+    def settings(self) -> LaunchSettings:
+        """What the environment and the files say."""
+        from ddpkit import config
+
+        return config.collect_settings(config.current_folder(), os.environ, self.profile, {})
+
+    @cached_property
+    def backend(self) -> Any:
+        from ddpkit.launchers import registry
+
+        return registry.load(self.typed_backend or self.settings.backend)
+
+    @cached_property
+    def transport(self) -> Any:
+        from ddpkit.transports.choose import transport_class
+
+        return transport_class(self.backend)
+
+    @cached_property
+    def options(self) -> dict[str, Option]:
+        """The options of the backend, by name."""
+        from ddpkit.launchers import registry
+
+        return {each.name: each for each in registry.options(self.backend)}
+
+    def add_option(self, key: str, value: str) -> None:
+        self.words += ["-o", f"{key}={value}"]
+
+    def is_chosen(self, key: str) -> bool:
+        """Tell whether an option of the backend is given, here or in a file."""
+        typed = zip(self.words, self.words[1:], strict=False)
+        if any(word in ("-o", "--option") and value.startswith(f"{key}=") for word, value in typed):
+            return True
+        return key in self.settings.options
+
+    def note(self, flag: str, text: str) -> None:
+        self.notes.append(f"{flag}: {text}")

@@ -1,0 +1,147 @@
+"""Launchers within the command of a rank, and Python in front of its script: words in, words out. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePath
+
+_PYTHON = re.compile(r"python[\d.]*")
+# Launchers by the name of their program, each with the subcommands that start processes; empty: it has none.
+_LAUNCHERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("torchrun", "deepspeed", "composer", "horovodrun", "accelerate-launch"), ()),
+    **dict.fromkeys(("mpirun", "mpiexec", "orterun", "srun", "sbatch", "salloc"), ()),
+    **dict.fromkeys(("accelerate", "ddpkit"), ("launch", "test", "bench")),
+    **dict.fromkeys(("torchx", "colossalai", "fabric", "lightning"), ("run",)),
+}
+_MODULES = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "accelerate-launch",
+    "deepspeed.launcher.runner": "deepspeed",
+    "horovod.runner.launch": "horovodrun",
+    "ddpkit": "ddpkit",
+}
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+# Programs that start the one behind their own options.
+_PREFIXES = ("env", "exec", "nohup", "time", "timeout", "nice", "ionice", "setsid", "stdbuf", "numactl", "taskset")
+_COUNTS = re.compile(r"(--(nproc[-_]per[-_]node|nproc|num[-_](processes|gpus)|np|ntasks(-per-node)?)|-np?)(?:=(.*))?")
+# Their flags without a value. The others are taken to have one.
+_BARE = re.compile(
+    r"-m|--module|--no[-_]python|--standalone|--(multi|no)[-_]\w+|--use[-_]\w+|--cpu|--debug|--quiet|--exclusive|"
+    r"--allow-run-as-root|--oversubscribe|--label|--unbuffered|--overlap|-[lquvO]|--dry-run|--json|--sync|--detach"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nested:
+    """A launcher in the command of a rank."""
+
+    name: str
+    script: tuple[str, ...]  # the script that it would start; empty: not recognised
+    count: str  # the number of ranks that it would start; empty: not given
+
+    @property
+    def problem(self) -> str:
+        return f"{self.name} is a launcher itself: each rank of ddpkit would start ranks of its own"
+
+
+def find_launcher(command: Sequence[str]) -> Nested | None:
+    """Find a launcher in the command of a rank, also after `env`, `python -m` and in `bash -c`."""
+    words = _behind_prefixes(list(command))
+    name = PurePath(words[0]).name if words else ""
+    if name in _SHELLS:
+        return next((found for part in _shell_commands(words[1:]) if (found := find_launcher(part))), None)
+    if _PYTHON.fullmatch(name):
+        words = _python_words(words[1:])
+        name = words[0] if words and words[0] == "-m" else PurePath(words[0]).name if words else ""
+    if name == "-m" and len(words) > 1:
+        words = words[1:]
+        name = _MODULES.get(words[0], "")
+    subcommands = _LAUNCHERS.get(name)
+    if subcommands is None or (subcommands and (len(words) < 2 or words[1] not in subcommands)):
+        return None
+    script, count = _parts(words[2 if subcommands else 1 :])
+    return Nested(name=f"{name} {words[1]}" if subcommands else name, script=plain_script(script), count=count)
+
+
+def names_program(word: str) -> bool:
+    """Tell whether a word is the name of a Python, a shell or a launcher, and so hardly that of a host."""
+    return bool(_PYTHON.fullmatch(word)) or word in _SHELLS or word in _LAUNCHERS
+
+
+def plain_script(command: Sequence[str]) -> tuple[str, ...]:
+    """`python -u train.py` as `train.py`; other commands as they are."""
+    python, script = split_python(command)
+    return tuple(script) if python else tuple(command)
+
+
+def split_python(command: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Split `python3 -u train.py ARGS` into the Python and the script, module or code. Empty: it has another form.
+
+    A Python with a path is left alone, as is one with options that matter. -u does not: every rank has it.
+    """
+    words = list(command)
+    if len(words) < 2 or not _PYTHON.fullmatch(words[0]):
+        return "", tuple(command)
+    script = words[1:]
+    while script[:1] == ["-u"]:
+        script = script[1:]
+    known = script and (script[0].endswith(".py") or (script[0] in ("-m", "-c") and len(script) > 1))
+    return (words[0], tuple(script)) if known else ("", tuple(command))
+
+
+def _python_words(words: list[str]) -> list[str]:
+    """What Python runs: `-m MODULE ARGS`, or a file and its arguments; nothing for code."""
+    while words and words[0].startswith("-") and words[0] != "-m":
+        if words[0] == "-c":
+            return []
+        words = words[2 if words[0] in ("-W", "-X") else 1 :]
+    return words
+
+
+def _behind_prefixes(words: list[str]) -> list[str]:
+    while words and (PurePath(words[0]).name in _PREFIXES or re.match(r"\w+=", words[0])):
+        words = words[1:]
+        while words and re.fullmatch(r"-.*|\w+=.*|[\d,.:-]+[smhd]?", words[0], re.DOTALL):
+            words = words[1:]
+    return words
+
+
+def _shell_commands(words: list[str]) -> Iterator[list[str]]:
+    """The simple commands of `-c CODE`, as words."""
+    code = next((text for flag, text in pairwise(words) if re.fullmatch(r"-\w*c", flag)), "")
+    lexer = shlex.shlex(code.replace("\n", ";"), posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    part: list[str] = []
+    try:
+        for token in lexer:
+            if re.fullmatch(r"[;&|()<>]+", token):
+                yield part
+                part = []
+            else:
+                part.append(token)
+    except ValueError:  # quotes that do not end: the shell will complain
+        pass
+    yield part
+
+
+def _parts(words: list[str]) -> tuple[list[str], str]:
+    """The script among the words of a launcher, and the number of ranks."""
+    count, module, at = "", False, 0
+    while at < len(words) and words[at].startswith("-"):
+        word = words[at]
+        found = _COUNTS.fullmatch(word)
+        if found:
+            count = found[5] or "".join(words[at + 1 : at + 2])
+        module = module or word in ("-m", "--module")
+        at += 1
+        if word == "--":
+            break
+        takes_value = "=" not in word and not _BARE.fullmatch(word)
+        if takes_value and at < len(words) and not words[at].endswith(".py"):
+            at += 1
+    return ["-m"] * module + words[at:] if words[at:] else [], count if count.isdecimal() else ""
