@@ -258,9 +258,13 @@ def _translate(line: CommandLine, program: Any) -> CommandLine:
     """Translate options of backends and of torchrun. Prints notes."""
     from ddpkit.cli import reader
 
-    parameters = program.commands[line.words[0]].params
-    own = {name: not each.is_flag for each in parameters for name in each.opts if name[0] == "-"}
-    typed = reader.translate(line.words, line.script, {**own, "-h": False, "--help": False})
+    flags = {
+        name: {flag: not each.is_flag for each in command.params for flag in each.opts if flag[0] == "-"}
+        for name, command in program.commands.items()
+    }
+    for own in flags.values():
+        own |= {"-h": False, "--help": False}
+    typed = reader.translate(line.words, line.script, flags)
     for note in typed.notes:
         print(f"ddpkit: {note}", file=sys.stderr)
     return CommandLine(typed.words, typed.script)

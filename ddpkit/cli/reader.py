@@ -35,19 +35,23 @@ _ALONE = {
 }
 
 
-def translate(words: Sequence[str], script: Sequence[str] | None, options: Mapping[str, bool]) -> Request:
-    """Read a command line. `options`: the command's own, and whether each takes a value. Raises UsageError.
+Flags = Mapping[str, bool]  # the options of a command, and whether each takes a value
+
+
+def translate(words: Sequence[str], script: Sequence[str] | None, commands: Mapping[str, Flags]) -> Request:
+    """Read a command line. `commands`: all of them, with their options. Raises UsageError.
 
     `words` begin with the command; `script` is what stands after `--`, None where there is no `--`.
     """
-    return _Reader(words, script, options).read()
+    return _Reader(words, script, commands).read()
 
 
 class _Reader:
-    def __init__(self, words: Sequence[str], script: Sequence[str] | None, options: Mapping[str, bool]) -> None:
+    def __init__(self, words: Sequence[str], script: Sequence[str] | None, commands: Mapping[str, Flags]) -> None:
         command, *self.rest = words
         self.all = list(words)
-        self.options = options
+        self.commands = commands
+        self.options = commands[command]
         self.request = Request(command, [command], None if script is None else list(script))
         self.torchrun: dict[str, str] = {}  # its flags, with their values
         self.sbatch: list[str] = []  # more options for it
@@ -115,7 +119,7 @@ class _Reader:
 
     def _check_host(self, word: str) -> None:
         """Refuse a word that is no host."""
-        from ddpkit.launchers import nested
+        from ddpkit.launchers.nested import find_launcher, names_program
 
         request = self.request
         if not request.scripted:
@@ -125,25 +129,25 @@ class _Reader:
             raise UsageError(what, self._corrected(self.at - 1, 2, [f"--preload={word}"]))
         if word.isdecimal():
             raise UsageError(f"{word} stands where hosts stand", self._corrected(self.at, 1, ["-n", word]))
-        program = nested.names_program(word)
-        if program or not (request.transport.names_nodes or _is_this_machine(word)):
+        program = names_program(word)
+        if program or not (not request.has_backend or request.transport.names_nodes or _is_this_machine(word)):
             if not program and not _is_program(word):
                 return  # a host, for which the backend is the wrong one
             words = [word, *self.rest, *(request.script or ())]
             what = f"{word} stands where hosts stand, and it is a program"
-            found = nested.find_launcher(words)
-            raise UsageError(found.problem if found else what, self._with_script(words, found))
+            nested = find_launcher(words)
+            raise UsageError(nested.problem if nested else what, self._with_script(words, nested))
 
-    def _with_script(self, words: Sequence[str], found: object) -> str:
+    def _with_script(self, words: Sequence[str], nested: object) -> str:
         """The command line with these words as the script, or with the script that a launcher among them starts."""
         from ddpkit.launchers.nested import Nested, plain_script
 
         request = self.request
         head, script = list(request.words), plain_script(words)
-        if isinstance(found, Nested):
-            script = found.script or ("SCRIPT", "ARGS")
-            if found.count and not request.given.keys() & {"-n", "--nproc-per-node"} and request.transport.local:
-                head += ["-n", found.count]
+        if isinstance(nested, Nested):
+            script = nested.script or ("SCRIPT", "ARGS")
+            if nested.count and not request.given.keys() & {"-n", "--nproc-per-node"} and request.transport.local:
+                head += ["-n", nested.count]
         return _line([*head, "--", *script])
 
     def _check_nested(self) -> None:
@@ -153,10 +157,10 @@ class _Reader:
         request = self.request
         if not (request.scripted and request.script) or "--allow-nested" in request.given:
             return
-        found = find_launcher(request.script)
-        if found:
-            what = f"{found.problem} (--allow-nested starts it anyway)"
-            raise UsageError(what, self._with_script(request.script, found))
+        nested = find_launcher(request.script)
+        if nested:
+            what = f"{nested.problem} (--allow-nested starts it anyway)"
+            raise UsageError(what, self._with_script(request.script, nested))
 
     # ---- options
 
@@ -295,7 +299,7 @@ class _Reader:
             request.words += ["--nproc-per-node", str(int(total) // nodes)]
             return
         each = given.get("-n", "")
-        if not each.isdecimal() or not request.transport.slurm or (nodes := self._nodes()) < 2:
+        if not (each.isdecimal() and request.has_backend and request.transport.slurm) or (nodes := self._nodes()) < 2:
             return
         gpus = request.settings.options.get("gpus_per_node", "")
         for word in request.words:
@@ -349,7 +353,7 @@ class _Reader:
         backend = _backend_with(name)
         if backend:
             return UsageError(f"{name} is an option of backend {backend}", self._with_backend(backend))
-        commands = _commands_with(name)
+        commands = [(other, flags[name]) for other, flags in self.commands.items() if name in flags]
         if commands:
             command, takes_value = min(commands, key=lambda each: each[0] != "launch")
             hint = self._corrected(self.at, 1 if value or not takes_value else 2, [])
@@ -376,18 +380,6 @@ def _backend_with(name: str) -> str:
     if name in slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys() | {"--ntasks"}:
         return "slurm"
     return next(iter(registry.backends_with(name.removeprefix("--").replace("-", "_"))), "")
-
-
-def _commands_with(name: str) -> list[tuple[str, bool]]:
-    """The commands that have an option, each with whether it takes a value."""
-    from ddpkit.cli.completion import commands
-
-    return [
-        (command, each.takes_value)
-        for command, parameters in commands().items()
-        for each in parameters
-        if name in each.names
-    ]
 
 
 def _split(word: str) -> tuple[str, str, str]:

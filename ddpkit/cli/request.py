@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ddpkit.errors import UsageError
+
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
     from ddpkit.launchers.registry import Option
@@ -48,6 +50,14 @@ class Request:
         from ddpkit.transports.choose import transport_class
 
         return transport_class(self.backend)
+
+    @cached_property
+    def has_backend(self) -> bool:
+        """Tell whether the backend is known; the error comes when the settings are complete."""
+        try:
+            return self.transport is not None
+        except UsageError:
+            return False
 
     @cached_property
     def options(self) -> dict[str, Option]:

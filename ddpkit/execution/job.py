@@ -40,6 +40,7 @@ _is_forwarded = env_matcher("forwarded")
 
 def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     """The job of a launch on this machine, or of one that a scheduler takes from this machine."""
+    _check_request(settings)
     workdir = Path(settings.workdir).absolute()
     if not workdir.is_dir():
         raise UsageError(f"working directory {workdir} not found", f"mkdir -p {quote(str(workdir))}")
@@ -62,6 +63,7 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
 
 def remote_job(settings: LaunchSettings, environ: Mapping[str, str], options: NodeOptions) -> Job:
     """The job of a launch on named nodes."""
+    _check_request(settings)
     command = settings.script
     workdir = settings.workdir
     if not workdir.startswith("~"):  # the node expands it
@@ -81,7 +83,6 @@ def remote_env(settings: LaunchSettings, environ: Mapping[str, str]) -> dict[str
 
 
 def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: Mapping[str, str]) -> Job:
-    _check_request(settings)
     job = Job(
         run_id=record.new_id((settings.name,) if settings.name else settings.script),
         command=settings.script,
@@ -96,10 +97,10 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
 
 def _check_request(settings: LaunchSettings) -> None:
     """Refuse what would run, and not as it was meant."""
-    found = None if settings.allow_nested else find_launcher(settings.script)
-    if found is not None:
-        script = join(found.script or ("SCRIPT", "ARGS"))
-        raise UsageError(f"{found.problem} (--allow-nested starts it anyway)", f"ddpkit launch -- {script}")
+    nested = None if settings.allow_nested else find_launcher(settings.script)
+    if nested is not None:
+        script = join(nested.script or ("SCRIPT", "ARGS"))
+        raise UsageError(f"{nested.problem} (--allow-nested starts it anyway)", f"ddpkit launch -- {script}")
     for name in settings.env:
         if name in _RANKS_OWN:
             source = settings.sources.get(f"env.{name}", "")

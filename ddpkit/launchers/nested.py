@@ -54,7 +54,7 @@ def find_launcher(command: Sequence[str]) -> Nested | None:
     words = _behind_prefixes(list(command))
     name = PurePath(words[0]).name if words else ""
     if name in _SHELLS:
-        return next((found for part in _shell_commands(words[1:]) if (found := find_launcher(part))), None)
+        return next((nested for part in _shell_commands(words[1:]) if (nested := find_launcher(part))), None)
     if _PYTHON.fullmatch(name):
         words = _python_words(words[1:])
         name = words[0] if words and words[0] == "-m" else PurePath(words[0]).name if words else ""
@@ -134,9 +134,9 @@ def _parts(words: list[str]) -> tuple[list[str], str]:
     count, module, at = "", False, 0
     while at < len(words) and words[at].startswith("-"):
         word = words[at]
-        found = _COUNTS.fullmatch(word)
-        if found:
-            count = found[5] or "".join(words[at + 1 : at + 2])
+        nested = _COUNTS.fullmatch(word)
+        if nested:
+            count = nested[5] or "".join(words[at + 1 : at + 2])
         module = module or word in ("-m", "--module")
         at += 1
         if word == "--":

@@ -65,7 +65,7 @@ def test_torchrun_in_ddpkits_words(name: str, project: Path, monkeypatch: pytest
     typed, wanted = (text.split() for text in SAME[name])
     script = typed[typed.index("--") + 1 :] if "--" in typed else None
     head = typed[: typed.index("--")] if "--" in typed else typed
-    found = reader.translate(["launch", *head], script, OWN)
+    found = reader.translate(["launch", *head], script, {"launch": OWN})
     behind = [] if found.script is None else ["--", *found.script]
     assert [*found.words[1:], *behind] == wanted
 

@@ -1,0 +1,268 @@
+"""What people type from habit means what it means to them, or is refused with the command line that does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from ddpkit.cli import app, main, slurm_flags
+from ddpkit.errors import UsageError
+from ddpkit.launchers import registry
+
+TYPED = Callable[[str], "Typed"]
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What a command line came to."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> TYPED:
+    """Types a command line in a folder with a script."""
+    for name in ("train.py", "ok.py"):
+        (tmp_path / name).write_text("print('ran')\n")
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str) -> Typed:
+        assert main.run is app.run  # with all commands
+        code = main.run(shlex.split(line))
+        out, err = capfd.readouterr()
+        return Typed(code, out, err)
+
+    return run
+
+
+# typed -> lines of the job script
+SLURM = {
+    "-b slurm -t 1:00:00": ["--time=1:00:00"],
+    "-t 1:00:00 -b slurm": ["--time=1:00:00"],
+    "--time 1:00:00 -b slurm": ["--time=1:00:00"],
+    "-p gpu --backend=slurm": ["--partition=gpu"],
+    "-b slurm --partition gpu --time 2:00:00 --gpus-per-node 8": [
+        "--partition=gpu",
+        "--time=2:00:00",
+        "--gpus-per-node=8",
+        "--ntasks-per-node=8",
+    ],
+    "-b slurm -A team -q high -C a100 -J base -w node1 -x node2 -c 4 -a 0-3": [
+        "--account=team",
+        "--qos=high",
+        "--constraint=a100",
+        "--job-name=base",
+        "--nodelist=node1",
+        "--exclude=node2",
+        "--cpus-per-task=4",
+        "--array=0-3",
+    ],
+    "-b slurm -d afterok:7": ["--dependency=afterok:7"],
+    "-b slurm --mem=200G --reservation r --gres gpu:2 --exclusive": [
+        "--mem=200G",
+        "--reservation=r",
+        "--gres=gpu:2",
+        "--exclusive",
+    ],
+    "-b slurm --mail-type END --mail-user=me@x.org": ["--mail-type=END", "--mail-user=me@x.org"],
+    "-b slurm -o sbatch=--comment=x --licenses a:1": ["--comment=x", "--licenses=a:1"],
+    "-b slurm --requeue": ["--requeue"],
+    "-b slurm --no-requeue": ["--no-requeue"],
+    "-b slurm --nodes 2 --ntasks-per-node 4": ["--nodes=2", "--ntasks-per-node=4"],
+    "-b slurm -N 2 --ntasks 8": ["--nodes=2", "--ntasks-per-node=4"],
+    "-b slurm --ntasks 8 -N 2": ["--nodes=2", "--ntasks-per-node=4"],
+    "-b slurm --name base": ["--job-name=base"],
+}
+
+
+@pytest.mark.parametrize("line", SLURM)
+def test_sbatch_options_are_flags_under_slurm(line: str, typed: TYPED) -> None:
+    done = typed(f"launch {line} --dry-run -- train.py")
+    assert done.code == 0, done.err
+    asked = [text.removeprefix("#SBATCH ") for text in done.out.splitlines() if text.startswith("#SBATCH ")]
+    assert set(SLURM[line]) <= set(asked)
+
+
+# typed -> the error, and the corrected command line
+CORRECTED = {
+    "launch -n 2 python train.py --x 1": ("python stands where hosts stand", "ddpkit launch -n 2 -- train.py --x 1"),
+    "launch -n 2 python -u train.py": ("python stands where hosts", "ddpkit launch -n 2 -- train.py"),
+    "launch python3 -m pkg.train 'a b'": ("python3 stands where hosts", "ddpkit launch -- -m pkg.train 'a b'"),
+    "launch -b ssh node1 node2 python train.py": (
+        "python stands where hosts",
+        "ddpkit launch -b ssh node1 node2 -- train.py",
+    ),
+    "launch torchrun train.py": ("torchrun is a launcher itself", "ddpkit launch -- train.py"),
+    "launch torchrun --nproc-per-node 2 train.py": ("torchrun is a launcher", "ddpkit launch -n 2 -- train.py"),
+    "launch 2 -- train.py": ("2 stands where hosts stand", "ddpkit launch -n 2 -- train.py"),
+    "launch 2 train.py": ("2 stands where hosts stand", "ddpkit launch -n 2 train.py"),
+    "launch cat train.py": ("cat stands where hosts stand", "ddpkit launch -- cat train.py"),
+    "launch -n 2 -- torchrun --nproc-per-node 2 ok.py": ("torchrun is a launcher", "ddpkit launch -n 2 -- ok.py"),
+    "launch -- accelerate launch --num_processes 2 ok.py": (
+        "accelerate launch is a launcher",
+        "ddpkit launch -n 2 -- ok.py",
+    ),
+    "launch -b slurm -r 3 -- train.py": ("srun's --relative", "ddpkit launch -b slurm --redirects 3 -- train.py"),
+    "launch -b slurm -q -- train.py": ("-q is --quiet in ddpkit, and --qos in sbatch", "--quiet -- train.py, or --qos"),
+    "launch -b slurm -d train.py": ("-d is --detach in ddpkit, and --dependency", "slurm --detach train.py, or --dep"),
+    "launch -b slurm -G 4 -- train.py": ("-G: ", "ddpkit launch -b slurm --gpus-per-node 4 -- train.py"),
+    "launch -b slurm -N 2 -G 8 train.py": ("-G: ", "ddpkit launch -b slurm -N 2 --gpus-per-node 4 train.py"),
+    "launch -b slurm -N 2 --gpus-per-node 8 -n 16 -- train.py": (
+        "-n 16 is the number of ranks on each node, which has 8 GPUs",
+        "ddpkit launch -b slurm -N 2 --gpus-per-node 8 --ntasks 16 -- train.py",
+    ),
+    "launch -b slurm -N 2 --ntasks 3 -- train.py": ("--ntasks 3: not a multiple", "--ntasks-per-node"),
+    "launch -b slurm -o train.log -- train.py": (
+        "sbatch's is --output",
+        "ddpkit launch -b slurm --output train-%j.log -- train.py",
+    ),
+    "launch --partition gpu -- train.py": (
+        "--partition is an option of backend slurm",
+        "ddpkit launch -b slurm --partition gpu -- train.py",
+    ),
+    "launch -b ssh node1 --time 1 -- train.py": (
+        "--time is an option of backend slurm",
+        "ddpkit launch -b slurm node1 --time 1 -- train.py",
+    ),
+    "launch --mail-type END train.py": ("option of backend slurm", "ddpkit launch -b slurm --mail-type END train.py"),
+    "launch --connect-timeout 9 train.py": (
+        "option of backend ssh",
+        "ddpkit launch -b ssh --connect-timeout 9 train.py",
+    ),
+    "launch -o partition=gpu -- train.py": ("backend 'local' has no option 'partition'", "add -b slurm"),
+    "launch --preload torch -n 1 -- train.py": (
+        "joined to --preload",
+        "ddpkit launch --preload=torch -n 1 -- train.py",
+    ),
+    "emit --json -- train.py": ("ddpkit emit has no option --json", "ddpkit launch --dry-run --json -- train.py"),
+    "test --grace 3": ("ddpkit test has no option --grace; `ddpkit launch` has it", "ddpkit test"),
+    "launch -b torchrun -- train.py": ("backend 'torchrun' not found", "ddpkit launch --starter torchrun"),
+    "launch -b srun -- train.py": ("backend 'srun' not found", "ddpkit launch -b slurm"),
+    "launch trian.py": ("script trian.py not found", "ddpkit launch -- train.py"),
+    "launch -- trian.py --x 1": ("script trian.py not found", "ddpkit launch -- train.py --x 1"),
+    "trian.py": ("command 'trian.py' not found", "ddpkit launch train.py"),
+    "torchrun --nproc-per-node 2 train.py": (
+        "command 'torchrun' not found",
+        "ddpkit launch --nproc-per-node 2 train.py",
+    ),
+    "launch -np 2 -- train.py": ("no option -np", "ddpkit launch -n 2 -- train.py"),
+    "launch -H node1,node2 -- train.py": ("no option -H", "ddpkit launch -b ssh node1 node2 -- train.py"),
+    "launch --hostfile -b ssh": ("--hostfile needs a value, and -b follows", "ddpkit launch --hostfile VALUE -b ssh"),
+    "launch --hang-action end -- ok.py": (
+        "--hang-action end has no effect without --hang-timeout",
+        "ddpkit launch --hang-timeout 600 --hang-action end",
+    ),
+    "launch --env RANK=3 -- ok.py": ("--env RANK: ddpkit sets this variable itself", "ddpkit launch -N NODES -n RANKS"),
+    "launch --env MASTER_PORT=3 -- ok.py": (
+        "--env MASTER_PORT: ddpkit sets",
+        "ddpkit launch -b ssh --master-port PORT",
+    ),
+}
+
+
+@pytest.mark.parametrize("line", CORRECTED)
+def test_an_error_has_the_corrected_command_line(line: str, typed: TYPED, tmp_path: Path) -> None:
+    what, hint = CORRECTED[line]
+    done = typed(line)
+    assert (done.code, done.out) == (UsageError.exit_code, "")
+    first, second = done.err.splitlines()
+    assert what in first
+    assert second.startswith("hint: ")
+    assert hint in second
+    assert not (tmp_path / "logs").exists()
+
+
+@pytest.mark.parametrize("line", [line for line, (_, hint) in CORRECTED.items() if "-- train.py" in hint])
+def test_a_corrected_command_line_is_understood(line: str, typed: TYPED) -> None:
+    """Of those without nodes; it can be copied as it is."""
+    hint = typed(line).err.splitlines()[1].removeprefix("hint: ddpkit ").partition(", or ")[0]
+    if " ssh " in hint or "slurm node1" in hint:
+        pytest.skip("it needs nodes")
+    done = typed(hint if "--dry-run" in hint else hint.replace("launch", "launch --dry-run", 1))
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("command", ["bash -c 'torchrun ok.py; true'", "env A=1 mpirun python ok.py"])
+def test_a_launcher_within_a_launcher_can_be_allowed(command: str, typed: TYPED) -> None:
+    assert typed(f"launch --dry-run -- {command}").code == UsageError.exit_code
+    assert typed(f"launch --dry-run --allow-nested -- {command}").code in (0, UsageError.exit_code)
+    allowed = typed(f"launch --dry-run --allow-nested -- {command}")
+    assert "is a launcher" not in allowed.err
+
+
+def test_a_file_cannot_name_a_launcher_either(typed: TYPED, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").write_text('script = "torchrun ok.py"\n')
+    done = typed("launch")
+    assert done.code == UsageError.exit_code
+    assert "torchrun is a launcher itself" in done.err
+    assert "hint: ddpkit launch -- ok.py" in done.err
+
+
+def test_a_file_cannot_set_a_rank_either(typed: TYPED, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").write_text("[env]\nRANK = 3\n")
+    done = typed("launch")
+    assert done.code == UsageError.exit_code
+    assert "ddpkit.toml: env.RANK: ddpkit sets this variable itself" in done.err
+
+
+def test_letters_of_torchrun_stay_where_no_scheduler_is(typed: TYPED) -> None:
+    done = typed("launch -t 3 -r 3 --dry-run train.py")
+    assert done.code == 0, done.err
+    assert [line.partition(":")[0] for line in re.findall(r"ddpkit: (--.*)", done.err)] == ["--tee 3", "--redirects 3"]
+
+
+def test_the_letters_of_the_script_are_its_own(typed: TYPED) -> None:
+    done = typed("launch -n 1 train.py -b slurm -p gpu --dry-run")
+    assert (done.code, done.err.count("done in")) == (0, 1), done.err
+
+
+def test_n_of_several_nodes_says_how_it_is_read(typed: TYPED) -> None:
+    done = typed("launch -b slurm -N 2 -n 4 --dry-run -- train.py")
+    assert done.code == 0
+    assert done.err == "ddpkit: -n 4: 4 ranks on each of 2 nodes; sbatch's -n is --ntasks\n"
+    assert typed("launch -b slurm -N 2 --ntasks-per-node 4 --dry-run -- train.py").err == ""
+
+
+def test_starter_and_preload_are_flags(typed: TYPED) -> None:
+    assert "torch.distributed.run" in typed("launch --starter torchrun --dry-run -- train.py").out
+    for flag in ("--preload", "--preload=torch", "-o preload=yes"):
+        assert "torch" in typed(f"launch {flag} --dry-run --json -- train.py").out
+    assert '"preload": []' in typed("launch --no-preload --dry-run --json -- train.py").out
+
+
+def test_emit_writes_to_the_file_after_o(typed: TYPED, tmp_path: Path) -> None:
+    done = typed("emit -o run.sh -o starter=torchrun -- train.py")
+    assert done.code == 0, done.err
+    assert "torch.distributed.run" in (tmp_path / "run.sh").read_text()
+    again = typed("emit -o run.sh -- train.py")
+    assert (again.code, again.err.splitlines()[0]) == (UsageError.exit_code, "ddpkit: error: run.sh exists already")
+
+
+def test_quiet_verbose_and_name(typed: TYPED, tmp_path: Path) -> None:
+    quiet = typed("launch -q -n 1 --name 'my run' -- ok.py")
+    assert (quiet.code, quiet.err) == (0, "")
+    assert quiet.out.endswith("] ran\n")
+    (folder,) = (tmp_path / "logs").iterdir()
+    assert re.fullmatch(r"\d+-\d+-my-run-\w+", folder.name)
+    assert "done in" in (folder / "all.log").read_text()
+    verbose = typed("launch -v -n 1 --dry-run -- ok.py")
+    assert verbose.err == "ddpkit: nproc_per_node = 1 (flag)\nddpkit: script = ok.py (flag)\n"
+
+
+def test_letters_and_names_of_sbatch_are_known_once() -> None:
+    options = {f"--{each.name.replace('_', '-')}" for each in registry.options(registry.load("slurm"))}
+    known = (
+        options | slurm_flags.SAME.keys() | slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys()
+    )
+    assert set(slurm_flags.LETTERS.values()) <= known
+    assert not options & (slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys())
+    group = typer.main.get_command(app.app)
+    assert group is not None

@@ -1,0 +1,83 @@
+"""A launcher in the command of a rank is found wherever it stands, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from ddpkit.launchers.nested import find_launcher, split_python
+
+# command -> launcher, the script that it would start, the number of its ranks
+FOUND = {
+    "torchrun --nproc-per-node 2 ok.py": ("torchrun", "ok.py", "2"),
+    "torchrun --standalone --nproc_per_node=4 ok.py --x 1": ("torchrun", "ok.py --x 1", "4"),
+    "torchrun -m --nproc-per-node 2 pkg.train a": ("torchrun", "-m pkg.train a", "2"),
+    "/opt/venv/bin/torchrun ok.py": ("torchrun", "ok.py", ""),
+    "torchrun": ("torchrun", "", ""),
+    "python -m torch.distributed.run --nproc-per-node 2 ok.py": ("torchrun", "ok.py", "2"),
+    "python3 -u -m torch.distributed.launch --use_env ok.py": ("torchrun", "ok.py", ""),
+    "-m torch.distributed.run ok.py": ("torchrun", "ok.py", ""),
+    "accelerate launch --multi_gpu --num_processes 2 --mixed_precision bf16 ok.py --a": (
+        "accelerate launch",
+        "ok.py --a",
+        "2",
+    ),
+    "deepspeed --num_gpus=2 ok.py --deepspeed ds.json": ("deepspeed", "ok.py --deepspeed ds.json", "2"),
+    "mpirun -np 2 --allow-run-as-root python ok.py": ("mpirun", "ok.py", "2"),
+    "srun --label -n 8 python -u ok.py": ("srun", "ok.py", "8"),
+    "ddpkit launch -n 2 -- ok.py": ("ddpkit launch", "ok.py", "2"),
+    "python -m ddpkit launch ok.py": ("ddpkit launch", "ok.py", ""),
+    "bash -c 'torchrun --nproc-per-node 2 ok.py'": ("torchrun", "ok.py", "2"),
+    "bash -lc 'source x && FOO=1 torchrun ok.py'": ("torchrun", "ok.py", ""),
+    "sh -c 'cd /data\ntorchrun ok.py'": ("torchrun", "ok.py", ""),
+    "env FOO=1 torchrun -m pkg.train a": ("torchrun", "-m pkg.train a", ""),
+    "timeout 1h torchrun ok.py": ("torchrun", "ok.py", ""),
+    "numactl --cpunodebind=0 torchrun ok.py": ("torchrun", "ok.py", ""),
+}
+NONE = (
+    "train.py --x torchrun",
+    "python train.py torchrun",
+    "python -c 'print(1)' torchrun",
+    "-m pkg.train",
+    "accelerate env",
+    "ddpkit env",
+    "python -m ddpkit env",
+    "bash -c 'echo torchrun'",
+    "bash train.sh torchrun",
+    "bash -c",
+    "bash -c 'unfinished \"quote'",
+    "env",
+    "sleep 1",
+)
+
+
+@pytest.mark.parametrize("command", FOUND)
+def test_a_launcher_is_found(command: str) -> None:
+    found = find_launcher(shlex.split(command))
+    assert found is not None
+    assert (found.name, shlex.join(found.script), found.count) == FOUND[command]
+
+
+@pytest.mark.parametrize("command", NONE)
+def test_nothing_else_is_a_launcher(command: str) -> None:
+    assert find_launcher(shlex.split(command)) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "python", "script"),
+    [
+        ("python train.py --x", "python", "train.py --x"),
+        ("python3.12 -u train.py", "python3.12", "train.py"),
+        ("python3 -m pkg.train -u", "python3", "-m pkg.train -u"),
+        ("python -c 'print(1)'", "python", "-c 'print(1)'"),
+        ("python -O train.py", "", "python -O train.py"),
+        ("python", "", "python"),
+        ("python -u", "", "python -u"),
+        ("/opt/venv/bin/python train.py", "", "/opt/venv/bin/python train.py"),
+        ("train.py python", "", "train.py python"),
+    ],
+)
+def test_python_in_front_of_its_script(command: str, python: str, script: str) -> None:
+    found = split_python(shlex.split(command))
+    assert (found[0], shlex.join(found[1])) == (python, script)
