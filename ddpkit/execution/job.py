@@ -28,7 +28,7 @@ from ddpkit.transports.choose import transport_class
 Kind = Literal["script", "module", "program"]
 _PYTHON_FLAGS = ("-m", "-c")  # in front of a module, or code, in place of a script
 # Variables that ddpkit sets, each with the way to choose its value.
-_RANKS_OWN = {
+SET_BY_DDPKIT = {
     **dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK"), "-N NODES -n RANKS"),
     **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"), "-N NODES -n RANKS"),
     "MASTER_ADDR": "-b ssh --master-addr ADDRESS",
@@ -102,10 +102,10 @@ def _check_request(settings: LaunchSettings) -> None:
         script = join(nested.script or ("SCRIPT", "ARGS"))
         raise UsageError(f"{nested.problem} (--allow-nested starts it anyway)", f"ddpkit launch -- {script}")
     for name in settings.env:
-        if name in _RANKS_OWN:
+        if name in SET_BY_DDPKIT:
             source = settings.sources.get(f"env.{name}", "")
             where = f"--env {name}" if source == "flag" else f"{source}: env.{name}"
-            raise UsageError(f"{where}: ddpkit sets this variable itself", f"ddpkit launch {_RANKS_OWN[name]}")
+            raise UsageError(f"{where}: ddpkit sets this variable itself", f"ddpkit launch {SET_BY_DDPKIT[name]}")
     if settings.hang_action == "end" and not settings.hang_timeout and settings.is_given("hang_action"):
         raise UsageError(
             "--hang-action end has no effect without --hang-timeout",

@@ -27,6 +27,7 @@ from ddpkit.console.text import TextDisplay, TextStream
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import LaunchError
 from ddpkit.execution import executor
+from ddpkit.execution.job import SET_BY_DDPKIT
 from ddpkit.execution.lifecycle import LiveRun
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Plan, Step
@@ -95,8 +96,9 @@ def _add_imported(text: str, sources: dict[str, str]) -> None:
 
 
 def settings_for(settings: LaunchSettings, words: Sequence[str], env: Mapping[str, str]) -> LaunchSettings:
-    """These settings, with a program of ours in place of the script."""
-    return replace(settings, script=tuple(words), env={**settings.env, **env})
+    """These settings, with a program of ours in place of the script, and without variables that no launch accepts."""
+    accepted = {name: text for name, text in settings.env.items() if name not in SET_BY_DDPKIT}
+    return replace(settings, script=tuple(words), env={**accepted, **env})
 
 
 @dataclass(frozen=True, kw_only=True)

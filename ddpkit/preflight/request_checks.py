@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
 
+from ddpkit.execution.job import SET_BY_DDPKIT
+from ddpkit.launchers.nested import find_launcher
+from ddpkit.launchers.shell import join
 from ddpkit.preflight.check import Check
-
-_LAUNCHERS = frozenset("torchrun accelerate deepspeed colossalai composer horovodrun mpirun mpiexec srun".split())
-_MODULES = frozenset(
-    "torch.distributed.run torch.distributed.launch accelerate.commands.launch deepspeed.launcher.runner".split()
-)
-_RANKS_OWN = frozenset("RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE NODE_RANK GROUP_RANK".split())
 
 
 def check_request(
@@ -30,18 +26,13 @@ def _wrong(evidence: str, cause: str, fix: str, doc: str, status: str = "fail") 
 
 
 def _launcher(script: Sequence[str], nnodes: int) -> Iterator[Check]:
-    """torchrun as the script of a launch: every rank of ours would start ranks of its own."""
-    words = list(script)
-    name = PurePath(words[0]).name if words else ""
-    if name.startswith("python") and len(words) > 2:
-        words = words[1:]
-        name = PurePath(words[0]).name
-    inner = name if name in _LAUNCHERS else words[1] if words[:1] == ["-m"] and words[1:2][0] in _MODULES else ""
-    if not inner:
+    """A launcher as the script of a launch: every rank of ours would start ranks of its own."""
+    nested = find_launcher(script)
+    if nested is None:
         return
     flags = {
         flag.partition("=")[0].lstrip("-").replace("-", "_"): flag.partition("=")[2]
-        for flag in words
+        for flag in script
         if flag[:1] == "-"
     }
     several = nnodes > 1 or flags.get("nnodes", "1") not in ("", "1")
@@ -60,9 +51,9 @@ def _launcher(script: Sequence[str], nnodes: int) -> Iterator[Check]:
             "node-rank-missing",
         )
     yield _wrong(
-        f"the script is {inner}, a launcher itself",
+        f"the script is {nested.name}, a launcher itself",
         "each of our ranks would start ranks of its own, at the same address",
-        "name the script alone: ddpkit launch -n N -- SCRIPT ARGS; -o starter=torchrun uses torchrun",
+        f"ddpkit launch -- {join(nested.script or ('SCRIPT', 'ARGS'))}",
         "store-barrier-timeout",
     )
 
@@ -70,7 +61,7 @@ def _launcher(script: Sequence[str], nnodes: int) -> Iterator[Check]:
 def _set(env: Mapping[str, str], nnodes: int) -> Iterator[Check]:
     """Variables that the user sets for all ranks alike."""
     for name in env:
-        if name in _RANKS_OWN:
+        if name in SET_BY_DDPKIT and name != "MASTER_ADDR":
             yield _wrong(
                 f"--env {name}={env[name]} is the same for every rank",
                 "every rank must get its own",

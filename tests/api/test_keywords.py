@@ -201,7 +201,7 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
         "backend": "slurm", "hosts": ["localhost"], "hostfile": "hosts.txt", "nproc_per_node": 3, "nnodes": 1,
         "workdir": Path("sub"), "python": sys.executable, "grace": 2.5, "log_dir": "sub/logs", "preflight": False,
         "hang_timeout": 60, "hang_action": "end", "sync": True, "header": False, "fold": 0, "metrics": "m.jsonl",
-        "name": "baseline", "allow_nested": True,
+        "name": "baseline", "allow_nested": True, "on_end": "true",
         "options": {"starter": "torchrun"}, "env": {"NCCL_DEBUG": "INFO", "HOME": None},
     }  # fmt: skip
     named: Any = {name: good[name], **({"backend": "ssh", "hosts": ["node1"]} if name == "sync" else {})}

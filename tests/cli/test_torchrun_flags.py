@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from ddpkit.cli import app, main, reader, torchrun_flags
+from ddpkit.errors import UsageError
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 assert main.run is app.run  # with all commands
@@ -75,7 +76,7 @@ REFUSED = {
     "--node_rank=0 --nnodes=2 train.py": ("--node-rank 0: ddpkit is typed once", "-b slurm -N 2"),
     "--standalone -b ssh node1 train.py": ("--standalone means this machine alone", "leave out --standalone"),
     "-b slurm --max-restarts 2 train.py": ("slurm-srun starts no rank again by itself", "-o chain=3"),
-    "--numa-binding node train.py": ("ddpkit binds no rank", "numactl"),
+    "--numa-binding node train.py": ("ddpkit binds no rank", "--cpu-bind=cores"),
     "--shutdown-timeout=30 train.py": ("SIGTERM and SIGKILL", "--grace SECONDS"),
     "--virtual_local_rank train.py": ("keeps its own LOCAL_RANK", "CUDA_VISIBLE_DEVICES"),
     "--nproc-per-nod 2 train.py": ("no option --nproc-per-nod", "ddpkit launch --nproc-per-node 2 train.py"),
@@ -113,9 +114,9 @@ def test_refused_in_one_line(typed: str, project: Path, ddpkit: DDPKIT) -> None:
 MEANT = {
     "kill": "ddpkit stop",
     "list": "ddpkit ps",
-    "run": "ddpkit launch",
-    "launhc": "ddpkit launch",
-    "train.py": "ddpkit launch train.py",
+    "run": "ddpkit launch --x",
+    "launhc": "ddpkit launch --x",
+    "train.py": "ddpkit launch train.py --x",
     "zzzz": "ddpkit --help",
 }
 
@@ -123,8 +124,8 @@ MEANT = {
 @pytest.mark.parametrize(("word", "hint"), MEANT.items())
 def test_a_command_by_another_name(word: str, hint: str, ddpkit: DDPKIT) -> None:
     done = ddpkit(word, "--x")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"ddpkit: error: there is no command {word!r}\nhint: {hint}\n"
+    assert (done.returncode, done.stdout) == (UsageError.exit_code, "")
+    assert done.stderr == f"ddpkit: error: command {word!r} not found\nhint: {hint}\n"
 
 
 def test_the_help_lists_every_command_once_and_uncut(ddpkit: DDPKIT) -> None:
@@ -188,7 +189,7 @@ def test_a_test_understands_them_as_well(project: Path, ddpkit: DDPKIT) -> None:
     done = ddpkit("test", "--nproc_per_node", "2", "--master_port=1", "--max-restarts", "3", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "2 ranks on 1 node" in done.stdout
-    assert "--max-restarts 3: not needed; a test starts nothing again" in done.stderr
+    assert "--max-restarts 3: not needed; `ddpkit test` starts nothing again" in done.stderr
 
 
 @pytest.mark.torch
