@@ -17,6 +17,7 @@ around `optimizer.step`) is left alone, and not counted.
     versions RANK PYTHON TORCH CUDA NCCL                after the import, of one rank of each node; -: there is none
     raised RANK TIME TYPE                               an exception ends the script: torch's teardown takes seconds
     steps RANK COUNT WHOLE MOST KNOWN OWN MOST_OWN      counts, and seconds; KNOWN: of how many steps OWN is the sum
+    end RANK                                            the rank leaves without Python's own end
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, NoReturn
 
 DDP = "torch.nn.parallel.distributed"
 # Seconds of one record, by the seconds since the first step.
@@ -150,8 +151,22 @@ class Steps:
 
     def begin(self, now: float) -> None:
         import atexit
+        import os
 
         atexit.register(self.end)
+        pid, leave = os.getpid(), os._exit
+
+        def _exit(status: int) -> NoReturn:
+            """Leave without atexit: many scripts end so, to avoid torch's teardown."""
+            if os.getpid() == pid:
+                try:
+                    self.end()
+                    self.tell("end", self.rank)
+                except Exception:
+                    pass
+            leave(status)
+
+        os._exit = _exit
         self.mark("step")
         self.first = self.last = now
         self.due = now + PACE[0][1]

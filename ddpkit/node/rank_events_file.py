@@ -93,6 +93,9 @@ class Shared:
         if kind == "raised":
             self.raised(float(words[1]), words[2])
             return
+        if kind == "end":
+            self.end()
+            return
         now = time.monotonic()
         if kind == "steps":
             self.add([float(word) for word in words[1:]], now)

@@ -399,3 +399,24 @@ def test_the_page_of_many_ranks_is_quick_and_small(tmp_path: Path) -> None:
     assert "The 64 slowest of 1000 ranks" in shown
     assert 'data-rank="3"' in shown
     assert len(shown) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0.0027, 0.0030, 0.0033, 0.0041], (0.0027, 0.00815)),  # noise of a short step stays pale
+        ([0.003] * 10, (0.003, 0.008)),
+        ([0.3] * 9 + [0.4], (0.3, 0.6)),
+        ([0.3] * 75 + [0.9] * 25, (0.3, 0.9)),  # a straggler sets the scale
+        ([0.3] * 99 + [9.0], (0.3, 0.6)),  # one evaluation does not
+    ],
+)
+def test_the_colour_scale_does_not_exaggerate_noise(values: list[float], expected: tuple[float, float]) -> None:
+    assert svg.bounds(values) == pytest.approx(expected)
+
+
+def test_the_colour_of_noise_and_of_a_straggler() -> None:
+    noise = [0.0027, 0.0030, 0.0033, 0.0041]
+    assert max(svg.strength(value, *svg.bounds(noise)) for value in noise) < 0.35
+    slow = [0.3] * 75 + [0.9] * 25
+    assert svg.strength(0.9, *svg.bounds(slow)) == 1.0

@@ -188,3 +188,46 @@ def test_a_disk_that_takes_nothing(tmp_path: Path) -> None:
     timeline.Timeline(gone, 1).write()
     timeline.write_launch(gone, began=0, prepared=1, entered={}, notes=[], nodes={}, plan="")
     assert list(tmp_path.iterdir()) == []
+
+
+LEAVES = """
+import os, sys, time
+from ddpkit.node.rank_events import Steps
+
+def tell(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
+steps = Steps(tell, lambda name: None, "0")
+steps.begin(time.perf_counter())
+steps.count, steps.whole, steps.most = 22, 1.5, 0.2
+if not os.fork():
+    os._exit(0)  # a worker of the script's own has no steps to tell
+os.wait()
+os._exit(7)
+"""
+
+
+def test_the_last_steps_are_told_by_a_script_that_leaves_at_once() -> None:
+    """The last record had waited for its time, and was lost: of 88 steps a report showed 66."""
+    done = subprocess.run(
+        [sys.executable, "-c", LEAVES], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 7, done.stderr
+    assert done.stdout == "steps 0 22 1.500000 0.200000 0 0.000000 0.000000\nend 0\n"
+
+
+@pytest.mark.torch
+def test_every_step_is_recorded(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    text = """
+import os, time, torch
+weight = torch.nn.Parameter(torch.zeros(3))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for _ in range(88):
+    weight.sum().backward()
+    optimizer.step()
+    time.sleep(0.01)
+os._exit(0)
+"""
+    assert ddpkit("launch", "-n", "2", "--", script(text)).returncode == 0
+    for rank in kept(tmp_path)["ranks"].values():
+        assert sum(each[0] for each in rank["bins"]) == 87  # from the end of the first one on

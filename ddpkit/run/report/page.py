@@ -185,9 +185,9 @@ def _steps(report: Report) -> str:
             body += _heat(took, "own")
         body += "<h3>Whole steps, with the waiting for the others</h3>" + _heat(took, "whole")
         body += (
-            f'<p class="soft small">{took.steps:,} steps, from the second one on, from left to right; a cell is the '
-            "mean of some of them. The clock is the host's: work that a GPU has only been given counts until it was "
-            "given.</p>"
+            f'<p class="soft small">Steps 2 to {took.steps + 1:,}, from left to right. A cell is the mean of some '
+            "steps. Full colour is at least twice the median and at least 5 ms above it. The host's clock measures a "
+            "step: work on a GPU counts until it is queued.</p>"
         )
     return _section("Step time of each rank", body, "steps", "long")
 

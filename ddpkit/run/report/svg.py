@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 
 from ddpkit.run.report.escape import number, seconds, text
 from ddpkit.run.report.startup import PHASES, Segment
@@ -11,6 +12,7 @@ from ddpkit.run.report.summary import Chart
 
 DOTS = 40  # points of a curve, up to which each is also a dot
 COLOURS = 6
+NOISE = 0.005  # seconds a step that say nothing
 WIDE, HIGH = 1000.0, 400.0
 
 
@@ -49,11 +51,14 @@ def strength(value: float, low: float, high: float) -> float:
 
 
 def bounds(values: Sequence[float]) -> tuple[float, float]:
-    """Values of the lightest and the darkest cell. A few far above all others (an evaluation) do not count."""
+    """Return the values of the lightest and the darkest cell.
+
+    Full colour means twice the median and at least `NOISE` above it, so that noise stays pale. Where more than 2 % of
+    the cells are slower still, it means the slowest of the other 98 %: a single evaluation does not set the scale.
+    """
     ordered = sorted(values)
-    low, high = ordered[0], ordered[min(len(ordered) - 1, int(0.98 * len(ordered)))]
-    # Where all are alike, noise must not look like a straggler.
-    return low, max(high, 1.5 * low)
+    usual, slow = median(ordered), ordered[min(len(ordered) - 1, int(0.98 * len(ordered)))]
+    return ordered[0], max(slow, 2 * usual, usual + NOISE)
 
 
 def ramp(low: float, high: float) -> str:
