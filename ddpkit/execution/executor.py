@@ -55,7 +55,8 @@ class Node:
 
     @property
     def agent(self) -> str:
-        plain = "container" if self.step.container and self.step.procs[0].rank is not None else ""
+        container = self.step.container
+        plain = container.runtime if container and self.step.procs[0].rank is not None else ""
         return "preload" if self.step.preload else plain or self.step.procs[0].name
 
 
@@ -96,6 +97,7 @@ class Carrier:
         self.screen = screen
         self.nodes = [Node(step=step, link=connect(step)) for step in plan.steps]
         self.hosts: set[str] = set()  # that have started a rank
+        self.runtimes: dict[str, str] = {}  # by host: the program that enters the ranks' containers
         self.outcome = Outcome()
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
@@ -180,7 +182,10 @@ class Carrier:
             # What torchrun says about ranks that we are ending is noise, and so is what its agents say of each other
             # where all ranks have ended well: the one with the store leaves first. It stays in its log.
             show = rank is not None or not (self.deadline is not None or all(each.finished for each in self.nodes))
-            self.relay.write(rank, host, node.agent, event["fd"], data, show=show)
+            agent = event.get("agent", node.agent)
+            if agent != node.agent:
+                self.runtimes[host] = agent
+            self.relay.write(rank, host, agent, event["fd"], data, show=show)
         elif event["e"] == "beat":
             self.vitals.record(step.host, event["t"], event["ranks"])
         elif event["e"] == "start":
@@ -265,7 +270,11 @@ class Carrier:
 
     def on_failure(self, node: Node, event: FailedEvent, host: str) -> None:
         where = host if event["rank"] is not None else node.step.host  # an agent's lines are those of its step
-        lines = self.relay.tail(event["rank"], where, node.agent)
+        rank, agent = event["rank"], node.agent
+        lines = self.relay.tail(rank, where, agent)
+        if not lines and rank is not None and host in self.runtimes:  # it failed before the rank's program ran
+            rank, agent = None, self.runtimes[host]
+            lines = self.relay.tail(rank, where, agent)
         self.fail(
             node,
             at=event.get("t"),
@@ -278,7 +287,7 @@ class Carrier:
             raised=event.get("raised", ""),
             oom=event.get("oom", ""),
             last_lines=tuple(lines),
-            log=str(self.relay.folder / self.relay.log_name(event["rank"], where, node.agent)) if lines else "",
+            log=str(self.relay.folder / self.relay.log_name(rank, where, agent)) if lines else "",
         )
 
     def fail(

@@ -67,6 +67,7 @@ class Want:
 class Runtime(Protocol):
     """One program that runs containers."""
 
+    program: str
     takes: frozenset[str]  # the options that not every runtime has
     forbidden: str  # characters that a mounted path cannot have
 
@@ -81,6 +82,7 @@ class Runtime(Protocol):
 
 
 class Enroot:
+    program = "enroot"
     takes = frozenset({"container_name", "container_writable", "container_root"})
     forbidden = ": \t\n"
 
@@ -140,6 +142,7 @@ class Enroot:
 
 
 class Pyxis:
+    program = "pyxis"
     takes = frozenset({"container_name", "container_writable", "container_root"})
     forbidden = ":, \t\n"
 
@@ -163,6 +166,7 @@ class Pyxis:
 
 
 class Apptainer:
+    program = "apptainer"
     takes = frozenset({"container_writable", "container_root", "container_gpus"})
     forbidden = ":,\n"
 
@@ -351,7 +355,7 @@ class Contained:
             return None
         runtime, want = chosen
         text = runtime.enter(replace(want, marks={"DDPKIT_INSIDE": job.run_id}))
-        return Container(enter=("sh", "-c", text, "sh"), python=job.python)
+        return Container(enter=("sh", "-c", text, "sh"), python=job.python, runtime=runtime.program)
 
 
 def _choices(backend: type[Any]) -> tuple[str, ...]:

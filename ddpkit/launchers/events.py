@@ -99,6 +99,7 @@ class OutputEvent(_Event):
     fd: int  # 1: standard output, 2: standard error
     data: str
     more: NotRequired[bool]
+    agent: NotRequired[str]  # the program whose lines these are, where the step's agent is another one
 
 
 class ExitEvent(_Event):

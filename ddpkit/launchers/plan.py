@@ -159,6 +159,7 @@ class Container:
 
     enter: tuple[str, ...]  # what stands behind these words runs in it, with the same standard input and output
     python: str
+    runtime: str = "container"  # names its own output
 
 
 class RankStarter(Enum):

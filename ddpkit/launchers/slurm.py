@@ -39,6 +39,12 @@ hook={hook}  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves 
 inside='export DDPKIT_HOOK="$0" PYTHONPATH="$0${{PYTHONPATH:+:$PYTHONPATH}}"; exec "$@"'
 [ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || set -- sh -c "$inside" "$hook" "$@\""""
 
+# Before a rank enters its container. Until the second line comes, the task prints the output of the runtime. That line
+# is on both outputs: they are read apart.
+_ENTER = """
+echo "ddpkit: rank $RANK enters {program}" >&2
+set -- sh -c 'echo "ddpkit: rank $0 begins"; echo "ddpkit: rank $0 begins" >&2; exec "$@"' "$RANK" "$@\""""
+
 # Each task of `slurm-torchrun` is a node. $0 is the Python, $1 the agent's file, $2... the rank's command.
 # `trap` holds until the agent is ready for these signals.
 _AGENT = """\
@@ -233,7 +239,9 @@ class Slurm(Contained):
         if not self.torchrun:
             hook = (_HOOK_INSIDE if self.container else _HOOK) if self._asked(job) else ""
             hook = hook.format(hook=quote(f"{job.folder}/hook"))
-            return ["rank", *job.argv], _RANK + hook + "\n" + (enter or 'exec "$@"'), more
+            # srun itself enters pyxis, before a task runs.
+            apart = _ENTER.format(program=container[0].program) if container and not more else ""
+            return ["rank", *job.argv], _RANK + hook + apart + "\n" + (enter or 'exec "$@"'), more
         agent, tap = [f"{job.folder}/torchrun_agent.py"], [job.python, "-S", "-I", f"{job.folder}/rank_wrapper.py"]
         if not job.folder:
             agent, tap = [], ["sh", "-c", _TELL, "rank"]

@@ -28,6 +28,11 @@ RANK_ENDED = re.compile(r"ddpkit: rank (\d+) ended: code (\S+) signal (\S+)")
 # Printed by a rank that an exception ends, and later once more if it does not end (`ddpkit/node/rank_events_file.py`).
 # A script may have left a line without an end in front of it.
 RAISED = re.compile(r"(.*)ddpkit: rank (\d+) raised (\S+?)(?: at ([\d.]+)|, and its process goes on)", re.DOTALL)
+# Printed before a rank enters a container, and in it, on both outputs, before the rank's program runs.
+ENTERS = re.compile(r"ddpkit: rank (\d+) enters (\S+)")
+BEGINS = re.compile(r"ddpkit: rank (\d+) begins")
+# SLURM's own processes on a node, and its plug-ins, write to the outputs of a task.
+PLUGIN = re.compile(r"(slurmstepd|srun|pyxis): ")
 # Printed by a job's script that SLURM starts again, before anything else.
 ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
 
@@ -47,6 +52,8 @@ class SrunReader:
         self.hosts: dict[int, str] = {}
         self.pids: dict[int, int] = {}  # on that host
         self.step = ""  # 123.0, as `scancel` takes it
+        self.runtimes: dict[int, str] = {}  # of each rank that enters a container
+        self.begun: set[tuple[int, int]] = set()  # rank and output (1, 2): what comes now is the rank's own
         self.failed = False
         self.raised: dict[int, tuple[float, str]] = {}  # rank: when, which exception; of those that said so
         self.goes_on = False  # the first failed rank has not ended, so srun ends no other
@@ -84,6 +91,8 @@ class SrunReader:
             self.reset_after_requeue()
             self.hosts.clear()
             self.pids.clear()
+            self.runtimes.clear()
+            self.begun.clear()
             return
         labelled = _LABEL.fullmatch(line) if self.labels else None
         if self.labels and (labelled is None or int(labelled[1]) >= self.ranks):
@@ -120,7 +129,15 @@ class SrunReader:
 
     def _rank_line(self, rank: int, number: int, text: str) -> Iterator[Event]:
         """A line of a rank, or one of ours in its name."""
-        raised = RAISED.fullmatch(text) if "ddpkit: rank " in text else None
+        own = "ddpkit: rank " in text
+        enters, begins = (ENTERS.fullmatch(text), BEGINS.fullmatch(text)) if own else (None, None)
+        if enters and int(enters[1]) == rank:
+            self.runtimes[rank] = enters[2]
+            return
+        if begins and int(begins[1]) == rank:
+            self.begun.add((rank, number))
+            return
+        raised = RAISED.fullmatch(text) if own else None
         if raised is None or int(raised[2]) != rank:
             yield self._of_rank(rank, number, text)
             return
@@ -156,7 +173,11 @@ class SrunReader:
         self._since = None
 
     def _of_rank(self, rank: int, number: int, text: str) -> Event:
-        event = _out(rank, number, text)
+        plugin = PLUGIN.match(text)
+        agent = plugin[1] if plugin else "" if (rank, number) in self.begun else self.runtimes.get(rank, "")
+        event = _out(None if agent else rank, number, text)
+        if agent:
+            event["agent"] = agent
         if rank in self.hosts:
             event["host"] = self.hosts[rank]
         return event

@@ -162,7 +162,7 @@ class _JobOutput:
 
 def _of_job(event: OutputEvent) -> Line:
     text = event["data"].rstrip("\n").encode("utf-8", "surrogateescape")
-    source = "srun" if event["rank"] is None else str(event["rank"])
+    source = event.get("agent", "srun") if event["rank"] is None else str(event["rank"])
     return Line(source=source, host=event.get("host", "job"), text=text)
 
 

@@ -46,7 +46,7 @@ def first_failure(run: Run) -> tuple[Failure, str] | None:
         code=event["code"],
         signal=event["signal"],
         raised=event.get("raised", ""),
-        last_lines=tuple(lines[event["rank"]]),
+        last_lines=tuple(lines[event["rank"]] or lines[None]),
     )
     failure = replace(failure, diagnosis=diagnose(failure, log))
     return failure, verdict(failure, failure.diagnosis)

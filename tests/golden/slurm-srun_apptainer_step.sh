@@ -27,6 +27,8 @@ export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$S
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n)); [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
+echo "ddpkit: rank $RANK enters apptainer" >&2
+set -- sh -c '"'"'echo "ddpkit: rank $0 begins"; echo "ddpkit: rank $0 begins" >&2; exec "$@"'"'"' "$RANK" "$@"
 set -- /images/torch.sif "$@"
 [ ! -e /dev/nvidiactl ] || set -- --nv "$@"
 exec apptainer exec --bind=/data/project:/data/project --pwd=/data/project "$@"'

@@ -101,6 +101,13 @@ def test_ranks_meet(backend: str, runtime: str, before: tuple[str, ...], inside:
     for rank in range(4):  # told from inside, through the run's folder
         (marks,) = (tmp_path / "work").glob(f"logs/*/marks/{rank}")
         assert re.search(f"^mark {rank} group ", marks.read_text(), re.MULTILINE), marks.read_text()
+    if runtime == "enroot":  # its own output is not a rank's
+        spoken = [line for line in command.lines if "[INFO] Extracting" in line]
+        assert len(spoken) == 2, command.text
+        assert all(re.match(r"\[enroot node[12]\] " if backend == "slurm" else r"\[srun ", line) for line in spoken)
+        for log in (tmp_path / "work").glob("logs/*/rank_*.log"):
+            assert "[INFO]" not in log.read_text()
+            assert "begins" not in log.read_text()
     if runtime == "enroot":  # made once on each node, however many ranks asked for it
         calls = (tmp_path / "enroot/calls").read_text().splitlines()
         assert len([call for call in calls if call.endswith(" create")]) == 2

@@ -102,7 +102,7 @@ def test_hostile_words_arrive(runtime: str, inside: Start, tmp_path: Path) -> No
     for rank in ("0", "1"):
         seen = json.loads((tmp_path / f"work/seen.{rank}").read_text())
         assert seen == {"argv": ARGS, "env": ENV}
-    assert "[container" in command.text  # the banner, which is no event of the supervisor
+    assert f"[{runtime} " in command.text  # the banner, which is no event of the supervisor
     assert "== a banner ==" in command.text
     assert not (tmp_path / "work/pwned").exists()
 

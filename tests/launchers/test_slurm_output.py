@@ -127,3 +127,35 @@ def test_what_srun_ends_because_of_a_failure_ends_later() -> None:
     assert (failed["rank"], failed["code"]) == (1, 7)
     assert [event["rank"] for event in ended] == [1, 0]
     assert failed["t"] <= ended[1]["t"]
+
+
+def test_a_container_runtime_does_not_speak_as_a_rank() -> None:
+    """What enroot prints while it unpacks an image was shown as rank 3's own output."""
+    text = STARTS + "".join(f"{rank}: ddpkit: rank {rank} enters enroot\n" for rank in range(4))
+    text += "3: [INFO] Extracting squashfs filesystem...\n3: ddpkit: rank 3 begins\n3: loading\n0: [WARN] a mount\n"
+    text += (
+        "3: slurmstepd: error: *** STEP 5.0 CANCELLED ***\n2: pyxis: importing docker image\n1: ddpkit: rank 2 begins\n"
+    )
+    _, events = read(text)
+    shown = [
+        (each["rank"], each.get("agent"), each["host"], each["data"].strip()) for each in events if each["e"] == "out"
+    ]
+    assert shown == [
+        (None, "enroot", "node2", "[INFO] Extracting squashfs filesystem..."),
+        (3, None, "node2", "loading"),
+        (None, "enroot", "node1", "[WARN] a mount"),
+        (None, "slurmstepd", "node2", "slurmstepd: error: *** STEP 5.0 CANCELLED ***"),
+        (None, "pyxis", "node2", "pyxis: importing docker image"),
+        (None, "enroot", "node1", "ddpkit: rank 2 begins"),  # of another rank: no mark
+    ]
+
+
+def test_each_output_of_a_rank_begins_by_itself() -> None:
+    """Standard output and error are read apart: a line of one is never judged by the mark of the other."""
+    reader = SrunReader(1, torchrun=False)
+    head = b"0: ddpkit: rank 0 on node1 pid 7 step 5.0\n0: ddpkit: rank 0 enters enroot\n"
+    assert [event["e"] for event in reader.feed(2, head)] == ["start"]
+    (first,) = reader.feed(1, b"0: ddpkit: rank 0 begins\n0: step 1\n")
+    (late,) = reader.feed(2, b"0: [INFO] unpacking\n")
+    assert first["e"] == late["e"] == "out"
+    assert (first["rank"], late["rank"], late.get("agent")) == (0, None, "enroot")
