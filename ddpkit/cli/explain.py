@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app
+from ddpkit.console.style import Panel
 from ddpkit.errors import UsageError
 from ddpkit.files import read_tail
+from ddpkit.launchers.shell import count
 from ddpkit.text import format_ranges
 
 if TYPE_CHECKING:
     from ddpkit.diagnosis.analyze import LogAnalysis
     from ddpkit.diagnosis.catalogue.entry import Entry
     from ddpkit.diagnosis.log_match import LogMatch
+    from ddpkit.run.record import Run
 
 MOST = 64 << 20  # bytes of a log that are read: its end
 LISTED = 8  # consequences, one line each
@@ -56,12 +60,12 @@ def explain(
     from ddpkit.diagnosis import analyze
 
     # One file after the other: their texts need not be in memory at once more than twice.
-    result = analyze.analyze_log(list(_texts(files)))
+    texts = list(_texts(files))
+    result = analyze.analyze_log(texts)
     if as_json:
         print(json.dumps(_as_dict(result), indent=2))
     else:
-        for line in _report(result, many=len(files) > 1 or Path(files[0]).is_dir()):
-            print(line)
+        _show(result, _record(files[0]) if len(files) == 1 else None, many=len(texts) > 1)
 
 
 # ---- the catalogue
@@ -129,10 +133,10 @@ def _paths(name: str) -> list[Path]:
             return [path]
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror}", f"ls -ld {name}") from None
-    folder = _run(name)
-    if folder is None:
+    run = _record(name)
+    if run is None:
         raise _unknown_name(name)
-    return _paths(folder)
+    return _paths(run.folder)
 
 
 def _unknown_name(name: str) -> UsageError:
@@ -150,11 +154,14 @@ def _unknown_name(name: str) -> UsageError:
 _LOGS = (".log", ".out", ".err", ".txt")
 
 
-def _run(name: str) -> str | None:
-    from ddpkit.run import run_index
+def _record(name: str) -> Run | None:
+    """Find the record of a run by its directory or id; None for any other log."""
+    from ddpkit.run import record, run_index
 
+    if name == "-" or Path(name).exists():
+        return record.load(Path(name))
     try:
-        return run_index.find_run(name, run_index.list_runs()).folder
+        return run_index.find_run(name, run_index.list_runs())
     except UsageError:
         return None
 
@@ -189,28 +196,51 @@ def _place(match: LogMatch, many: bool) -> str:
     return f"{match.file}:{match.number}" if many else f"line {match.number}"
 
 
-def _report(result: LogAnalysis, many: bool) -> Iterator[str]:
+def _show(result: LogAnalysis, run: Run | None, many: bool) -> None:
+    """Show the first failure of the logs; of a run's own log also how the run ended."""
     first = result.first
-    if first is None:
-        yield f"not known: nothing in these {result.lines} lines is in the catalogue, and there is no Python error"
-        if result.first_alarm:
-            name, number, text = result.first_alarm
-            yield f"the first line that speaks of an error: {f'{name}:{number}' if many else f'line {number}'}: {text}"
+    if run is not None and run.state in ("done", "failed", "stopped"):
+        words = f"run {run.run_id} succeeded" if run.state == "done" else f"run {run.run_id} {run.state}"
+        look.say(words + (f": {run.verdict}" if run.verdict else ""), run.state)
+    if first is None or (first.kind == "hint" and run is not None and run.state == "done"):
+        _show_nothing(result, many)
+    else:
+        who = first.speaker.describe()
+        headline = f"{_place(first, many)}{', ' + who if who else ''}: {first.text}"
+        # A frame with a title is for eyes; in a pipe the first line is the place.
+        state = "WARN" if first.kind == "hint" else "FAILED"
+        look.show(Panel(state if look.rich_out() else "", headline, list(_facts(first))))
+    for line in _more(result, many):
+        print(line)
+
+
+def _show_nothing(result: LogAnalysis, many: bool) -> None:
+    if result.first_alarm is None or result.first is not None:
+        print(f"no failure in {count(result.lines, 'line')}")
         return
-    who = first.speaker.describe()
-    yield f"{_place(first, many)}{', ' + who if who else ''}: {first.text}"
+    name, number, text = result.first_alarm
+    print(f"not known: {count(result.lines, 'line')} without a known failure or a Python error")
+    print(f"first line with an error: {f'{name}:{number}' if many else f'line {number}'}: {text}")
+
+
+def _facts(first: LogMatch) -> Iterator[tuple[str, str]]:
     if first.kind == "consequence":
-        yield "what came first is not in this log; this only followed from it:"
+        yield "note", "what came first is not in this log; this only followed from it"
     elif first.kind == "hint":
-        yield "no failure is in this log; this may be behind one:"
-    yield f"cause: {first.cause}"
+        yield "note", "no failure is in this log; this may lead to one"
+    yield "cause", first.cause
     if first.fix:
-        yield f"fix: {first.fix}"
+        yield "hint", first.fix
     if first.probe:
-        yield f"see for yourself: {first.probe}"
+        yield "check", first.probe
     if first.link:
-        yield f"more: {first.link} ({first.id})"
-    if result.alike:
+        yield "more", f"{first.link} ({first.id})"
+
+
+def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
+    """Yield lines on everything else in the logs."""
+    first = result.first
+    if result.alike and first is not None:
         ranks = sorted(
             {each.speaker.rank for each in result.alike if each.speaker.rank is not None} - {first.speaker.rank}
         )
@@ -218,12 +248,12 @@ def _report(result: LogAnalysis, many: bool) -> Iterator[str]:
         yield f"the same again: {len(result.alike)} x{also}"
     if result.silent_ranks:
         silent = format_ranges(result.silent_ranks, most=12)
-        yield f"look at rank {silent}: it speaks in this log, and does not say that it waited"
+        yield f"check rank {silent}: it prints in this log, and does not report that it waited"
     for each in result.others[:LISTED]:
         yield f"later, {_place(each, many)}: {each.text[:160]}"
-        yield f"  {each.cause}; fix: {each.fix}" if each.entry else f"  {each.summary}"
+        yield f"  {each.cause}; hint: {each.fix}" if each.entry else f"  {each.summary}"
     for each in result.hints[:LISTED]:
-        yield f"perhaps behind it, {_place(each, many)}: {each.cause}; fix: {each.fix}"
+        yield f"possible cause, {_place(each, many)}: {each.cause}; hint: {each.fix}"
     yield from _consequences(result, many)
 
 

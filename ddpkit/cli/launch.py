@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ddpkit.cli import look
 from ddpkit.cli.app import CommandLine, JsonFlag, app, redirect_to_devnull, show_plan, shown
 from ddpkit.cli.look import table
 from ddpkit.cli.options import (
@@ -152,9 +153,11 @@ def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: b
 
     began, notes = timeline.process_began(), list[str]()
 
+    line = look.StatusLine()
+
     def note(text: str) -> None:
         notes.append(text)
-        _note(text)
+        line.note(text)
 
     waits = os.environ.pop(tmux.VARIABLE, None)  # this is the launcher in a session, and its parent waits there
     leave = detach and not dry_run and waits is None
@@ -163,7 +166,7 @@ def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: b
     if leave and not prepare.transport_of(settings).scheduled:
         return _detach(as_json)
     progress = None if dry_run else _Copying()
-    with prepare.prepare(settings, os.environ, note, progress) as ready:
+    with prepare.prepare(settings, os.environ, note, progress, line.say if line.shown else None) as ready:
         plan = ready.plan
         if leave and plan.batch is None:
             return _detach(as_json)

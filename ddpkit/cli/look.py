@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import IO, TYPE_CHECKING
@@ -28,6 +29,7 @@ SIGNS = {
     "failed": ("✗", "bold red"),
     "lost": ("✗", "bold red"),
     "skip": ("-", "dim"),
+    "unknown": ("?", "yellow"),
 }
 WIDEST = 120  # columns of a panel: longer lines are hard to read
 SHORT = 24  # characters: a column of shorter cells keeps each on one line
@@ -90,9 +92,56 @@ def show(panel: Panel) -> None:
 
 def plain_panel(panel: Panel) -> list[str]:
     """Return the lines of a panel as text."""
-    lines = [f"{panel.state}: {panel.headline}" if panel.state else panel.headline]
+    lines = [f"{panel.state} {panel.headline}".strip()]
     lines += [f"{label}: {text}" if label else text for label, text in panel.facts]
     return [*lines, *([f"last lines of {panel.lines_of}:"] if panel.lines else []), *(f"    {x}" for x in panel.lines)]
+
+
+def say(text: str, state: str) -> None:
+    """Print a line with the sign and the colour of its state."""
+    if not rich_out():
+        print(text)
+        return
+    from rich.text import Text
+
+    sign, style = SIGNS[state]
+    _print(Text(f"{sign} {text}" if has_signs(sys.stdout) else text, style))
+
+
+class StatusLine:
+    """One line on standard error that is written over while something waits; on a terminal only."""
+
+    def __init__(self, *, shown: bool = True) -> None:
+        self._shown = shown and sys.stderr.isatty() and is_rich(os.environ, terminal=True)
+        self._lock = threading.Lock()
+
+    @property
+    def shown(self) -> bool:
+        return self._shown
+
+    def say(self, text: str) -> None:
+        """Replace the line; an empty text erases it. It is cut to the window: a broken line could not be erased."""
+        if not text:
+            self.clear()
+        elif self._shown:
+            try:
+                columns = os.get_terminal_size(2).columns
+            except OSError:
+                columns = 80
+            with self._lock:
+                sys.stderr.write(f"\r\x1b[K{f'{text} ...'[: columns - 1]}")
+                sys.stderr.flush()
+
+    def note(self, text: str) -> None:
+        """Print a line that stays, in place of this one."""
+        self.clear()
+        print(text if text.startswith("ddpkit: ") else f"ddpkit: {text}", file=sys.stderr)
+
+    def clear(self) -> None:
+        if self._shown:
+            with self._lock:
+                sys.stderr.write("\r\x1b[K")
+                sys.stderr.flush()
 
 
 def draw(panel: Panel, stream: IO[bytes], *, signs: bool = True) -> bytes:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, app, show_plan
 from ddpkit.cli.look import table
 from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, RanksAndHosts, launch_settings
+from ddpkit.console.style import Panel
 from ddpkit.errors import PreflightError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
@@ -48,7 +50,7 @@ def preflight(
     from ddpkit.cli.signals import forward_signals
     from ddpkit.preflight import run
 
-    progress = _Progress(sys.stderr.isatty() and not as_json)
+    progress = look.StatusLine(shown=not as_json)
     options = run.parse_options(
         quick=quick,
         full=full,
@@ -66,7 +68,7 @@ def preflight(
 
 
 def _test(
-    settings: LaunchSettings, options: PreflightOptions, progress: _Progress, *, verbose: bool, as_json: bool
+    settings: LaunchSettings, options: PreflightOptions, progress: look.StatusLine, *, verbose: bool, as_json: bool
 ) -> int:
     """Run the checks and print them. Returns the exit code."""
     from ddpkit.preflight import check as model
@@ -98,27 +100,6 @@ def _end_by_signals() -> None:
             signal.signal(number, end)
 
 
-class _Progress:
-    """One line on a terminal that is written over; nothing elsewhere."""
-
-    def __init__(self, shown: bool) -> None:
-        self._shown = shown
-
-    def say(self, text: str) -> None:
-        if self._shown:
-            sys.stderr.write(f"\r\x1b[K{text} ...")
-            sys.stderr.flush()
-
-    def note(self, text: str) -> None:
-        self.clear()
-        print(text if text.startswith("ddpkit: ") else f"ddpkit: {text}", file=sys.stderr)
-
-    def clear(self) -> None:
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-
 def _show(result: CheckReport, *, verbose: bool) -> None:
     """One row for a check that passed everywhere; one for each finding that did not."""
     from ddpkit.preflight import check as model
@@ -137,11 +118,10 @@ def _show(result: CheckReport, *, verbose: bool) -> None:
         if check.status in ("fail", "warn"):
             _show_finding(check)
     counts = {state: sum(check.status == state for check in result.checks) for state in ("fail", "warn")}
-    words = ", ".join(f"{number} {state}" for state, number in counts.items() if number) or "all is well"
-    print(
-        f"ddpkit: {words}, after {result.seconds:.1f} s"
-        + (f"; logs in {result.folder}/" if counts["fail"] and result.folder else "")
-    )
+    words = ", ".join(f"{number} {state.upper()}" for state, number in counts.items() if number) or "all checks passed"
+    logs = f"; logs in {result.folder}/" if counts["fail"] and result.folder else ""
+    state = "FAIL" if counts["fail"] else "WARN" if counts["warn"] else "pass"
+    look.say(f"ddpkit: {words}, after {result.seconds:.1f} s{logs}", state)
 
 
 def _calm(title: str, checks: Sequence[Check], *, verbose: bool, hosts: int) -> list[tuple[str, str, str, str]]:
@@ -163,10 +143,8 @@ def _where(check: Check) -> str:
 
 
 def _show_finding(check: Check) -> None:
-    """What to do about it, and why; the lines can be copied."""
+    """Show one finding with its cause and what to do, as lines that can be copied."""
     where = _where(check)
-    print(f"{check.status.upper()} {check.title}{f' ({where})' if where else ''}: {check.evidence}")
-    if check.cause:
-        print(f"    cause: {check.cause}")
-    if check.fix:
-        print(f"    fix:   {check.fix}")
+    headline = f"{check.title}{f' ({where})' if where else ''}: {check.evidence}"
+    facts = [(label, text) for label, text in (("cause", check.cause), ("hint", check.fix)) if text]
+    look.show(Panel(check.status.upper(), headline, facts))

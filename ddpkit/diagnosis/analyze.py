@@ -47,7 +47,7 @@ def analyze_log(files: Iterable[tuple[str, str]]) -> LogAnalysis:
         waited = {each.speaker.rank for each in (result.first, *result.alike)}
         speaking = {int(rank) for _, lines in texts for line in lines for rank in _RANKS.findall(line)}
         result.silent_ranks = sorted(speaking - waited)
-    result.lines = sum(len(lines) for _, lines in texts)
+    result.lines = sum(len(lines) - (lines[-1] == "") for _, lines in texts)  # a last newline begins no line
     if result.first is None:
         result.first_alarm = _first_alarm(texts)
     return result

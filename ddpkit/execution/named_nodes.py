@@ -47,8 +47,11 @@ def approach(
     environ: Mapping[str, str],
     note: Callable[[str], None],
     progress: Callable[[str, int], None] | None = None,
+    waiting: Callable[[str], None] | None = None,
 ) -> Iterator[Approach]:
     """Make the job for named nodes and the pool of connections to them, which is closed at the end.
+
+    `waiting` shows the missing nodes.
 
     Copies the working folder where --sync asks for it and `progress` is given (see `ddpkit.execution.prepare`).
     """
@@ -72,6 +75,7 @@ def approach(
         return backend.node_container(replace(job, workdir=spec.workdir or job.workdir))
 
     pool = NodePool(specs, connector, options.heartbeat_timeout, job.python, container)
+    pool.progress = waiting
     transport = chosen(pool, requirements)
     try:
         yield Approach(backend=backend, options=options, job=job, transport=transport, copies=copies)

@@ -38,11 +38,12 @@ def prepare(
     environ: Mapping[str, str],
     note: Callable[[str], None],
     progress: Callable[[str, int], None] | None = None,
+    waiting: Callable[[str], None] | None = None,
 ) -> Iterator[Ready]:
     """Make the job and its plan. The connections to the nodes are closed at the end.
 
     Changes nothing, except that --sync copies the working folder to the nodes if `progress` is given (None: a dry run).
-    `note` gets lines for a person. Raises UsageError, LaunchError, PreflightError.
+    `note` gets lines for a person, `waiting` the missing nodes. Raises UsageError, LaunchError, PreflightError.
     """
     if not transport_of(settings).names_nodes:
         ready = prepare_offline(settings, environ)
@@ -50,7 +51,7 @@ def prepare(
         return
     from ddpkit.execution.named_nodes import approach
 
-    with approach(settings, environ, note, progress) as nodes:
+    with approach(settings, environ, note, progress, waiting) as nodes:
         world = nodes.transport.survey(note, strict=settings.preflight)
         plan = _with_end(nodes.plan(world), settings)
         yield Ready(job=nodes.job, plan=plan, transport=nodes.transport, settings_file=settings.file)

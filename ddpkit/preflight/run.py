@@ -94,9 +94,10 @@ def _nodes(
 ) -> None:
     with named_nodes.approach(check_settings(settings, options), environ, options.note) as nodes:
         requirements = replace(nodes.transport.requirements, **_script(settings))
-        survey = survey_nodes(
-            nodes.transport.pool, requirements, smi=options.depth != "quick", progress=options.progress
-        )
+        pool = nodes.transport.pool
+        pool.progress = options.progress
+        with pool.report_waiting(options.note):
+            survey = survey_nodes(pool, requirements, smi=options.depth != "quick", progress=options.progress)
         result.checks += survey.checks
         result.hosts = survey.hosts
         if survey.world is None:

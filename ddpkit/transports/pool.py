@@ -10,6 +10,7 @@ from typing import Any
 
 from ddpkit.launchers.node_facts import NodeFacts
 from ddpkit.launchers.plan import Container
+from ddpkit.launchers.shell import count
 from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.connect import ConnectionAttempt, Connector, scale_timeout
@@ -21,6 +22,7 @@ from ddpkit.transports.reachability import Attempt, Target
 FACTS_TIMEOUT = 12.0  # seconds, for a usual connect_timeout: for a node's facts
 PROBE_TIMEOUT = 3.0  # seconds, for a usual connect_timeout: for one node to reach another
 REPORT_EVERY = 8.0  # seconds between two notes on the nodes that are waited for
+LOOK_EVERY = 0.3  # seconds between two states of a line that shows them
 NAMED = 8  # of them by name
 _DOES = {"probe.look": "looking at its folder, Python and torch", "probe.reach": "trying to reach the others"}
 
@@ -45,6 +47,7 @@ class NodePool:
         self._asked_at: dict[str, float] = {}  # time.time() of each node's last question
         self._heartbeat = Heartbeat(silence)
         self._waiting: dict[str, str] = {}  # by label of each node that is waited for: what for
+        self.progress: Callable[[str], None] | None = None  # shows who is waited for; an empty text ends that
         self.connected_at: dict[str, float] = {}  # time.time() of each supervisor's first event
         self.facts: dict[str, NodeFacts] = {}
 
@@ -167,25 +170,35 @@ class NodePool:
 
     @contextmanager
     def report_waiting(self, note: Callable[[str], None]) -> Iterator[None]:
-        """Name the nodes that are waited for, every few seconds: silence looks like a hang."""
+        """Report the missing nodes every few seconds; where a line shows them, all the time."""
         done = threading.Event()
+        show = self.progress
 
         def report() -> None:
-            while not done.wait(REPORT_EVERY):
-                for what, labels in () if self._connector.asks else _by_reason(dict(self._waiting)).items():
-                    more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
-                    note(f"waiting for {', '.join(labels[:NAMED])}{more}: {what}")
+            while not done.wait(LOOK_EVERY if show else REPORT_EVERY):
+                lines = [] if self._connector.asks else list(describe_waiting(dict(self._waiting), len(self.specs)))
+                if show and lines:
+                    show("; ".join(lines))
+                elif not show:
+                    for line in lines:
+                        note(line)
 
-        threading.Thread(target=report, daemon=True).start()
+        thread = threading.Thread(target=report, daemon=True)
+        thread.start()
         try:
             yield
         finally:
             done.set()
+            if show:
+                thread.join(LOOK_EVERY)  # nothing is drawn after this
+                show("")
 
 
-def _by_reason(waiting: Mapping[str, str]) -> dict[str, list[str]]:
-    """Labels of nodes, by the reason for which each is waited for."""
-    labels: dict[str, list[str]] = {}
+def describe_waiting(waiting: Mapping[str, str], total: int) -> Iterator[str]:
+    """Yield a line for each reason to wait: the missing nodes, and how many they are."""
+    by_reason: dict[str, list[str]] = {}
     for label, what in waiting.items():
-        labels.setdefault(what, []).append(label)
-    return labels
+        by_reason.setdefault(what, []).append(label)
+    for what, labels in by_reason.items():
+        more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
+        yield f"waiting for {len(labels)} of {count(total, 'node')}: {', '.join(labels[:NAMED])}{more}: {what}"

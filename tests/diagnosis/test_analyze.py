@@ -392,7 +392,7 @@ def test_the_command(ddpkit: DDPKIT, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[0] == "line 6, rank 5: ValueError: bad batch 7"
     assert lines[1].startswith("cause: rank 5's own exception: ValueError: bad batch 7 at /home/me/train.py:33")
-    assert lines[2] == "fix: look at /home/me/train.py, line 33"
+    assert lines[2] == "hint: look at /home/me/train.py, line 33"
     assert "only consequences:" in lines
     found = json.loads(ddpkit("explain", "--json", str(log)).stdout)
     assert found["known"] is True
@@ -408,6 +408,26 @@ def test_standard_input_and_what_is_not_known() -> None:
     assert json.loads(piped("hello\n", "--json").stdout)["known"] is False
 
 
+def test_a_log_without_a_failure(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """A run that went well was called `not known`, and its lines were counted one too many."""
+    assert piped("hello\nworld\n").stdout == "no failure in 2 lines\n"
+    assert piped("hello\nworld").stdout == "no failure in 2 lines\n"
+    assert json.loads(piped("hello\n", "--json").stdout)["lines"] == 1
+    (tmp_path / "ok.py").write_text("print('all good')\n")
+    assert ddpkit("launch", "-n", "2", "--", "ok.py").returncode == 0
+    (folder,) = (tmp_path / "logs").iterdir()
+    for name in (str(folder.relative_to(tmp_path)), folder.name):
+        shown = ddpkit("explain", name).stdout
+        assert shown.splitlines() == [f"run {folder.name} succeeded", "no failure in 4 lines"]
+
+
+def test_a_mistyped_option_is_not_about_the_local_rank() -> None:
+    shown = piped("train.py: error: unrecognized arguments: --lrr 3\n").stdout
+    assert "cause: the script does not accept its arguments: --lrr 3\n" in shown
+    assert "local" not in shown.replace("localhost", "")
+    assert "LOCAL_RANK" in piped("train.py: error: unrecognized arguments: --x --local-rank=0\n").stdout
+
+
 def test_logs_that_cannot_be_read(ddpkit: DDPKIT, tmp_path: Path) -> None:
     (tmp_path / "empty.log").touch()
     (tmp_path / "core").write_bytes(b"\x7fELF\x02\x01\x00\x00" * 100)
@@ -418,13 +438,13 @@ def test_logs_that_cannot_be_read(ddpkit: DDPKIT, tmp_path: Path) -> None:
         ("core", "is not text"),
         ("old.log.gz", "is compressed"),
         ("folder", "holds no log"),
-        ("missing.log", "no file"),
+        ("missing.log", "not found"),
     ):
         done = ddpkit("explain", str(tmp_path / name))
-        assert done.returncode == 2
+        assert done.returncode == 121
         assert words in done.stderr
         assert "hint: " in done.stderr
-    assert ddpkit("explain").returncode == 2
+    assert ddpkit("explain").returncode == 121
 
 
 def test_a_folder_and_several_files(ddpkit: DDPKIT, tmp_path: Path) -> None:

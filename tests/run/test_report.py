@@ -175,10 +175,10 @@ def test_a_run_that_lives(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path
 def test_where_the_page_cannot_be_written(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     assert ddpkit("launch", "-n", "1", "--", script("print(1)")).returncode == 0
     done = ddpkit("report", "--output", "no/such/folder.html")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (121, "")
     assert "cannot write no/such/folder.html" in done.stderr
     done = ddpkit("report", "--metrics", "nothing.jsonl")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (121, "")
     assert "there is no file nothing.jsonl" in done.stderr
     done = ddpkit("report", "nonsense")
     assert done.returncode == 121

@@ -172,6 +172,15 @@ ENTRIES = (
         link="https://docs.python.org/3/library/exceptions.html#KeyboardInterrupt",
     ),
     Entry(
+        id="local-rank-not-accepted",
+        title="exit code 2: error: unrecognized arguments: --local-rank",
+        patterns=(r"error: unrecognized arguments: .*?(?P<argument>--local[-_]rank)",),
+        cause="the script does not accept {argument}, which torch.distributed.launch adds",
+        probe="python train.py --help",
+        fix="start it with torchrun or ddpkit launch, and read LOCAL_RANK from the environment",
+        link="https://docs.pytorch.org/docs/stable/elastic/train_script.html",
+    ),
+    Entry(
         id="bad-arguments",
         title="exit code 2: error: unrecognized arguments",
         patterns=(
@@ -179,12 +188,10 @@ ENTRIES = (
             r"error: the following arguments are required: (?P<arguments>.*)",
             r"error: argument (?P<arguments>\S+): (?:expected|invalid)",
         ),
-        cause="the script does not accept these arguments: {arguments}. torch.distributed.launch adds `--local-rank` "
-        "or `--local_rank`",
+        cause="the script does not accept its arguments: {arguments}",
         probe="python train.py --help",
-        fix="correct the arguments. For --local-rank: start with torchrun or ddpkit launch, and read LOCAL_RANK from "
-        "the environment",
-        link="https://docs.pytorch.org/docs/stable/elastic/train_script.html",
+        fix="correct the arguments after the script's name",
+        link="https://docs.python.org/3/library/argparse.html",
     ),
     Entry(
         id="asked-again",

@@ -179,8 +179,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Slurm 22.05, run",
         ),
     ),
+    "local-rank-not-accepted": (("train.py: error: unrecognized arguments: --local-rank=0", "Python 3.11, run"),),
     "bad-arguments": (
-        ("train.py: error: unrecognized arguments: --local-rank=0", "Python 3.11, run"),
+        ("train.py: error: unrecognized arguments: --lrr 3", "Python 3.11, run"),
         ("train.py: error: the following arguments are required: --data", "Python 3.11, run"),
         ("train.py: error: argument --lr: invalid float value: 'x'", "Python 3.11, run"),
     ),
