@@ -71,7 +71,7 @@ def dump_job(run: Run) -> dict[str, Any]:
     began = time.time()
     step = OverlapStep(reader, run.job_id)
     try:
-        limit = dump_limit(process_began() + DUMP_LIMIT - began) - ANSWER_TIME - STEP_START_TIME
+        limit = dump_limit(process_began() + DUMP_LIMIT - began, ANSWER_TIME + STEP_START_TIME)
         values, reason = step.call(DUMP, {"limit": limit}, limit)
     finally:
         step.close()

@@ -23,17 +23,17 @@ if TYPE_CHECKING:  # see above
     from ddpkit.monitor.dump import Answer, Dump
     from ddpkit.monitor.watchdog import Watch
 
-DUMP, DUMP_LIMIT = "stack_dump.collect", 8.0  # seconds for a dump, the start of its command and all answers included
-DUMP_MINIMUM = 4.0  # seconds for the answers to a dump whose command took long to start
+DUMP, DUMP_LIMIT = "stack_dump.collect", 7.5  # seconds for a dump, the start of its command and all answers included
+DUMP_MINIMUM = 1.5  # seconds in which a node looks at its ranks, where the command took long to start
 SAMPLE, SAMPLE_LIMIT = "resource_sample.sample", 4.0  # seconds in which a node takes a sample, without its span
 # Files in the run's folder.
 DUMP_REQUESTS = "dump.*.ask"
 SAMPLE_REQUESTS, SAMPLE_FILE = "top.*.ask", "top.json"
 
 
-def dump_limit(left: float) -> float:
-    """Seconds for all answers to a dump, of which its command has this many left."""
-    return max(DUMP_MINIMUM, min(DUMP_LIMIT, left))
+def dump_limit(left: float, answer_time: float) -> float:
+    """Seconds in which a node looks at its ranks. `left`: until all answers have come, by the start of the command."""
+    return max(DUMP_MINIMUM, min(DUMP_LIMIT, left) - answer_time)
 
 
 class Caller(Protocol):
@@ -81,18 +81,17 @@ class Question:
         nodes: Mapping[int, Node],
         function: str,
         args: Mapping[str, object],
-        until: float,
+        limit: float,
         read: Callable[[Any, str], Any],
     ) -> None:
-        """`until`: the time.monotonic() at which all answers have come."""
+        """`limit`: seconds for the call itself."""
         self.silent = {
             node.step.host: tuple(sorted(node.running)) for node in nodes.values() if not node.step.scheduled
         }  # hosts without an answer, and their ranks
         self.answers: list[Any] = []
         self.began = time.time()
-        self.until = until
+        self.until = time.monotonic() + limit + answer_time(nodes.values())
         self._read = read
-        limit = until - time.monotonic() - answer_time(nodes.values())
         self.calls = {number: node.link.call(function, {**args, "limit": limit}) for number, node in nodes.items()}
 
     def on_answer(self, number: int, event: AnswerEvent, host: str) -> None:
@@ -177,8 +176,7 @@ class MonitorServer:
             args = {"span": span, "pss": any(each["pss"] for each in requests)}
             living = self._living()
             able = {number: node for number, node in living.items() if number not in self._owed}
-            until = time.monotonic() + SAMPLE_LIMIT + span + answer_time(living.values())
-            self._sample = Question(able, SAMPLE, args, until, read_sample)
+            self._sample = Question(able, SAMPLE, args, SAMPLE_LIMIT + span, read_sample)
             self._owed.update(self._sample.calls)
             for node in living.values():
                 if not node.step.scheduled:
@@ -211,8 +209,9 @@ class MonitorServer:
         elif self._launcher.deadline is None:
             self._reason = reason
             ends = [request["until"] - time.time() for request in self._requests(DUMP_REQUESTS, ("until",))]
-            until = time.monotonic() + dump_limit(max(ends, default=DUMP_LIMIT))
-            self._dump = Question(self._living(), DUMP, {}, until, read_answer)
+            living = self._living()
+            limit = dump_limit(max(ends, default=DUMP_LIMIT), answer_time(living.values()))
+            self._dump = Question(living, DUMP, {}, limit, read_answer)
 
     def _finish_dump(self, question: Question) -> None:
         from ddpkit.monitor import dump
