@@ -143,8 +143,13 @@ def kill(pid: int, number: int) -> None:
 def name_of(pid: int) -> str:
     if sys.platform != "linux":
         return command_of(pid)
+    return read_text(f"/proc/{pid}/comm") or "?"
+
+
+def read_text(path: str) -> str:
+    """Read a file of /proc, without the white space around it; empty where that is not possible."""
     try:
-        with open(f"/proc/{pid}/comm", errors="replace") as file:
+        with open(path, errors="replace") as file:
             return file.read().strip()
     except OSError:
-        return "?"
+        return ""

@@ -13,7 +13,7 @@ import select
 import signal
 import time
 
-from ddpkit.node.process_tree import TICKS, below, die_with_parent, processes, read_stat
+from ddpkit.node.process_tree import TICKS, below, die_with_parent, processes, read_stat, read_text
 from ddpkit.node.rpc import host_name
 
 TYPE_CHECKING = False
@@ -79,24 +79,16 @@ def sample(
     return result
 
 
-def _text(path: str) -> str:
-    try:
-        with open(path, errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
 def _numbers(path: str, most: int) -> list[float]:
     try:
-        return [float(word) for word in _text(path).split()[:most]]
+        return [float(word) for word in read_text(path).split()[:most]]
     except ValueError:
         return []
 
 
 def _look(families: dict[str, list[int]], table: dict[int, Any]) -> dict[str, Any]:
     """Counters: the machine's processor seconds (busy, all), and those of each rank with all below it."""
-    words = _text("/proc/stat").split("\n", 1)[0].split()[1:9]
+    words = read_text("/proc/stat").split("\n", 1)[0].split()[1:9]
     ticks = [int(word) for word in words]
     # user nice system idle iowait irq softirq steal; guest time is in user already
     busy = sum(ticks) - sum(ticks[3:5])
@@ -116,7 +108,7 @@ def _pss(pids: list[int]) -> int | None:
     """Bytes, those shared by several processes divided among them; None where the kernel says it of none."""
     total = None
     for pid in pids:
-        for line in _text("/proc/%d/smaps_rollup" % pid).splitlines():
+        for line in read_text("/proc/%d/smaps_rollup" % pid).splitlines():
             if line.startswith("Pss:"):
                 total = (total or 0) + int(line.split()[1]) * 1024
     return total
@@ -126,7 +118,7 @@ def _pss(pids: list[int]) -> int | None:
 
 
 def _memory() -> dict[str, int] | None:
-    words = {line.split(":")[0]: line.split()[1] for line in _text("/proc/meminfo").splitlines() if ":" in line}
+    words = {line.split(":")[0]: line.split()[1] for line in read_text("/proc/meminfo").splitlines() if ":" in line}
     if "MemTotal" not in words or "MemAvailable" not in words:
         return None
     total = int(words["MemTotal"]) * 1024

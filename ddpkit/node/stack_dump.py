@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 
-from ddpkit.node.process_tree import below, processes
+from ddpkit.node.process_tree import below, processes, read_text
 from ddpkit.node.rpc import host_name
 
 TYPE_CHECKING = False
@@ -196,24 +196,16 @@ def kernel(pid: int) -> dict[str, Any]:
         "state": words[0].decode(),
         "name": before.partition(b"(")[2].decode("utf-8", "replace"),
         "cpu": (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK"),
-        "wchan": _text("/proc/%d/wchan" % pid),
+        "wchan": read_text("/proc/%d/wchan" % pid),
     }
     threads = []
     try:
-        threads = [_text("/proc/%d/task/%s/stat" % (pid, task)) for task in os.listdir("/proc/%d/task" % pid)]
+        threads = [read_text("/proc/%d/task/%s/stat" % (pid, task)) for task in os.listdir("/proc/%d/task" % pid)]
     except OSError:
         pass
     # One thread that runs means that the process is busy, whatever the main thread waits for.
     facts["running"] = sum(text.rpartition(")")[2].split()[:1] == ["R"] for text in threads)
     return facts
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def _memory(pids: list[int]) -> tuple[int, str, int] | None:
@@ -237,7 +229,7 @@ def _memory(pids: list[int]) -> tuple[int, str, int] | None:
 
 def _inner(pid: int) -> list[int]:
     """The numbers of a process in the process namespaces that it is in."""
-    words = re.search(r"^NSpid:\s*(.*)$", _text("/proc/%d/status" % pid), re.MULTILINE)
+    words = re.search(r"^NSpid:\s*(.*)$", read_text("/proc/%d/status" % pid), re.MULTILINE)
     return [int(word) for word in words[1].split()] if words else []
 
 
@@ -248,13 +240,13 @@ def answering(pid: int) -> int | None:
     except OSError:
         return None
     for task in tasks:
-        if _text("/proc/%d/task/%s/comm" % (pid, task)).encode() == THREAD:
+        if read_text("/proc/%d/task/%s/comm" % (pid, task)).encode() == THREAD:
             return int(task)
     return None
 
 
 def caught(pid: int, number: int) -> bool:
-    words = re.search(r"^SigCgt:\s*([0-9a-f]+)$", _text("/proc/%d/status" % pid), re.MULTILINE)
+    words = re.search(r"^SigCgt:\s*([0-9a-f]+)$", read_text("/proc/%d/status" % pid), re.MULTILINE)
     return bool(words) and bool(int(words[1], 16) >> (number - 1) & 1)  # type: ignore[index]
 
 
@@ -319,7 +311,7 @@ def spied(threads: list[dict[str, Any]], pid: int) -> list[dict[str, Any]]:
 
 def py_spy(pid: int) -> str | None:
     """Beside the rank's own Python, or on this process's PATH."""
-    first = _text("/proc/%d/cmdline" % pid).split("\0")[0]
+    first = read_text("/proc/%d/cmdline" % pid).split("\0")[0]
     return shutil.which("py-spy", path=os.path.dirname(first)) if "/" in first else shutil.which("py-spy")
 
 

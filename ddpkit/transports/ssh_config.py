@@ -154,21 +154,21 @@ class KnownHosts:
         keys: dict[str, list[Any]] = {}
         plain = re.fullmatch(r"\[(.*)\]:\d+", name)
         for each in (name, *(plain.groups() if plain else ())):
-            for path in self.paths(config):
-                for marker, entry in self._load(path):
-                    if not marker and _matches(entry.hostnames, each):
-                        keys.setdefault(entry.key.get_name(), []).append(entry.key)
+            for _, entry in self._entries(config, each):
+                keys.setdefault(entry.key.get_name(), []).append(entry.key)
             if keys:
                 break
         return keys
 
     def revoked(self, config: dict[str, Any], name: str, key: Any) -> bool:
-        lines = [line for path in self.paths(config) for line in self._load(path)]
-        return any(m == "@revoked" and entry.key == key and _matches(entry.hostnames, name) for m, entry in lines)
+        return any(entry.key == key for _, entry in self._entries(config, name, "@revoked"))
 
-    def _certified(self, config: dict[str, Any], name: str) -> bool:
-        lines = [line for path in self.paths(config) for line in self._load(path)]
-        return any(marker == _CA and _matches(entry.hostnames, name) for marker, entry in lines)
+    def _entries(self, config: dict[str, Any], name: str, wanted: str = "") -> Iterator[tuple[str, HostKeyEntry]]:
+        """The lines for a host that have this marker in front, each with its file."""
+        for path in self.paths(config):
+            for marker, entry in self._load(path):
+                if marker == wanted and _matches(entry.hostnames, name):
+                    yield path, entry
 
     def _load(self, path: str) -> list[tuple[str, HostKeyEntry]]:
         with self._lock:
@@ -198,7 +198,7 @@ class KnownHosts:
         if home := other_home():
             what += f" in {', '.join(files)}, and ssh itself looks in {home}"
             raise RefusedError(what, f"HOME={shlex.quote(home)} ddpkit ...")
-        if self._certified(config, name) or config.get("knownhostscommand", "none") != "none":
+        if any(self._entries(config, name, _CA)) or config.get("knownhostscommand", "none") != "none":
             raise RefusedError(
                 f"{what}, only its certificate, or by a KnownHostsCommand", "-b pdsh uses OpenSSH itself"
             )
@@ -206,14 +206,11 @@ class KnownHosts:
 
     def changed(self, config: dict[str, Any], name: str, now: str) -> RefusedError:
         """A host that is known, by another key."""
-        path = next((path for path in self.paths(config) if self._names(path, name)), "")
+        path = next((path for path, _ in self._entries(config, name)), "")
         return RefusedError(
             f"its host key has changed (now {now}): another machine, or somebody in between",
             f"if you know why: ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(path)}, then ssh to it once",
         )
-
-    def _names(self, path: str, name: str) -> bool:
-        return any(_matches(entry.hostnames, name) for marker, entry in self._load(path) if not marker)
 
     def _remember(self, path: str, name: str, key: Any) -> None:
         """Called with the lock held."""
