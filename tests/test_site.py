@@ -151,10 +151,11 @@ def test_navigation_leads_to_another_page(chromium: browser.Browser, address: st
         assert hidden <= 0
         chromium.ask("document.querySelector('label.md-header__button[for=__drawer]').click()")
         chromium.wait("document.querySelector('.md-sidebar--primary').getBoundingClientRect().left >= 0")
-    else:
-        link = "[...document.querySelectorAll('.md-tabs__link')].find(each => each.innerText == 'Concepts')"
     chromium.click(link)
     assert chromium.ask("document.querySelector('h1').innerText").startswith("Concepts")
+    if width == DESK:
+        chromium.click("[...document.querySelectorAll('.md-tabs__link')].find(each => each.innerText == 'Diagnose')")
+        assert chromium.ask("document.querySelector('h1').innerText").startswith("Diagnose")
 
 
 @needs_browser
