@@ -68,7 +68,7 @@ check: $(VENV)/.dev $(VENV)/.torch
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/shellcheck.sh
 	$(BIN)/python scripts/readability.py
 
-# Write the golden plans and TROUBLESHOOTING.md again, then look at what changed: git diff
+# Write the golden plans and the generated pages again, then look at what changed: git diff
 golden: $(VENV)/.dev
 	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/launchers/test_plan.py tests/launchers/test_script.py tests/test_docs.py tests/diagnosis/test_catalogue.py
 

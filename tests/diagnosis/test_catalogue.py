@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from catalogue_document import MARK, document
+from catalogue_document import COMMONEST, FOLDER, code_lines, pages
 from catalogue_examples import EXAMPLES
 
 from ddpkit.diagnosis.analyze import analyze_log
@@ -200,14 +200,42 @@ def test_signals_have_entries() -> None:
     assert set(LOOK) <= set(SIGNALS)
 
 
-def test_the_document_is_in_step() -> None:
-    path = ROOT / "TROUBLESHOOTING.md"
-    text = path.read_text()
-    head, mark, _ = text.partition(MARK)
-    assert mark, "the mark is gone"
-    wanted = head + document()
+def test_the_pages_are_in_step() -> None:
+    """TROUBLESHOOTING.md and docs/troubleshooting come from the catalogue; ddpkit.md alone is written by hand."""
+    wanted = pages()
+    written = {f"{FOLDER}/{path.name}" for path in (ROOT / FOLDER).glob("*.md")} - {f"{FOLDER}/ddpkit.md"}
     if os.environ.get("DDPKIT_WRITE_GOLDEN"):
-        path.write_text(wanted)
+        for name in written - set(wanted):
+            (ROOT / name).unlink()
+        for name, text in wanted.items():
+            (ROOT / name).write_text(text)
         return
-    assert text == wanted, "make golden brings it up to date"
-    assert all(f"(`{name}`)" in text for name in BY_ID)
+    assert written | {"TROUBLESHOOTING.md"} == set(wanted)
+    changed = [name for name, text in wanted.items() if (ROOT / name).read_text() != text]
+    assert not changed, "make golden brings them up to date"
+
+
+def test_every_entry_has_its_place() -> None:
+    """`explain` and the index lead to the anchor of an entry, which is its id."""
+    texts = pages()
+    anchors = {name: set(re.findall(r'<a id="([^"]+)">', text)) for name, text in texts.items()}
+    assert sorted(each for found in anchors.values() for each in found) == sorted(BY_ID)
+    for file, anchor in re.findall(rf"\({FOLDER}/([\w-]+\.md)#([\w-]+)\)", texts["TROUBLESHOOTING.md"]):
+        assert file == "ddpkit.md" or anchor in anchors[f"{FOLDER}/{file}"]
+    assert len(COMMONEST) == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("ss -ltnp 'sport = :PORT'", ["ss -ltnp 'sport = :PORT'"]),
+        ("on each node: nc -vz HOST PORT", ["# on each node", "nc -vz HOST PORT"]),
+        ("python -c 'import torch; print(1)'; ulimit -n", ["python -c 'import torch; print(1)'", "ulimit -n"]),
+        ("the last lines of rank 0", None),
+        ("srun -l hostname, and the node's slurmd log", None),
+        ("date on both hosts; munge -n", None),
+        ("LOG_LEVEL=1 ddpkit launch", ["LOG_LEVEL=1 ddpkit launch"]),
+    ],
+)
+def test_a_code_block_has_commands_alone(text: str, lines: list[str] | None) -> None:
+    assert code_lines(text) == lines
