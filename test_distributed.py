@@ -59,7 +59,7 @@ class RankProblem:
     def __str__(self) -> str:
         host = f" on {self.host}" if self.host else ""
         word = "FAILED" if self.level == "fail" else "warning"
-        return f"test_distributed: {word}: rank {self.rank}{host}: {self.problem}; fix: {self.fix}"
+        return f"test_distributed: {word}: rank {self.rank}{host}: {self.problem}; hint: {self.fix}"
 
 
 @dataclass(frozen=True)

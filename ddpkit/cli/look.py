@@ -81,6 +81,27 @@ def signed(state: str) -> Text:
     return Text(f"{sign} {state}" if sign and has_signs(sys.stdout) else state, style)
 
 
+def write(lines: Sequence[str | Text]) -> None:
+    """Print lines that fit the window."""
+    if not rich_out():
+        print("\n".join(map(str, lines)))
+        return
+    console = terminal_console()
+    for line in lines:
+        console.print(line, no_wrap=True, overflow="ignore", crop=False)
+
+
+def coloured(line: str, state: str, at: int) -> Text | str:
+    """Return a line of a table with the colour of the state in its column."""
+    if not rich_out():
+        return line
+    from rich.text import Text
+
+    text = Text(line, no_wrap=True)
+    text.stylize(SIGNS.get(state, ("", ""))[1], at, at + len(state))
+    return text
+
+
 def show(panel: Panel) -> None:
     """Print a panel; in a pipe each fact on a line of its own."""
     if rich_out():
@@ -93,7 +114,8 @@ def show(panel: Panel) -> None:
 def plain_panel(panel: Panel) -> list[str]:
     """Return the lines of a panel as text."""
     lines = [f"{panel.state} {panel.headline}".strip()]
-    lines += [f"{label}: {text}" if label else text for label, text in panel.facts]
+    indent = "    " if panel.state else ""
+    lines += [f"{indent}{label}: {text}" for label, text in panel.facts]
     return [*lines, *([f"last lines of {panel.lines_of}:"] if panel.lines else []), *(f"    {x}" for x in panel.lines)]
 
 

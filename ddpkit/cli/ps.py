@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app
 from ddpkit.errors import DdpkitError, UsageError
 
@@ -58,7 +59,9 @@ def ps(
         return
     short = run_index.short_ids([entry.run_id for entry in known])
     if seen:
-        print("\n".join(table(seen, short, time.time(), _width())))
+        head, *lines = table(seen, short, time.time(), _width())
+        at = head.index(HEAD[2])
+        look.write([head, *(look.coloured(line, now.state, at) for line, now in zip(lines, seen, strict=True))])
     else:
         print("no runs; to start one: ddpkit launch -- train.py", file=sys.stderr)
     if number is None and len(shown) < len(runs):

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app
 from ddpkit.cli.look import table
+from ddpkit.console.style import Panel
 from ddpkit.errors import UsageError
-from ddpkit.text import format_size
+from ddpkit.text import format_ranges, format_size
 
 if TYPE_CHECKING:
     from ddpkit.run.logs import LineFilter
@@ -52,16 +54,19 @@ def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
         rows = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
         print(json.dumps({**_described(now), "look": rows, "findings": odd}, indent=2))
         return
-    print(f"run {now.run.run_id}: {now.words}")
-    if now.hint:
-        print(f"hint: {now.hint}")
-    print(f"  {shlex.join(now.run.command)}")
     where = f"job {now.run.job_id}" if now.run.job_id else ", ".join(now.run.hosts)
-    print(f"  backend {now.run.backend}, ranks 0-{now.run.world_size - 1} on {where}; logs in {now.run.folder}/")
+    facts = [("hint", now.hint)] if now.hint else []
+    facts += [
+        ("command", shlex.join(now.run.command)),
+        ("backend", now.run.backend),
+        ("ranks", f"{format_ranges(range(now.run.world_size))} on {where}"),
+        ("logs", f"{now.run.folder}/"),
+    ]
+    if seen is None and now.state == "running" and Path(now.run.folder).exists():
+        facts += [("note", "status.json not found: what each rank does is not known")]
+        facts += [("hint", status.command("dump", now.run))]
+    look.show(Panel(now.state if look.rich_out() else "", f"run {now.run.run_id}: {now.words}", facts))
     if seen is None:
-        if now.state == "running" and Path(now.run.folder).exists():
-            ask = status.command("dump", now.run)
-            print(f"  what each rank does is not known: there is no status.json in that folder; to ask them: {ask}")
         return
     rows_shown = [
         (

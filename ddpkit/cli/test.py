@@ -118,7 +118,7 @@ def _show(result: CheckReport, *, verbose: bool) -> None:
         if check.status in ("fail", "warn"):
             _show_finding(check)
     counts = {state: sum(check.status == state for check in result.checks) for state in ("fail", "warn")}
-    words = ", ".join(f"{number} {state.upper()}" for state, number in counts.items() if number) or "all checks passed"
+    words = ", ".join(f"{number} {state}" for state, number in counts.items() if number) or "all checks passed"
     logs = f"; logs in {result.folder}/" if counts["fail"] and result.folder else ""
     state = "FAIL" if counts["fail"] else "WARN" if counts["warn"] else "pass"
     look.say(f"ddpkit: {words}, after {result.seconds:.1f} s{logs}", state)

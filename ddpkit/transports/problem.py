@@ -22,9 +22,9 @@ class Problem:
 def refusal(problems: Sequence[Problem], hosts: int) -> LaunchError | PreflightError:
     """One error that names them all."""
     bad = list(dict.fromkeys(problem.host for problem in problems))
-    nodes = "1 node" if hosts == 1 else f"{hosts} nodes"
-    lines = [f"{len(bad)} of {nodes} cannot take part, and nothing was started:"]
+    who = bad[0] if hosts == 1 else f"{len(bad)} of {hosts} nodes"
+    lines = [f"{who} cannot take part, and nothing was started:"]
     for problem in problems:
-        lines += [f"  {problem.host}: {problem.what}", f"    fix: {problem.fix}"]
+        lines += [f"  {problem.host}: {problem.what}", f"    hint: {problem.fix}"]
     kind = LaunchError if any(problem.unreachable for problem in problems) else PreflightError
     return kind("\n".join(lines))

@@ -126,5 +126,5 @@ def survey(pool: NodePool, requirements: Requirements, note: Callable[[str], Non
         every = unreachable + (incompatible if strict or not unreachable else [])
         raise refusal(sorted(every, key=lambda problem: order.index(problem.host)), len(pool.specs))
     for problem in incompatible:
-        note(f"{problem.host}: {problem.what} (fix: {problem.fix})")
+        note(f"{problem.host}: {problem.what} (hint: {problem.fix})")
     return replace(connections.world, min_nodes=requirements.min_nodes)

@@ -53,7 +53,7 @@ def test_a_plain_panel_has_one_fact_a_line() -> None:
     panel = Panel("FAILED", "rank 2 failed", [("cause", "c " * 100), ("hint", "h")], "rank 2", ["one", "two"])
     lines = look.plain_panel(panel)
     assert lines[0] == "FAILED rank 2 failed"
-    assert lines[1:3] == ["cause: " + "c " * 100, "hint: h"]
+    assert lines[1:3] == ["    cause: " + "c " * 100, "    hint: h"]
     assert lines[3:] == ["last lines of rank 2:", "    one", "    two"]
 
 

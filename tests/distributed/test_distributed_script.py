@@ -98,7 +98,7 @@ def test_what_is_incomplete_is_said(environ: dict[str, str], said: str) -> None:
         (line,) = done.stderr.splitlines()
         assert done.returncode == 122
         assert line.startswith(f"test_distributed: FAILED: rank {environ.get('RANK', '0')} on {HOST}: ")
-        assert "; fix: " in line
+        assert "; hint: " in line
 
 
 @pytest.mark.parametrize("args", [("--timeout", "0"), ("--timeout", "nan"), ("--mib", "0"), ("--mib", "x"), ("word",)])
@@ -118,18 +118,18 @@ def test_problems_are_found_before_anything_is_added() -> None:
     assert said([report(rank, identity=None, devices=0, device="cpu") for rank in range(4)]) == []
 
     (twice,) = said([*four[:3], report(3, identity="GPU-2")])
-    assert twice.startswith("rank 3 on node2: uses the same GPU as rank 2 on node2: Fake GPU-2; fix: ")
+    assert twice.startswith("rank 3 on node2: uses the same GPU as rank 2 on node2: Fake GPU-2; hint: ")
 
     (few,) = said([*four[:3], report(3, identity=None, devices=1)])
-    assert few.startswith("rank 3 on node2: local rank 1 of 2, but torch sees only 1 GPUs here; fix: start at most 1 ")
+    assert few.startswith("rank 3 on node2: local rank 1 of 2, but torch sees only 1 GPUs here; hint: start at most 1 ")
 
     (none,) = said([*four[:3], report(3, identity=None, devices=0)])
-    assert none.startswith("rank 3 on node2: has no GPU, rank 0 on node1 has one; fix: ")
+    assert none.startswith("rank 3 on node2: has no GPU, rank 0 on node1 has one; hint: ")
 
     assert len(said([four[0], report(1, torch="2.12"), report(2, identity="GPU-0")])) == 2
 
     (without,) = said([*four[:3], report(3, nccl=False)])
-    assert without.startswith("rank 3 on node2: torch 2.13 has no NCCL, and there are GPUs; fix: ")
+    assert without.startswith("rank 3 on node2: torch 2.13 has no NCCL, and there are GPUs; hint: ")
 
     (uneven,) = script.compare_reports([*four[:2], report(2, local_world_size=1, local_rank=0)])
     assert (uneven.rank, uneven.level, uneven.problem) == (2, "warn", "1 ranks on this node, 2 on node1")
@@ -210,7 +210,7 @@ def test_a_missing_rank_is_named() -> None:
     assert [code for code, _ in ended.values()] == [3, 3], ended
     failed = [line for _, text in ended.values() for line in text.splitlines() if "FAILED" in line]
     (line,) = failed
-    assert re.match(rf"test_distributed: FAILED: rank 2 on {re.escape(HOST)}: did not come within \d+ s; fix: ", line)
+    assert re.match(rf"test_distributed: FAILED: rank 2 on {re.escape(HOST)}: did not come within \d+ s; hint: ", line)
 
 
 @pytest.mark.torch

@@ -26,7 +26,7 @@ def refused(done: Done, code: int, host: str, what: str, fix: str) -> None:
     assert "Traceback" not in done.err, done.text
     assert "  File " not in done.err, done.text
     assert "nothing was started" in done.err, done.text
-    blocks = re.findall(r"^  (\S+): (.*)\n    fix: (.*)$", done.err, re.MULTILINE)
+    blocks = re.findall(r"^  (\S+): (.*)\n    hint: (.*)$", done.err, re.MULTILINE)
     # All but who is waited for, which a person is told when it lasts.
     lines = [line for line in done.err.splitlines() if not line.startswith("ddpkit: waiting for ")]
     assert len(lines) == 1 + 2 * len(blocks), done.text
@@ -309,5 +309,5 @@ def test_without_the_preflight_what_looks_wrong_is_only_said(bare: Bare) -> None
     another_script(bare)
     done = bare.launch("-b", "ssh", ALL, *RANKS, "--no-preflight", "--", "job.py")
     assert done.code == 0, done.text
-    assert "node3: its job.py is another than here (fix: rsync" in done.err
+    assert "node3: its job.py is another than here (hint: rsync" in done.err
     assert done.out.count("ran ") == 4

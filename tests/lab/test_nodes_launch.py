@@ -387,6 +387,6 @@ def test_the_folder_is_copied_to_nodes_that_do_not_have_it(launch: Launch, tmp_p
     (tmp_path / "job.py").write_text("raise SystemExit(9)")
     done = launch(*args, "node9", "--", "job.py", str(tmp_path))
     assert done.returncode == 123, done.stderr
-    assert re.search(r"node9: rsync ended with code (255|12): .*\n    fix: ssh node9 true\n", done.stderr), done.stderr
+    assert re.search(r"node9: rsync ended with code (255|12): .*\n    hint: ssh node9 true\n", done.stderr), done.stderr
     assert not list((tmp_path / "logs").glob("*/rank_0.log"))[1:]
     assert launch(*args, "--", "job.py", str(tmp_path)).returncode == 9

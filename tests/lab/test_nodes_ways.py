@@ -252,7 +252,7 @@ def test_a_locked_key_without_a_terminal(bare: Bare) -> None:
     done = bare.launch("-b", "ssh", ALL, *RANKS, "--", "job.py")
     assert done.code == 123, done.text
     assert f"a passphrase is needed for {key}" in done.err
-    assert f"fix: ssh-add {key}" in done.err
+    assert f"hint: ssh-add {key}" in done.err
     assert "Traceback" not in done.err
 
 

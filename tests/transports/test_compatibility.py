@@ -276,11 +276,11 @@ def test_a_refusal_is_one_block_with_every_host() -> None:
     assert error.message.splitlines() == [
         "2 of 4 nodes cannot take part, and nothing was started:",
         "  n2: is off",
-        "    fix: ping n2",
+        "    hint: ping n2",
         "  n2: is old",
-        "    fix: new n2",
+        "    hint: new n2",
         "  n4: is odd",
-        "    fix: even n4",
+        "    hint: even n4",
     ]
     away = Problem(host="n1", what="is off", fix="ping", unreachable=True)
     assert isinstance(problem.refusal([*problems, away], 4), LaunchError)

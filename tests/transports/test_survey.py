@@ -86,7 +86,9 @@ def test_an_incompatibility_is_a_note_where_it_is_not_strict() -> None:
         run(Pool(facts(1), facts(2, python="3.9.2")))
     world, notes = run(Pool(facts(1), facts(2, python="3.9.2")), strict=False)
     assert world is not None
-    assert notes == ["n2: /py is Python 3.9.2, on the others 3.11.7 (fix: python = ... under [host.n2] in ddpkit.toml)"]
+    assert notes == [
+        "n2: /py is Python 3.9.2, on the others 3.11.7 (hint: python = ... under [host.n2] in ddpkit.toml)"
+    ]
 
 
 def test_a_node_that_does_not_answer_is_a_refusal() -> None:

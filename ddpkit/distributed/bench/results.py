@@ -23,7 +23,7 @@ class BenchFailure:
 
     def __str__(self) -> str:
         subject = "" if self.rank is None else f"rank {self.rank}{' on ' * bool(self.host)}{self.host}: "
-        return f"FAILED: {subject}{self.problem}; fix: {self.fix}"
+        return f"FAILED: {subject}{self.problem}; hint: {self.fix}"
 
 
 @dataclass(frozen=True)
