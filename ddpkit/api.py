@@ -421,7 +421,8 @@ def _settings(
             for name, value in env.items()
         }
     keywords["hosts"] = given.get("hosts") or None
-    return config.collect_settings(config.current_folder(), os.environ, profile, keywords)
+    chosen = config.collect_settings(config.current_folder(), os.environ, profile, keywords)
+    return config.choose_python(chosen, os.environ)
 
 
 def _script_words(script: object, args: object) -> list[str] | None:

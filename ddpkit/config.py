@@ -25,13 +25,16 @@ Relative paths (`workdir`, `hostfile`, `log_dir`, a `python` with a slash) are r
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
@@ -424,6 +427,45 @@ def collect_settings(
                 sources[name] = origin
     path = str(file.path) if file.path else ""
     return LaunchSettings(**values, groups=file.groups, host=file.host, sources=sources, file=path)
+
+
+# Sources of the ranks' Python where nobody chose it.
+AUTOMATIC = ("default", "VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
+
+
+def choose_python(settings: LaunchSettings, environ: Mapping[str, str]) -> LaunchSettings:
+    """Choose the ranks' Python where nobody did: ddpkit's own if it has torch, else that of the project."""
+    if settings.source("python") != "default":
+        return settings
+    python, source = find_python(sys.executable, environ, _has_torch)
+    if source == "default":
+        return settings
+    return replace(settings, python=python, sources={**settings.sources, "python": source})
+
+
+def find_python(own: str, environ: Mapping[str, str], has_torch: Callable[[str], bool]) -> tuple[str, str]:
+    """Find a Python with torch, and name its source. ddpkit's own has none where pipx or `uv tool` installed it."""
+    if has_torch(own):
+        return own, "default"
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        path = Path(environ.get(variable) or os.devnull, "bin", "python")
+        if path.is_file():
+            return str(path), variable
+    for name in ("python3", "python"):
+        on_path = shutil.which(name, path=environ.get("PATH"))
+        if on_path and has_torch(on_path):
+            return on_path, "PATH"
+    return own, "default"
+
+
+def _has_torch(python: str) -> bool:
+    if python == sys.executable:
+        return importlib.util.find_spec("torch") is not None
+    code = "import importlib.util; raise SystemExit(importlib.util.find_spec('torch') is None)"
+    try:
+        return subprocess.run([python, "-c", code], capture_output=True, timeout=10, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _profile(file: SettingsFile, chosen: str) -> Mapping[str, object]:

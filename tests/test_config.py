@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from ddpkit import config
-from ddpkit.config import Keywords, LaunchSettings, collect_settings
+from ddpkit.config import Keywords, LaunchSettings, collect_settings, find_python
 from ddpkit.errors import UsageError
 
 TOML = """\
@@ -105,3 +106,32 @@ def test_a_wrong_value_is_named(given: Keywords, flag: str, keyword: str, tmp_pa
     with pytest.raises(UsageError) as error:
         collect_settings(tmp_path, {}, None, given, source="keyword")
     assert error.value.message == keyword
+
+
+def with_torch(*known: str) -> Callable[[str], bool]:
+    return lambda python: python in known
+
+
+def test_the_ranks_get_a_python_with_torch(tmp_path: Path) -> None:
+    """ddpkit as a tool of pipx or uv has none; the project's environment has."""
+    for name in ("venv", "conda", "path"):
+        for program in ("python", "python3"):
+            file = tmp_path / name / "bin" / program
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("#!/bin/sh\n")
+            file.chmod(0o755)
+    venv, conda, path = (str(tmp_path / name / "bin/python") for name in ("venv", "conda", "path"))
+    environ = {
+        "VIRTUAL_ENV": str(tmp_path / "venv"),
+        "CONDA_PREFIX": str(tmp_path / "conda"),
+        "PATH": str(tmp_path / "path/bin"),
+    }
+    assert find_python("/own", environ, with_torch("/own", venv)) == ("/own", "default")
+    assert find_python("/own", environ, with_torch()) == (venv, "VIRTUAL_ENV")
+    del environ["VIRTUAL_ENV"]
+    assert find_python("/own", environ, with_torch()) == (conda, "CONDA_PREFIX")
+    environ["CONDA_PREFIX"] = "/gone"
+    assert find_python("/own", environ, with_torch(f"{path}3")) == (f"{path}3", "PATH")
+    assert find_python("/own", environ, with_torch(path)) == (path, "PATH")
+    assert find_python("/own", environ, with_torch()) == ("/own", "default")
+    assert find_python("/own", {}, with_torch()) == ("/own", "default")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, shown
 from ddpkit.cli.look import table
+from ddpkit.cli.slurm_flags import LETTERS
 
 
 @app.command(cls=LeanCommand)
@@ -22,9 +24,13 @@ def backends(
     from ddpkit.launchers import registry
 
     chosen = [registry.load(each) for each in ([name] if name else registry.names())]
+    aliases = {whole: short for short, whole in registry.aliases().items()}
+    usual = _default_backend()
     described = [
         {
             "name": each.name,
+            "alias": aliases.get(each.name),
+            "default": each.name == usual,
             "summary": (each.__doc__ or "").partition("\n")[0],
             "needs": each.needs,
             "options": [
@@ -37,12 +43,33 @@ def backends(
     if as_json:
         print(json.dumps(described, indent=2))
     elif name is None:
-        table(("backend", "what it does", "needs"), [(d["name"], d["summary"], d["needs"]) for d in described])
+        rows = [(_shown_name(d), d["summary"], d["needs"]) for d in described]
+        table(("backend", "what it does", "needs"), sorted(rows, key=lambda row: "default" not in row[0]))
+        print("options of one backend: ddpkit backends NAME")
     else:
         one = described[0]
-        print(f"{one['name']}: {one['summary']}\nneeds: {one['needs']}")
-        rows = [(f"-o {e['name']}=", e["values"], shown(e["default"]), e["doc"]) for e in one["options"]]
-        table(("option", "values", "default", "what it does"), rows)
+        print(f"{_shown_name(one)}: {one['summary']}\nneeds: {one['needs']}")
+        letters = {long: f"{letter}, " for letter, long in LETTERS.items()} if chosen[0].reach == "slurm" else {}
+        named = [(f"--{entry['name'].replace('_', '-')}", entry) for entry in one["options"]]
+        options = [(letters.get(f, "") + f, e["values"], shown(e["default"]), e["doc"]) for f, e in named]
+        table(("option", "values", "default", "what it does"), options)
+        print("each also as -o NAME=VALUE, and in ddpkit.toml under [options]")
+
+
+def _default_backend() -> str:
+    """The backend of a launch without -b."""
+    from ddpkit import config
+    from ddpkit.launchers import registry
+
+    chosen = config.collect_settings(config.current_folder(), os.environ, None, {}).backend
+    return registry.aliases().get(chosen, chosen)
+
+
+def _shown_name(described: Mapping[str, object]) -> str:
+    """`ssh (ssh-torchrun-auto)`, `local (default)`."""
+    name, alias = described["name"], described["alias"]
+    notes = [str(name)] * bool(alias) + ["default"] * bool(described["default"])
+    return f"{alias or name}{' (' + ', '.join(notes) + ')' if notes else ''}"
 
 
 @app.command(name="env", cls=LeanCommand)

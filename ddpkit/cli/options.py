@@ -75,6 +75,16 @@ _shared = typer.Typer(add_completion=False)
 _shared.command(cls=LeanCommand)(_request)
 
 
+_OF_BACKENDS = (
+    ("--starter NAME", "ranks, torchrun or legacy: how a node starts its ranks. (local, ssh, pdsh)"),
+    ("--preload[=MODULES]", "Import torch, or MODULES, once; then fork the ranks. (local, ssh, pdsh)"),
+    ("--container IMAGE", "Run the ranks in a container."),
+    ("-p, --partition NAME", "Partition, and so on with sbatch's names and letters: -A, -q, -t, -C, -w, -x. (slurm)"),
+    ("-t, --time LIMIT", "Time limit: minutes, HH:MM:SS or D-HH:MM:SS. (slurm)"),
+    ("--gpus-per-node N", "GPUs of each node; without -n also its ranks. (slurm)"),
+)
+
+
 class LaunchCommand(LeanCommand):
     """A command that starts ranks: its own options, and the shared ones, which `launch_settings` reads."""
 
@@ -88,6 +98,11 @@ class LaunchCommand(LeanCommand):
     def invoke(self, ctx: Any) -> Any:
         ctx.meta[_META] = {name: ctx.params.pop(name) for name in self.shared}
         return super().invoke(ctx)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        super().format_options(ctx, formatter)
+        with formatter.section("Options of the backend, a few of them (all: ddpkit backends NAME)"):
+            formatter.write_dl(_OF_BACKENDS)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return super().collect_usage_pieces(ctx) + ["[--] SCRIPT [ARG]..."] * (self.name in SCRIPTED)
@@ -118,7 +133,8 @@ def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpa
     if "DDPKIT_DETACHED" not in os.environ:  # else the parent has printed them
         for warning in config.unknown_variables(os.environ):
             print(f"ddpkit: warning: {warning}", file=sys.stderr)
-    return config.collect_settings(config.current_folder(), os.environ, profile, flags)
+    settings = config.collect_settings(config.current_folder(), os.environ, profile, flags)
+    return config.choose_python(settings, os.environ)
 
 
 def parse_options(words: list[str] | None) -> dict[str, str]:

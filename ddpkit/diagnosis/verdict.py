@@ -6,6 +6,7 @@ The catalogue is loaded when a run has failed, and not before.
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,17 @@ def diagnose(failure: Failure, all_log: Path) -> Diagnosis | None:
     if first is not None and first.kind == "generic" and failure.signal in (None, signal.SIGABRT):
         return _diagnosis(first, first.cause)
     return None
+
+
+def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
+    """Name the Python that has no torch. Others have what the user installed into them."""
+    if diagnosis is None or diagnosis.id != "module-missing" or "cannot import torch." not in diagnosis.cause:
+        return diagnosis
+    return replace(
+        diagnosis,
+        cause=diagnosis.cause.replace("this Python", python, 1),
+        fix=f"ddpkit launch --python PATH, with the Python of your environment; or {python} -m pip install torch",
+    )
 
 
 def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:

@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from ddpkit.config import LaunchSettings
+from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError, similar
 from ddpkit.launchers import containers
-from ddpkit.launchers.nested import find_launcher
+from ddpkit.launchers.nested import find_launcher, split_python
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.registry import Launcher
@@ -41,6 +41,7 @@ _is_forwarded = env_matcher("forwarded")
 def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     """The job of a launch on this machine, or of one that a scheduler takes from this machine."""
     _check_request(settings)
+    settings = without_python(settings)
     workdir = Path(settings.workdir).absolute()
     if not workdir.is_dir():
         raise UsageError(f"working directory {workdir} not found", f"mkdir -p {quote(str(workdir))}")
@@ -64,6 +65,7 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
 def remote_job(settings: LaunchSettings, environ: Mapping[str, str], options: NodeOptions) -> Job:
     """The job of a launch on named nodes."""
     _check_request(settings)
+    settings = without_python(settings)
     command = settings.script
     workdir = settings.workdir
     if not workdir.startswith("~"):  # the node expands it
@@ -95,6 +97,20 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
 
 
+def without_python(settings: LaunchSettings) -> LaunchSettings:
+    """Read `python train.py` as the script `train.py` and the Python `python`. Raises UsageError for two Pythons."""
+    python, script = split_python(settings.script)
+    if not python:
+        return settings
+    if settings.is_given("python"):
+        raise UsageError(
+            f"--python {settings.python}, and {python} before the script: only one can run it",
+            f"ddpkit launch --python {quote(settings.python)} -- {join(script)}",
+        )
+    sources = {**settings.sources, "python": settings.source("script")}
+    return replace(settings, script=script, python=python, sources=sources)
+
+
 def _check_request(settings: LaunchSettings) -> None:
     """Refuse what would run, and not as it was meant."""
     nested = None if settings.allow_nested else find_launcher(settings.script)
@@ -114,7 +130,7 @@ def _check_request(settings: LaunchSettings) -> None:
 
 
 def _container_python(settings: LaunchSettings) -> str:
-    return "python3" if settings.source("python") == "default" else settings.python
+    return "python3" if settings.source("python") in AUTOMATIC else settings.python
 
 
 def _local_python(settings: LaunchSettings) -> str:

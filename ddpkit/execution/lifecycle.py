@@ -104,6 +104,7 @@ class RecordedRun(LiveRun):
         """
         super().__init__(ready.plan, ready.transport, log_dir)
         plan = self.plan
+        self._python = ready.job.python
         self._write_timeline(ready, began, notes)
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
@@ -195,7 +196,8 @@ class RecordedRun(LiveRun):
         """
         failure = outcome.failure
         if failure is not None:
-            failure = replace(failure, diagnosis=verdict.diagnose(failure, self.folder / "all.log"))
+            diagnosis = verdict.diagnose(failure, self.folder / "all.log")
+            failure = replace(failure, diagnosis=verdict.name_python(diagnosis, self._python))
             outcome = replace(outcome, failure=failure)
         state = self._end_state(outcome, cancelled=cancelled)
         if failure is not None:

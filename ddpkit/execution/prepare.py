@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from ddpkit.config import LaunchSettings
+from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import local_job
 from ddpkit.execution.requested_nodes import number_of_nodes, ranks_per_node
@@ -45,6 +45,8 @@ def prepare(
     Changes nothing, except that --sync copies the working folder to the nodes if `progress` is given (None: a dry run).
     `note` gets lines for a person, `waiting` the missing nodes. Raises UsageError, LaunchError, PreflightError.
     """
+    if settings.source("python") in AUTOMATIC[1:]:
+        note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     if not transport_of(settings).names_nodes:
         ready = prepare_offline(settings, environ)
         yield replace(ready, plan=_with_end(ready.plan, settings), settings_file=settings.file)

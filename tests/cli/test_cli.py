@@ -344,7 +344,14 @@ def test_backends_are_listed_with_their_options(ddpkit: DDPKIT) -> None:
         assert backend["name"] in ddpkit("backends").stdout
     shown = ddpkit("backends", "local").stdout
     for option in next(each for each in listed if each["name"] == "local")["options"]:
-        assert f"-o {option['name']}=" in shown
+        assert f"--{option['name'].replace('_', '-')} " in shown
+    assert "-p, --partition " in ddpkit("backends", "slurm").stdout
+    first = ddpkit("backends").stdout.splitlines()[1]
+    assert first.startswith("local (default) ")
+    assert "\nssh (ssh-torchrun-auto) " in ddpkit("backends").stdout
+    assert "\nslurm (slurm-srun, default) " in ddpkit("backends", env={"DDPKIT_BACKEND": "slurm"}).stdout.replace(
+        "backend ", "", 1
+    )
     assert ddpkit("backends", "locla").returncode == 121
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,6 +247,26 @@ def test_emit_writes_to_the_file_after_o(typed: TYPED, tmp_path: Path) -> None:
     assert "torch.distributed.run" in (tmp_path / "run.sh").read_text()
     again = typed("emit -o run.sh -- train.py")
     assert (again.code, again.err.splitlines()[0]) == (UsageError.exit_code, "ddpkit: error: run.sh exists already")
+
+
+def test_python_before_the_script_is_the_ranks_python(typed: TYPED, tmp_path: Path) -> None:
+    done = typed("launch -n 1 --dry-run --json -- python -u train.py --x 1")
+    assert done.code == 0, done.err
+    ((proc,),) = [step["procs"] for step in json.loads(done.out)["steps"]]
+    assert proc["argv"] == [shutil.which("python"), "train.py", "--x", "1"]
+    both = typed("launch --python python3 -- python train.py")
+    assert both.code == UsageError.exit_code
+    assert both.err.splitlines()[1] == "hint: ddpkit launch --python python3 -- train.py"
+
+
+def test_a_python_without_torch_is_named(typed: TYPED, tmp_path: Path) -> None:
+    (tmp_path / "bare").symlink_to(sys.executable)
+    (tmp_path / "none.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
+    done = typed("launch -n 1 --python ./bare -- none.py")
+    assert done.code == 1
+    assert f"{tmp_path}/bare cannot import torch" in done.err
+    assert "ddpkit launch --python PATH" in done.err
+    assert f"{tmp_path}/bare -m pip install torch" in done.err
 
 
 def test_quiet_verbose_and_name(typed: TYPED, tmp_path: Path) -> None:
