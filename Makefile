@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INTEROP := .venv-interop
 
-.PHONY: demo test test-again test-thorough test-fast test-light test-interop lab rounds healthy check golden pictures docs bench dist release-check clean
+.PHONY: demo test test-again test-thorough test-fast test-light test-interop lab rounds healthy check golden schema pictures docs bench dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -71,6 +71,10 @@ check: $(VENV)/.dev $(VENV)/.torch
 # Write the golden plans and the generated pages again, then look at what changed: git diff
 golden: $(VENV)/.dev
 	DDPKIT_WRITE_GOLDEN=1 $(BIN)/pytest -q -k "golden or in_step" tests/launchers/test_plan.py tests/launchers/test_script.py tests/test_docs.py tests/diagnosis/test_catalogue.py
+
+# Write docs/schema/ddpkit.toml.json again, from the settings.
+schema: $(VENV)/.dev
+	$(BIN)/python scripts/toml_schema.py
 
 # Draw the pictures in docs/img again, from real runs.
 pictures: $(VENV)/.dev

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -15,25 +16,27 @@ from ddpkit.errors import UsageError
 
 @app.command(cls=LeanCommand)
 def init(
-    folder: Annotated[str | None, typer.Argument(metavar="[DIR]", help="The project; default: this folder.")] = None,
+    folder: Annotated[
+        str | None, typer.Argument(metavar="[DIR]", help="Directory of the project. [default: this one]")
+    ] = None,
     train: Annotated[
         bool,
         typer.Option(
             "--train",
-            help="Also train.py, the reference script, with the two files it imports, and config/default.yaml.",
+            help="Also write train.py, the reference script, the two files it imports, and config/default.yaml.",
         ),
     ] = False,
     scripts: Annotated[
         bool,
         typer.Option(
-            "--scripts", help="Also scripts/slurm, scripts/ssh and test_distributed.py, which need no ddpkit."
+            "--scripts", help="Also write scripts/slurm, scripts/ssh and test_distributed.py, which need no ddpkit."
         ),
     ] = False,
-    no_toml: Annotated[bool, typer.Option("--no-toml", help="No ddpkit.toml.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be written; write nothing.")] = False,
+    no_toml: Annotated[bool, typer.Option("--no-toml", help="Write no ddpkit.toml.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a commented ddpkit.toml into a project, and what else is asked for; overwrite nothing."""
+    """Write a commented ddpkit.toml into a project. Ask nothing, and overwrite nothing."""
     from ddpkit.cli import scaffold
 
     if no_toml and not (train or scripts):
@@ -46,10 +49,26 @@ def init(
     if as_json:
         print(json.dumps([{"path": str(project / each.path), "state": each.state} for each in files], indent=2))
     else:
-        words = {"new": "would be written" if dry_run else "written", "same": "is there already, the same"}
+        words = {"new": "would be written" if dry_run else "written", "same": "exists already, the same"}
         for each in files:
-            print(f"{project / each.path}: {words.get(each.state, each.state)}")
+            print(f"{project / each.path}: {words.get(each.state, each.state)}{_ABOUT.get(each.path, '')}")
         if train:
-            print("train.py reads, besides torch: pip install numpy pyyaml scikit-learn", file=sys.stderr)
+            print("train.py needs, besides torch: pip install numpy pyyaml scikit-learn", file=sys.stderr)
+        if not dry_run:
+            print(_next(project, "train.py" if train else "SCRIPT"), file=sys.stderr)
     if dry_run:
         scaffold.check(files)
+
+
+# What the main files are.
+_ABOUT = {
+    "ddpkit.toml": " (every setting as a comment, with its default or an example; nothing is set yet)",
+    "train.py": " (the reference script)",
+    "config/default.yaml": " (the settings of train.py)",
+    "distributed_env.py": " (ddpkit.distributed as one file, for nodes without ddpkit)",
+}
+
+
+def _next(project: Path, script: str) -> str:
+    change = "" if project == Path() else f"cd {shlex.quote(str(project))} && "
+    return f"next: {change}ddpkit launch -n 2 --dry-run -- {script} prints what would run; without --dry-run it runs"

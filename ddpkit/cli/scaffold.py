@@ -71,13 +71,13 @@ def _state(project: Path, path: str, text: bytes) -> str:
     target = project / path
     for folder in reversed(target.relative_to(project).parents):
         if os.path.lexists(project / folder) and not (project / folder).is_dir():
-            return f"{folder} is no folder"
+            return f"{folder} is not a directory"
     if target.is_file() and target.read_bytes() == text:
         return "same"
     if os.path.lexists(target):
-        return "it is there already"
+        return "exists already"
     if path == FILE and _has_table(project / "pyproject.toml"):
-        return "pyproject.toml has a table [tool.ddpkit], which would not be read any more"
+        return "pyproject.toml has a table [tool.ddpkit], which ddpkit would no longer read"
     return "new"
 
 
@@ -94,9 +94,9 @@ def check(new_files: list[NewFile]) -> None:
     if not problems:
         return
     text = "; ".join(f"{each.path}: {each.state}" for each in problems)
-    hint = "move them away, or choose another folder: ddpkit init DIR"
+    hint = "ddpkit init DIR"
     if [each.path for each in problems] == [FILE]:
-        hint = "--no-toml writes only what --train and --scripts ask for"
+        hint = "ddpkit init --no-toml --train"
     raise UsageError(f"nothing was written: {text}", hint)
 
 

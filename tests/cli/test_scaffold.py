@@ -19,7 +19,7 @@ from ddpkit.errors import UsageError
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).parents[2]
 TOML = (ROOT / "ddpkit" / "templates" / "ddpkit.toml").read_text()
-SETTINGS = [line for line in TOML.splitlines() if re.match(r"#[^ ]", line)]
+SETTINGS = [line for line in TOML.splitlines() if re.match(r"#[^ :]", line)]
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -28,14 +28,17 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def test_the_written_file_sets_nothing(tmp_path: Path, ddpkit: DDPKIT) -> None:
     done = ddpkit("init")
-    assert (done.returncode, done.stdout) == (0, "ddpkit.toml: written\n"), done.stderr
+    assert done.returncode == 0
+    assert done.stdout.startswith("ddpkit.toml: written (every setting as a comment")
+    command = "ddpkit launch -n 2 --dry-run -- SCRIPT"
+    assert done.stderr == f"next: {command} prints what would run; without --dry-run it runs\n"
     found = config.collect_settings(tmp_path, {}, None, {})
     assert found == config.LaunchSettings(file=str(tmp_path / "ddpkit.toml"))
     assert found.rows(), "and each is shown"
 
 
 def test_all_of_it_is_understood(tmp_path: Path) -> None:
-    text = re.sub(r"(?m)^#(?=[^ ])", "", TOML)
+    text = re.sub(r"(?m)^#(?=[^ :])", "", TOML)
     (tmp_path / "ddpkit.toml").write_text(text)
     file = config.read_file(tmp_path)
     assert config.SETTINGS.keys() == file.values.keys(), "each setting has a line"
@@ -59,7 +62,7 @@ def test_each_line_alone_is_understood(number: int, tmp_path: Path) -> None:
 def test_the_examples_of_options_are_options(tmp_path: Path) -> None:
     from ddpkit.launchers import registry
 
-    (tmp_path / "ddpkit.toml").write_text(re.sub(r"(?m)^#(?=[^ ])", "", TOML))
+    (tmp_path / "ddpkit.toml").write_text(re.sub(r"(?m)^#(?=[^ :])", "", TOML))
     file = config.read_file(tmp_path)
     for table in (file.values, *file.profiles.values()):
         options = table.get("options", {})
@@ -93,7 +96,8 @@ def test_everything(tmp_path: Path, ddpkit: DDPKIT) -> None:
     assert extra is not None
     assert said.split() == re.findall(r'"([a-z-]+)', extra[1])
     assert done.stderr == ""
-    assert again.stdout.count("is there already, the same") == len(found)
+    assert again.stderr.splitlines()[-1].startswith("next: cd new/project && ddpkit launch -n 2 --dry-run -- train.py ")
+    assert again.stdout.count("exists already, the same") == len(found)
 
 
 @pytest.mark.parametrize("taken", ["train.py", "scripts", "config/default.yaml", "scripts/ssh/nodes.sh"])
@@ -105,7 +109,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(taken: str, tmp_path: P
     done = ddpkit("init", "--train", "--scripts")
     for each in (shown, done):
         assert each.returncode == 121
-        assert f"{taken}: it is there already" in each.stderr or f"{taken} is no folder" in each.stderr
+        assert f"{taken}: exists already" in each.stderr or f"{taken} is not a directory" in each.stderr
     assert tree(tmp_path) == before
     assert "ddpkit.toml: would be written" in shown.stdout
 

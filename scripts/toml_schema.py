@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""JSON Schema of ddpkit.toml, from the settings: `python scripts/toml_schema.py` writes docs/schema/ddpkit.toml.json.
+
+Types and defaults come from `ddpkit.config`, descriptions from the help of `ddpkit launch`, options from the backends.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import typer
+
+from ddpkit.cli import main
+from ddpkit.cli.app import app
+from ddpkit.config import DAY, SETTINGS, HostSettings, LaunchSettings
+from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS
+from ddpkit.launchers import registry
+
+TARGET = Path(__file__).resolve().parents[1] / "docs" / "schema" / "ddpkit.toml.json"
+URL = "https://raw.githubusercontent.com/ddpkit/ddpkit/main/docs/schema/ddpkit.toml.json"
+BACKENDS = ("local", "ssh", "pdsh", "legacy", "slurm", "slurm-torchrun")
+MOST = {"nproc_per_node": MOST_RANKS, "nnodes": MOST_NODES, "port": MOST_PORT, "slots": MOST_RANKS}
+TEXT = {"type": "string"}
+WORDS = {"type": "array", "items": TEXT}
+# Settings whose flag has another name, or none.
+DESCRIPTIONS = {
+    "script": "The script or program of every rank, and its arguments.",
+    "preflight": "Whether a difference between the nodes keeps a run from starting.",
+    "header": "Show status lines at the bottom of a terminal.",
+    "options": "Options of the backend, as -o KEY=VALUE; `ddpkit backends NAME` lists them.",
+    "hosts": "The nodes: names, patterns such as node[1-4], and groups such as @gpus.",
+}
+OF_HOST = {
+    "user": "User name for SSH.",
+    "port": "Port of sshd.",
+    "slots": "Ranks on this node.",
+    "python": "Python on this node.",
+    "workdir": "Working directory on this node.",
+    "env": "Variables for the ranks on this node.",
+}
+# What the parser accepts beside the type of the setting.
+ALSO: dict[str, list[dict[str, Any]]] = {
+    "script": [TEXT],
+    "nnodes": [{"type": "string", "pattern": "^[0-9]+:[0-9]+$"}],
+}
+
+
+def schema() -> dict[str, Any]:
+    """The whole schema."""
+    settings = _settings()
+    hosts = {name: _described(name, kind, OF_HOST[name]) for name, kind in get_type_hints(HostSettings).items()}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": URL,
+        "title": "ddpkit.toml",
+        "description": "Settings of ddpkit for a project.",
+        **_table(
+            {
+                **settings,
+                "profile": {**TEXT, "description": "The profile that is used without --profile."},
+                "profiles": _by_name(_table(settings), "Settings by name: `ddpkit launch --profile NAME`."),
+                "groups": _by_name(WORDS, "Names for groups of nodes: `ddpkit launch -b ssh @NAME`."),
+                "host": _by_name(_table(hosts), "Settings of one node."),
+            }
+        ),
+    }
+
+
+def _settings() -> dict[str, Any]:
+    kinds = get_type_hints(LaunchSettings)
+    assert main.launch  # its commands are known when its modules are imported
+    launch: Any = typer.main.get_command(app)
+    helps = {each.name: each.help or "" for each in launch.commands["launch"].params}
+    defaults = {each.name: each.default_factory() for each in fields(LaunchSettings) if callable(each.default_factory)}
+    shown = {}
+    for name in SETTINGS:
+        description = DESCRIPTIONS.get(name) or re.sub(r" \[default.*", "", helps[name])
+        shown[name] = _described(name, kinds[name], description)
+        if defaults[name] not in (None, "", (), {}) and name != "python":
+            value = defaults[name]
+            shown[name]["default"] = list(value) if isinstance(value, tuple) else value
+    shown["options"]["properties"] = _options()
+    return shown
+
+
+def _options() -> dict[str, Any]:
+    known: dict[str, Any] = {}
+    for backend in BACKENDS:
+        for each in registry.options(registry.load(backend)):
+            known.setdefault(each.name, {"description": each.doc})
+    return dict(sorted(known.items()))
+
+
+def _described(name: str, kind: Any, description: str) -> dict[str, Any]:
+    forms = [*_forms(name, kind), *ALSO.get(name, [])]
+    return {"description": description, **(forms[0] if len(forms) == 1 else {"anyOf": forms})}
+
+
+def _forms(name: str, kind: Any) -> list[dict[str, Any]]:
+    """The JSON types of a Python type."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind is type(None) or kind == tuple[int, int]:  # text in TOML: see ALSO
+        return []
+    if kind in (str, bool, int, float):
+        number = {
+            int: {"type": "integer", "minimum": 1, "maximum": MOST.get(name)},
+            float: {"type": "number", "minimum": 0, "maximum": DAY},
+        }
+        return [number.get(kind) or {"type": "string" if kind is str else "boolean"}]
+    if origin is Literal:
+        return [{"enum": list(inner)}]
+    if origin is tuple:
+        return [WORDS]
+    if name == "env":
+        return [{"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}]
+    if name == "options":
+        return [{"type": "object"}]
+    return [form for each in inner for form in _forms(name, each)]
+
+
+def _table(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _by_name(inner: dict[str, Any], description: str) -> dict[str, Any]:
+    return {"type": "object", "description": description, "additionalProperties": inner}
+
+
+if __name__ == "__main__":
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_text(json.dumps(schema(), indent=2) + "\n")
+    print(TARGET)
