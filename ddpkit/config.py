@@ -93,7 +93,7 @@ class Label:
 
     @property
     def prefix(self) -> str:
-        """The text in front of the value."""
+        """The text before the value."""
         return f"{self.flag} " if self.flag else f"{self.key} = "
 
 
@@ -126,7 +126,7 @@ def _parse_nproc(value: object, label: Label) -> int | Literal["auto"]:
 
 
 def _parse_nnodes(value: object, label: Label) -> int | tuple[int, int] | None:
-    """Parse the number of nodes, or MIN:MAX for a run that goes on while MIN of them are left."""
+    """Parse the number of nodes, or MIN:MAX for a run that continues while MIN of them are left."""
     least, colon, most = ":".join(map(str, value if isinstance(value, tuple) else (value,))).partition(":")
     if not colon:
         return whole(least, label.prefix, MOST_NODES)
@@ -586,7 +586,7 @@ def read_file(folder: Path) -> SettingsFile:
 
 
 def _invalid_toml(text: _Text, error: str) -> UsageError:
-    """Put the line in front of the message, and show it."""
+    """Name and show the line."""
     at = re.search(r" \(at line (\d+), column (\d+)\)$", error)
     if at is None:
         return UsageError(f"{text.name}: invalid TOML: {error}")

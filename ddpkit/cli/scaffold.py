@@ -45,7 +45,7 @@ class NewFile:
 
 
 def files(project: Path, *, toml: bool, train: bool, scripts: bool) -> list[NewFile]:
-    """The files that would be written into a folder, each with its state."""
+    """The files that would be written into a directory, each with its state."""
     wanted = [name for name, want in (("toml", toml), ("train", train), ("scripts", scripts)) if want]
     return [
         NewFile(path, text, _state(project, path, text))

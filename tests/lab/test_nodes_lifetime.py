@@ -354,6 +354,21 @@ def test_a_killed_worker_leaves_no_child_of_a_rank(backend: str, lab: Lab, run: 
 
 
 @BOTH
+def test_on_end_after_a_lost_node(backend: str, lab: Lab, run: Callable[..., Launch], tmp_path: Path) -> None:
+    launch = run(SLEEP, backend, "ranks", "--grace", "1", "--on-end", "cat > record.json; exit 3")
+    launch.wait_for("child ready", times=2)
+    shown = processes(lab, ["node2"])
+    (session,) = [pid for pid, (_, line) in shown.items() if line.startswith("sshd: ") and pid not in launch.before]
+    os.kill(session, signal.SIGKILL)
+    assert launch.end() == 125, launch.text
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert (record["state"], record["failure"]["host"]) == ("failed", "node2")
+    assert record["versions"].keys() == set(HOSTS)
+    assert "on_end: exit code 3 after " in launch.text
+    launch.wait_for_nothing_left()
+
+
+@BOTH
 def test_a_restarted_sshd_does_no_harm(backend: str, lab: Lab, run: Callable[..., Launch], tmp_path: Path) -> None:
     launch = run(SLEEP, backend)
     launch.wait_for("child ready", times=2)

@@ -156,6 +156,7 @@ def test_a_report_of_a_job_that_nobody_followed(backend: str, folder: Path, idle
     slowest = found["steps"]["slowest"]
     assert (slowest["rank"], slowest["host"], slowest["stands_out"]) == (2, "node2", True), found["steps"]["words"]
     assert [row["steps"] for row in found["steps"]["rows"]] == [38] * 4  # the first of each attempt has no begin
+    assert [(each["host"], bool(each["torch"])) for each in found["places"]] == [("node1", True), ("node2", True)]
 
 
 @torch
