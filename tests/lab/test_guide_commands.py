@@ -24,9 +24,9 @@ PATIENCE = 240.0
 PAGE = ROOT / "docs/migrate/sbatch.md"
 SCALED = {
     r"\bgpu:8\b": "gpu:4",
-    r"\bgpus-per-node=8\b": "gpus-per-node=4",
-    r"\bpartition=gpu\b": "partition=main",
-    r"\bcpus-per-task=[468]\b": "cpus-per-task=1",
+    r"--gpus-per-node 8\b": "--gpus-per-node 4",
+    r"--partition gpu\b": "--partition main",
+    r"--cpus-per-task [468]\b": "--cpus-per-task 1",
     r"(?<= )-n 8(?= .*--)": "-n 4",
 }
 # Says who it is. With WAITS it stays until it is ended.
@@ -43,7 +43,7 @@ if os.path.exists("waits"):
     time.sleep(3600)
 """
 # Those that import torch where each takes seconds: the launch's starter, or the ranks of `ddpkit test`.
-SLOW = ("ddpkit test", "slurm-torchrun", "starter=torchrun", "-b legacy", "-b pdsh", "-b ssh node1 node2 -n 4 -- ")
+SLOW = ("ddpkit test", "slurm-torchrun", "--starter torchrun", "-b legacy", "-b pdsh", "-b ssh node1 node2 -n 4 -- ")
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def test_a_launch(row: Row, site: Site) -> None:
         assert {rank["env"][name] for rank in seen} == {value}
     if "activate" in row.command:
         assert {rank["env"]["ACTIVATED"] for rank in seen} == {"1"}
-    if "output=logs/train_%j.out" in row.command:
+    if "--output logs/train_%j.out" in row.command:
         assert len(list(site.folder.glob("logs/train_*.out"))) == 1
 
 
