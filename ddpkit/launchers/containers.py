@@ -115,7 +115,7 @@ class Enroot:
         for mount in want.mounts:
             flags = f":rbind,x-create=auto,{mount.flags}" if mount.flags else ""
             words += ["--mount", f"{mount.source}:{mount.target}{flags}"]
-        words += _by_name("--env", {key: value for key, value in want.env.items() if _crosses(value)})
+        words += [part for key, value in want.env.items() if _crosses(value) for part in ("--env", key)]
         words += [part for key, value in want.marks.items() for part in ("--env", f"{key}={value}")]
         inner = ["sh", "-c", 'cd "$0" && exec "$@"', want.workdir] if want.workdir else []
         return "\n".join(
@@ -250,10 +250,6 @@ def is_file(image: str) -> bool:
 def _crosses(value: Value) -> bool:
     text = value.reveal() if isinstance(value, Secret) else value
     return isinstance(text, str) and not _CHANGED_BY_ENROOT.search(text)
-
-
-def _by_name(flag: str, env: Mapping[str, Value]) -> list[str]:
-    return [part for name in env for part in (flag, name)]
 
 
 def _pass_names() -> str:

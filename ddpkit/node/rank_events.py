@@ -185,7 +185,9 @@ class Steps:
         """Be called when a module gets a part: DistributedDataParallel calls the wrapped one `module`."""
 
         def registered(whole: Any, name: str, part: Any) -> None:
-            if name == "module" and part is not None and isinstance(whole, _class()):
+            if name != "module" or part is None:
+                return
+            if isinstance(whole, getattr(sys.modules.get(DDP), "DistributedDataParallel", ())):
                 first = next((each for each in part.parameters() if each.requires_grad), None)
                 if first is not None:
                     first.register_hook(self.arrived)
@@ -196,7 +198,3 @@ class Steps:
 
     def arrived(self, gradient: Any) -> None:
         self.ready = time.perf_counter()
-
-
-def _class() -> Any:
-    return getattr(sys.modules.get(DDP), "DistributedDataParallel", ())

@@ -25,7 +25,7 @@ def locate_problems(
     """Locate problems between nodes, with fixes, where each tried all others. `problems`: of `build_world`."""
     nodes = range(len(specs))
     # With two nodes nobody knows whose firewall it is: the one that listens is named.
-    mute = [index for index in nodes if len(specs) > 2 and not _reaches_any(reachability, index)]
+    mute = [index for index in nodes if len(specs) > 2 and not reachability.reaches_any(index)]
     located = [
         replace(problem, fix=_master_fix(master_addr, specs, facts, problem, mute) or problem.fix)
         for problem in problems
@@ -36,7 +36,8 @@ def locate_problems(
         # A node that reaches no other is named itself.
         cut = [source for source in sources if source not in mute and not reachability.reached(source, target)]
         if cut:
-            who = "no other node reaches" if len(cut) == len(sources) > 1 else f"{_labels(specs, cut)} cannot reach"
+            labels = ", ".join(specs[source].label for source in cut)
+            who = "no other node reaches" if len(cut) == len(sources) > 1 else f"{labels} cannot reach"
             what = f"{who} its port {facts[target]['high_port']} ({reachability.describe(cut[0], target)})"
             fix = _open(spec, "INPUT", "-s", [facts[source] for source in cut]) or OPEN_PORTS
             located.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
@@ -62,7 +63,7 @@ def _master_fix(
 ) -> str:
     """The fix for a node that does not reach rank 0's port."""
     index = next(index for index, spec in enumerate(specs) if spec.label == problem.host)
-    first = next((address for _, address in facts[0]["addresses"]), "")
+    first = _first_address(facts[0])
     if master_addr and first and "no answer" not in problem.what:  # the name, and not the way
         if any(words in problem.what for words in ("not known", "resolution", "no address")):
             return _hosts_line(specs[index], first, master_addr)
@@ -79,12 +80,8 @@ def _hosts_line(spec: HostSpec, address: str, name: str) -> str:
     return ssh_command(spec.target, f"echo {address} {name} | sudo tee -a /etc/hosts")
 
 
-def _reaches_any(reachability: Reachability, source: int) -> bool:
-    return any(reachability.reached(source, target) for target in reachability.targets(source))
-
-
-def _labels(specs: Sequence[HostSpec], chosen: Sequence[int]) -> str:
-    return ", ".join(specs[index].label for index in chosen)
+def _first_address(facts: NodeFacts) -> str:
+    return next((address for _, address in facts["addresses"]), "")
 
 
 # ---- what works, but not as it looks
@@ -134,7 +131,9 @@ def check_chosen_interfaces(
             # lo is reported by `env_checks` alone; with ^ a list says what not to take.
             if not live or not value or value.startswith("^") or value.lstrip("=") == "lo" or _takes(name, value, live):
                 continue
-            there_is = "leads nowhere" if _takes(name, value, _interfaces(each)) else "is not there"
+            there_is = (
+                "leads nowhere" if _takes(name, value, [name for name, _ in each["addresses"]]) else "is not there"
+            )
             yield Check(
                 id="interfaces",
                 status="fail" if fatal else "warn",
@@ -146,10 +145,6 @@ def check_chosen_interfaces(
             )
 
 
-def _interfaces(facts: NodeFacts) -> list[str]:
-    return list(dict.fromkeys(name for name, _ in facts["addresses"]))
-
-
 def _takes(name: str, value: str, interfaces: Sequence[str]) -> bool:
     """True if a choice takes one of these interfaces: gloo by the whole name, NCCL by its beginning but for `=`."""
     words = [word for word in value.lstrip("=").split(",") if word]
@@ -159,7 +154,7 @@ def _takes(name: str, value: str, interfaces: Sequence[str]) -> bool:
 
 def _own_name(spec: HostSpec, facts: NodeFacts, text: str) -> Check:
     """Its own name means an address that the others do not reach."""
-    own, live = facts["own_name"], next((address for _, address in facts["addresses"]), "")
+    own, live = facts["own_name"], _first_address(facts)
     fix = ""
     if own and _loopback(own[0]):
         fix = ssh_command(spec.target, f"sudo sed -i '/^{own[0]}[[:space:]]/d' /etc/hosts")
@@ -214,7 +209,7 @@ def check_names(
         for what, others in odd.items():
             known = [facts[other.label]["host"] for other in others]
             whose = "" if known == [other.label for other in others] else f" ({_joined(o.label for o in others)})"
-            address = next((address for _, address in facts[others[0].label]["addresses"]), "ADDRESS")
+            address = _first_address(facts[others[0].label]) or "ADDRESS"
             slow = "looked up" in what
             yield Check(
                 id="names",

@@ -12,7 +12,7 @@ from ddpkit.preflight import causes, network_checks, node_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.env_checks import rank_environ
 from ddpkit.preflight.node import Node
-from ddpkit.transports.compatibility import Requirements
+from ddpkit.transports.compatibility import Requirements, torch_version
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pool import NodePool
 from ddpkit.transports.problem import Problem
@@ -122,13 +122,14 @@ class _NodeSurvey:
         script = self._requirements.script
         for spec in self._pool.specs:
             facts = self._nodes.facts[spec.label]
+            version = torch_version(facts)
             evidence = {
                 "machine": "",
                 "workdir": facts["workdir"],
                 "script": f"{script}, SHA-256 {str(facts['script'])[:12]}" if script else None,
                 "tmp": facts["tmp"],
                 "python": facts["python"],
-                "torch": _torch_words(facts),
+                "torch": f"torch {version}" if version else None,
             }
             for check, text in evidence.items():
                 if (spec.label, check) in bad:
@@ -218,8 +219,3 @@ def inventory_args(facts: NodeFacts, *, smi: bool) -> dict[str, Any]:
         "torch": facts["torch"]["place"] if facts["torch"] else None,
         "smi": smi,
     }
-
-
-def _torch_words(facts: NodeFacts) -> str | None:
-    version = facts["torch"]["version"] if facts["torch"] else None
-    return f"torch {version}" if version else None

@@ -205,8 +205,8 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], options: Preflig
         fix = problem.fix.removeprefix(f"ssh {spec.target} ")
         result.checks.append(causes.from_problem(replace(problem, fix=fix)))
     bad = {problem.check for problem in problems}
-    version = facts["torch"]["version"] if facts["torch"] else None
-    for check, text in (("workdir", facts["workdir"]), ("python", facts["python"]), ("torch", f"torch {version}")):
+    torch = f"torch {compatibility.torch_version(facts)}"
+    for check, text in (("workdir", facts["workdir"]), ("python", facts["python"]), ("torch", torch)):
         if check not in bad:
             result.checks.append(Check(id=check, status="pass", host=host, evidence=text))
     result.checks += node_checks.check_nodes([node])

@@ -11,7 +11,7 @@ from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import Node
 from ddpkit.preflight.program_events import DoneEvent
 from ddpkit.preflight.rank_program import ProgramRun
-from ddpkit.transports.compatibility import most_common
+from ddpkit.transports.compatibility import most_common, torch_version
 from ddpkit.transports.reachability import OPEN_PORTS
 
 
@@ -41,7 +41,7 @@ def _clock_offset(event: DoneEvent | None) -> tuple[float, float]:
 
 
 def _check_versions(nodes: Sequence[Node]) -> Iterator[Check]:
-    torch = [str(node.facts["torch"]["version"] if node.facts["torch"] else None) for node in nodes]
+    torch = [str(torch_version(node.facts)) for node in nodes]
     for name, whole in (("python", [node.facts["python"] for node in nodes]), ("torch", torch)):
         # What is behind the second point of Python's version changes nothing between ranks.
         values = [each.rpartition(".")[0] if name == "python" else each for each in whole]

@@ -63,9 +63,16 @@ def submit(batch: Batch) -> str:
     return job_id[1]
 
 
+def filled(argv: tuple[str, ...], **words: str) -> list[str]:
+    """Return a command of a `Batch` with a text for each name in braces."""
+    for name, text in words.items():
+        argv = tuple(word.replace(f"{{{name}}}", text) for word in argv)
+    return list(argv)
+
+
 def stop_argv(batch: Batch, job_id: str) -> list[str]:
     """Return the command that cancels a job."""
-    return [word.replace("{job}", job_id) for word in batch.stop]
+    return filled(batch.stop, job=job_id)
 
 
 def cancel(batch: Batch, job_id: str) -> None:
@@ -79,19 +86,15 @@ def cancel(batch: Batch, job_id: str) -> None:
 
 def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
     """Describe the job for the record of its run, so that any later shell can ask for it."""
-
-    def words(argv: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(word.replace("{job}", job_id) for word in argv)
-
     return Scheduled(
-        state=words(batch.state),
+        state=tuple(filled(batch.state, job=job_id)),
         pattern=batch.state_pattern,
         waiting=batch.waiting,
         running=(*batch.running, *batch.ending),
         success_states=batch.success_states,
         stopped=batch.stopped,
         forgotten_pattern=batch.forgotten_pattern,
-        stop=words(batch.stop),
+        stop=tuple(stop_argv(batch, job_id)),
         log=batch.log,
         many=not batch.follow,
         torchrun=step.rank_starter.labels_ranks,
@@ -129,9 +132,7 @@ class JobLink:
         )
 
     def _argv(self, argv: tuple[str, ...], **words: str) -> list[str]:
-        for name, value in {"job": self._job_id, **words}.items():
-            argv = tuple(word.replace(f"{{{name}}}", value) for word in argv)
-        return list(argv)
+        return filled(argv, job=self._job_id, **words)
 
     def start(self, request: str, post: Post) -> None:
         self._post = post

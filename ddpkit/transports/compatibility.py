@@ -68,7 +68,7 @@ def check_nodes(requirements: Requirements, specs: Sequence[HostSpec], facts: Se
     for spec, each in zip(specs, facts, strict=True):
         first_label.setdefault(each["machine"], spec.label)
     python = most_common([each["python"] for each in facts])
-    torch = most_common([str(_torch_version(each)) for each in facts])
+    torch = most_common([str(torch_version(each)) for each in facts])
     digest = requirements.digest or most_common([each["script"] for each in facts if each["script"]])
     problems = []
     for spec, each in zip(specs, facts, strict=True):
@@ -141,7 +141,7 @@ def _check_python(node: Candidate) -> Problem | None:
 def _check_torch(node: Candidate) -> Problem | None:
     if not node.requirements.torch:
         return None
-    version, python = _torch_version(node.facts), node.interpreter
+    version, python = torch_version(node.facts), node.interpreter
     none_has_torch = node.torch == "None"
     if version is None and (not none_has_torch or node.requirements.starter != "ranks"):
         error = node.facts["torch"].get("problem", "") if node.facts["torch"] else ""
@@ -197,7 +197,8 @@ def most_common(values: Sequence[str]) -> str:
     return Counter(values).most_common(1)[0][0] if values else ""
 
 
-def _torch_version(facts: NodeFacts) -> str | None:
+def torch_version(facts: NodeFacts) -> str | None:
+    """The version of the torch that a node's Python would import; None: it has none."""
     return facts["torch"]["version"] if facts["torch"] else None
 
 

@@ -107,6 +107,10 @@ class Reachability:
         """The addresses by which some host reaches this one."""
         return {address for source in self.sources(target) for address in self.reached(source, target)}
 
+    def reaches_any(self, source: int) -> bool:
+        """True if a host reaches some other one."""
+        return any(self.reached(source, target) for target in self.targets(source))
+
     def master_reached(self, source: int) -> list[str]:
         """The addresses by which a host reaches rank 0's port."""
         return [address for address, attempt in zip(self.master, self.to_master[source], strict=True) if not attempt[1]]
