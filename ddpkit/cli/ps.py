@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SHOWN = 20  # runs that have ended
 PIPED = 200  # columns of a line in a pipe
 HEAD = ("ID", "COMMAND", "STATE", "RANKS", "HOSTS", "AGE", "RESULT")
-_LEAST = {1: 12, 4: 5, 6: 10}  # columns of the table that can be cut, with their least width
+_LEAST = {1: 12, 4: 5, 6: 9}  # columns of the table that can be cut, with their least width
 
 
 @app.command(cls=LeanCommand)
