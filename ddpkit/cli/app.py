@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -283,12 +284,20 @@ def _root(
     pass
 
 
+def print_json(name: str, document: Mapping[str, object], *, line: bool = False) -> None:
+    """Print a document of `--json`, described by docs/schema/NAME.json; as one `line` where others follow."""
+    text = json.dumps({"schema": f"ddpkit.{name}/1", **document}, indent=None if line else 2)
+    print(text, flush=True)
+
+
 def show_plan(plan: Plan, as_json: bool) -> None:
     """The dry run of a command."""
     from ddpkit.launchers.plan import plan_as_dict
 
-    text = json.dumps(plan_as_dict(plan), indent=2) + "\n" if as_json else str(plan)
-    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
+    if as_json:
+        print_json("plan", plan_as_dict(plan))
+        return
+    sys.stdout.buffer.write(str(plan).encode("utf-8", "surrogateescape"))  # words are bytes that need not be text
     sys.stdout.flush()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -10,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app, shown
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json, shown
 from ddpkit.cli.look import table
 from ddpkit.cli.slurm_flags import LETTERS
 
@@ -41,7 +40,7 @@ def backends(
         for each in chosen
     ]
     if as_json:
-        print(json.dumps(described, indent=2))
+        print_json("backends", {"backends": described})
     elif name is None:
         rows = [(_shown_name(d), d["summary"], d["needs"]) for d in described]
         table(("backend", "what it does", "needs"), sorted(rows, key=lambda row: "default" not in row[0]))
@@ -91,7 +90,7 @@ def show_env(
             "seen": dict(resolution.seen),
             "rejected": [asdict(entry) for entry in resolution.rejected],
         }
-        print(json.dumps(document, indent=2))
+        print_json("env", document)
     elif env is not None:
         values = {name: value for name, value in asdict(env).items() if name != "origin"}
         rows = [(name, shown(value), env.origin.get(name, "")) for name, value in values.items()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, app, show_plan
+from ddpkit.cli.app import JsonFlag, app, print_json, show_plan
 from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, NoPreflight, RanksAndHosts, launch_settings
 from ddpkit.errors import PreflightError, UsageError
 
@@ -139,8 +138,8 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
     if code == BAD and not (results.failures or died):
         died = ["ddpkit: rank 0 did not say its last word, so some results are missing"]
     if as_json:
-        run = {"run_id": ready.plan.run_id, "backend": ready.plan.backend, "logs": done.folder, "exit_code": code}
-        print(json.dumps({**results.as_dict(), "ok": code == 0, **run, "died": died}, indent=2))
+        run = {"run_id": ready.plan.run_id, "backend": ready.plan.backend, "folder": done.folder, "exit_code": code}
+        print_json("bench", {**results.as_dict(), "ok": code == 0, **run, "died": died})
     else:
         _print_results(results, died, code, done.folder)
     if plot is not None and any(not row.note for row in results.measurements):

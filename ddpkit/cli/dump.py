@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
@@ -35,12 +34,14 @@ def dump(
     if dry_run:
         asked = f"the ranks of job {chosen.job_id}, with srun --overlap" if chosen.job else "its launcher"
         where = "" if chosen.job else f" (process {chosen.launcher_pid}), which asks {', '.join(chosen.hosts)}"
-        shown = {"run_id": chosen.run_id, "asks": asked + where, "folder": chosen.folder}
-        print(json.dumps(shown, indent=2) if as_json else f"would ask {asked}{where}; into {chosen.folder}/dump-TIME/")
+        if as_json:
+            print_json("question", {"run_id": chosen.run_id, "asks": asked + where, "folder": chosen.folder})
+        else:
+            print(f"would ask {asked}{where}; into {chosen.folder}/dump-TIME/")
         return
     summary = client.dump_job(chosen) if chosen.job else client.request_dump(chosen)
     if as_json:
-        print(json.dumps(summary, indent=2))
+        print_json("dump", summary)
     else:
         _show(summary)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import JsonFlag, LeanCommand, app
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.console.style import Panel
 from ddpkit.errors import UsageError
 from ddpkit.files import read_tail
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 MOST = 64 << 20  # bytes of a log that are read: its end
 LISTED = 8  # consequences, one line each
-ENTRY_SCHEMA = "ddpkit.catalogue_entry/1"
-LIST_SCHEMA = "ddpkit.catalogue/1"
 
 
 @app.command(
@@ -55,7 +52,10 @@ def explain(
         raise UsageError("no log named", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -")
     entry = _entry(files[0]) if len(files) == 1 else None
     if entry is not None:
-        print(json.dumps(_entry_as_dict(entry), indent=2) if as_json else "\n".join(_describe(entry)))
+        if as_json:
+            print_json("catalogue_entry", _entry_as_dict(entry))
+        else:
+            print("\n".join(_describe(entry)))
         return
     from ddpkit.diagnosis import analyze
 
@@ -63,7 +63,7 @@ def explain(
     texts = list(_texts(files))
     result = analyze.analyze_log(texts)
     if as_json:
-        print(json.dumps(_as_dict(result), indent=2))
+        print_json("explain", _as_dict(result))
     else:
         _show(result, _record(files[0]) if len(files) == 1 else None, many=len(texts) > 1)
 
@@ -83,7 +83,7 @@ def _entry_as_dict(entry: Entry) -> dict[str, str]:
     from ddpkit.diagnosis.catalogue.entry import filled
 
     texts = {name: filled(getattr(entry, name), {}) for name in ("cause", "probe", "fix")}
-    head = {"schema": ENTRY_SCHEMA, "id": entry.id, "category": category(entry), "kind": entry.kind}
+    head = {"id": entry.id, "category": category(entry), "kind": entry.kind}
     return {**head, "title": entry.title, **texts, "link": entry.link}
 
 
@@ -99,7 +99,7 @@ def _print_list(as_json: bool) -> None:
     from ddpkit.diagnosis.catalogue import ENTRIES, PARTS
 
     if as_json:
-        print(json.dumps({"schema": LIST_SCHEMA, "entries": [_entry_as_dict(each) for each in ENTRIES]}, indent=2))
+        print_json("catalogue", {"entries": [_entry_as_dict(each) for each in ENTRIES]})
         return
     width = max(len(entry.id) for entry in ENTRIES)
     for title, entries in PARTS.items():

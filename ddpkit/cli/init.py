@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.errors import UsageError
 
 
@@ -47,7 +46,8 @@ def init(
         scaffold.check(files)
         scaffold.write(project, files)
     if as_json:
-        print(json.dumps([{"path": str(project / each.path), "state": each.state} for each in files], indent=2))
+        written = [{"path": str(project / each.path), "state": each.state} for each in files]
+        print_json("init", {"dry_run": dry_run, "files": written})
     else:
         words = {"new": "would be written" if dry_run else "written", "same": "exists already, the same"}
         for each in files:

@@ -7,14 +7,13 @@ import os
 import signal
 import sys
 import threading
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import CommandLine, JsonFlag, app, redirect_to_devnull, show_plan, shown
+from ddpkit.cli.app import CommandLine, JsonFlag, app, print_json, redirect_to_devnull, show_plan, shown
 from ddpkit.cli.look import table
 from ddpkit.cli.options import (
     CHECKS,
@@ -30,12 +29,13 @@ from ddpkit.cli.options import (
     flag,
     launch_settings,
 )
-from ddpkit.errors import UsageError
+from ddpkit.errors import DdpkitError, UsageError
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.config import LaunchSettings
     from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.execution.prepare import Ready
+    from ddpkit.run.record import Run
 
 
 @app.command(
@@ -134,7 +134,7 @@ def _explain(settings: LaunchSettings, as_json: bool) -> None:
     if as_json:
         values = [{"name": name, "value": value, "source": source} for name, value, source in rows]
         file = settings.file or None
-        print(json.dumps({"schema": "ddpkit.settings/1", "file": file, "settings": values}, indent=2))
+        print_json("settings", {"file": file, "settings": values})
     else:
         table(("setting", "value", "from"), [(name, _setting_text(value), source) for name, value, source in rows])
         print(f"settings file: {settings.file or 'none found in this directory or above it'}")
@@ -234,7 +234,7 @@ def _launch_on(host: str, settings: LaunchSettings, line: CommandLine, as_json: 
     if answer.messages:
         print(answer.messages, file=sys.stderr)
     if not answer.record:
-        return answer.code or 1
+        return answer.code or DdpkitError.exit_code
     run = json.loads(answer.record)["run_id"]
     _note(f"its launcher runs on {spec.label}: ssh -t {spec.target} {command.python} -m ddpkit attach {run} shows it")
     print(answer.record if as_json else run)
@@ -267,7 +267,7 @@ def _detach(as_json: bool) -> int:
         f"ddpkit: detached; ddpkit attach {record.run_id} shows it, ddpkit stop {record.run_id} ends it",
         file=sys.stderr,
     )
-    print(json.dumps(asdict(record), indent=2) if as_json else record.run_id)
+    _print_run(record, as_json)
     return 0
 
 
@@ -304,7 +304,7 @@ def _carry(
     if not run.followed:
         relay.close()
         screen.close(None)
-        print(json.dumps(asdict(run.record), indent=2) if as_json else run.record.run_id)
+        _print_run(run.record, as_json)
         return 0
     with forward_signals(run.inbox, suspend=screen.has_status):
         outcome = run.follow(relay, screen, hang_timeout=settings.hang_timeout, hang_action=settings.hang_action)
@@ -319,14 +319,23 @@ def _carry(
     return code
 
 
+def _print_run(run: Run, as_json: bool) -> None:
+    from ddpkit.run.documents import run_document
+
+    if as_json:
+        print_json("run", run_document(run))
+    else:
+        print(run.run_id)
+
+
 def _print_record(run: RecordedRun, code: int) -> int:
-    """Print the record as JSON. Returns the exit code, 1 for a full disk in place of 0."""
+    """Print the record as JSON. Returns the exit code, 125 for a full disk in place of 0."""
     try:
-        print(json.dumps(asdict(run.record), indent=2), flush=True)
+        _print_run(run.record, as_json=True)
     except BrokenPipeError:
         redirect_to_devnull(1)
     except OSError as error:  # a program that reads the record must not take it for whole
         _note(f"cannot write the record to standard output: {error.strerror}; it is {run.folder}/run.json")
         redirect_to_devnull(1)
-        return code or 1
+        return code or DdpkitError.exit_code
     return code

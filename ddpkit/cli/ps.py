@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import JsonFlag, LeanCommand, app
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.errors import DdpkitError, UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +39,7 @@ def ps(
     """List runs: those that are running, and the last that ended."""
     from ddpkit import config
     from ddpkit.run import record, run_index, status
+    from ddpkit.run.documents import run_document
 
     known = run_index.list_runs()
     runs = [entry.run for entry in known if entry.run is not None]
@@ -55,7 +54,7 @@ def ps(
         return
     seen = status.get_statuses(shown)
     if as_json:
-        print(json.dumps([{**asdict(now.run), "now": {"state": now.state, "words": now.words}} for now in seen]))
+        print_json("ps", {"runs": [run_document(now.run, now) for now in seen]})
         return
     short = run_index.short_ids([entry.run_id for entry in known])
     if seen:
@@ -164,7 +163,7 @@ def rm(
         for each in removed:
             _remove(each)
     if as_json:
-        print(json.dumps({"dry_run": dry_run, "removed": [{"run_id": x.run_id, "folder": x.folder} for x in removed]}))
+        print_json("rm", {"dry_run": dry_run, "removed": [{"run_id": x.run_id, "folder": x.folder} for x in removed]})
         return
     for each in removed:
         print(f"{'would remove' if dry_run else 'removed'} {each.folder}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from dataclasses import asdict
@@ -11,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ddpkit.cli.app import JsonFlag, LeanCommand, app
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
 
@@ -35,6 +34,7 @@ def report(
     """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
     from ddpkit.files import write_atomically
     from ddpkit.run import status
+    from ddpkit.run.documents import failure_document
     from ddpkit.run.report import load, page, summary
 
     given = Path(metrics) if metrics is not None else None
@@ -43,7 +43,8 @@ def report(
     now = status.get_status(status.choose(run, "ddpkit report {}"))
     contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
     if as_json:
-        print(json.dumps(asdict(contents), indent=2))
+        failure = failure_document(contents.failure) if contents.failure else None
+        print_json("report", {**asdict(contents), "failure": failure})
         if output is None:
             return
     path = Path(output) if output is not None else Path(now.run.folder) / "report.html"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import JsonFlag, LeanCommand, app
+from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.console.style import Panel
 from ddpkit.errors import UsageError
@@ -38,21 +38,18 @@ RunName = Annotated[
 ]
 
 
-def _described(now: RunStatus) -> dict[str, Any]:
-    return {**asdict(now.run), "now": {"state": now.state, "words": now.words, "hint": now.hint}}
-
-
 @app.command(name="status", cls=LeanCommand)
 def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
     """Show what a run does, rank by rank, and which rank makes no progress."""
     from ddpkit.run import rank_status, status
+    from ddpkit.run.documents import run_document
 
     now = status.get_status(status.choose(run, "ddpkit status {}"))
     seen = rank_status.read_ranks(now.run) if now.state in ("running", "elsewhere") else None
     odd = rank_status.describe_oddities(now, seen) if seen else []
     if as_json:
-        rows = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
-        print(json.dumps({**_described(now), "look": rows, "findings": odd}, indent=2))
+        sample = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
+        print_json("status", {**run_document(now.run, now), "sample": sample, "findings": odd})
         return
     where = f"job {now.run.job_id}" if now.run.job_id else ", ".join(now.run.hosts)
     facts = [("hint", now.hint)] if now.hint else []
@@ -134,7 +131,8 @@ def _show(run: Run, wanted: LineFilter, *, follow: bool, number: int | None, as_
         if as_json:
             rank = int(line.source) if line.source.isdecimal() else None
             words = {"rank": rank, "host": line.host or None, "line": line.text.decode("utf-8", "surrogateescape")}
-            text = json.dumps({**words, "agent": line.source if rank is None and line.source else None}).encode()
+            agent = line.source if rank is None and line.source else None
+            text = json.dumps({"schema": "ddpkit.logs/1", **words, "agent": agent}).encode()
         sys.stdout.buffer.write(text + b"\n")
         sys.stdout.buffer.flush()
 
@@ -175,6 +173,7 @@ def stop(
     from concurrent.futures import ThreadPoolExecutor
 
     from ddpkit.run import control, status
+    from ddpkit.run.documents import run_document
 
     if everything and run is not None:
         raise UsageError("--all and RUN exclude each other", f"ddpkit stop {run}")
@@ -182,10 +181,11 @@ def stop(
     seen = status.get_statuses(chosen)
     if dry_run:
         plans = [_stop_plan(now, at_once=at_once) for now in seen if now.living or now.state == "unknown"]
-        ended = [now for now in seen if not now.living and now.state != "unknown"]
+        # Nothing is done to a run that has ended; one that is not visible from here is an error.
+        ended = [control.stop(now.run) for now in seen if not now.living and now.state != "unknown"]
         if as_json:
-            shown = [*plans, *(_described(now) for now in ended)]
-            print(json.dumps(shown if everything else shown[0], indent=2))
+            skipped = [run_document(now.run, now) for now in ended]
+            print_json("stop_plan", {"commands": plans, "ended": skipped})
             return
         for plan in plans:
             print(shlex.join(plan["argv"]) + ("" if plan["host"] is None else f"  # on {plan['host']}"))
@@ -196,8 +196,13 @@ def stop(
         print("no run of this project is running", file=sys.stderr)
     with ThreadPoolExecutor(max(1, len(chosen))) as pool:
         after = list(pool.map(lambda each: control.stop(each, at_once=at_once), chosen))
+    if as_json:
+        pairs = zip(seen, after, strict=True)
+        print_json("stop", {"runs": [{"was": was.state, **run_document(now.run, now)} for was, now in pairs]})
+        return
     for was, now in zip(seen, after, strict=True):
-        _show_end(now, was=was.state, as_json=as_json, already=not was.living and was.state != "unknown")
+        already = "" if was.living or was.state == "unknown" else " has ended already"
+        print(f"run {now.run.run_id}{already}: {now.words}")
 
 
 def _stop_plan(now: RunStatus, *, at_once: bool) -> dict[str, Any]:
@@ -206,15 +211,6 @@ def _stop_plan(now: RunStatus, *, at_once: bool) -> dict[str, Any]:
     run = now.run
     host = None if run.job else run.launcher_host
     return {"run_id": run.run_id, "state": now.state, "argv": control.stop_argv(run, at_once=at_once), "host": host}
-
-
-def _show_end(now: RunStatus, *, was: str, as_json: bool, already: bool) -> None:
-    if as_json:
-        print(json.dumps({"was": was, **_described(now)}, indent=2))
-    elif already:
-        print(f"run {now.run.run_id} has ended already: {now.words}")
-    else:
-        print(f"run {now.run.run_id}: {now.words}")
 
 
 @app.command(cls=LeanCommand)

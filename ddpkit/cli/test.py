@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import JsonFlag, app, show_plan
+from ddpkit.cli.app import JsonFlag, app, print_json, show_plan
 from ddpkit.cli.look import table
 from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, RanksAndHosts, launch_settings
 from ddpkit.console.style import Panel
@@ -79,7 +78,7 @@ def _test(
     for number in _ENDING:  # all of the table, or nothing
         signal.signal(number, signal.SIG_IGN)
     if as_json:
-        print(json.dumps(model.report(result.checks, result.seconds), indent=2))
+        print_json("test", model.report(result.checks, result.seconds))
     else:
         _show(result, verbose=verbose)
     sys.stdout.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli.app import LeanCommand, app
+from ddpkit.cli.app import LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
 from ddpkit.errors import UsageError
@@ -64,7 +63,7 @@ def top(
         if once or not (as_json or sys.stdout.isatty()):
             _once(chosen, source, pss=pss, as_json=as_json)
         elif as_json:
-            _watch(chosen, source, seconds, pss, lambda sample: print(json.dumps(sample), flush=True))
+            _watch(chosen, source, seconds, pss, lambda sample: print_json("top", sample, line=True))
             _say_end(_now(chosen), as_json=True)
         else:
             _live(chosen, source, seconds, pss)
@@ -91,8 +90,10 @@ def _check(now: RunStatus) -> None:
 def _show_plan(run: Run, *, as_json: bool) -> None:
     asked = f"the nodes of job {run.job_id}, with srun --overlap" if run.job else "its launcher"
     where = "" if run.job else f" (process {run.launcher_pid}), which asks {', '.join(run.hosts)}"
-    shown = {"run_id": run.run_id, "asks": asked + where, "folder": run.folder}
-    print(json.dumps(shown, indent=2) if as_json else f"would ask {asked}{where}")
+    if as_json:
+        print_json("question", {"run_id": run.run_id, "asks": asked + where, "folder": run.folder})
+    else:
+        print(f"would ask {asked}{where}")
 
 
 def _now(run: Run) -> RunStatus:
@@ -105,8 +106,9 @@ def _now(run: Run) -> RunStatus:
 
 def _say_end(now: RunStatus, *, as_json: bool) -> None:
     if as_json:
-        ended = {"state": now.state, "words": now.words, "exit_code": now.run.exit_code}
-        print(json.dumps({"run_id": now.run.run_id, "ended": ended}), flush=True)
+        from ddpkit.run.documents import run_document
+
+        print_json("run", run_document(now.run, now), line=True)
     else:
         print(f"run {now.run.run_id}: {now.words}")
 
@@ -128,7 +130,7 @@ def _once(run: Run, source: Any, *, pss: bool, as_json: bool) -> None:
         return
     summary = top.compose(run.run_id, sample, before)
     if as_json:
-        print(json.dumps(summary, indent=2))
+        print_json("top", summary)
         return
     for line in _head(summary):
         print(line)

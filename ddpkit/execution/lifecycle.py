@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from ddpkit.execution import executor, on_end
 from ddpkit.launchers.plan import Plan, Step, render_plan
 from ddpkit.launchers.shell import count
 from ddpkit.run import code_state, launcher_process, metrics, record, run_index, timeline
+from ddpkit.run.documents import run_document
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -234,7 +235,8 @@ class RecordedRun(LiveRun):
 
     def _run_on_end(self, relay: Relay) -> None:
         if self.plan.on_end is not None:
-            on_end.run_on_end(self.plan.on_end, json.dumps(asdict(self.record)), relay, self.inbox)
+            document = json.dumps({"schema": "ddpkit.run/1", **run_document(self.record)})
+            on_end.run_on_end(self.plan.on_end, document, relay, self.inbox)
 
     def _end_state(self, outcome: Outcome, *, cancelled: bool) -> str:
         if outcome.stopped_by is not None:

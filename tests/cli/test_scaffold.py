@@ -73,7 +73,7 @@ def test_the_examples_of_options_are_options(tmp_path: Path) -> None:
 def test_everything(tmp_path: Path, ddpkit: DDPKIT) -> None:
     done = ddpkit("init", "new/project", "--train", "--scripts", "--json")
     assert done.returncode == 0, done.stderr
-    written = {entry["path"]: entry["state"] for entry in json.loads(done.stdout)}
+    written = {entry["path"]: entry["state"] for entry in json.loads(done.stdout)["files"]}
     found = tree(tmp_path)
     assert written == dict.fromkeys(found, "new")
     for path, text in found.items():

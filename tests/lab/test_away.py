@@ -53,7 +53,7 @@ def test_the_launcher_runs_on_a_node(lab: Lab, run: Callable[..., Any], tmp_path
     lines = [line for host in ("node1", "node2", "node3") for line in lab.processes(host).values()]
     assert any("job.py" in line for line in lines)
     assert not [line for line in lines if "v-secret" in line]
-    (record,) = [each for each in json.loads(run("node2", "ps", "--json").stdout) if each["run_id"] == name]
+    (record,) = [each for each in json.loads(run("node2", "ps", "--json").stdout)["runs"] if each["run_id"] == name]
     assert (record["launcher_host"], record["hosts"]) == ("node2", ["node1", "node3"])
     stopped = run("node2", "stop", name)
     assert stopped.returncode == 0, stopped.stderr

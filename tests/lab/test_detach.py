@@ -131,13 +131,13 @@ def test_the_terminal_may_close(
     os.close(shell.end)  # a hang-up for everything in that terminal
     os.waitpid(shell.pid, 0)
     wait_until(lambda: ddpkit("logs", "--grep", "ready").stdout.count("\n") == 2)
-    (found,) = json.loads(ddpkit("ps", "--json").stdout)
-    assert found["now"]["state"] == "running"
+    (found,) = json.loads(ddpkit("ps", "--json").stdout)["runs"]
+    assert found["state"] == "running"
     assert found["session"]["name"] == f"ddpkit-{found['run_id']}"
     (tmp_path / "go").touch()
     gone(clean_environ, sockets)
     now = json.loads(ddpkit("status", "--json").stdout)
-    assert (now["now"]["state"], now["exit_code"]) == ("failed", 3)
+    assert (now["state"], now["exit_code"]) == ("failed", 3)
     shown = ddpkit("attach")
     assert shown.returncode == 0
     # The failure of rank 1 may end rank 0 before its last words.
@@ -202,7 +202,7 @@ def test_early_errors_are_shown_and_leave_nothing(
     assert first.startswith("ddpkit: ")
     assert message in first
     assert second.startswith("hint: ")
-    assert json.loads(ddpkit("ps", "--json").stdout) == []
+    assert json.loads(ddpkit("ps", "--json").stdout)["runs"] == []
     gone(clean_environ, sockets)
 
 
@@ -216,7 +216,7 @@ def test_no_room_for_the_record_is_shown(
     done = ddpkit("launch", "--detach", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 121, done.stderr
     assert "cannot write the record of this run to logs/" in done.stderr
-    assert json.loads(ddpkit("ps", "--json").stdout) == []
+    assert json.loads(ddpkit("ps", "--json").stdout)["runs"] == []
     gone(clean_environ, sockets)
 
 
@@ -302,7 +302,7 @@ def test_a_killed_launcher_takes_its_session_with_it(
     record = detached()
     os.kill(record["launcher_pid"], signal.SIGKILL)
     wait_until(lambda: not marked(clean_environ), lambda: marked(clean_environ))
-    assert json.loads(ddpkit("status", "--json").stdout)["now"]["state"] == "lost"
+    assert json.loads(ddpkit("status", "--json").stdout)["state"] == "lost"
     server = ["tmux", "-S", record["session"]["socket"]]
     wait_until(lambda: subprocess.run([*server, "ls"], capture_output=True, check=False).returncode != 0)
     assert "lost" in ddpkit("attach").stderr
@@ -324,7 +324,7 @@ def test_attach_shows_it_live(
     view.type(b"d")
     assert view.code() == 0
     assert b"left the view, and the run goes on" in view.seen
-    assert json.loads(ddpkit("status", "--json").stdout)["now"]["state"] == "running"
+    assert json.loads(ddpkit("status", "--json").stdout)["state"] == "running"
     again = Terminal([*WORDS, "attach"], tmp_path, clean_environ)
     again.wait_for(b"] ready")
     (tmp_path / "go").touch()
@@ -368,8 +368,8 @@ def test_inside_a_tmux_of_the_users(
     wait_until(lambda: "left the view, and the run goes on" in shown(), shown)
     assert subprocess.check_output([*outer, "ls", "-F", "#S"], env=env, text=True) == "0\n"
     subprocess.run([*outer, "kill-server"], env=env, check=True)
-    assert json.loads(ddpkit("status", "--json").stdout)["now"]["state"] == "running"
+    assert json.loads(ddpkit("status", "--json").stdout)["state"] == "running"
     (tmp_path / "go").touch()
     next(path for path in sockets() if path.name == "users").unlink()
     gone(clean_environ, sockets)
-    assert json.loads(ddpkit("status", "--json").stdout)["now"]["state"] == "failed"
+    assert json.loads(ddpkit("status", "--json").stdout)["state"] == "failed"

@@ -132,7 +132,7 @@ def test_ranks_on_nodes(laptop: Laptop) -> None:
     assert done.returncode == 0, done.stderr
     said = {line.partition("] ")[2] for line in done.stdout.splitlines()}
     assert said == {f"rank {rank} on node{rank // 2 + 1}" for rank in range(4)}
-    (run,) = json.loads(laptop("ps", "--json").stdout)
+    (run,) = json.loads(laptop("ps", "--json").stdout)["runs"]
     assert (run["state"], run["hosts"]) == ("done", ["node1", "node2"])
     assert "rank 3 on node2" in laptop("logs", "--rank", "3").stdout
     assert laptop("status").returncode == 0

@@ -120,7 +120,7 @@ def test_a_detached_job(code: int, cluster: Cluster) -> None:
     for host in ("login", "node4"):
         now = cluster.now(host)
         job = now["job_id"]
-        assert (now["now"]["state"], now["now"]["words"]) == ("running", f"job {job} runs on node[1-2]")
+        assert (now["state"], now["summary"]) == ("running", f"job {job} runs on node[1-2]")
         assert re.search(rf"{run_id} .* running .* slurm-srun ", cluster.run("ps", host=host))
     assert cluster.run("logs", "--rank", "1") == "ready 1\n"
     assert cluster.run("logs", "--host", "node1", "--grep", "ready") == "[0 node1] ready 0\n"
@@ -130,13 +130,13 @@ def test_a_detached_job(code: int, cluster: Cluster) -> None:
     # The failure of rank 1 may end rank 0 before its last words.
     assert out.count("] last words") >= (1 if code else 2), out
     now = cluster.now()
-    assert (now["now"]["state"], now["exit_code"]) == ("failed" if code else "done", code), now
+    assert (now["state"], now["exit_code"]) == ("failed" if code else "done", code), now
     if code:
         assert now["verdict"] == f"job {job}: rank 1 on node2 failed first: exit code 7"
     record = json.loads((Path(now["folder"]) / "run.json").read_text())
     assert record["state"] == now["state"], "kept: the scheduler forgets"
     # And so nobody is asked any more.
-    assert cluster.now(SLURM_CONF="/nowhere")["now"]["state"] == now["state"]
+    assert cluster.now(SLURM_CONF="/nowhere")["state"] == now["state"]
 
 
 def test_stop_a_detached_job(cluster: Cluster) -> None:
@@ -155,11 +155,8 @@ def test_stop_a_detached_job(cluster: Cluster) -> None:
 def test_a_job_that_waits(cluster: Cluster) -> None:
     run_id = cluster.submit("-o", "sbatch=--hold")
     now = cluster.now()
-    assert now["now"] == {
-        "state": "queued",
-        "words": f"job {now['job_id']} waits in the queue: JobHeldUser",
-        "hint": "",
-    }
+    assert (now["state"], now["hint"]) == ("queued", "")
+    assert now["summary"] == f"job {now['job_id']} waits in the queue: JobHeldUser"
     follower = cluster.start(*WORDS, "logs", run_id, "-f")
     read_until(follower, "waits in the queue: JobHeldUser")
     cluster.lab.run("login", "scontrol", "release", now["job_id"])
@@ -173,10 +170,10 @@ def test_an_array(cluster: Cluster) -> None:
     cluster.submit("-o", "array=0-1", code=0)
     cluster.until(lambda: cluster.run("logs", "--grep", "^ready").count("\n") == 4)
     now = cluster.now()
-    assert now["now"]["words"] == f"job {now['job_id']}, an array: 2 run, 0 wait, 0 have ended"
+    assert now["summary"] == f"job {now['job_id']}, an array: 2 run, 0 wait, 0 have ended"
     cluster.run("stop")
     assert cluster.empty()
-    assert cluster.now()["now"]["state"] == "stopped"
+    assert cluster.now()["state"] == "stopped"
 
 
 def test_a_job_that_is_followed(cluster: Cluster) -> None:
@@ -184,11 +181,11 @@ def test_a_job_that_is_followed(cluster: Cluster) -> None:
     (cluster.folder / "job.py").write_text(WAITS)
     launcher = cluster.start(*WORDS, "launch", "-b", "slurm", "-N", "2", "-n", "1", "--", "job.py", "0")
     read_until(launcher, "] ready", 2)
-    assert cluster.now()["now"]["state"] == "running"
+    assert cluster.now()["state"] == "running"
     assert cluster.run("stop").startswith("run ")
     assert launcher.wait(PATIENCE) == 143
     assert cluster.empty()
-    assert (cluster.now()["now"]["state"], cluster.now()["exit_code"]) == ("stopped", 143)
+    assert (cluster.now()["state"], cluster.now()["exit_code"]) == ("stopped", 143)
     launcher = cluster.start(*WORDS, "launch", "-b", "slurm", "-N", "2", "-n", "1", "--", "job.py", "0")
     read_until(launcher, "] ready", 2)
     os.killpg(launcher.pid, signal.SIGKILL)
@@ -196,10 +193,10 @@ def test_a_job_that_is_followed(cluster: Cluster) -> None:
     pid = cluster.now()["launcher_pid"]
     cluster.lab.run("login", "kill", "-KILL", str(pid), check=False)  # it lives in the host's own process tree
     cluster.until(lambda: pid not in cluster.lab.processes("login"))
-    assert cluster.now()["now"]["state"] == "running", "the job does not care"
+    assert cluster.now()["state"] == "running", "the job does not care"
     cluster.run("stop")
     assert cluster.empty()
-    assert cluster.now()["now"]["state"] == "stopped"
+    assert cluster.now()["state"] == "stopped"
 
 
 def test_a_step_in_an_allocation(cluster: Cluster) -> None:
@@ -207,9 +204,9 @@ def test_a_step_in_an_allocation(cluster: Cluster) -> None:
     words = ["launch", "-b", "slurm", "-n", "1", "--", "job.py", "0"]
     launcher = cluster.start("salloc", "-Q", "-N2", "--ntasks-per-node=1", *WORDS, *words)
     read_until(launcher, "] ready", 2)
-    assert cluster.now()["now"]["state"] == "running"
-    away = cluster.now("node1")["now"]
-    assert (away["state"], away["words"]) == ("elsewhere", "on login: cannot look from here")
+    assert cluster.now()["state"] == "running"
+    away = cluster.now("node1")
+    assert (away["state"], away["summary"]) == ("elsewhere", "on login: cannot look from here")
     assert f"hint: ssh login '{sys.executable} -m ddpkit stop " in cluster.run("stop", host="node1", code=121)
     assert re.search(r"run \S+: stopped after", cluster.run("stop"))
     assert launcher.wait(PATIENCE) == 143
@@ -227,7 +224,7 @@ def test_a_detached_step_in_an_allocation(cluster: Cluster) -> None:
     read_until(holder, " ends it")
     cluster.until_ready()
     now = cluster.now()
-    assert (now["now"]["state"], now["job"], now["session"]["name"]) == ("running", None, f"ddpkit-{now['run_id']}")
+    assert (now["state"], now["job"], now["session"]["name"]) == ("running", None, f"ddpkit-{now['run_id']}")
     cluster.run("stop")
     cluster.until(lambda: not cluster.left())
     assert not [line for line in cluster.lab.processes("login").values() if line.startswith("tmux")]
@@ -238,12 +235,12 @@ def test_a_detached_step_in_an_allocation(cluster: Cluster) -> None:
 def test_a_job_that_the_scheduler_forgot_or_cannot_tell(cluster: Cluster) -> None:
     cluster.submit("-o", "sbatch=--hold")
     job = cluster.now()["job_id"]
-    now = cluster.now(SLURM_CONF="/nowhere")["now"]
+    now = cluster.now(SLURM_CONF="/nowhere")
     assert now["state"] == "unknown"
-    assert now["words"].startswith(f"job {job}: its scheduler gives no answer: ")
+    assert now["summary"].startswith(f"job {job}: its scheduler gives no answer: ")
     assert now["hint"] == f"scontrol --oneliner show job {job}"
     path = next(cluster.folder.glob("logs/*/run.json"))
     path.write_text(path.read_text().replace(f'"{job}"', '"4000000"'))
     now = cluster.now()
-    assert now["now"]["state"] == "over"
-    assert now["now"]["words"] == "job 4000000 has ended, and its scheduler has forgotten how"
+    assert now["state"] == "over"
+    assert now["summary"] == "job 4000000 has ended, and its scheduler has forgotten how"

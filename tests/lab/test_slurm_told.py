@@ -94,7 +94,7 @@ class Later:
         until = time.monotonic() + PATIENCE
         while True:
             now: dict[str, Any] = json.loads(self.ddpkit("node4", "status", self.run, "--json").stdout)
-            if now["now"]["state"] in ("done", "failed", "stopped"):
+            if now["state"] in ("done", "failed", "stopped"):
                 return now
             assert time.monotonic() < until, now
             time.sleep(0.2)  # the scheduler announces nothing
@@ -111,7 +111,7 @@ def test_a_rank_that_does_not_end_when_nobody_follows(backend: str, folder: Path
     (folder / "job.py").write_text(HANGS)
     run = Later(idle_lab, folder, "-b", backend, "-N", "2", "-n", "2", "--grace", "2", "job.py")
     now = run.end()
-    assert (now["now"]["state"], now["exit_code"]) == ("failed", 1), now
+    assert (now["state"], now["exit_code"]) == ("failed", 1), now
     assert re.match(
         r"job \d+: rank 3 on node2 failed first: exit code 1: .*ValueError: no such thing", now["verdict"]
     ), now
@@ -142,7 +142,7 @@ def test_a_report_of_a_job_that_nobody_followed(backend: str, folder: Path, idle
     (folder / "job.py").write_text(TRAINS)
     run = Later(idle_lab, folder, "-b", backend, "-N", "2", "-n", "2", "-o", "chain=1", "job.py")
     now = run.end()
-    assert now["now"]["state"] == "done", now
+    assert now["state"] == "done", now
     found = run.report()
     assert [(row["rank"], row["host"], row["attempts"]) for row in found["start"]["rows"]] == [
         (0, "node1", 2),

@@ -142,6 +142,6 @@ def test_a_job_is_watched_by_one_step(start: Callable[..., Launch], idle_lab: La
         assert len(steps(idle_lab, job)) == 2  # the job's own, and ours; not one for each sample
         idle_lab.run("login", "scancel", job)
         last = [json.loads(line) for line in watching.stdout][-1]
-    assert last["ended"]["state"] == "stopped", last
+    assert last["state"] == "stopped", last
     idle_lab.wait_idle()
     launch.wait_for_nothing_left()

@@ -134,7 +134,7 @@ def test_output_overwrites_nothing(ddpkit: DDPKIT, script: Callable[[str], str],
     script("")
     (tmp_path / "run.sh").write_text("mine")
     done = ddpkit("emit", "--output", "run.sh", "--", "job.py")
-    assert (done.returncode, (tmp_path / "run.sh").read_text()) == (2, "mine")
+    assert (done.returncode, (tmp_path / "run.sh").read_text()) == (121, "mine")
     assert "run.sh is there already" in done.stderr
     done = ddpkit("emit", "--output", "new.sh", "--", "job.py")
     assert done.returncode == 0

@@ -112,8 +112,8 @@ def test_json_lines_until_the_run_ends(start: START, script: SCRIPT, tmp_path: P
     *samples, last = [json.loads(line) for line in watching.lines]
     # From the second on, a sample is one look, and rates are those since the one before.
     assert all(rank["cpu"] is not None for sample in samples[:3] for rank in sample["ranks"])
-    assert last["ended"]["state"] == "done"
-    assert last["ended"]["exit_code"] == 0
+    assert last["state"] == "done"
+    assert last["exit_code"] == 0
     assert not list(run_of(tmp_path).glob("top.*.ask"))
 
 
@@ -323,7 +323,7 @@ def test_a_run_that_has_ended(ddpkit: DDPKIT, script: SCRIPT) -> None:
     done = ddpkit("top")
     assert done.returncode == 0
     assert "failed: rank 1 on" in done.stdout
-    assert json.loads(ddpkit("top", "--json").stdout)["ended"]["exit_code"] == 3
+    assert json.loads(ddpkit("top", "--json").stdout)["exit_code"] == 3
 
 
 def test_no_run_at_all(ddpkit: DDPKIT) -> None:

@@ -198,7 +198,7 @@ def test_json(ddpkit: DDPKIT) -> None:
     done = ddpkit("bench", "-n", "2", *QUICK, "--ops", "all_reduce", "--json", "--min-busbw", "1e6", env=CUDA)
     assert done.returncode == 122
     shown = json.loads(done.stdout)
-    keys = "ok seconds comm world_size nodes device torch results problems run_id backend logs exit_code died"
+    keys = "ok seconds comm world_size nodes device torch results problems run_id backend folder exit_code died"
     assert list(shown) == keys.split()
     assert (shown["ok"], shown["exit_code"], shown["backend"], shown["died"]) == (False, 122, "local", [])
     assert [one["bytes"] for one in shown["results"]] == [8, 128, 2048]

@@ -65,8 +65,8 @@ def change(folder: Path, **values: object) -> None:
 def state(ddpkit: DDPKIT, *args: str, **more: Any) -> tuple[str, str]:
     done = ddpkit("status", *args, "--json", **more)
     assert done.returncode == 0, done.stderr
-    now = json.loads(done.stdout)["now"]
-    return now["state"], now["words"]
+    now = json.loads(done.stdout)
+    return now["state"], now["summary"]
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ def test_a_run_is_seen_from_everywhere(
 ) -> None:
     command = going(code=7)
     run_id = record(tmp_path)["run_id"]
-    (listed,) = json.loads(ddpkit("ps", "--json", cwd=elsewhere).stdout)
-    assert (listed["run_id"], listed["now"]["state"], listed["world_size"]) == (run_id, "running", 2)
+    (listed,) = json.loads(ddpkit("ps", "--json", cwd=elsewhere).stdout)["runs"]
+    assert (listed["run_id"], listed["state"], listed["world_size"]) == (run_id, "running", 2)
     assert listed["ranks"] == {os.uname().nodename.partition(".")[0]: [0, 1]}
     assert re.search(rf"^{run_id[-4:]} +job.py 7 +running +2 ", ddpkit("ps", cwd=elsewhere).stdout, re.MULTILINE)
     ways = [run_id, run_id[:12], run_id[-4:], str(tmp_path / "logs" / run_id)]
@@ -106,15 +106,15 @@ def test_a_run_is_seen_from_everywhere(
     now = state(ddpkit)
     assert now[0] == "failed"
     assert re.match(r"failed: rank 1 on .* failed first, .*exit code 7", now[1])
-    assert json.loads(ddpkit("ps", "--json", cwd=elsewhere).stdout)[0]["now"]["state"] == "failed"
+    assert json.loads(ddpkit("ps", "--json", cwd=elsewhere).stdout)["runs"][0]["state"] == "failed"
 
 
 def test_the_newest_that_lives_comes_first(going: Callable[..., Command], ddpkit: DDPKIT, tmp_path: Path) -> None:
     going()
     living = record(tmp_path)["run_id"]
     assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
-    listed = json.loads(ddpkit("ps", "--json").stdout)
-    assert [each["now"]["state"] for each in listed] == ["done", "running"]
+    listed = json.loads(ddpkit("ps", "--json").stdout)["runs"]
+    assert [each["state"] for each in listed] == ["done", "running"]
     assert json.loads(ddpkit("status", "--json").stdout)["run_id"] == living
 
 
@@ -122,7 +122,7 @@ def test_names_that_fit_none_or_many(ddpkit: DDPKIT, tmp_path: Path) -> None:
     nothing = ddpkit("status")
     assert (nothing.returncode, "no run found" in nothing.stderr) == (121, True)
     assert ddpkit("ps").returncode == 0
-    assert json.loads(ddpkit("ps", "--json").stdout) == []
+    assert json.loads(ddpkit("ps", "--json").stdout)["runs"] == []
     for _ in range(2):
         assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
     ids = sorted(path.name for path in tmp_path.glob("logs/*"))
@@ -143,7 +143,7 @@ def test_a_run_whose_folder_is_gone_is_dropped(ddpkit: DDPKIT, clean_environ: di
     (entry,) = Path(clean_environ["XDG_STATE_HOME"], "ddpkit/runs").iterdir()
     text = entry.read_text()
     next(tmp_path.glob("logs/*")).rename(tmp_path / "moved")
-    assert json.loads(ddpkit("ps", "--json").stdout) == []
+    assert json.loads(ddpkit("ps", "--json").stdout)["runs"] == []
     assert not entry.exists()
     # By its folder it is still found, and its logs are where they are now.
     assert json.loads(ddpkit("status", "./moved", "--json").stdout)["folder"] == str(tmp_path / "moved")
@@ -259,7 +259,7 @@ def test_a_run_whose_folder_is_removed_can_be_ended(
     assert done.returncode == 0, done.stderr
     assert "has ended" in done.stdout
     assert command.end() == 143
-    assert json.loads(ddpkit("ps", "--json").stdout) == []
+    assert json.loads(ddpkit("ps", "--json").stdout)["runs"] == []
 
 
 def test_a_stopped_launcher_is_named_and_can_be_ended(going: Callable[..., Command], ddpkit: DDPKIT) -> None:
@@ -384,7 +384,7 @@ def test_what_ranks_do(looked_at: Callable[..., None], ddpkit: DDPKIT) -> None:
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
         assert [re.sub("ddpkit dump .*", "ddpkit dump RUN", words) for words in found["findings"]] == sentences, name
-        assert [row["rank"] for row in found["look"]["ranks"]] == [0, 1, 2, 3]
+        assert [row["rank"] for row in found["sample"]["ranks"]] == [0, 1, 2, 3]
     looked_at([rank(), rank(**CALM), rank(state="T"), rank(state="", signal=9)])
     shown = ddpkit("status").stdout
     for row in (
@@ -413,7 +413,7 @@ def test_an_old_look_and_a_silent_host(looked_at: Callable[..., None], ddpkit: D
     ):
         path.write_text(text)
         assert "status.json not found" in ddpkit("status").stdout
-        assert json.loads(ddpkit("status", "--json").stdout)["look"] is None
+        assert json.loads(ddpkit("status", "--json").stdout)["sample"] is None
     # No second look yet: nothing is known of processor time, and nothing is claimed.
     path.write_text(json.dumps({"t": time.time(), "hosts": {"a": {"t": time.time(), "ranks": {"0": rank(**CALM)}}}}))
     assert json.loads(ddpkit("status", "--json").stdout)["findings"] == []
@@ -447,7 +447,7 @@ def test_lines_are_chosen(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> Non
     ).stdout
     assert exact == b"one of 1\n(two) of 1\nbar 1\rbar 2\rbar 3" == (folder / "rank_1.log").read_bytes()
     rows = [json.loads(line) for line in shown("--rank", "2", "--json")]
-    assert rows[0] == {"rank": 2, "host": host, "line": "one of 2", "agent": None}
+    assert rows[0] == {"schema": "ddpkit.logs/1", "rank": 2, "host": host, "line": "one of 2", "agent": None}
     assert json.loads(shown("-n", "1", "--json")[0])["line"].startswith("done in ")
 
 
@@ -466,7 +466,7 @@ def test_bad_choices(ddpkit: DDPKIT) -> None:
     assert ddpkit("launch", "-n", "2", "--", "true").returncode == 0
     for name, (args, message) in BAD.items():
         done = ddpkit("logs", *args)
-        assert (done.returncode, done.stdout) == (2, ""), name
+        assert (done.returncode, done.stdout) == (121, ""), name
         assert message in done.stderr.splitlines()[0]
 
 
@@ -497,13 +497,15 @@ def test_follow_until_the_end(
 
 
 @pytest.mark.parametrize("words", ["logs -f", "logs -f --rank 0", "attach"])
-def test_follow_ends_with_its_reader(words: str, going: Callable[..., Command], clean_environ: dict[str, str]) -> None:
+def test_follow_ends_with_its_reader(
+    words: str, going: Callable[..., Command], clean_environ: dict[str, str], tmp_path: Path
+) -> None:
     """`ddpkit logs -f | grep -m1 ready` in a script: nothing more is printed for a long time."""
     command = going()
     command.wait_for("] ready", times=2)
     read, write = os.pipe()
     argv = [sys.executable, "-m", "ddpkit", *words.split()]
-    with subprocess.Popen(argv, env=clean_environ, stdout=write, stderr=subprocess.PIPE) as follower:
+    with subprocess.Popen(argv, cwd=tmp_path, env=clean_environ, stdout=write, stderr=subprocess.PIPE) as follower:
         os.close(write)
         with open(read, "rb") as stream:
             assert any(b"ready" in line for line in stream)
@@ -579,10 +581,10 @@ def test_attach_to_a_run_that_has_ended(ddpkit: DDPKIT, script: SCRIPT) -> None:
 
 def test_stop_ends_the_run_and_waits_for_it(going: Callable[..., Command], ddpkit: DDPKIT, elsewhere: Path) -> None:
     command = going()
-    run_id = json.loads(ddpkit("ps", "--json").stdout)[0]["run_id"]
+    run_id = json.loads(ddpkit("ps", "--json").stdout)["runs"][0]["run_id"]
     dry = ddpkit("stop", run_id, "--dry-run", cwd=elsewhere)
     assert dry.stdout == f"kill -TERM {command.process.pid}  # on {os.uname().nodename}\n"
-    assert json.loads(ddpkit("stop", "--dry-run", "--json").stdout)["argv"] == [
+    assert json.loads(ddpkit("stop", "--dry-run", "--json").stdout)["commands"][0]["argv"] == [
         "kill",
         "-TERM",
         str(command.process.pid),
@@ -590,8 +592,8 @@ def test_stop_ends_the_run_and_waits_for_it(going: Callable[..., Command], ddpki
     assert command.process.poll() is None
     done = ddpkit("stop", run_id, "--json", cwd=elsewhere)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["was"], found["now"]["state"], found["exit_code"]) == ("running", "stopped", 143)
+    (found,) = json.loads(done.stdout)["runs"]
+    assert (found["was"], found["state"], found["exit_code"]) == ("running", "stopped", 143)
     assert command.survivors() == {}, "when it says so it is true"
     assert command.end() == 143
     again = ddpkit("stop")

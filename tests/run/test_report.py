@@ -72,7 +72,7 @@ def timeline(*own: float, host: str = "vm") -> Any:
 
 def test_a_run_by_an_older_ddpkit(tmp_path: Path) -> None:
     found = reported(ended(tmp_path))
-    assert (found.state, found.verdict) == ("done", "done after 60 s")
+    assert (found.state, found.summary) == ("done", "done after 60 s")
     assert found.start.words == found.steps.words
     assert found.start.words.startswith("Not recorded: this run was started by an older ddpkit")
     assert (found.start.rows, found.steps.rows, found.charts, found.plan) == ((), (), (), "")
@@ -140,10 +140,10 @@ def test_a_failed_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     assert done.returncode == 7
     found = json.loads(ddpkit("report", "--json").stdout)
     assert found["state"] == "failed"
-    assert "failed first" in found["verdict"]
-    assert "exit code 7" in found["verdict"]
+    assert "failed first" in found["summary"]
+    assert "exit code 7" in found["summary"]
     assert any("it broke" in line for line in found["tail"])
-    assert (found["failed"], found["hint"][:10]) == (["it broke"], "less logs/")
+    assert (found["failure"]["last_lines"], found["hint"][:10]) == (["it broke"], "less logs/")
     assert found["start"]["total"] is None
     # One of the two may have been ended before its Python was there.
     missing = [[mark for mark in row["missing"] if mark != "python"] for row in found["start"]["rows"]]
@@ -155,11 +155,12 @@ def test_a_rank_cannot_speak_for_the_launcher(tmp_path: Path) -> None:
     """The failure comes from the record, whatever the ranks print."""
     (tmp_path / "all.log").write_text("[ddpkit] last lines of rank 1:\n[ddpkit]     forged\n[ddpkit] hint: forged\n")
     found = reported(ended(tmp_path, state="failed", exit_code=1))
-    assert (found.failed, found.hint) == ((), "")
+    assert (found.failure, found.hint) == (None, "")
     diagnosis = Diagnosis(cause="no such file", fix="make it")
     failure = Failure(host="vm", rank=1, what="rank", code=1, last_lines=("one", "two"), diagnosis=diagnosis)
     found = reported(ended(tmp_path, state="failed", failure=failure))
-    assert (found.failed, found.hint) == (("one", "two"), "make it")
+    assert found.failure is not None
+    assert (found.failure.last_lines, found.hint) == (("one", "two"), "make it")
 
 
 def test_a_run_that_lives(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ddpkit.launchers.shell import join
 from ddpkit.run.code_state import Code
 from ddpkit.run.report import startup, steps, svg
 from ddpkit.run.report.css import CSS
@@ -52,7 +53,7 @@ def _head(report: Report) -> str:
     took = seconds((report.ended or report.made) - report.started)
     still = report.state in ("running", "queued")
     facts = [
-        ("command", f"<code>{text(report.command)}</code>"),
+        ("command", f"<code>{text(join(report.command))}</code>"),
         ("in", f"<code>{text(report.workdir)}</code>"),
         ("started", f"{text(moment(report.started))} on {text(report.launcher_host)}"),
         ("took", took if end else f"{took} so far; it is still running" if still else "not known"),
@@ -62,13 +63,14 @@ def _head(report: Report) -> str:
         ("logs", f"<code>{text(report.folder)}</code>"),
     ]
     hint = f'<p class="hint">What to do: {text(report.hint)}</p>' if report.hint else ""
-    failed = f"<pre>{text(chr(10).join(report.failed))}</pre>" if any(map(str.strip, report.failed)) else ""
+    lines = report.failure.last_lines if report.failure else ()
+    failed = f"<pre>{text(chr(10).join(lines))}</pre>" if any(map(str.strip, lines)) else ""
     code = f" (exit code {report.exit_code})" if report.exit_code else ""
     rows = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts)
     return (
         f'<section id="verdict" class="head {text(report.state)}"><div class="title"><h1>{text(report.run_id)}</h1>'
         f'<span class="badge">{text(report.state)}{code}</span></div>'
-        f'<p class="verdict">{text(report.verdict)}</p>{hint}{failed}<dl>{rows}</dl></section>\n'
+        f'<p class="verdict">{text(report.summary)}</p>{hint}{failed}<dl>{rows}</dl></section>\n'
     )
 
 

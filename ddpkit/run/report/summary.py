@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ddpkit.diagnosis import verdict
+from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.node_facts import RecordedFacts
-from ddpkit.launchers.shell import join
 from ddpkit.run.code_state import Code, Versions, node_versions
 from ddpkit.run.report import startup as start
 from ddpkit.run.report import steps
@@ -71,11 +71,11 @@ class Report:
 
     run_id: str
     state: str
-    verdict: str
+    summary: str  # the state in words
     hint: str
     exit_code: int | None
     backend: str
-    command: str
+    command: tuple[str, ...]
     workdir: str
     folder: str
     launcher_host: str
@@ -92,7 +92,7 @@ class Report:
     charts: tuple[Chart, ...]
     preflight: Preflight
     plan: str
-    failed: tuple[str, ...]  # the last lines of the rank that failed first
+    failure: Failure | None  # the first
     tail: tuple[str, ...]
 
 
@@ -103,11 +103,11 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
     return Report(
         run_id=run.run_id,
         state=now.state,
-        verdict=now.words,
+        summary=now.words,
         hint=_hint(now),
         exit_code=run.exit_code,
         backend=run.backend,
-        command=join(run.command),
+        command=run.command,
         workdir=run.workdir,
         folder=run.folder,
         launcher_host=run.launcher_host,
@@ -124,7 +124,7 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         charts=tuple(charts(files.records)),
         preflight=_preflight(now, files),
         plan=str((files.launch or {}).get("plan", "")),
-        failed=run.failure.last_lines if run.failure else (),
+        failure=run.failure,
         tail=files.tail,
     )
 

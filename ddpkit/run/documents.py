@@ -1,0 +1,39 @@
+"""Documents of `--json` about a run and its first failure. One fact has one name in all of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from ddpkit.diagnosis.outcome import Failure
+from ddpkit.run.record import ENDED, Run
+from ddpkit.run.status import RunStatus, get_status
+
+Document = dict[str, object]
+
+
+def run_document(run: Run, now: RunStatus | None = None) -> Document:
+    """Return a run as JSON types: its record, with its state as `now` has it."""
+    if now is None:
+        now = get_status(run) if run.state in ENDED else RunStatus(state=run.state, words=run.state, run=run)
+    head = {"run_id": run.run_id, "state": now.state, "summary": now.words, "hint": now.hint}
+    values: Document = asdict(run)
+    rest = {name: value for name, value in values.items() if name not in (*head, "format")}
+    return {**head, **rest, "failure": failure_document(run.failure) if run.failure else None}
+
+
+def failure_document(failure: Failure) -> Document:
+    """Return a failure as JSON types. `exit_code` is that of the process; None if a signal ended it."""
+    diagnosis = failure.diagnosis
+    first: Document = {
+        "host": failure.host,
+        "rank": failure.rank,
+        "what": failure.what,
+        "exit_code": failure.code,
+        "signal": failure.signal,
+        "cause": diagnosis.cause if diagnosis else None,
+        "fix": diagnosis.fix if diagnosis else None,
+        "id": (diagnosis.id or None) if diagnosis else None,
+        "whose": (diagnosis.whose or None) if diagnosis else None,
+        "last_lines": list(failure.last_lines),
+    }
+    return {**first, **{name: getattr(failure, name) for name in ("log", "reason", "raised", "oom", "seconds", "at")}}

@@ -1,0 +1,128 @@
+"""Every document of `--json` is what its published schema says, and says which schema it has."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Command
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+START = Callable[..., Command]
+SCHEMAS = Path(__file__).parents[2] / "docs/schema"
+WAITS = "import os, time\nprint('ready', flush=True)\nwhile not os.path.exists('go'):\n    time.sleep(0.02)\n"
+FAILS = "import os, sys\nprint('it broke', file=sys.stderr)\nsys.exit(7 * (os.environ['RANK'] == '1'))\n"
+
+
+def strict(schema: Any) -> Any:
+    """Refuse names that a schema does not list: another version of ddpkit may add some, this one has none."""
+    if isinstance(schema, list):
+        return [strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    changed = {name: strict(value) for name, value in schema.items()}
+    if isinstance(schema.get("properties"), dict):
+        changed["unevaluatedProperties"] = False
+    return changed
+
+
+def check(text: str, name: str) -> dict[str, Any]:
+    """Return a document after a look whether it fits its schema."""
+    document: dict[str, Any] = json.loads(text)
+    assert next(iter(document.items())) == ("schema", f"ddpkit.{name}/1")
+    schema = json.loads((SCHEMAS / f"{name}.json").read_text())
+    if "$defs" in schema and name in ("ps", "stop", "stop_plan"):
+        # A definition that is used with more properties beside it must not be closed by itself.
+        closed = {key: strict(value) for key, value in schema.items() if key != "$defs"}
+        closed["$defs"] = {key: value if key == "run" else strict(value) for key, value in schema["$defs"].items()}
+    else:
+        closed = strict(schema)
+    importlib.import_module("jsonschema").Draft202012Validator(closed).validate(document)
+    return document
+
+
+@pytest.mark.parametrize("path", sorted(SCHEMAS.glob("*.json")), ids=lambda path: path.stem)
+def test_schemas_are_schemas(path: Path) -> None:
+    schema = json.loads(path.read_text())
+    importlib.import_module("jsonschema").Draft202012Validator.check_schema(schema)
+    assert schema["$id"] == schema["properties"]["schema"]["const"] == f"ddpkit.{path.stem}/1"
+    assert schema["title"]
+
+
+ALONE = {
+    "ps": ["ps", "--json"],
+    "rm": ["rm", "--ended", "--json"],
+    "backends": ["backends", "--json"],
+    "env": ["env", "--json"],
+    "init": ["init", "--dry-run", "--json"],
+    "settings": ["launch", "--explain", "--json", "--", "true"],
+    "plan": ["launch", "-n", "2", "--dry-run", "--json", "--", "true"],
+    "catalogue": ["explain", "--list", "--json"],
+    "catalogue_entry": ["explain", "port-in-use", "--json"],
+    "test": ["test", "1", "--no-ranks", "--json"],
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_commands_without_a_run(name: str, ddpkit: DDPKIT) -> None:
+    check(ddpkit(*ALONE[name]).stdout, name)
+
+
+def test_an_environment_that_is_incomplete(ddpkit: DDPKIT) -> None:
+    done = ddpkit("env", "--json", env={"RANK": "0"})
+    assert done.returncode == 125
+    assert check(done.stdout, "env")["env"] is None
+
+
+def test_a_run_that_failed(ddpkit: DDPKIT, script: Callable[..., str], tmp_path: Path) -> None:
+    done = ddpkit("launch", "-n", "2", "--json", "--", script(FAILS))
+    assert done.returncode == 7
+    ended = check(done.stdout, "run")
+    facts = ("run_id", "state", "summary", "exit_code", "backend", "command", "failure", "folder", "world_size")
+    status = check(ddpkit("status", "--json").stdout, "status")
+    (listed,) = check(ddpkit("ps", "--json").stdout, "ps")["runs"]
+    (stopped,) = check(ddpkit("stop", "--json").stdout, "stop")["runs"]
+    (planned,) = check(ddpkit("stop", "--dry-run", "--json").stdout, "stop_plan")["ended"]
+    report = check(ddpkit("report", "--json").stdout, "report")
+    top = check(ddpkit("top", "--json").stdout, "run")
+    for name in facts:
+        same = [each[name] for each in (ended, status, listed, stopped, planned, report, top)]
+        assert all(value == same[0] for value in same), (name, same)
+    failure = ended["failure"]
+    assert (failure["rank"], failure["exit_code"], failure["signal"], failure["last_lines"]) == (
+        1,
+        7,
+        None,
+        ["it broke"],
+    )
+    for line in ddpkit("logs", "--json").stdout.splitlines():
+        check(line, "logs")
+    check(ddpkit("explain", str(tmp_path / "logs" / ended["run_id"]), "--json").stdout, "explain")
+    (removed,) = check(ddpkit("rm", ended["run_id"], "--json").stdout, "rm")["removed"]
+    assert removed == {"run_id": ended["run_id"], "folder": ended["folder"]}
+
+
+def test_a_run_that_runs(start: START, ddpkit: DDPKIT, script: Callable[..., str], tmp_path: Path) -> None:
+    command = start("launch", "-n", "2", "--", script(WAITS))
+    command.wait_for("] ready", times=2)
+    check(ddpkit("top", "--once", "--json").stdout, "top")
+    check(ddpkit("dump", "--json").stdout, "dump")
+    for name in ("top", "dump"):
+        check(ddpkit(name, "--dry-run", "--json").stdout, "question")
+    assert check(ddpkit("status", "--json").stdout, "status")["state"] == "running"
+    assert len(check(ddpkit("stop", "--all", "--dry-run", "--json").stdout, "stop_plan")["commands"]) == 1
+    (tmp_path / "go").touch()
+    assert command.end() == 0
+
+
+@pytest.mark.torch
+def test_bench(ddpkit: DDPKIT) -> None:
+    size = ["--ops", "all_reduce", "--min-bytes", "8", "--max-bytes", "8", "--iters", "1", "--warmup", "0"]
+    done = ddpkit("bench", "-n", "2", *size, "--json", env={"CUDA_VISIBLE_DEVICES": ""})
+    assert done.returncode == 0, done.stderr
+    check(done.stdout, "bench")
