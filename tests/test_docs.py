@@ -148,6 +148,7 @@ def test_the_readme_is_short_and_has_the_two_commands_of_a_clone() -> None:
     assert len(text.splitlines()) <= 90
     clone = text.partition("## In a clone\n")[2]
     assert re.findall(r"^make (\w+)", clone, re.MULTILINE) == ["demo", "test"]
+    assert re.search(r"^(if )?make test\b", (ROOT / ".ci/run").read_text(), re.MULTILINE)
 
 
 def test_every_room_is_in_the_table() -> None:
