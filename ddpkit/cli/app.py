@@ -203,11 +203,21 @@ def redirect_to_devnull(*outputs: int) -> None:
         os.dup2(null, output)
 
 
-def _explain(error: DdpkitError) -> int:
+def _explain(error: DdpkitError, line: CommandLine | None = None) -> int:
     print(f"ddpkit: error: {error.message}", file=sys.stderr)
     if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
+        print(f"hint: {_whole_hint(error.hint, line)}", file=sys.stderr)
     return error.exit_code
+
+
+def _whole_hint(hint: str, line: CommandLine | None) -> str:
+    """Write `add --starter torchrun` as the whole command line with these words, to be copied."""
+    if line is None or not line.words or line.words[0] not in _LAUNCHES or not re.fullmatch(r"add -[^,;]*", hint):
+        return hint
+    from ddpkit.launchers.shell import join
+
+    words = CommandLine([*line.words, *hint.split()[1:]], line.script).argv
+    return f"ddpkit {join(words)}"
 
 
 def _run(argv: list[str]) -> int:
@@ -221,7 +231,7 @@ def _run(argv: list[str]) -> int:
         with program.make_context("ddpkit", [*line.words] or ["--help"], obj=line) as context:
             program.invoke(context)
     except DdpkitError as error:
-        return _explain(error)
+        return _explain(error, line)
     except typer.Exit as end:
         return end.exit_code
     except SystemExit as end:

@@ -120,7 +120,7 @@ def patches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Seen]]:
     def shown(plan: Plan, _as_json: bool) -> None:
         current[0].plan = plan
 
-    def explained(error: ddpkit.DdpkitError) -> int:
+    def explained(error: ddpkit.DdpkitError, *_: object) -> int:
         current[0].error = (error.message, error.hint)
         return error.exit_code
 

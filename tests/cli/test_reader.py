@@ -140,7 +140,10 @@ CORRECTED = {
         "option of backend ssh",
         "ddpkit launch -b ssh --connect-timeout 9 train.py",
     ),
-    "launch -o partition=gpu -- train.py": ("backend 'local' has no option 'partition'", "add -b slurm"),
+    "launch -o partition=gpu -- train.py": (
+        "backend 'local' has no option 'partition'",
+        "ddpkit launch -o partition=gpu -b slurm -- train.py",
+    ),
     "launch --preload torch -n 1 -- train.py": (
         "joined to --preload",
         "ddpkit launch --preload=torch -n 1 -- train.py",
@@ -158,6 +161,11 @@ CORRECTED = {
     ),
     "launch -np 2 -- train.py": ("no option -np", "ddpkit launch -n 2 -- train.py"),
     "launch -H node1,node2 -- train.py": ("no option -H", "ddpkit launch -b ssh node1 node2 -- train.py"),
+    "launch -b local -n 2 -o max_restarts=2 -- train.py --x": (
+        "works with starter torchrun",
+        "ddpkit launch -b local -n 2 -o max_restarts=2 -o starter=torchrun -- train.py --x",
+    ),
+    "launch --on node2 -- train.py": ("--on node2 ", "ddpkit launch --on node2 --detach -- train.py"),
     "launch --hostfile -b ssh": ("--hostfile needs a value, and -b follows", "ddpkit launch --hostfile VALUE -b ssh"),
     "launch --hang-action end -- ok.py": (
         "--hang-action end has no effect without --hang-timeout",
