@@ -1,8 +1,10 @@
 """Draw what ddpkit's commands print, as SVG, from real runs of them.
 
-Each scene is typed at a terminal of its own, on a host that is called node1 for that time, in a project's folder. Two
-names are changed in what was printed, and nothing else: that folder, a temporary one, is shown as ~/project, and the
-folder of the Python that runs this as ~/project/.venv.
+Each scene is typed at a terminal of its own, on a host that is called node1 for that time, in a project's directory.
+Two names are changed in the output, and nothing else: that directory, a temporary one, is shown as ~/project, and the
+directory of the Python that runs this as ~/project/.venv.
+
+Every scene is drawn twice: NAME.svg from a terminal of 80 columns, and wide/NAME.svg from one of 200.
 
 Usage: python scripts/pictures.py [--out docs/img] [SCENE...]
 """
@@ -10,23 +12,39 @@ Usage: python scripts/pictures.py [--out docs/img] [SCENE...]
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import pty
 import re
 import shlex
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.console import Console
-from rich.terminal_theme import MONOKAI
+from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
-WIDTH = 112
+WIDTHS = {"": 80, "wide": 200}  # columns, by the directory of the pictures
+# The colours of xterm's own kind, where red is red and magenta is none.
+THEME = TerminalTheme(
+    (18, 20, 24),
+    (217, 217, 217),
+    [
+        *[(46, 52, 64), (235, 87, 87), (100, 200, 120), (229, 192, 90)],
+        *[(97, 160, 255), (200, 130, 230), (86, 190, 200), (200, 204, 212)],
+    ],
+    [
+        *[(130, 138, 150), (255, 110, 110), (130, 225, 150), (245, 215, 120)],
+        *[(130, 185, 255), (220, 160, 245), (120, 220, 230), (255, 255, 255)],
+    ],
+)
 PATIENCE = 300.0
 # A picture brings no font along, and fetches none from anywhere.
 FORMAT = """\
@@ -109,10 +127,11 @@ train()
 
 
 class Desk:
-    """A terminal in a project's folder, on a host of the name node1."""
+    """A terminal in a project's directory, on a host of the name node1."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, width: int) -> None:
         self.folder = folder
+        self.width = width
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         self.env = {
             **kept,
@@ -120,9 +139,8 @@ class Desk:
             "XDG_STATE_HOME": str(folder.parent / "state"),
             "PYTHONPATH": str(ROOT),
             "TERM": "xterm-256color",
-            "COLUMNS": str(WIDTH),
-            "LINES": "60",
             "DDPKIT_GPUS": "0",
+            "DDPKIT_HEADER": "false",  # the status lines are gone when a run has ended
             "GLOO_SOCKET_IFNAME": "lo",  # that name of the host has no address
         }
 
@@ -135,6 +153,7 @@ class Desk:
     def type(self, line: str) -> str:
         """Run a command at a terminal to its end. Returns what stands on it."""
         inside, outside = pty.openpty()
+        fcntl.ioctl(outside, termios.TIOCSWINSZ, struct.pack("HHHH", 60, self.width, 0, 0))
         process = subprocess.Popen(
             self.argv(line), cwd=self.folder, env=self.env, stdin=outside, stdout=outside, stderr=outside
         )
@@ -166,60 +185,83 @@ class Desk:
         )
 
 
-def launch(desk: Desk) -> list[tuple[str, str]]:
+Typed = list[tuple[str, str]]  # command lines, and what they printed
+
+
+def launch(desk: Desk) -> Iterator[tuple[str, Typed]]:
     (desk.folder / "train.py").write_text(LEARNS)
-    return [(line, desk.type(line)) for line in ("ddpkit launch -n 4 -- train.py", "ddpkit ps")]
+    yield "launch", [(line, desk.type(line)) for line in ("ddpkit launch -n 4 -- train.py", "ddpkit ps")]
 
 
-def failure(desk: Desk) -> list[tuple[str, str]]:
+def failure(desk: Desk) -> Iterator[tuple[str, Typed]]:
     (desk.folder / "train.py").write_text(FAILS)
     (desk.folder / "ready").mkdir()
     line = "ddpkit launch -n 4 -- train.py"
-    return [(line, desk.type(line))]
+    yield "failure", [(line, desk.type(line))]
 
 
-def preflight(desk: Desk) -> list[tuple[str, str]]:
+def preflight(desk: Desk) -> Iterator[tuple[str, Typed]]:
     line = "ddpkit test 2 --quick --env RANK=0 -- torchrun --nproc-per-node 2 train.py"
-    return [(line, desk.type(line))]
+    yield "test", [(line, desk.type(line))]
 
 
-def hang(desk: Desk) -> list[tuple[str, str]]:
-    (desk.folder / "train.py").write_text(HANGS)
-    process = desk.start("ddpkit launch -n 4 -- train.py")
+def runs(desk: Desk) -> Iterator[tuple[str, Typed]]:
+    (desk.folder / "train.py").write_text("import sys\nprint('step 1', flush=True)\nsys.exit(int(sys.argv[1]))\n")
+    (desk.folder / "evaluate.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(3600)\n")
+    desk.type("ddpkit launch -n 2 -- train.py 0 --lr 0.1 --epochs 90")
+    desk.type("ddpkit launch -n 4 -- train.py 7 --lr 10 --epochs 90")
+    process = desk.start("ddpkit launch -n 2 -- evaluate.py --data /data/imagenet --batch-size 256 --workers 8")
     try:
-        until = time.monotonic() + PATIENCE
-        while not any("slow disk" in path.read_text() for path in desk.folder.glob("logs/*/rank_3.log")):
-            if time.monotonic() > until or process.poll() is not None:
-                sys.exit("the run that should hang does not")
-            time.sleep(0.1)  # a log tells nobody that it grew
-        while "who differs" not in desk.type("ddpkit status"):
-            if time.monotonic() > until:
-                sys.exit("status does not see who waits")
-            time.sleep(1.0)
-        return [(line, desk.type(line)) for line in ("ddpkit dump", "ddpkit status")]
+        wait(process, lambda: any("ready" in path.read_text() for path in desk.folder.glob("logs/*/rank_1.log")))
+        yield "ps", [("ddpkit ps", desk.type("ddpkit ps"))]
     finally:
         desk.type("ddpkit stop")
         process.wait(PATIENCE)
 
 
-SCENES: dict[str, Callable[[Desk], list[tuple[str, str]]]] = {
+def wait(process: subprocess.Popen[bytes], there: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not there():
+        if time.monotonic() > until or process.poll() is not None:
+            sys.exit("the scene does not come about")
+        time.sleep(0.5)  # a log tells nobody that it grew
+
+
+def hang(desk: Desk) -> Iterator[tuple[str, Typed]]:
+    (desk.folder / "train.py").write_text(HANGS)
+    process = desk.start("ddpkit launch -n 4 -- train.py")
+    try:
+        wait(process, lambda: any("slow disk" in path.read_text() for path in desk.folder.glob("logs/*/rank_3.log")))
+        wait(process, lambda: "differs" in desk.type("ddpkit status"))
+        for name, line in (("hang", "ddpkit dump"), ("status", "ddpkit status"), ("top", "ddpkit top --once")):
+            yield name, [(line, desk.type(line))]
+    finally:
+        desk.type("ddpkit stop")
+        process.wait(PATIENCE)
+
+
+SCENES: dict[str, Callable[[Desk], Iterator[tuple[str, Typed]]]] = {
     "launch": launch,
     "failure": failure,
     "test": preflight,
+    "ps": runs,
     "hang": hang,
+    "status": hang,
+    "top": hang,
 }
 
 
-def draw(name: str, typed: list[tuple[str, str]]) -> str:
-    """The SVG of some commands with what they printed."""
-    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), force_terminal=True)
+def draw(name: str, typed: Typed, width: int) -> str:
+    """Return the SVG of some commands with their output."""
+    console = Console(record=True, width=width, file=open(os.devnull, "w"), force_terminal=True)
     for number, (line, printed) in enumerate(typed):
         console.print(Text("\n" * bool(number)) + Text.assemble(("$ ", "green"), (line, "bold")))
         # What a terminal was told to erase is not shown.
         plain = re.sub(r"\x1b\[\?[0-9;]*[hl]|\x1b\[[0-9;]*[JKA-H]|[^\n]*\r(?!\n)", "", printed)
         console.print(Text.from_ansi(plain.rstrip()), soft_wrap=False)
+    console.print()  # room below the last line, which is cut without it
     title = "~/project"
-    text = console.export_svg(title=title, theme=MONOKAI, code_format=FORMAT, unique_id=f"ddpkit-{name}")
+    text = console.export_svg(title=title, theme=THEME, code_format=FORMAT, unique_id=f"ddpkit-{name}")
     console.file.close()
     return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
 
@@ -227,16 +269,20 @@ def draw(name: str, typed: list[tuple[str, str]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("scenes", nargs="*", metavar="SCENE", help=f"of {', '.join(SCENES)}; all of them without one")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs/img", help="the folder to write to")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs/img", help="the directory to write to")
     options = parser.parse_args()
-    for name in options.scenes or SCENES:
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = Path(temporary, "project")
-            folder.mkdir()
-            text = draw(name, SCENES[name](Desk(folder)))
-        options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / f"{name}.svg").write_text(text)
-        print(options.out / f"{name}.svg")
+    wanted = options.scenes or list(SCENES)
+    for below, width in WIDTHS.items():
+        out = options.out / below
+        out.mkdir(parents=True, exist_ok=True)
+        for scene in dict.fromkeys(SCENES[name] for name in wanted):
+            with tempfile.TemporaryDirectory() as temporary:
+                folder = Path(temporary, "project")
+                folder.mkdir()
+                for name, typed in scene(Desk(folder, width)):
+                    if name in wanted:
+                        (out / f"{name}.svg").write_text(draw(name, typed, width))
+                        print(out / f"{name}.svg", flush=True)
 
 
 if __name__ == "__main__":

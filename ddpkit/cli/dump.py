@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
@@ -100,6 +101,6 @@ def _show(summary: dict[str, Any]) -> None:
         if len(group["frames"]) > SHOWN:
             print(f"    and {len(group['frames']) - SHOWN} more")
     for finding in summary["findings"]:
-        print(finding["words"])
+        look.say(finding["words"], "WARN")
     if summary["folder"]:
         print(f"all that was answered: {summary['folder']}/")

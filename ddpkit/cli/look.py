@@ -63,7 +63,7 @@ def as_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for number, name in enumerate(head):
         short = all(len(row[number]) <= SHORT for row in rows)
         drawn.add_column(Text(name), no_wrap=short, overflow="fold")
@@ -82,13 +82,13 @@ def signed(state: str) -> Text:
 
 
 def write(lines: Sequence[str | Text]) -> None:
-    """Print lines that fit the window."""
+    """Print the lines of a table that fit the window: first its head."""
     if not rich_out():
         print("\n".join(map(str, lines)))
         return
     console = terminal_console()
-    for line in lines:
-        console.print(line, no_wrap=True, overflow="ignore", crop=False)
+    for number, line in enumerate(lines):
+        console.print(line, style="bold" if number == 0 else None, no_wrap=True, overflow="ignore", crop=False)
 
 
 def coloured(line: str, state: str, at: int) -> Text | str:
@@ -151,7 +151,7 @@ class StatusLine:
             except OSError:
                 columns = 80
             with self._lock:
-                sys.stderr.write(f"\r\x1b[K{f'{text} ...'[: columns - 1]}")
+                sys.stderr.write(f"\r\x1b[J{f'{text} ...'[: columns - 1]}")
                 sys.stderr.flush()
 
     def note(self, text: str) -> None:
@@ -162,7 +162,7 @@ class StatusLine:
     def clear(self) -> None:
         if self._shown:
             with self._lock:
-                sys.stderr.write("\r\x1b[K")
+                sys.stderr.write("\r\x1b[J")
                 sys.stderr.flush()
 
 

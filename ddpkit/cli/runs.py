@@ -80,7 +80,7 @@ def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
     table(("rank", "host", "pid", "state", "CPU", "memory", "last line"), rows_shown)
     print(f"as seen {status.age(seen.age)} ago")
     for line in odd:
-        print(line)
+        look.say(line, "WARN")
 
 
 @app.command(cls=LeanCommand)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ddpkit.cli import look
 from ddpkit.cli.app import LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
@@ -133,7 +134,7 @@ def _once(run: Run, source: Any, *, pss: bool, as_json: bool) -> None:
         print_json("top", summary)
         return
     for line in _head(summary):
-        print(line)
+        look.say(line, "WARN")
     for head, rows in _tables(summary):
         table(head, rows)
 
@@ -200,7 +201,6 @@ def _redraw(run: Run, source: Any, seconds: float, pss: bool, last: list[dict[st
             tables = []
             for head, rows in _fitted(_tables(summary, odd_first=True), console.size.height - len(words)):
                 tables.append(as_table(head, rows))
-                tables[-1].padding = (0, 1, 0, 0)
                 for column in tables[-1].columns:
                     column.no_wrap = True  # a row is one line: so it was counted
             live.update(Group(Text("\n".join(words), no_wrap=True, overflow="ellipsis"), *tables), refresh=True)

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from conftest import Command
 from terminal import Terminal
 
 from ddpkit.cli import look
 from ddpkit.console.relay import ON_SCREEN, Relay
 from ddpkit.console.style import Panel, is_rich
+from ddpkit.errors import PreflightError
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
@@ -92,14 +94,14 @@ time.sleep(3600)
 
 
 @pytest.fixture
-def at_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+def at_terminal(tmp_path: Path, clean_environ: dict[str, str]) -> Iterator[Callable[..., Terminal]]:
+    """Start `ddpkit LINE` at a terminal of so many columns."""
     terminals = []
 
     def start(line: list[str], columns: int, **env: str) -> Terminal:
-        kept = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
-        state = {"XDG_STATE_HOME": str(tmp_path / "state"), "DDPKIT_GPUS": "0", "PYTHONPATH": str(ROOT)}
+        kept = {name: value for name, value in clean_environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
         sized = ["sh", "-c", f'stty cols {columns} rows 24 && exec "$@"', "sh", sys.executable, "-m", "ddpkit", *line]
-        terminals.append(Terminal(sized, tmp_path, {**kept, **state, "TERM": "xterm-256color", **env}))
+        terminals.append(Terminal(sized, tmp_path, {**kept, "TERM": "xterm-256color", **env}))
         return terminals[-1]
 
     yield start
@@ -125,6 +127,42 @@ def test_the_verdict_is_a_panel_that_fits(columns: int, at_terminal: Callable[..
         assert re.search(rf"^ {label} +{re.escape(text)}", panel, re.MULTILINE), panel
     assert "/rank_1.log" in panel
     assert "\n".join(lines).count("Traceback (most recent call last)") == 1
+
+
+SLEEPS = "import time\nprint('ready', flush=True)\ntime.sleep(3600)\n"
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_what_shows_a_run_fits_the_window(
+    columns: int, at_terminal: Callable[..., Terminal], start: Callable[..., Command], script: SCRIPT, ddpkit: DDPKIT
+) -> None:
+    command = start("launch", "-n", "2", "--", script(SLEEPS), *["--word", "x" * 30] * 4)
+    command.wait_for("] ready", times=2)
+    for line, words in (("status", "● running"), ("ps", "running"), ("top --once", "memory")):
+        terminal = at_terminal(line.split(), columns)
+        assert terminal.end() == 0, screen(terminal)
+        assert terminal.shows(words), screen(terminal)
+        assert max(map(len, screen(terminal))) <= columns, line
+        assert b"\x1b[" in terminal.raw
+        plain = ddpkit(*line.split())
+        assert "\x1b" not in plain.stdout
+        assert "●" not in plain.stdout
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_findings_of_the_preflight_are_panels(
+    columns: int, at_terminal: Callable[..., Terminal], ddpkit: DDPKIT
+) -> None:
+    line = ["test", "2", "--no-ranks", "--quick", "--env", "RANK=0", "--", "train.py"]
+    terminal = at_terminal(line, columns)
+    assert terminal.end() == PreflightError.exit_code
+    assert max(map(len, screen(terminal))) <= columns
+    for words in ("✗ FAIL", "✓ pass", r"^ hint  +leave --env RANK out", r"^✗ ddpkit: \d+ fail"):
+        assert terminal.shows(words), screen(terminal)
+    plain = ddpkit(*line).stdout
+    assert re.search(r"^FAIL .*: --env RANK=0 .*\n    cause: .*\n    hint: leave --env RANK out$", plain, re.M)
+    assert re.search(r"^ddpkit: \d+ fail.*, after [\d.]+ s", plain, re.M)
+    assert not set("✗✓─\x1b") & set(plain)
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)

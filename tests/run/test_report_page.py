@@ -151,7 +151,7 @@ def test_a_failed_run_says_at_the_top_what_to_do(
     (folder,) = (tmp_path / "logs").iterdir()
     assert ddpkit("report", str(folder)).returncode == 0
     chromium.open(folder / "report.html")
-    assert chromium.ask("document.querySelector('#verdict .hint').innerText").startswith("What to do: look at ")
+    assert chromium.ask("document.querySelector('#verdict .hint').innerText").startswith("hint: look at ")
     assert "ValueError: no such batch" in chromium.ask("document.querySelector('#verdict pre').innerText")
     # The box of the last lines is at its end without a hand that scrolls it.
     box, lines = (f"document.querySelector('#tail {name}').getBoundingClientRect()" for name in (".end", "pre"))

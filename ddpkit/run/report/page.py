@@ -62,7 +62,7 @@ def _head(report: Report) -> str:
         *([("commit", _code(report.code))] if report.code else []),
         ("logs", f"<code>{text(report.folder)}</code>"),
     ]
-    hint = f'<p class="hint">What to do: {text(report.hint)}</p>' if report.hint else ""
+    hint = f'<p class="hint">hint: {text(report.hint)}</p>' if report.hint else ""
     lines = report.failure.last_lines if report.failure else ()
     failed = f"<pre>{text(chr(10).join(lines))}</pre>" if any(map(str.strip, lines)) else ""
     code = f" (exit code {report.exit_code})" if report.exit_code else ""
