@@ -222,9 +222,9 @@ def test_a_look_at_a_run(row: Row, site: Site) -> None:
         elif words[0] == "stop":
             assert f"run {run}: stopped" in done.stdout
         elif "--json" in words:
-            assert [each["state"] for each in json.loads(done.stdout)] == ["running"]
+            assert [each["state"] for each in json.loads(done.stdout)["runs"]] == ["running"]
         else:
-            assert run in done.stdout
+            assert run.rpartition("-")[2] in done.stdout
             assert "run" in done.stdout.replace(run, "")
     finally:
         if words[0] != "stop":
