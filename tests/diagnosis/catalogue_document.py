@@ -151,7 +151,11 @@ def _is_command(text: str) -> bool:
         or (words[0] not in _PROGRAMS and not re.match(r"[A-Z_]+=\S", words[0]))
     ):
         return False
-    return not (_PROSE & set(words) or re.search(r"[`(]|[,:.]$", " ".join(words)) or any(w[-1] in ",:" for w in words))
+    return not (
+        _PROSE & set(words)
+        or re.search(r"[`(]|[,:.]$", " ".join(words))
+        or any(w[-1] in ",:." and w not in (".", "...") for w in words)
+    )
 
 
 def _with_code(text: str) -> str:
@@ -160,7 +164,7 @@ def _with_code(text: str) -> str:
 
 
 def _part_with_code(part: str) -> str:
-    for end in ("$", ", ", r"\. ", " shows ", r" \(", ": "):
+    for end in ("$", r"\. ", ", ", " shows ", r" \(", ": "):
         found = re.search(end, part)
         if found and _is_command(part[: found.start()]):
             return f"`{part[: found.start()]}`{part[found.start() :]}"
