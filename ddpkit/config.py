@@ -598,7 +598,8 @@ def _invalid_toml(text: _Text, error: str) -> UsageError:
 def _check_file(table: Mapping[str, object], text: _Text, path: Path, folder: Path) -> SettingsFile:
     usual, profiles = table.get("profile"), _tables(table.get("profiles", {}))
     if isinstance(usual, dict):
-        raise UsageError(f"{text.place('profile')}: [profile.NAME] is not a table of ddpkit", "[profiles.NAME]")
+        name = next(iter(usual), "NAME")
+        raise UsageError(f"{text.place('profile')}: [profile.{name}] is not a table of ddpkit", f"[profiles.{name}]")
     if not (isinstance(usual, str) or usual is None):
         what = f"{text.place('profile')}: profile = {usual!r} is not valid"
         raise UsageError(what, 'the name of a profile: profile = "big"')

@@ -108,7 +108,7 @@ TOML = {
     "wrong script": ("script = []\n", r"ddpkit\.toml:1: script = \[\] is not valid$"),
     "wrong option": ("[options]\nstater = 'ranks'\n", r"no option 'stater'"),
     "wrong env": ("[env]\nA = []\n", r"ddpkit\.toml:1: env = \.\.\. is not valid$"),
-    "profile in place of profiles": ("grace = 1\n\n[profile.fast]\ngrace = 2\n", r"ddpkit\.toml:3: \[profile\.NAME\] "),
+    "profile in place of profiles": ("grace = 1\n\n[profile.fast]\ngrace = 2\n", r"ddpkit\.toml:3: \[profile\.fast\] "),
     "a profile without profiles": ("[fast]\ngrace = 2\n", r"ddpkit\.toml:1: unknown key 'fast'$"),
     "wrong value in a profile": ("[profiles.a]\n\ngrace = -1\n", r"ddpkit\.toml:3: grace = -1: must be from 0"),
     "wrong key of a host": ("[host.n1]\nslot = 2\n", r"ddpkit\.toml:2: unknown key 'slot' in \[host\.n1\]$"),
