@@ -200,6 +200,7 @@ def test_the_installed_program_launches_without_torch(installed: Path, tmp_path:
     (tmp_path / "job.py").write_text(SCRIPT)
     assert run(installed / "ddpkit", "--version", cwd=tmp_path) == f"ddpkit {ddpkit.__version__}\n"
     assert "launch" in run(installed / "ddpkit", "--help", cwd=tmp_path)
+    assert "port-in-use" in run(installed / "ddpkit", "explain", "--list", cwd=tmp_path)  # what a verdict names
     assert "RANK" in run(installed / "ddpkit", "launch", "-n", "2", "--dry-run", "--", "job.py", cwd=tmp_path)
     text = run(installed / "ddpkit", "launch", "-n", "2", "--", "job.py", "two words", cwd=tmp_path)
     for rank in range(2):
