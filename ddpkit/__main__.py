@@ -19,7 +19,7 @@ def main() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
             setattr(sys, ("stdin", "stdout", "stderr")[fd], open(fd, "w" if fd else "r", closefd=False))
-    if sys.argv[1:] == ["--version"]:
+    if sys.argv[1:] in (["--version"], ["-V"]):
         # The one question that scripts ask often needs nothing but this.
         from ddpkit.cli.version import __version__
 

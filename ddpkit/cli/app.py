@@ -225,6 +225,8 @@ def _run(argv: list[str]) -> int:
     end = argv.index("--") if "--" in argv else len(argv)
     line = CommandLine(argv[:end], argv[end + 1 :] if "--" in argv else None)
     try:
+        if line.words[:1] == ["help"]:
+            line = CommandLine([*line.words[1:2], "--help"], None)
         program: Any = typer.main.get_command(app)
         if line.words and line.words[0] in _LAUNCHES:
             line = _translate(line, program)
@@ -289,7 +291,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback(cls=LeanGroup)
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("-V", "--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     pass
 

@@ -46,7 +46,9 @@ def list_candidates(words: Sequence[str], commands: Commands) -> list[str]:
 def _candidates(words: list[str], commands: Commands) -> Iterable[str]:
     current = words[-1]
     if len(words) == 1:
-        return [*commands(), "--help", "--version"]
+        return [*commands(), "help", "--help", "--version"]
+    if words[0] == "help":
+        return commands()
     if "--" in words[1:-1]:
         return []  # the script's own
     before = words[-2] if len(words) > 2 else ""

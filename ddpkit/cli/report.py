@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import asdict
@@ -12,7 +13,7 @@ import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.cli.runs import RunName
-from ddpkit.errors import UsageError
+from ddpkit.errors import DdpkitError, UsageError
 
 
 @app.command(
@@ -23,12 +24,18 @@ def report(
     run: RunName = None,
     output: Annotated[
         str | None,
-        typer.Option("--output", metavar="FILE", help="The page; default: report.html among the run's logs."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write to FILE. [default: report.html in the run's directory]",
+        ),
     ] = None,
     metrics: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Lines of JSON with a `step`; default: the run's own metrics.jsonl."),
+        typer.Option(metavar="FILE", help="Read steps from FILE: lines of JSON. [default: the run's metrics.jsonl]"),
     ] = None,
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
@@ -39,13 +46,13 @@ def report(
 
     given = Path(metrics) if metrics is not None else None
     if given is not None and not given.is_file():
-        raise UsageError(f"there is no file {metrics}", "--metrics FILE: lines of JSON, each with a step")
+        raise UsageError(f"file {metrics} not found", "ls -l *.jsonl")
     now = status.get_status(status.choose(run, "ddpkit report {}"))
     contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
     if as_json:
         failure = failure_document(contents.failure) if contents.failure else None
         print_json("report", {**asdict(contents), "failure": failure})
-        if output is None:
+        if output is None and not show:
             return
     path = Path(output) if output is not None else Path(now.run.folder) / "report.html"
     try:
@@ -53,3 +60,16 @@ def report(
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", "--output FILE, where you may write") from None
     print(path, file=sys.stderr if as_json else sys.stdout)
+    if show:
+        _open(path)
+
+
+def _open(path: Path) -> None:
+    import webbrowser
+
+    if not (os.environ.get("BROWSER") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and (
+        sys.platform == "linux"
+    ):
+        raise DdpkitError("no browser found: this session has no display", f"scp {os.uname().nodename}:{path} .")
+    if not webbrowser.open(path.absolute().as_uri()):
+        raise DdpkitError(f"no browser could open {path}", f"BROWSER=PROGRAM ddpkit report --open {path.parent}")

@@ -8,6 +8,7 @@ import os
 import select
 import shlex
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ddpkit.run.status import RunStatus
 
 SHOWN = 20  # lines, in `ddpkit attach`
+WATCH = 2.0  # seconds between two looks of `ddpkit status --watch`
 
 RunName = Annotated[
     str | None,
@@ -39,17 +41,35 @@ RunName = Annotated[
 
 
 @app.command(name="status", cls=LeanCommand)
-def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
+def show_status(
+    run: RunName = None,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Repeat every 2 seconds, until the run ends.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
     """Show what a run does, rank by rank, and which rank makes no progress."""
+    from ddpkit.run import status
+    from ddpkit.run.control import reload
+
+    now = status.get_status(status.choose(run, "ddpkit status {}"))
+    while watch and (now.living or now.state == "elsewhere"):
+        if sys.stdout.isatty() and not as_json:
+            print("\x1b[H\x1b[2J", end="")
+        _show_status(now, as_json=as_json, line=True)
+        sys.stdout.flush()
+        time.sleep(WATCH)
+        now = status.get_status(reload(now.run))
+    _show_status(now, as_json=as_json, line=watch)
+
+
+def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
     from ddpkit.run import rank_status, status
     from ddpkit.run.documents import run_document
 
-    now = status.get_status(status.choose(run, "ddpkit status {}"))
     seen = rank_status.read_ranks(now.run) if now.state in ("running", "elsewhere") else None
     odd = rank_status.describe_oddities(now, seen) if seen else []
     if as_json:
         sample = {"age": seen.age, "ranks": [asdict(rank) for rank in seen.ranks]} if seen else None
-        print_json("status", {**run_document(now.run, now), "sample": sample, "findings": odd})
+        print_json("status", {**run_document(now.run, now), "sample": sample, "findings": odd}, line=line)
         return
     where = f"job {now.run.job_id}" if now.run.job_id else ", ".join(now.run.hosts)
     facts = [("hint", now.hint)] if now.hint else []
@@ -79,8 +99,8 @@ def show_status(run: RunName = None, as_json: JsonFlag = False) -> None:
     ]
     table(("rank", "host", "pid", "state", "CPU", "memory", "last line"), rows_shown)
     print(f"as seen {status.age(seen.age)} ago")
-    for line in odd:
-        look.say(line, "WARN")
+    for finding in odd:
+        look.say(finding, "WARN")
 
 
 @app.command(cls=LeanCommand)
@@ -96,8 +116,9 @@ def logs(
         str | None, typer.Option("--grep", metavar="P", help="Lines that match a regular expression.")
     ] = None,
     lines: Annotated[
-        str | None, typer.Option("-n", "--lines", metavar="N", help="Begin with the last N lines.")
+        str | None, typer.Option("-n", "--lines", "--tail", metavar="N", help="Begin with the last N lines.")
     ] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="AGE", help="Begin AGE ago: 90, 10m, 2h, 1d.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Each line as a JSON object: rank, host, line.")] = False,
 ) -> None:
     """Show what a run printed."""
@@ -108,20 +129,34 @@ def logs(
     chosen = status.choose(run, "ddpkit logs {}")
     wanted = logs.parse_filter(chosen, rank, host, grep)
     number = None if lines is None else config.whole(lines, "-n ")
-    one = wanted.ranks is not None and len(wanted.ranks) == 1
-    if one and not as_json and wanted.pattern is None and wanted.host is None and number is None and chosen.job is None:
+    begin = None if since is None else time.time() - _age(since)
+    exact = wanted.ranks is not None and len(wanted.ranks) == 1 and wanted.pattern is None and wanted.host is None
+    if exact and not as_json and number is None and begin is None and chosen.job is None:
         going_on = _going_on(chosen) if follow else None
         for data in logs.read_rank_output(chosen, min(wanted.ranks or ()), going_on):
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
     else:
-        _show(chosen, wanted, follow=follow, number=number, as_json=as_json)
+        _show(chosen, wanted, follow=follow, number=number, as_json=as_json, since=begin)
     if follow and (wanted != logs.LineFilter() or chosen.job is not None):
         now = status.get_status(reload(chosen))
         print(f"ddpkit: run {now.run.run_id}: {now.words}", file=sys.stderr)
 
 
-def _show(run: Run, wanted: LineFilter, *, follow: bool, number: int | None, as_json: bool) -> None:
+def _age(text: str) -> float:
+    """Parse a length of time: 90, 90s, 10m, 2h or 1d."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    if not number.replace(".", "", 1).isdecimal():
+        raise UsageError(f"--since {text} is not a length of time", "ddpkit logs --since 10m")
+    return float(number) * _UNITS[unit]
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _show(
+    run: Run, wanted: LineFilter, *, follow: bool, number: int | None, as_json: bool, since: float | None = None
+) -> None:
     from ddpkit.run import logs
 
     bare = wanted.ranks is not None and len(wanted.ranks) == 1
@@ -136,7 +171,7 @@ def _show(run: Run, wanted: LineFilter, *, follow: bool, number: int | None, as_
         sys.stdout.buffer.write(text + b"\n")
         sys.stdout.buffer.flush()
 
-    for line in logs.read_lines(run, wanted, _going_on(run) if follow else None, number):
+    for line in logs.read_lines(run, wanted, _going_on(run) if follow else None, number, since):
         put(line)
 
 

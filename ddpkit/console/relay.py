@@ -20,6 +20,9 @@ from typing import IO, Protocol
 from ddpkit.console.dedup import Fold, FoldedLine, Source, label
 from ddpkit.console.style import Panel
 
+ALL = "all.log"
+TIMES = "all.times"  # lines with a time, and the size that all.log had
+TIMES_EVERY = 1.0  # seconds between two of them
 TAIL = 20  # lines of each rank that a verdict can show
 PROGRESS_EVERY = 1.0  # seconds between two shown states of one progress bar
 
@@ -70,6 +73,7 @@ class Relay:
         self.problem: str | None = None  # why logs are no longer written
         self._files: dict[str, IO[bytes]] = {}  # the last one is the one that was written last
         self._unflushed: set[str] = set()
+        self._size, self._next_time = 0, 0.0  # of all.log; of the next line of all.times
         # One log for each rank of many nodes is more than the usual 1024; half is left for the connections to them.
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most = 1 << 16 if limit == resource.RLIM_INFINITY else max(1, limit // 2)
@@ -87,7 +91,7 @@ class Relay:
         lines = self._lines(name, number, data)
         self.tails.setdefault(name, deque(maxlen=TAIL)).extend(line for line, final in lines if final)
         front = f"[{agent if rank is None else rank} {host}] ".encode()
-        self._keep("all.log", b"".join(front + line + b"\n" for line, final in lines if final))
+        self._keep(ALL, b"".join(front + line + b"\n" for line, final in lines if final))
         if show and lines:
             self._count += len(lines)
             self._last[name] = self._count
@@ -144,7 +148,7 @@ class Relay:
         """Write lines of ddpkit's own to standard error, after all lines before them; on a terminal, the panel."""
         self.flush(wait=False)
         lines = [line.encode("utf-8", "surrogateescape") for line in text.split("\n")]
-        self._keep("all.log", b"".join(b"[ddpkit] " + line.removeprefix(_OWN) + b"\n" for line in lines))
+        self._keep(ALL, b"".join(b"[ddpkit] " + line.removeprefix(_OWN) + b"\n" for line in lines))
         if panel is not None and self.draw is not None:
             self.err.write(self.draw(panel))
         else:
@@ -154,7 +158,7 @@ class Relay:
     def routine_note(self, text: str) -> None:
         """Write a line that nobody misses: to the log alone where this relay is quiet."""
         if self.quiet:
-            self._keep("all.log", b"[ddpkit] " + text.encode("utf-8", "surrogateescape").removeprefix(_OWN) + b"\n")
+            self._keep(ALL, b"[ddpkit] " + text.encode("utf-8", "surrogateescape").removeprefix(_OWN) + b"\n")
         else:
             self.note(text)
 
@@ -175,6 +179,11 @@ class Relay:
 
     def _keep(self, name: str, data: bytes) -> None:
         if self.problem is None and data:
+            if name == ALL:
+                if time.monotonic() >= self._next_time:
+                    self._next_time = time.monotonic() + TIMES_EVERY
+                    self._keep(TIMES, b"%.3f %d\n" % (time.time(), self._size))
+                self._size += len(data)
             try:
                 file = self._files.pop(name, None) or self._open(name)
                 self._files[name] = file

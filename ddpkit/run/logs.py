@@ -87,9 +87,9 @@ def _ranks(text: str, world_size: int) -> frozenset[int]:
 class _Tail:
     """New bytes of a file that may not exist yet, and may be truncated."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, offset: int = 0) -> None:
         self.path = path
-        self._offset = 0
+        self._offset = offset
 
     def read(self) -> bytes:
         try:
@@ -104,11 +104,22 @@ class _Tail:
         return data
 
 
+def _offset(folder: Path, since: float) -> int:
+    """Return where the lines begin that were written at `since` or later, to the second. Raises UsageError."""
+    try:
+        rows = [line.split() for line in (folder / "all.times").read_text().splitlines()]
+        known = [(float(when), int(offset)) for when, offset in rows]
+    except (OSError, ValueError):
+        raise UsageError(f"--since: {folder / 'all.times'} not found", f"ddpkit logs {folder} --tail 100") from None
+    later = [offset for when, offset in known if when >= since - 1.0]  # one of these lines stands for a second
+    return later[0] if later else (folder / "all.log").stat().st_size
+
+
 class _AllLog:
     """The lines of `all.log`."""
 
-    def __init__(self, folder: Path) -> None:
-        self._tail = _Tail(folder / "all.log")
+    def __init__(self, folder: Path, since: float | None = None) -> None:
+        self._tail = _Tail(folder / "all.log", 0 if since is None else _offset(folder, since))
         self._rest = b""
 
     def read(self) -> list[Line] | None:
@@ -167,10 +178,19 @@ def _of_job(event: OutputEvent) -> Line:
 
 
 def read_lines(
-    run: Run, wanted: LineFilter, going_on: Callable[[], bool] | None = None, number: int | None = None
+    run: Run,
+    wanted: LineFilter,
+    going_on: Callable[[], bool] | None = None,
+    number: int | None = None,
+    since: float | None = None,
 ) -> Iterator[Line]:
-    """Yield the chosen lines, or the last `number` of them; with `going_on` also new ones until it returns False."""
-    source = _JobOutput(run) if run.job is not None else _AllLog(Path(run.folder))
+    """Yield the chosen lines, or the last `number` of them; with `going_on` also new ones until it returns False.
+
+    `since`: seconds since the epoch; only lines of that time or later. Raises UsageError where times are not known.
+    """
+    if run.job is not None and since is not None:
+        raise UsageError("--since: the scheduler's output file has no times", f"ddpkit logs {run.run_id} --tail 100")
+    source = _JobOutput(run) if run.job is not None else _AllLog(Path(run.folder), since)
     there = chain.from_iterable(_read(source.read, None, 0.0))
     if going_on is None:
         there = chain(there, _once(source.rest))

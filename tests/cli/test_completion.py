@@ -76,7 +76,7 @@ def test_offered(line: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_every_command_and_every_option(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
     known = main.completion.commands()
-    assert set(candidates.list_candidates([""], main.completion.commands)) == {*known, "--help", "--version"}
+    assert set(candidates.list_candidates([""], main.completion.commands)) == {*known, "help", "--help", "--version"}
     assert {"launch", "init", "emit", "stop", "test"} <= known.keys()
     assert {"-n", "--nnodes", "--dry-run"} <= set(candidates.list_candidates(["launch", "-"], main.completion.commands))
     for backend in registry.names():

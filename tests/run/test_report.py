@@ -180,7 +180,7 @@ def test_where_the_page_cannot_be_written(ddpkit: DDPKIT, script: SCRIPT, tmp_pa
     assert "cannot write no/such/folder.html" in done.stderr
     done = ddpkit("report", "--metrics", "nothing.jsonl")
     assert (done.returncode, done.stdout) == (121, "")
-    assert "there is no file nothing.jsonl" in done.stderr
+    assert "file nothing.jsonl not found" in done.stderr
     done = ddpkit("report", "nonsense")
     assert done.returncode == 121
 
