@@ -460,7 +460,10 @@ def find_python(own: str, environ: Mapping[str, str], has_torch: Callable[[str],
 
 def _has_torch(python: str) -> bool:
     if python == sys.executable:
-        return importlib.util.find_spec("torch") is not None
+        try:
+            return importlib.util.find_spec("torch") is not None
+        except (ImportError, ValueError):  # of a finder that the site has added
+            return False
     code = "import importlib.util; raise SystemExit(importlib.util.find_spec('torch') is None)"
     try:
         return subprocess.run([python, "-c", code], capture_output=True, timeout=10, check=False).returncode == 0
