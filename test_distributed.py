@@ -40,8 +40,8 @@ EVENT = "\x1eddpkit "
 CONSEQUENCES = ("closed by peer", "reset by peer", "roken pipe", "ncclRemoteError", "Application timeout caused pair")
 MAX_ROUNDS = 16  # of pairs
 PAIR_SECONDS = 1.5  # for one all_reduce of a pair; a pair takes three times that at most
-NCCL_ADVICE = "NCCL_DEBUG=INFO says more; where a node has several networks: export NCCL_SOCKET_IFNAME=<interface>"
-GLOO_ADVICE = "the nodes have to reach each other on any port; export GLOO_SOCKET_IFNAME=<interface> chooses a network"
+NCCL_ADVICE = "set NCCL_DEBUG=INFO for details; on nodes with several networks: export NCCL_SOCKET_IFNAME=<interface>"
+GLOO_ADVICE = "open all ports between the nodes; to select a network: export GLOO_SOCKET_IFNAME=<interface>"
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def read_launcher_variables(environ: dict[str, str]) -> RankEnv:
         return RankEnv(rank, world, int(environ["SLURM_LOCALID"]), len(ids), address, port)
     for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"):
         if environ.get(name, "1") != "1":
-            raise ValueError(f"{name}={environ[name]} says that mpirun started it, which takes ddpkit to understand")
+            raise ValueError(f"{name}={environ[name]} is set: mpirun started this process, which requires ddpkit")
     return RankEnv(0, 1, 0, 1, "127.0.0.1", 0)
 
 
@@ -192,11 +192,9 @@ def find_missing_ranks(reports: dict[int, RankReport], world: int, seconds: floa
     """Return a problem for each rank without a report; its host is known if ranks of that node reported."""
     width = max((one.local_world_size for one in reports.values()), default=1)
     hosts = {rank // width: one.host for rank, one in reports.items() if one.local_rank == rank % width}
-    fix = (
-        "look at its first error; were so many processes started, and does every node reach rank 0's address and port?"
-    )
+    fix = "read its first error; check the number of processes, and that every node reaches rank 0's address and port"
     return [
-        RankProblem(rank, hosts.get(rank // width, ""), f"did not come within {seconds:.0f} s", fix)
+        RankProblem(rank, hosts.get(rank // width, ""), f"did not join within {seconds:.0f} s", fix)
         for rank in range(world)
         if rank not in reports
     ]
@@ -215,11 +213,11 @@ def compare_reports(reports: list[RankReport]) -> list[RankProblem]:
 
         if one.local_world_size != first.local_world_size and one.local_rank == 0:
             text = f"{one.local_world_size} ranks on this node, {first.local_world_size} on {first.host}"
-            cause = "the world is smaller or larger than nodes times ranks; code that divides by it is wrong"
-            fix = "give every node as many ranks, if that was not meant"
+            cause = "the world size is not nodes times ranks; code that divides by it is wrong"
+            fix = "start the same number of ranks on every node, unless this is intended"
             problems.append(RankProblem(one.rank, one.host, text, fix, "ranks", "warn", cause))
         if one.devices and not one.nccl:
-            text, fix = f"torch {one.torch} has no NCCL, and there are GPUs", "install a build of torch with CUDA"
+            text, fix = f"torch {one.torch} has no NCCL, and the node has GPUs", "install a build of torch with CUDA"
             add(text, fix, check="nccl")
         if one.torch != first.torch:
             text = f"has torch {one.torch}, rank {first.rank} on {first.host} has {first.torch}"
@@ -232,13 +230,13 @@ def compare_reports(reports: list[RankReport]) -> list[RankProblem]:
         elif one.identity is None and with_gpu:
             add(
                 f"has no GPU, rank {with_gpu.rank} on {with_gpu.host} has one",
-                "compare nvidia-smi and CUDA_VISIBLE_DEVICES of the two; does torch there have CUDA?",
+                "compare nvidia-smi and CUDA_VISIBLE_DEVICES of both; check torch.version.cuda on that node",
             )
         elif one.identity in users:
             other = users[one.identity]
             add(
                 f"uses the same GPU as rank {other.rank} on {other.host}: {one.device} {one.identity}",
-                "start one rank per GPU, with torchrun, srun or ddpkit, and let it see its own (CUDA_VISIBLE_DEVICES)",
+                "start one rank per GPU with torchrun, srun or ddpkit, and check CUDA_VISIBLE_DEVICES",
             )
         elif one.identity is not None:
             users[one.identity] = one
@@ -327,7 +325,7 @@ class RankStore:
         self._store = call_within(seconds + 2, lambda: connect_store(env, serve, seconds, "test_distributed"))
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         if call_within(seconds, lambda: self._store.add(f"rank {env.rank} {attempt}", 1)) > 1:
-            raise ValueError("another process is this rank as well: two launchers, or two jobs, meet at one address")
+            raise ValueError("another process has the same rank: two launchers or two jobs share one address")
 
     def connect_group(self, name: str) -> Any:
         """Return a store for a process group, with a connection of its own: a group may wait in it."""
@@ -517,19 +515,21 @@ def find_broken_pairs(results: dict[tuple[int, int], str], reports: list[RankRep
         rank = max(counts, key=lambda one: (counts[one], one))
         if counts[rank] > 1 and all(text for pair, text in results.items() if rank in pair):
             text = next(text for pair, text in broken.items() if rank in pair)
-            message = f"does not get on with any other: {text}"
+            message = f"gloo all_reduce fails with every other rank: {text}"
             cause = "its name, its interface, or its firewall"
             problems.append(RankProblem(rank, hosts[rank], message, advice, "gloo", "fail", cause))
             broken = {pair: text for pair, text in broken.items() if rank not in pair}
             continue
         pair, text = next((pair, text) for pair, text in broken.items() if rank in pair)
         other = pair[0] if pair[1] == rank else pair[1]
-        rest = "; all other pairs get on" if len(results) > 1 and sum(map(bool, results.values())) == 1 else ""
-        message = f"does not get on with rank {other} on {hosts[other]}: {text}{rest}"
+        rest = "; all other pairs succeed" if len(results) > 1 and sum(map(bool, results.values())) == 1 else ""
+        message = f"gloo all_reduce fails with rank {other} on {hosts[other]}: {text}{rest}"
         small_passed = "and 4 bytes did" in text
-        cause = "what is small passes, what is large is lost: an MTU, a cable, a filter" if small_passed else ""
+        cause = "small packets pass and large packets are lost: an MTU, a cable or a filter" if small_passed else ""
         ping = f"ssh {hosts[rank]} ping -c 2 -M do -s 1472 {hosts[other]}"
-        fix = f"{ping} shows it: mend the path, lower its MTU, or leave one of the two out" if small_passed else advice
+        fix = (
+            f"{ping} shows it; fix the path, lower the MTU, or exclude one of the two nodes" if small_passed else advice
+        )
         problems.append(RankProblem(rank, hosts[rank], message, fix, "gloo", "fail", cause))
         del broken[pair]
     return problems
@@ -541,8 +541,8 @@ def find_failures(
     """Return the problems of ranks that died, else of ranks with a reason of their own, else of all that failed."""
     silent = [one for one in reports if one.rank not in results]
     if silent:
-        fix = "look at its own last lines, and in dmesg there for one that was killed"
-        text, cause = "ended, or hung, while the ranks added", "it says nothing any more"
+        fix = "read its last lines; if it was killed, read dmesg on that node"
+        text, cause = "ended, or hung, while the ranks added", "it stopped sending messages"
         return [RankProblem(one.rank, one.host, text, fix, check, cause=cause) for one in silent]
     failed = [(one, results[one.rank]) for one in reports if "problem" in results[one.rank]]
     known = [each for each in failed if not each[1].get("late")]
@@ -595,8 +595,8 @@ def find_slow_ranks(times: dict[int, dict[str, Any]], reports: list[RankReport],
             own = times.get(one.rank, {}).get(name, 0.0)
             if own > bound * median:
                 text = f"{words} takes {own * 1e3:.1f} ms, {own / median:.1f} times as long as on the others"
-                fix = "look for heat, throttling and other users there: nvidia-smi -q -d PERFORMANCE"
-                fix = fix if gpu else "top, lscpu there"
+                fix = "check the node for heat, throttling and other users: nvidia-smi -q -d PERFORMANCE"
+                fix = fix if gpu else "check the node: top, lscpu"
                 problems.append(RankProblem(one.rank, one.host, text, fix, "speed", "warn"))
     return problems
 
@@ -845,23 +845,23 @@ def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int],
                 success = check.run_step(name, plan["gpus"]) and success
         return check.finish()
     except ValueError as error:
-        return fail(RankProblem(env.rank, host, str(error), "one launcher alone, and a port that no other job uses"))
+        return fail(RankProblem(env.rank, host, str(error), "use one launcher, and a port that no other job uses"))
     except StepTimeoutError:
         if check is None:
-            return fail(RankProblem(env.rank, host, f"does not get on with the store at {endpoint}", "look at rank 0"))
+            return fail(RankProblem(env.rank, host, f"cannot reach the store at {endpoint}", "check rank 0"))
         hosts = {one.rank: one.host for one in check.reports}
-        text = "does not go on" if doing == "ranks" else f"ended, or hung, in the step {doing}"
-        fix = "look at its own last lines, and in dmesg there if it was killed"
+        text = "does not proceed" if doing == "ranks" else f"ended, or hung, in the step {doing}"
+        fix = "read its last lines; if it was killed, read dmesg on that node"
         doing = doing if doing in ("gloo", "nccl", "speed") else "ranks"
         return fail(RankProblem(0, hosts.get(0, ""), text, fix, doing))
     except (RuntimeError, OSError) as error:  # of the store
         text = first_line(error)
         if env.rank == 0:
             taken = "EADDRINUSE" in text or "address already in use" in text.lower()
-            fix = "export MASTER_PORT=<free port>" if taken else "is this an address of rank 0's host?"
+            fix = "export MASTER_PORT=<free port>" if taken else "check that this is an address of rank 0's host"
             return fail(RankProblem(0, host, f"cannot listen at {endpoint}: {text}", fix))
-        fix = f"is rank 0 running, and does `nc -vz {env.master_addr} {env.master_port}` reach it from here?"
-        return fail(RankProblem(env.rank, host, f"does not reach rank 0 at {endpoint}: {text}", fix))
+        fix = f"check that rank 0 runs, and that this node reaches it: nc -vz {env.master_addr} {env.master_port}"
+        return fail(RankProblem(env.rank, host, f"cannot reach rank 0 at {endpoint}: {text}", fix))
 
 
 # ---------------------------------------------------------------- output
@@ -928,7 +928,7 @@ def parse_args(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("test_distributed.py", description=__doc__, formatter_class=style)
     parser.add_argument("--timeout", type=float, default=30, metavar="SECONDS", help="for each step (default: 30)")
     parser.add_argument("--mib", type=int, default=64, help="the size of the large all_reduce (default: 64)")
-    parser.add_argument("--speed", action="store_true", help="also let each rank work alone, and name a slow one")
+    parser.add_argument("--speed", action="store_true", help="also measure each rank alone, and report a slow one")
     parser.add_argument("--nodes", choices=("quick", "usual"), help=argparse.SUPPRESS)  # for `ddpkit test`
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_args(argv)
@@ -945,7 +945,7 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
     try:
         env = read_rank_env(dict(os.environ))
     except (ValueError, KeyError, OSError, subprocess.CalledProcessError) as error:
-        fix = "start it with torchrun, srun, ddpkit or scripts/test_distributed.sh, or unset what is left over"
+        fix = "start it with torchrun, srun, ddpkit or scripts/test_distributed.sh, or unset these variables"
         return fail(RankProblem(int(os.environ.get("RANK") or 0), host, str(error), fix))
     emit("rank", rank=env.rank, host=host, nodes=os.environ.get("SLURM_STEP_NODELIST", ""))
     if args.nodes and env.local_rank == 0:
@@ -958,7 +958,7 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
     except Exception as error:
         text, fix = (
             f"cannot import torch: {first_line(error)}",
-            f"{sys.executable} -c 'import torch' there; mend that Python",
+            f"test that Python: {sys.executable} -c 'import torch'",
         )
         return fail(RankProblem(env.rank, host, text, fix))
     if not dist.is_available():

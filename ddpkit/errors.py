@@ -30,7 +30,7 @@ MOST_NODES = 65536
 MOST_PORT = 65535
 
 LIMIT_REACHED = "the limit for your processes and threads is reached"
-LIMIT_FIX = "ulimit -u; ps -L -u $USER: end what is not needed, ask for more, or launch from another host"
+LIMIT_FIX = "ulimit -u; ps -L -u $USER; end other processes, raise the limit, or launch from another host"
 NO_THREAD = "can't start new thread"  # in Python's RuntimeError
 
 
@@ -79,8 +79,8 @@ def install(program: str) -> str:
 
 def no_folder(error: OSError) -> UsageError:
     """No folder for temporary files can be made here: all of them are full, or nobody may write to them."""
-    what = f"cannot make a folder for temporary files: {error.strerror or error}"
-    return UsageError(what, "df /tmp, or TMPDIR=FOLDER ddpkit ...")
+    what = f"cannot create a directory for temporary files: {error.strerror or error}"
+    return UsageError(what, "df /tmp, or TMPDIR=DIR ddpkit ...")
 
 
 def no_thread() -> LaunchError:

@@ -37,7 +37,7 @@ def run_command(argv: Sequence[str], env: Mapping[str, str] | None = None, timeo
             check=False,
         )
     except FileNotFoundError:
-        error = f"there is no {argv[0]} on {os.uname().nodename}"
+        error = f"{argv[0]} not found on {os.uname().nodename}"
         return Reply(exit_code=NOT_RUN, error=error, missing=True)
     except OSError as problem:
         return Reply(exit_code=NOT_RUN, error=f"{argv[0]}: {problem.strerror}")

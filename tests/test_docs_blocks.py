@@ -170,7 +170,7 @@ def test_a_reach_that_nobody_knows_is_one_error(ddpkit: DDPKIT, tmp_path: Path) 
     for command in ("launch", "test", "bench"):
         done = ddpkit(command, "-b", "nice", "-n", "2", *(["--", "true"] if command == "launch" else []), env=env)
         assert done.returncode == 121
-        assert "backend 'nice' has the reach 'teleport', which is none of local, ssh, pdsh" in done.stderr
+        assert "backend 'nice' has the reach 'teleport', not one of local, ssh, pdsh" in done.stderr
         assert "Traceback" not in done.stderr
 
 

@@ -29,7 +29,7 @@ def test_the_environment_is_replaced_and_there_is_no_input() -> None:
 def test_a_command_that_is_not_there_is_named_with_its_host() -> None:
     reply = run_command(["no-such-scheduler", "--me"])
     assert (reply.exit_code, reply.missing) == (NOT_RUN, True)
-    assert reply.error == f"there is no no-such-scheduler on {os.uname().nodename}"
+    assert reply.error == f"no-such-scheduler not found on {os.uname().nodename}"
 
 
 def test_a_command_that_may_not_run_says_so(tmp_path: Path) -> None:
@@ -70,9 +70,9 @@ JOB = Scheduled(
         ("echo FAILED 3:0 None node1", "failed", "job 7 ended as FAILED, exit code 3", 3),
         ("echo FAILED 0:9 None node1", "failed", "job 7 ended as FAILED", 137),
         ("echo CANCELLED 0:15 None node1", "stopped", "job 7 ended as CANCELLED", 143),
-        ("echo Invalid job >&2", "over", "job 7 has ended, and its scheduler has forgotten how", None),
-        ("echo down >&2", "unknown", "job 7: its scheduler gives no answer: down", None),
-        ("true", "unknown", "job 7: its scheduler gives no answer: nothing that is understood", None),
+        ("echo Invalid job >&2", "over", "job 7 has ended, and the scheduler no longer knows its exit code", None),
+        ("echo down >&2", "unknown", "job 7: no valid answer from the scheduler: down", None),
+        ("true", "unknown", "job 7: no valid answer from the scheduler: unknown output", None),
         (
             "echo RUNNING 0:0 a b; echo DONE 0:0 a b",
             "running",

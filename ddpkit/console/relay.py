@@ -199,7 +199,7 @@ class Relay:
 
     def _give_up(self, error: OSError) -> None:
         """A full disk must not end a run: it goes on without logs, and says so once."""
-        self.problem = f"logs in {self.folder} end here: {os.strerror(error.errno or 0)}; the run goes on"
+        self.problem = f"logs in {self.folder} end here: {os.strerror(error.errno or 0)}; the run continues"
         for file in self._files.values():
             try:
                 file.close()

@@ -60,15 +60,15 @@ def bench_parser() -> argparse.ArgumentParser:
     add("-b", "--min-bytes", "--minbytes", type=size, default=8, metavar="SIZE", help="smallest size (8)")
     add("-e", "--max-bytes", "--maxbytes", type=size, default=2**27, metavar="SIZE", help="largest size (128M)")
     add("-f", "--factor", "--stepfactor", type=int, default=4, metavar="N", help="between two sizes (4)")
-    add("-n", "--iters", type=int, default=0, metavar="N", help="timed rounds; default: as many as --seconds hold")
-    add("-w", "--warmup", "--warmup_iters", type=int, default=5, metavar="N", help="rounds before (5, or fewer)")
+    add("-n", "--iters", type=int, default=0, metavar="N", help="timed rounds [default: as many as fit into --seconds]")
+    add("-w", "--warmup", "--warmup_iters", type=int, default=5, metavar="N", help="warm-up rounds (5, or fewer)")
     add("-d", "--dtypes", "--datatype", type=names(DTYPES, "type"), default=["float32"], metavar="TYPE[,TYPE]")
     add("--ops", type=names(OPS, "collective"), default=list(OPS), metavar="OP[,OP]", help=",".join(OPS))
     add("--scope", type=names(SCOPES, "scope"), default=[], metavar="SCOPE[,SCOPE]", help="world,intra,inter,pairs")
-    add("--comm", choices=("auto", "nccl", "gloo"), default="auto", help="auto: nccl where there are GPUs")
+    add("--comm", choices=("auto", "nccl", "gloo"), default="auto", help="auto: nccl if all ranks have a GPU")
     add("--seconds", type=float, default=0.2, metavar="S", help="time for the rounds of one size (0.2)")
-    add("--timeout", type=float, default=30, metavar="S", help="without any progress, for each step (30)")
-    add("--min-busbw", type=float, metavar="GB/s", help="exit with 122 if the best size stays below this")
+    add("--timeout", type=float, default=30, metavar="S", help="seconds without progress, for each step (30)")
+    add("--min-busbw", type=float, metavar="GB/s", help="exit with 122 if the best busbw is below GB/s")
     add("--json", action="store_true", help="print one JSON object instead of a table")
     return parser
 
@@ -82,7 +82,7 @@ def parse_args(argv: list[str]) -> argparse.Namespace:
     if args.factor < 2 or args.iters < 0 or args.warmup < 0:
         parser.error("--factor is 2 or more; --iters and --warmup are 0 or more")
     if not (0 < args.seconds < 1e5 and 0 < args.timeout < 1e5):
-        parser.error("--seconds and --timeout have to be greater than 0")
+        parser.error("--seconds and --timeout must be greater than 0")
     return args
 
 
@@ -94,7 +94,7 @@ def main(argv: list[str]) -> int:
     try:
         env = read_rank_env(dict(os.environ))
     except (ValueError, KeyError, OSError, subprocess.CalledProcessError) as error:
-        fix = "start it with torchrun, srun or ddpkit, or unset what is left over"
+        fix = "start it with torchrun, srun or ddpkit, or unset these variables"
         sys.stderr.write(f"bench: {BenchFailure(int(os.environ.get('RANK') or 0), host, first_line(error), fix)}\n")
         return BAD
     try:
@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
     output = Output("events" if os.environ.get("DDPKIT_EVENTS") == "1" else "json" if args.json else "table")
     rank = BenchRank(env, args, GRACE, output)
     if missing:
-        fix = "start it with a Python that has torch with torch.distributed"
+        fix = "start it with a Python whose torch has torch.distributed"
         output.add_failure(BenchFailure(env.rank, host, f"{sys.executable}: {missing}", fix))
         return BAD
     return rank.run()

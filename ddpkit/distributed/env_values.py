@@ -70,7 +70,7 @@ def complete_local_ranks(
         # rank % local_world_size would be wrong for cyclic and uneven layouts.
         raise EnvError(
             f"{rank} is on one of several nodes, but {prefix}LOCAL_RANK is not set",
-            f"export {prefix}LOCAL_RANK=<which process on its node> in every process",
+            f"export {prefix}LOCAL_RANK=<index of the process on its node> in every process",
         )
     return local_rank, local_world
 
@@ -92,7 +92,7 @@ def infer_node_rank(rank: Num, local_rank: Num, local_world: Num, num_nodes: Num
     if num_nodes.value <= 1 or local_world.value < 1:
         return Num(0, "one node")
     if rank.value % local_world.value != local_rank.value and rank.value // num_nodes.value == local_rank.value:
-        return Num(rank.value % num_nodes.value, f"{rank.origin} % number of nodes (ranks dealt out to the nodes)")
+        return Num(rank.value % num_nodes.value, f"{rank.origin} % number of nodes (round-robin over the nodes)")
     block = min(rank.value // local_world.value, num_nodes.value - 1)
     return Num(block, f"{rank.origin} / {local_world.origin} (node after node)")
 
@@ -111,9 +111,9 @@ def require_address(environ: Environ, name: str) -> tuple[str, str]:
     addr = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     host, colon, port = addr.rpartition(":")
     if colon and ":" not in host and is_number(port):
-        raise EnvError(f"{name}={text} carries a port", f"export {name}={host} MASTER_PORT={port}")
+        raise EnvError(f"{name}={text} contains a port", f"export {name}={host} MASTER_PORT={port}")
     if not addr or any(letter.isspace() or letter in "/@[]?#" for letter in addr):
-        raise EnvError(f"{name}={text} is no host name and no address", f"export {name}=<the host of rank 0>")
+        raise EnvError(f"{name}={text} is not a host name or an address", f"export {name}=<the host of rank 0>")
     return addr, name
 
 
@@ -148,7 +148,7 @@ def parse_number(name: str, text: str) -> int:
     text = text.strip()
     if is_number(text):
         return int(text)
-    what = "is negative" if text.startswith("-") and is_number(text[1:]) else "is no whole number"
+    what = "is negative" if text.startswith("-") and is_number(text[1:]) else "is not an integer"
     raise EnvError(f"{name}={text} {what}", f"correct {name}, or: unset {name}")
 
 

@@ -47,12 +47,12 @@ def read_mpi(environ: Environ) -> Task | str:
         if source == "mpich" and local_rank_name is None and read_text(environ, "SLURM_STEP_ID"):
             # Hydra sets a local rank; SLURM's plugin does not. Otherwise DDPKIT_DETECT_SLURM=0 would bring the tasks
             # of the step back under another name.
-            return "PMI_RANK and PMI_SIZE are those of a SLURM step (srun --mpi=pmi2)"
+            return "PMI_RANK and PMI_SIZE belong to a SLURM step (srun --mpi=pmi2)"
         missing = [name for name in (rank_name, size_name) if not read_text(environ, name)]
         if missing:
             present = rank_name if missing == [size_name] else size_name
             raise EnvError(
-                f"{present}={environ[present]} is set, but {missing[0]} is not: half of an MPI launcher's variables",
+                f"{present}={environ[present]} is set, but {missing[0]} is not: the variables of MPI are incomplete",
                 f"unset {present}, or start the script with mpirun",
             )
         return _build_task(environ, source, rank_name, size_name, local_rank_name, local_size_name)
@@ -75,7 +75,7 @@ def _build_task(
     if local_rank is None or local_world is None:
         names = next((entry[3][0], entry[4][0]) for entry in _MPI_VARIABLES if entry[0] == source)
         raise EnvError(
-            f"MPI rank {rank.value} of {world.value} does not know which process on its node it is: "
+            f"MPI rank {rank.value} of {world.value} has no local rank: "
             f"{names[0] if local_rank is None else names[1]} is not set",
             "start the script with torchrun or `ddpkit launch`, or export DDPKIT_RANK, DDPKIT_WORLD_SIZE, "
             "DDPKIT_LOCAL_RANK and DDPKIT_LOCAL_WORLD_SIZE in every process",
@@ -95,8 +95,8 @@ def _build_task(
             addr = _lsf_first_host(environ)
         if addr is None:
             raise EnvError(
-                f"MPI rank {rank.value} of {world.value}, with {local_world} on this node, does not know where rank 0 "
-                "is: MPI does not say it, and MASTER_ADDR is not set",
+                f"MPI rank {rank.value} of {world.value}, with {local_world} on this node, has no address of rank 0: "
+                "MPI does not provide it, and MASTER_ADDR is not set",
                 "mpirun -x MASTER_ADDR=<the host of rank 0> -x MASTER_PORT=29500 ... (Open MPI), "
                 "or -genv MASTER_ADDR <the host of rank 0> (MPICH, Intel MPI)",
             )

@@ -23,7 +23,7 @@ def expand_nodelist(text: str) -> list[str]:
     for item in _split_outside_brackets(text):
         *outer, inner = parts = _parts(item, text)
         if len(hosts) + prod(map(len, parts)) > MOST:
-            raise _unreadable(text, f"it names more than {MOST} hosts")
+            raise _unreadable(text, f"more than {MOST} hosts")
         # The last bracket varies fastest; of the others the first does: SLURM's order (22.05).
         for chosen in product(*reversed(outer)):
             front = "".join(reversed(chosen))
@@ -44,7 +44,8 @@ def expand_tasks_per_node(text: str) -> list[int]:
         number, _, times = item.strip().partition("(x")
         if not is_number(number) or (times and not (times.endswith(")") and is_number(times[:-1]))):
             raise EnvError(
-                f"the tasks per node {text!r} cannot be read: {item!r} is no count", "echo $SLURM_STEP_TASKS_PER_NODE"
+                f"the tasks per node {text!r} cannot be read: {item!r} is not a count",
+                "echo $SLURM_STEP_TASKS_PER_NODE",
             )
         counts.extend([int(number)] * (int(times[:-1]) if times else 1))
     return counts
@@ -76,7 +77,7 @@ def _parts(item: str, text: str, *, first_only: bool = False) -> list[list[str]]
         if "]" in name:
             raise _unreadable(text, "its brackets do not match")
         if name.split() not in ([name], []):
-            raise _unreadable(text, f"{name!r} is no host name")
+            raise _unreadable(text, f"{name!r} is not a host name")
         if bracket:
             ranges, _, item = item.partition("]")
             numbers = (name + number for one in ranges.split(",") for number in _numbers(one, text, first_only))
@@ -90,11 +91,11 @@ def _numbers(one: str, text: str, first_only: bool) -> list[str]:
     """Expand `7` or `01-03`, the inside of a bracket, with the zero padding of the lower end."""
     low, dash, high = one.partition("-")
     if not is_number(low) or (dash and not is_number(high)) or (dash and int(high) < int(low)):
-        raise _unreadable(text, f"{one!r} is no range of numbers")
+        raise _unreadable(text, f"{one!r} is not a range of numbers")
     if not dash or first_only:
         return [low]
     if int(high) - int(low) >= MOST:
-        raise _unreadable(text, f"it names more than {MOST} hosts")
+        raise _unreadable(text, f"more than {MOST} hosts")
     width = len(low)
     return [str(number).zfill(width) for number in range(int(low), int(high) + 1)]
 

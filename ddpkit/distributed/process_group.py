@@ -73,15 +73,15 @@ def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Excepti
     message = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if connected:
         return EnvError(
-            f"{rank} met the others at {endpoint}, but {backend} could not connect them: {message}",
-            "where a node has several networks, name one: export GLOO_SOCKET_IFNAME=<interface> "
-            "NCCL_SOCKET_IFNAME=<interface> (ip -brief addr); NCCL says more with NCCL_DEBUG=INFO",
+            f"{rank} reached the store at {endpoint}, but {backend} could not connect the ranks: {message}",
+            "on nodes with several networks, select one: export GLOO_SOCKET_IFNAME=<interface> "
+            "NCCL_SOCKET_IFNAME=<interface> (ip -brief addr); for details: NCCL_DEBUG=INFO",
         )
     if "EADDRINUSE" in message or "address already in use" in message.lower():
         return EnvError(
             f"{rank} cannot listen on {endpoint} (master_port from {env.origin.get('master_port')}): the port is in "
-            "use, by another program or by another process that takes itself for rank 0",
-            f"see who has it: ss -ltnp 'sport = :{env.master_port}', or take another: export MASTER_PORT=<free port>",
+            "use, by another program or by a second rank 0",
+            f"ss -ltnp 'sport = :{env.master_port}' shows its process; or export MASTER_PORT=<free port>",
         )
     try:
         socket.getaddrinfo(env.master_addr, env.master_port, type=socket.SOCK_STREAM)
@@ -95,19 +95,19 @@ def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Excepti
     if env.rank == 0 and joined:
         return EnvError(
             f"{rank} listened on {endpoint} for {init_timeout:g} s, but {joined}",
-            "look at the first error of the ranks that are missing; check that every node reaches this port and that "
-            f"{env.world_size} processes were started; a slow start needs export DDPKIT_INIT_TIMEOUT=300",
+            "read the first error of the missing ranks. Check that every node reaches this port, and that "
+            f"{env.world_size} processes were started. For a slow start: export DDPKIT_INIT_TIMEOUT=300",
         )
     if env.rank == 0 and env.source != "torchrun":  # there the agent listens
         return EnvError(
             f"{rank} listens, but cannot reach itself at {endpoint} (from {env.origin.get('master_addr')}): "
-            "that is most likely the address of another machine, or behind a firewall",
+            "the address belongs to another machine, or a firewall blocks it",
             "compare with: ip -brief addr; export MASTER_ADDR=<an address of this machine that every node reaches>",
         )
     return EnvError(
-        f"{rank} did not reach the master {endpoint} (from {env.origin.get('master_addr')}) within {init_timeout:g} s",
-        f"is rank 0 running there? From this machine: nc -vz {env.master_addr} {env.master_port}; "
-        "a firewall or a wrong interface hides it; a slow start needs export DDPKIT_INIT_TIMEOUT=300",
+        f"{rank} cannot reach the master {endpoint} (from {env.origin.get('master_addr')}) within {init_timeout:g} s",
+        f"check that rank 0 runs on that host: nc -vz {env.master_addr} {env.master_port}. Check the firewall and the "
+        "interface. For a slow start: export DDPKIT_INIT_TIMEOUT=300",
     )
 
 
@@ -116,4 +116,4 @@ def _joined(text: str) -> str:
     import re
 
     match = re.search(r"(\d+)/(\d+) clients joined", text)
-    return f"only {match[1]} of {match[2]} ranks came" if match else ""
+    return f"only {match[1]} of {match[2]} ranks joined" if match else ""

@@ -123,7 +123,7 @@ def _decide(environ: Environ, argv: Sequence[str], rejected: list[Rejected], fac
 
     task = read_torch(environ, argv, read_scheduler)
     if isinstance(task, Task):
-        reason = "a complete torch set comes first, and does not contradict it"
+        reason = "the complete torch variables take precedence, and agree with it"
         rejected.extend(Rejected(source=other.source, reason=reason) for other in compared)
         return task
     rejected.append(Rejected(source="torch", reason=task))
@@ -156,10 +156,10 @@ def _read_explicit(environ: Environ) -> Task | str:
         addr = master_address(environ)
         if addr is None and num_nodes.value > 1:
             raise EnvError(
-                f"rank {rank.value} of {world.value}, on {num_nodes.value} nodes, does not know where rank 0 is",
-                "export DDPKIT_MASTER_ADDR=<the host of rank 0>, the same everywhere",
+                f"rank {rank.value} of {world.value}, on {num_nodes.value} nodes, has no address of rank 0",
+                "export DDPKIT_MASTER_ADDR=<the host of rank 0>, the same on every node",
             )
-        port = master_port(environ) or Num(29500, "torch's usual port")
+        port = master_port(environ) or Num(29500, "torch's default port")
         return addr or ("127.0.0.1", "one node"), port
 
     ranks = (rank, world, local_rank, local_world, node_rank, num_nodes)
@@ -219,19 +219,19 @@ def _finish(task: Task, environ: Environ) -> DistEnv:
         (task.node_rank, task.num_nodes),
     ):
         if large.value < 1:
-            raise EnvError(f"{large} is too small: there is at least this one", f"correct {large.variable}")
+            raise EnvError(f"{large} is too small: it counts at least this process", f"correct {large.variable}")
         if small.value >= large.value:
             raise EnvError(
-                f"{small} does not fit {large}: ranks count from 0", f"correct {small.variable} or {large.variable}"
+                f"{small} is not below {large}: ranks begin at 0", f"correct {small.variable} or {large.variable}"
             )
     if task.local_world_size.value > task.world_size.value:
         raise EnvError(
-            f"{task.local_world_size} on this node is more than {task.world_size} in all",
+            f"{task.local_world_size} on this node is more than {task.world_size} in total",
             f"correct {task.local_world_size.variable} or {task.world_size.variable}",
         )
     (addr, addr_origin), port = task.master()
     if not 1 <= port.value <= 65535:
-        raise EnvError(f"{port} is no port: 1 to 65535", f"export {port.origin}=29500")
+        raise EnvError(f"{port} is not a port from 1 to 65535", f"export {port.origin}=29500")
     _check_agent_store(task, addr, port.value, environ)
     device, device_origin = _device_index(environ, task.local_rank)
     numbers = {

@@ -56,7 +56,7 @@ def read_step(environ: Environ, facts: Facts) -> Task | str:
     missing = [name for name in ("SLURM_PROCID", "SLURM_LOCALID") if not read_text(environ, name)]
     if missing:
         raise EnvError(
-            f"SLURM_STEP_NUM_TASKS={environ['SLURM_STEP_NUM_TASKS']} says that this is a SLURM step, "
+            f"SLURM_STEP_NUM_TASKS={environ['SLURM_STEP_NUM_TASKS']} is set by a SLURM step, "
             f"but {' and '.join(missing)} is not set",
             "keep every SLURM_* variable (containers: list them in --container-env), or export DDPKIT_DETECT_SLURM=0",
         )
@@ -82,7 +82,7 @@ def read_step(environ: Environ, facts: Facts) -> Task | str:
         host = find_master_host(environ, facts, rank, local_tasks) if arbitrary else first_host(environ)
         if host is None:
             raise EnvError(
-                f"task {rank.value} of {world.value} cannot know the host of rank 0: SLURM_STEP_NODELIST is not set",
+                f"task {rank.value} of {world.value} has no host of rank 0: SLURM_STEP_NODELIST is not set",
                 "export MASTER_ADDR=<the first node of the step> before srun",
             )
         return host, port
@@ -100,8 +100,8 @@ def read_step(environ: Environ, facts: Facts) -> Task | str:
 def _why_no_step(environ: Environ, facts: Facts) -> str:
     """Return why this process is no task of a step, with the command that starts tasks; '' for a task."""
     if slurm_disabled(environ):
-        return f"DDPKIT_DETECT_SLURM={read_text(environ, 'DDPKIT_DETECT_SLURM')} turns it off"
-    instead = f"for one rank per task, type: {srun_command(environ, facts)} python ..."
+        return f"DDPKIT_DETECT_SLURM={read_text(environ, 'DDPKIT_DETECT_SLURM')} disables it"
+    instead = f"for one rank per task, run: {srun_command(environ, facts)} python ..."
     step = read_text(environ, "SLURM_STEP_ID") or read_text(environ, "SLURM_STEPID")
     if step in SPECIAL_STEPS:
         what = f"the {SPECIAL_STEPS[step]} step of the job: a shell or a daemon, not a task"
@@ -115,8 +115,8 @@ def _why_no_step(environ: Environ, facts: Facts) -> str:
         why = "SLURM_STEP_NUM_TASKS is not set: srun did not start this process"
         return f"{about} describes the job; {why}; {instead}"
     if facts.shell:
-        what = f"runs {facts.shell} on a terminal (srun --pty), and this process was typed into it"
-        return f"the step with SLURM_STEP_NUM_TASKS={tasks} {what}: one process, and no task; {instead}"
+        what = f"runs {facts.shell} on a terminal (srun --pty), and this process was started in it"
+        return f"the step with SLURM_STEP_NUM_TASKS={tasks} {what}: a single process, not a task; {instead}"
     return ""
 
 
@@ -166,8 +166,8 @@ def _local_world_size(environ: Environ, world: Num, num_nodes: Num | None, het: 
     if world.value == 1:
         return Num(1, "SLURM_STEP_NUM_TASKS"), []
     raise EnvError(
-        f"a SLURM step of {world.value} tasks, but neither SLURM_GTIDS nor SLURM_STEP_TASKS_PER_NODE says how many of "
-        "them are on this node",
+        f"a SLURM step of {world.value} tasks, and neither SLURM_GTIDS nor SLURM_STEP_TASKS_PER_NODE is set, so the "
+        "number of tasks on this node is unknown",
         "keep every SLURM_* variable (containers: list them in --container-env)",
     )
 
@@ -183,7 +183,7 @@ def _check_address(environ: Environ, addr: tuple[str, str], num_nodes: Num, loca
         return
     if num_nodes.value > 1 and is_loopback(host):
         raise EnvError(
-            f"MASTER_ADDR={host} means every node itself, but the step runs on {num_nodes.value} nodes",
+            f"MASTER_ADDR={host} is each node's own address, but the step runs on {num_nodes.value} nodes",
             "unset MASTER_ADDR",
         )
     node = read_text(environ, "SLURMD_NODENAME")
@@ -192,11 +192,13 @@ def _check_address(environ: Environ, addr: tuple[str, str], num_nodes: Num, loca
     lists = (read_text(environ, "SLURM_STEP_NODELIST"), read_text(environ, "SLURM_JOB_NODELIST"))
     if any(host in expand_nodelist(nodes) for nodes in lists):
         where = (
-            f"on {node}, and not there" if 0 in local_tasks else "not there: its tasks are " + join_numbers(local_tasks)
+            f"on {node}, not on that node"
+            if 0 in local_tasks
+            else "not on that node: its tasks are " + join_numbers(local_tasks)
         )
         raise EnvError(
             f"MASTER_ADDR={host} is a node of this job, but rank 0 of this step is {where}",
-            "srun --export=ALL env -u MASTER_ADDR python ... (the step then finds rank 0's host by itself), "
+            "srun --export=ALL env -u MASTER_ADDR python ... (ddpkit then finds rank 0's host), "
             "or export the address of the step's own first node",
         )
 

@@ -28,17 +28,17 @@ def find_master_host(environ: Environ, facts: Facts, rank: Num, local_tasks: lis
         host = node if 0 in local_tasks else hosts[1 - hosts.index(node)]
         return host, "SLURM_GTIDS (where task 0 is, of two nodes)"
     path = read_text(environ, "SLURM_HOSTFILE")
-    subject = f"task {rank.value} of the step, which is on {node or 'this node'}, cannot know the host of rank 0"
+    subject = f"task {rank.value} of the step, which is on {node or 'this node'}, has no host of rank 0"
     if not path:
         raise EnvError(
-            f"{subject}: srun was told the order of the hosts (-m arbitrary), and SLURM_STEP_NODELIST is sorted",
-            "export MASTER_ADDR=<the first host of srun's -w>, or name the hosts in a file and export SLURM_HOSTFILE",
+            f"{subject}: srun uses a custom order of hosts (-m arbitrary), and SLURM_STEP_NODELIST is sorted",
+            "export MASTER_ADDR=<the first host of srun's -w>, or write the hosts to a file and export SLURM_HOSTFILE",
         )
     instead = 'export MASTER_ADDR="$(head -n 1 "$SLURM_HOSTFILE")" before srun'
     if facts.hostfile_error:
         raise EnvError(
             f"{subject}: SLURM_HOSTFILE={path} cannot be read here: {facts.hostfile_error}",
-            f"{instead}, or keep the file where every node sees it",
+            f"{instead}, or move the file to a shared file system",
         )
     if facts.hostfile is None:
         raise EnvError(
@@ -50,8 +50,8 @@ def find_master_host(environ: Environ, facts: Facts, rank: Num, local_tasks: lis
         if node and host != node:
             raise EnvError(
                 f"SLURM_HOSTFILE={path} gives task {task} {host}, but SLURM started it on {node}: "
-                "the file is not the one that srun read",
-                "export MASTER_ADDR=<the host of rank 0> before srun, or leave the file as it is while the job runs",
+                "the file has changed since srun read it",
+                "export MASTER_ADDR=<the host of rank 0> before srun, or do not change the file while the job runs",
             )
     return named[0], "SLURM_HOSTFILE (its first host)"
 
@@ -73,11 +73,11 @@ def renumber_node(
     try:
         zero = address if address in hosts else find_master_host(environ, facts, rank, local_tasks)[0]
     except EnvError:
-        return Num(node.value, "SLURM_NODEID (rank 0 may be on another than node 0: its host's name is not known)")
+        return Num(node.value, "SLURM_NODEID (rank 0 may run on another node than 0: its host name is unknown)")
     if zero not in hosts or node.value > hosts.index(zero):
         return node
     moved = 0 if node.value == hosts.index(zero) else node.value + 1
-    return Num(moved, f"SLURM_NODEID (with {zero}, where rank 0 is, in front)")
+    return Num(moved, f"SLURM_NODEID (with {zero}, the node of rank 0, first)")
 
 
 def read_hostfile(text: str, enough: int) -> list[str]:

@@ -83,8 +83,8 @@ def init(
     if dist.is_initialized():
         if (dist.get_rank(), dist.get_world_size()) != (env.rank, env.world_size):
             raise EnvError(
-                f"a process group exists in which this is rank {dist.get_rank()} of {dist.get_world_size()}, "
-                f"but the environment says rank {env.rank} of {env.world_size} ({env.source})",
+                f"in the existing process group, this is rank {dist.get_rank()} of {dist.get_world_size()}, "
+                f"but rank {env.rank} of {env.world_size} in the environment ({env.source})",
                 "call init() instead of init_process_group(), or pass the DistEnv of the existing group as env=",
             )
         return env
@@ -92,7 +92,7 @@ def init(
     backend = backend or _default_backend(own_device)
     if backend == "nccl" and own_device.type != "cuda":
         raise EnvError(
-            f"rank {env.rank}: the nccl backend needs a GPU, and this process has none "
+            f"rank {env.rank}: the nccl backend needs a GPU, and this process sees none "
             f"(device_index from {env.origin.get('device_index')})",
             'check nvidia-smi and CUDA_VISIBLE_DEVICES on this machine, or: init("gloo")',
         )
@@ -191,7 +191,7 @@ def per_rank_batch_size(global_batch_size: int, world_size: int, accumulation: i
     if min(global_batch_size, world_size, accumulation) < 1:
         raise ValueError(
             f"the global batch size {global_batch_size}, the world size {world_size} and the accumulation "
-            f"{accumulation} must each be at least 1"
+            f"{accumulation} must be at least 1"
         )
     size, rest = divmod(global_batch_size, world_size * accumulation)
     if rest:
@@ -199,8 +199,8 @@ def per_rank_batch_size(global_batch_size: int, world_size: int, accumulation: i
         upper = lower + world_size * accumulation
         closest = f"{lower} or {upper}" if lower else f"{upper}"
         raise ValueError(
-            f"a global batch size of {global_batch_size} does not divide among {world_size} ranks times {accumulation} "
-            f"accumulation steps ({world_size * accumulation}); the nearest that does is {closest}"
+            f"a global batch size of {global_batch_size} is not divisible by {world_size} ranks times {accumulation} "
+            f"accumulation steps ({world_size * accumulation}); the nearest divisible size is {closest}"
         )
     return size
 
@@ -273,8 +273,8 @@ def _warn_without_srun(env: DistEnv, facts: Facts) -> None:
         import logging
 
         logging.getLogger(__name__).warning(
-            "SLURM_NTASKS=%s, but srun did not start this process: it trains alone. "
-            "If it should be one of %s ranks: %s python %s",
+            "SLURM_NTASKS=%s, but srun did not start this process: it runs as a single process. "
+            "To run %s ranks: %s python %s",
             ntasks,
             ntasks,
             srun_command(os.environ, facts),
@@ -292,7 +292,7 @@ def _init_timeout(argument: float) -> float:
         seconds = 0.0
     if not 0 < seconds < 1e6:
         raise EnvError(
-            f"DDPKIT_INIT_TIMEOUT={text} is no number of seconds", "export DDPKIT_INIT_TIMEOUT=120, or unset it"
+            f"DDPKIT_INIT_TIMEOUT={text} is not a number of seconds", "export DDPKIT_INIT_TIMEOUT=120, or unset it"
         )
     return seconds
 

@@ -44,7 +44,7 @@ def read_torch(environ: Environ, argv: Sequence[str], read_scheduler: Callable[[
             return f"only {show_variables(environ, present)} is set, which agrees with {task.source}"
         raise EnvError(
             f"{show_variables(environ, present)} is set, but {' and '.join(missing)} is not: "
-            "half of a launcher's variables, most likely a leftover of an earlier export",
+            "the variables of a launcher are incomplete, most likely from an earlier export",
             f"unset {' '.join(present)}, or start the script with torchrun or `ddpkit launch`",
         )
     if torchrun:
@@ -58,8 +58,8 @@ def read_torch(environ: Environ, argv: Sequence[str], read_scheduler: Callable[[
     local_rank, legacy = read_number(environ, "LOCAL_RANK"), _legacy_local_rank(argv)
     if legacy is not None and local_rank is not None and legacy.value != local_rank.value:
         raise EnvError(
-            f"{local_rank} contradicts the argument {legacy.origin}: two answers to which process on this node this is",
-            "unset LOCAL_RANK, or leave the argument out",
+            f"{local_rank} contradicts the argument {legacy.origin}",
+            "unset LOCAL_RANK, or remove the argument",
         )
     if local_rank is None and legacy is not None:
         return complete_set(environ, "legacy", legacy.origin, legacy, task)
@@ -85,9 +85,8 @@ def complete_set(environ: Environ, source: str, because: str, local_rank: Num | 
         known_nodes = read_number(environ, "GROUP_WORLD_SIZE")
     if local_rank is None and world.value > 1:
         raise EnvError(
-            f"rank {rank.value} of {world.value} ({source}) does not know which process on its node it is: "
-            "LOCAL_RANK is not set",
-            "export LOCAL_RANK=... in every process (0 where each node runs one), or start the script with torchrun",
+            f"rank {rank.value} of {world.value} ({source}) has no local rank: LOCAL_RANK is not set",
+            "export LOCAL_RANK=... in every process (0 with one process per node), or start the script with torchrun",
         )
     local_rank, local_world = complete_local_ranks(rank, world, local_rank, local_world, "")
     num_nodes = count_nodes(world, local_world, known_nodes)
@@ -136,12 +135,12 @@ def _is_inside(environ: Environ, task: Task) -> bool:
     if contradictions:
         hint = "unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE"
         if task.source == "slurm":
-            hint += " (or, where they are right, export DDPKIT_DETECT_SLURM=0)"
+            hint += " (or, if they are right, export DDPKIT_DETECT_SLURM=0)"
         raise EnvError(f"{', '.join(contradictions)} of the {_JOB_NAMES[task.source]}: {_LEFTOVER}", hint)
     return False
 
 
-_LEFTOVER = "most likely a leftover of an earlier export"
+_LEFTOVER = "most likely from an earlier export"
 _JOB_NAMES = {
     "slurm": "SLURM step",
     "openmpi": "Open MPI job",

@@ -215,9 +215,9 @@ class Carrier:
                 self.note(f"{step.host}: {event['reason']}")
             self.on_lost(node, event["reason"])
         elif event["e"] == "left":
-            self.note(f"ended what outlived its rank on {step.host}: {', '.join(event['names'])}")
+            self.note(f"ended processes that a rank left on {step.host}: {', '.join(event['names'])}")
         elif event["e"] == "stuck":
-            self.note(f"cannot be ended on {step.host}, not even by KILL: {', '.join(event['names'])}")
+            self.note(f"processes on {step.host} do not end, not even after SIGKILL: {', '.join(event['names'])}")
         elif event["e"] == "end":
             node.sent_end = True
 
@@ -234,7 +234,7 @@ class Carrier:
             index, event = failed_rank
             pairs = zip(self.nodes, self.restarts.attempts, strict=True)
             done = [node.step.host for node, attempt in pairs if attempt.finished]
-            self.note(f"rank {event['rank']} cannot be started again: all ranks of {', '.join(done)} have ended well")
+            self.note(f"rank {event['rank']} cannot be restarted: all ranks of {', '.join(done)} have succeeded")
             node = self.nodes[index]
             self.on_failure(node, failure(event), event.get("host", node.step.host))
 
@@ -245,7 +245,7 @@ class Carrier:
             self.restarts.drop(self.nodes.index(node))
         left = sum(not other.lost for other in self.nodes)
         if self.plan.min_nodes is not None and left >= self.plan.min_nodes:
-            self.note(f"{node.step.host} is lost: {reason}; the run goes on with {count(left, 'node')}")
+            self.note(f"lost {node.step.host}: {reason}; the run continues with {count(left, 'node')}")
             node.running.clear()
             node.sent_end = True
             # They wait for the lost ones in a collective, perhaps for half an hour; torchrun starts them again.
@@ -349,7 +349,7 @@ class Carrier:
             return
         if self.outcome.stopped_by is None and self.outcome.failure is None:
             self.outcome.stopped_by = number
-            again = "; once more ends them at once" if number == signal.SIGINT else ""
+            again = "; press again to kill them immediately" if number == signal.SIGINT else ""
             self.note(f"{name}: ending all ranks (at most {self.plan.grace:g} s){again}")
             self.stop(0.0 if number == signal.SIGQUIT else self.plan.grace)
         else:
@@ -361,7 +361,7 @@ class Carrier:
             self.on_lost(node, "it was killed, and its ranks with it")
         elif not node.step.elastic and not node.finished:
             missing = ", ".join(str(rank) for rank in node.step.ranks if rank not in node.succeeded)
-            self.fail(node, what=node.agent, reason=f"it ended, but these ranks never ended well: {missing}")
+            self.fail(node, what=node.agent, reason=f"it ended, but these ranks did not succeed: {missing}")
 
     def note(self, text: str) -> None:
         self.relay.note(f"ddpkit: {text}")
@@ -379,7 +379,7 @@ class Carrier:
 
     def give_up(self) -> None:
         hosts = [node.step.host for node in self.nodes if not node.ended]
-        self.note(f"no answer from {', '.join(hosts)}: processes may be left there")
+        self.note(f"no answer from {', '.join(hosts)}: processes may still run there")
 
 
 def carry(

@@ -175,7 +175,7 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
         if not path.is_file():
             raise UsageError(f"program {first} not found in {workdir}", f"ls {workdir}")
         if not os.access(path, os.X_OK):
-            raise UsageError(f"{path} may not be executed", f"chmod +x {path}")
+            raise UsageError(f"{path} is not executable", f"chmod +x {path}")
         if "/" not in first:
             raise UsageError(f"{first} is a file here, but not a program on PATH", f"ddpkit launch -- ./{first} ARGS")
         return "program"

@@ -171,7 +171,7 @@ class RecordedRun(LiveRun):
             what = f"cannot write the record of this run to {self.folder}: {error.strerror}"
             if self.plan.batch and self.job_id:
                 stop = " ".join(batch.stop_argv(self.plan.batch, self.job_id))
-                raise LaunchError(f"{what}; job {self.job_id} was submitted all the same", stop) from None
+                raise LaunchError(f"{what}; job {self.job_id} was submitted", stop) from None
             raise UsageError(what, f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
 
     def announce(self, relay: Relay, *, hang_timeout: float = 0.0) -> None:
@@ -180,7 +180,7 @@ class RecordedRun(LiveRun):
         where = f"in job {self.job_id}" if self.job_id else f"on {', '.join(self.record.hosts)}"
         relay.routine_note(f"ddpkit: run {plan.run_id}: {count(plan.world_size, 'rank')} {where}; logs in {folder}/")
         if self._unlisted:
-            known_by = f"name this run by its folder: ddpkit status {folder}"
+            known_by = f"use the directory of this run: ddpkit status {folder}"
             relay.note(f"ddpkit: cannot write to {run_index.index_folder()}: {self._unlisted}; {known_by}")
         if plan.batch is None or self.followed:
             return
@@ -188,7 +188,7 @@ class RecordedRun(LiveRun):
         for name in ["--hang-timeout"] * bool(hang_timeout) + ["--on-end"] * bool(plan.on_end):
             relay.note(f"ddpkit: no launcher follows this job: {name} has no effect")
         stop = " ".join(batch.stop_argv(plan.batch, str(self.job_id)))
-        relay.routine_note(f"ddpkit: submitted; its output: {log}; to stop it: {stop}")
+        relay.routine_note(f"ddpkit: submitted; output: {log}; to stop it: {stop}")
 
     def finish(self, relay: Relay, outcome: Outcome, *, cancelled: bool = False) -> Outcome:
         """Write the diagnosis behind the last lines, then the end into the record. Returns the outcome with it.

@@ -122,7 +122,7 @@ def launch(spec: HostSpec, command: RemoteCommand, note: Callable[[str], None] =
             if time.monotonic() > noted + NOTE_INTERVAL:
                 noted = time.monotonic()
                 note(f"waiting for the launcher on {spec.label}: it has not started after {noted - began:.0f} s")
-        raise LaunchError(f"{spec.label}: its launcher said nothing final in {LIMIT:g} s", f"ssh {spec.target}")
+        raise LaunchError(f"{spec.label}: its launcher did not report a start within {LIMIT:g} s", f"ssh {spec.target}")
     except EOFError:
         code = stream.code()
     finally:
@@ -132,16 +132,16 @@ def launch(spec: HostSpec, command: RemoteCommand, note: Callable[[str], None] =
     record = _record(text) if code == 0 else ""
     messages = text.replace(record, "") if record else text
     if re.search("No module named '?(ddpkit|typer)", text) or code in (126, 127):
-        fix = f"ssh {spec.target} {command.python} -m pip install ddpkit, or --python PATH for one that has it"
-        raise LaunchError(f"{spec.label}: {command.python} has no ddpkit, which has to run there with --on", fix)
+        fix = f"ssh {spec.target} {command.python} -m pip install ddpkit, or --python PATH with ddpkit installed"
+        raise LaunchError(f"{spec.label}: {command.python} has no ddpkit, which --on requires", fix)
     if code == _NO_FOLDER:
         workdir = command.workdir
-        raise UsageError(f"{spec.label}: there is no folder {workdir}", f"--workdir DIR, or --sync from {workdir}")
+        raise UsageError(f"{spec.label}: directory not found: {workdir}", f"--workdir DIR, or --sync from {workdir}")
     return Answer(code=code, record=record, messages=messages.strip())
 
 
 def _record(text: str) -> str:
-    """Find the record among the launcher's messages and those of start-up files. Empty: there is none."""
+    """Find the record among the launcher's messages and those of start-up files. Empty: none."""
     for match in reversed(list(re.finditer(r"^\{$", text, re.MULTILINE))):
         try:
             value, end = json.JSONDecoder().raw_decode(text, match.start())

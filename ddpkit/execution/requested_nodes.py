@@ -30,16 +30,18 @@ def number_of_nodes(settings: LaunchSettings, backend: Launcher) -> int | None:
 
 
 def _takes_one_number(backend: Launcher) -> UsageError:
-    return UsageError(f"backend {backend.name} takes one number of nodes", "-b ssh and -b pdsh take -N MIN:MAX")
+    return UsageError(
+        f"backend {backend.name} requires one number of nodes", "-N N, or use -b ssh or -b pdsh with -N MIN:MAX"
+    )
 
 
 def check_no_hostfile(settings: LaunchSettings) -> None:
     """Refuse --sync and a host file for a backend that reaches no named node."""
     if settings.sync:
-        raise UsageError(f"backend {settings.backend} copies nothing", "-b ssh and -b pdsh take --sync")
+        raise UsageError(f"backend {settings.backend} does not support --sync", "-b ssh or -b pdsh")
     if settings.hostfile:
         raise UsageError(
-            f"backend {settings.backend} reads no host file, and one was named: {settings.hostfile}",
+            f"backend {settings.backend} does not support host files: {settings.hostfile}",
             f"ddpkit launch -b ssh --hostfile {settings.hostfile} -- SCRIPT",
         )
 
@@ -49,7 +51,7 @@ def check_no_hosts(settings: LaunchSettings) -> None:
     if settings.hosts:
         names = ",".join(settings.hosts)
         raise UsageError(
-            f"backend {settings.backend} gets its nodes from its scheduler, and these were named: {names}",
+            f"backend {settings.backend} gets its nodes from the scheduler, and does not accept hosts: {names}",
             f"ddpkit launch -b slurm --nodelist {names} -N {len(settings.hosts)}",
         )
 
@@ -60,13 +62,13 @@ def check_one_machine(settings: LaunchSettings, backend: Launcher) -> None:
     local = ("localhost", "127.0.0.1", local_facts.short_hostname())
     if len(settings.hosts) > 1 or any(host not in local for host in settings.hosts):
         raise UsageError(
-            f"backend local runs on this machine only, and these hosts were named: {' '.join(settings.hosts)}",
+            f"backend local runs on this machine only, and does not accept hosts: {' '.join(settings.hosts)}",
             f"ddpkit launch -b ssh {' '.join(settings.hosts)} -- SCRIPT",
         )
     nnodes = number_of_nodes(settings, backend) or 1
     if nnodes > 1:
         raise UsageError(
-            f"backend local runs on this machine only, and -N {nnodes} was asked for",
+            f"backend local runs on this machine only, and does not support -N {nnodes}",
             f"ddpkit launch -b ssh HOST HOST, or -b slurm -N {nnodes}",
         )
 
@@ -77,9 +79,7 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
     _check_options(options)
     specs = _read_hosts(settings, options)
     if not specs:
-        raise UsageError(
-            f"backend {backend.name} needs the names of nodes", f"ddpkit launch -b {settings.backend} node1 node2"
-        )
+        raise UsageError(f"backend {backend.name} requires hosts", f"ddpkit launch -b {settings.backend} node1 node2")
     nnodes = settings.nnodes
     if isinstance(nnodes, tuple):
         if not isinstance(backend, Starter):
@@ -99,7 +99,7 @@ def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec
     from ddpkit.transports import hosts
 
     if settings.hosts and settings.hostfile and settings.source("hosts") == settings.source("hostfile"):
-        raise UsageError("hosts were named twice, as words and in a host file", "leave one of the two out")
+        raise UsageError("hosts were passed twice, as arguments and in a host file", "remove one of the two")
     path = settings.hostfile
     if not path or (settings.hosts and settings.is_given("hosts")):
         return hosts.parse(settings.hosts, settings.groups, settings.host, options.exclude)
@@ -119,7 +119,7 @@ def _check_options(options: NodeOptions) -> None:
     if options.heartbeat_timeout and not 1 <= options.heartbeat_timeout <= DAY:
         raise UsageError(
             f"-o heartbeat_timeout={options.heartbeat_timeout:g}: seconds, 1 to {DAY:.0f}",
-            "0 turns it off; 30 is usual",
+            "the default is 30; 0 disables it",
         )
     if not 0 < options.connect_timeout <= 600:
         raise UsageError(f"-o connect_timeout={options.connect_timeout:g}: seconds, more than 0 and at most 600")
@@ -130,5 +130,5 @@ def _check_no_scripts(settings: LaunchSettings) -> None:
     for host in settings.hosts:
         if host.endswith(".py") or Path(settings.workdir, host).is_file():
             raise UsageError(
-                f"{host} stands where hosts stand; the script comes after `--`", f"ddpkit launch -- {host} ARGS"
+                f"{host} is in the place of a host; the script comes after `--`", f"ddpkit launch -- {host} ARGS"
             )

@@ -33,7 +33,7 @@ def commands(
     """Return the command line of rsync for each node."""
     source = Path(workdir)
     if not source.is_dir():
-        raise UsageError(f"--sync: there is no folder {workdir} here", "--workdir DIR names what is copied")
+        raise UsageError(f"--sync: directory not found on this machine: {workdir}", "--workdir DIR")
     logs = Path(log_dir).absolute()
     exclude = [f"--exclude=/{logs.relative_to(source)}/"] if logs.is_relative_to(source) and logs != source else []
     argvs = []
@@ -86,12 +86,12 @@ def copy(
 def _check_ours() -> None:
     """macOS brings an rsync of its own, which stands where version 2.6.9 stood. Raises UsageError."""
     if shutil.which("rsync") is None:
-        raise UsageError("--sync: there is no rsync on this machine", install("rsync"))
+        raise UsageError("--sync: rsync not found on this machine", install("rsync"))
     shown = subprocess.run(["rsync", "--version"], capture_output=True, text=True, check=False).stdout
     version = re.search(r"^rsync +version v?(\d+)\.(\d+)", shown, re.MULTILINE)
     if version is None or (int(version[1]), int(version[2])) < _OLDEST:
         first = (shown.strip().splitlines() or ["nothing"])[0]
-        what = f"--sync needs rsync {_OLDEST[0]}.{_OLDEST[1]} or later, and the one on this machine says: {first}"
+        what = f"--sync requires rsync {_OLDEST[0]}.{_OLDEST[1]} or later; this machine has: {first}"
         raise UsageError(what, install("rsync"))
 
 
@@ -115,7 +115,9 @@ def _copy(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], 
         return None
     words = " ".join("".join(errors).split())
     if code == _NO_RSYNC or "rsync: command not found" in words or "rsync: not found" in words:
-        return Problem(host=spec.label, what="there is no rsync on it", fix=f"ssh {spec.target} apt-get install rsync")
+        return Problem(
+            host=spec.label, what="rsync not found on the node", fix=f"ssh {spec.target} apt-get install rsync"
+        )
     # When ssh ends before a word has come, rsync gives either its exit code or its own 12, whichever it sees first.
     no_way_in = code == _NO_SSH or "(0 bytes received so far)" in words
     fix = f"ssh {spec.target} true" if no_way_in else f"ssh {spec.target} df -h"

@@ -89,12 +89,13 @@ class Enroot:
     def check(self, want: Want) -> None:
         if "://" in want.image or want.image.endswith(".sif"):
             raise UsageError(
-                f"-o container={want.image}: enroot starts a .sqsh file, or a container by its name",
+                f"-o container={want.image}: enroot requires a .sqsh file, or the name of a container",
                 f"enroot import {want.image}, then -o container=FILE.sqsh" if "://" in want.image else None,
             )
         if not _NAME.fullmatch(self._name(want)):
             raise UsageError(
-                f"-o container={want.image}: {self._name(want)!r} cannot name a container", "-o container_name=NAME"
+                f"-o container={want.image}: {self._name(want)!r} is not a valid container name",
+                "-o container_name=NAME",
             )
         if want.workdir:  # the environment goes by enroot, and not over standard input
             for name, value in want.env.items():
@@ -148,7 +149,7 @@ class Pyxis:
 
     def check(self, want: Want) -> None:
         if want.image.endswith(".sif"):
-            raise UsageError(f"-o container={want.image}: pyxis takes a .sqsh file or the name of an image")
+            raise UsageError(f"-o container={want.image}: pyxis requires a .sqsh file or the name of an image")
 
     def enter(self, want: Want) -> str:
         return 'exec "$@"'
@@ -208,14 +209,14 @@ class Oci:
     def check(self, want: Want) -> None:
         if want.image.endswith((".sif", ".sqsh")) or (is_file(want.image)):
             raise UsageError(
-                f"-o container={want.image}: {self.program} takes the name of an image, not a file",
+                f"-o container={want.image}: {self.program} requires the name of an image, not a file",
                 "-o container_runtime=enroot or apptainer",
             )
 
     def enter(self, want: Want) -> str:
         words = ["exec", self.program, "run", "--rm", "--interactive", "--network=host", "--ipc=host"]
         words += [f"--label=ddpkit={value}" for value in want.marks.values()]
-        # Unlike --volume, this refuses a folder that is not there.
+        # Unlike --volume, this rejects a directory that does not exist.
         words += [f"--mount=type=bind,source={folder},target={folder}" for folder in want.own]
         words += [f"--volume={_bind(mount)}" for mount in want.mounts]
         words += [f"--env={key}={value}" for key, value in want.marks.items()]
@@ -272,16 +273,20 @@ class Contained:
     """The options of a backend that can run its ranks in containers."""
 
     container: str = option("", "run the ranks in this image: a .sqsh or .sif file, docker://NAME, or a name")
-    container_runtime: str = option("auto", "what runs containers; auto: what the image's form says, if it does")
-    container_mounts: str = option("", "more mounts: SRC:DST[:FLAG[+FLAG]],...; the working folder is mounted anyway")
-    container_workdir: str = option("", "the ranks' working folder, as it is called in the container")
-    container_args: str = option("", "more words for the runtime, as one would type them: --cap-add=SYS_NICE")
-    container_gpus: Literal["auto", "all", "none"] = option(
-        "auto", "give it the GPUs; auto: where the node has NVIDIA's (apptainer, podman, docker)"
+    container_runtime: str = option("auto", "container runtime; auto: chosen by the form of the image")
+    container_mounts: str = option(
+        "", "extra mounts: SRC:DST[:FLAG[+FLAG]],...; the working directory is always mounted"
     )
-    container_name: str = option("", "the container's name; default: that of the .sqsh file (enroot, pyxis)")
-    container_writable: bool = option(False, "its files can be changed (enroot, pyxis, apptainer)")
-    container_root: bool = option(False, "be root in it, with no more rights than before (enroot, pyxis, apptainer)")
+    container_workdir: str = option("", "working directory of the ranks, as a path in the container")
+    container_args: str = option("", "extra arguments for the runtime: --cap-add=SYS_NICE")
+    container_gpus: Literal["auto", "all", "none"] = option(
+        "auto", "pass the GPUs to the container; auto: if the node has NVIDIA GPUs (apptainer, podman, docker)"
+    )
+    container_name: str = option("", "name of the container; default: the name of the .sqsh file (enroot, pyxis)")
+    container_writable: bool = option(False, "make the container's files writable (enroot, pyxis, apptainer)")
+    container_root: bool = option(
+        False, "map the user to root in the container, without extra rights (enroot, pyxis, apptainer)"
+    )
 
     # By the image's form: only one of these can start it here.
     by_form: ClassVar[Mapping[str, str]] = {}
@@ -293,7 +298,7 @@ class Contained:
             name = next((runtime for end, runtime in self.by_form.items() if self.container.endswith(end)), "")
         if not name:
             raise UsageError(
-                f"-o container={self.container} does not say what is to run it",
+                f"-o container={self.container}: the container runtime is not clear",
                 f"-o container_runtime={' or '.join(known)}",
             )
         return _RUNTIMES[name]
@@ -310,7 +315,7 @@ class Contained:
         for name in ("container_gpus", "container_name", "container_writable", "container_root"):
             if getattr(self, name) not in ("", "auto", False) and name not in runtime.takes:
                 able = [word for word in known if name in _RUNTIMES[word].takes]
-                raise UsageError(f"-o {name} works with {' and '.join(able)}", f"leave -o {name} out")
+                raise UsageError(f"-o {name} works with {' and '.join(able)}", f"remove -o {name}")
         image = self.container
         if is_file(image) and not image.startswith("/"):
             image = f"{job.workdir}/{image.removeprefix('./')}"
@@ -332,7 +337,7 @@ class Contained:
             if bad:
                 raise UsageError(
                     f"{path} must be mounted in the container, and the runtime cannot mount a path with {bad[0]!r}",
-                    "give that folder another name",
+                    "rename the directory",
                 )
         runtime.check(want)
         return runtime, want
@@ -360,7 +365,7 @@ def _choices(backend: type[Any]) -> tuple[str, ...]:
 
 def runtimes(*names: str) -> Any:
     """The field `container_runtime` of a backend that knows these runtimes."""
-    doc = "what runs containers; auto: what the image's form says, if it does"
+    doc = "container runtime; auto: chosen by the form of the image"
     return field(default="auto", metadata={"doc": doc, "choices": ("auto", *names)})
 
 
@@ -371,7 +376,7 @@ def _mounts(text: str) -> tuple[Mount, ...]:
         if len(parts) not in (2, 3) or not all(parts):
             raise UsageError(f"-o container_mounts={text}: {entry!r} is not SRC:DST or SRC:DST:FLAGS", "/data:/data:ro")
         if not parts[1].startswith("/"):
-            raise UsageError(f"-o container_mounts={text}: {parts[1]!r} is no absolute path in the container")
+            raise UsageError(f"-o container_mounts={text}: {parts[1]!r} is not an absolute path in the container")
         mounts.append(
             Mount(source=parts[0], target=parts[1], flags=parts[2].replace("+", ",") if len(parts) == 3 else "")
         )

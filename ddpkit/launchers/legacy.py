@@ -14,7 +14,7 @@ class Legacy(SshTorchrunAuto):
     """Nodes reached by SSH; torch.distributed.launch on each, for old PyTorch."""
 
     starter: Literal["ranks", "torchrun", "legacy"] = option(
-        "legacy", "how each node starts its ranks: one process per rank, torchrun, or torch.distributed.launch"
+        "legacy", "program that starts the ranks of a node: ddpkit itself, torchrun, or torch.distributed.launch"
     )
 
     name: ClassVar[str] = "legacy"

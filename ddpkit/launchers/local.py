@@ -15,7 +15,7 @@ class Local(Starter):
 
     name: ClassVar[str] = "local"
     reach: ClassVar[str] = "local"
-    needs: ClassVar[str] = "nothing but Python and torch"
+    needs: ClassVar[str] = "Python and torch"
 
     def plan(self, job: Job, world: World) -> Plan:
         return Plan(

@@ -37,15 +37,15 @@ class Nodes(Starter):
     """Common part of the backends that go to named nodes."""
 
     starter: Literal["ranks", "torchrun", "legacy"] = option(
-        "torchrun", "how each node starts its ranks: one process per rank, torchrun, or torch.distributed.launch"
+        "torchrun", "program that starts the ranks of a node: ddpkit itself, torchrun, or torch.distributed.launch"
     )
-    exclude: str = option("", "hosts to leave out: node3 node[5-6]")
-    master_addr: str = option("", "rank 0's address; default: one that all nodes reach the first host by")
-    master_port: int = option(0, "rank 0's port; default: one that is free on the first host")
-    connect_timeout: float = option(NodeOptions.connect_timeout, "seconds for a connection to a node")
+    exclude: str = option("", "hosts to exclude: node3 node[5-6]")
+    master_addr: str = option("", "address of rank 0; default: an address of the first host that all nodes reach")
+    master_port: int = option(0, "port of rank 0; default: a free port of the first host")
+    connect_timeout: float = option(NodeOptions.connect_timeout, "timeout for a connection to a node, in seconds")
     heartbeat_timeout: float = option(
         NodeOptions.heartbeat_timeout,
-        "seconds without a sign of life after which a node counts as gone, and a node thinks so of the launcher",
+        "seconds without a heartbeat after which a node or the launcher is treated as lost",
     )
 
     name: ClassVar[str]

@@ -13,8 +13,8 @@ from ddpkit.launchers.nodes import Nodes
 class Pdsh(Nodes):
     """Nodes reached through the pdsh program; one torchrun on each, or what `-o starter` says."""
 
-    pdsh_args: str = option("", "more options for pdsh, as one would type them")
+    pdsh_args: str = option("", "extra options for pdsh")
 
     name: ClassVar[str] = "pdsh"
     reach: ClassVar[str] = "pdsh"
-    needs: ClassVar[str] = "pdsh and ssh here, a way in by ssh without a password; Python and torch on the nodes"
+    needs: ClassVar[str] = "pdsh and ssh on this machine; passwordless SSH, Python and torch on the nodes"

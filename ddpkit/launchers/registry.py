@@ -65,7 +65,7 @@ class Option:
         """The values that may be given, for people."""
         if typing.get_origin(self.kind) is Literal:
             return " | ".join(typing.get_args(self.kind))
-        return {bool: "true | false", int: "a whole number", float: "a number"}.get(self.kind, "text")
+        return {bool: "true | false", int: "an integer", float: "a number"}.get(self.kind, "text")
 
 
 def _plug_ins() -> dict[str, str]:
@@ -166,4 +166,4 @@ def _parse(backend: str, option: Option, value: object) -> Any:
             return text
     else:
         return text
-    raise UsageError(f"-o {option.name}={text}: backend {backend!r} takes {option.values} here", option.doc or None)
+    raise UsageError(f"-o {option.name}={text}: backend {backend!r} requires {option.values}", option.doc or None)

@@ -66,8 +66,8 @@ def script(
         "",
         *_launch(plan, pdsh),
         "",
-        "# ---- On a node: a watcher stands above all that is ours. Its standard input is the lifeline. When that",
-        "# ends, it ends every process that descends from it, torchrun's too, which are in sessions of their own.",
+        "# ---- On a node: a watcher is the parent of all processes. Its standard input is a pipe. When the pipe",
+        "# closes, it ends all its descendants, and those of torchrun, which have their own sessions.",
         "",
         "watcher=$(",
         "    cat <<'PYTHON'",
@@ -86,13 +86,13 @@ def _head(plan: Plan, pdsh: str | None) -> list[str]:
     size = f"{count(plan.world_size, 'rank')} on {count(len(plan.steps), 'node')}"
     return [
         "#!/bin/bash",
-        f"# shellcheck disable={_QUOTED},SC2329 # words are as given; what nobody calls is called there",
+        f"# shellcheck disable={_QUOTED},SC2329 # arguments are unchanged; some functions are called elsewhere",
         f"# Made by `ddpkit emit`: {size}, backend {plan.backend}.",
-        f"# It needs nothing of ddpkit: bash{needs}; Linux, bash, python3 and PyTorch on "
+        f"# It runs without ddpkit. It requires bash{needs}; Linux, bash, python3 and PyTorch on "
         + ("the nodes." if remote else "this machine."),
-        "# However it ends, Ctrl-C and kill -9 included, so does everything that it started. Exit code: that of the",
+        "# When it ends, also by Ctrl-C or kill -9, all its processes end. Exit code: that of the",
         "# first rank that failed; 130, 143, 129 after Ctrl-C, TERM, HUP; 3 where the first node has no port for the",
-        "# ranks, or is not reached: then nothing was started.",
+        "# ranks, or cannot be reached: then nothing was started.",
     ]
 
 
@@ -112,8 +112,8 @@ def job_script(plan: Plan) -> str:
     head, _, rest = plan.files[-1].text.partition("\n")
     lines = [
         head,
-        "# Made by `ddpkit emit`. It needs SLURM, Python and PyTorch, and nothing of ddpkit: sbatch FILE.",
-        f"# shellcheck disable={_QUOTED},SC1091 # words stand as they were given; what -o setup reads is not here",
+        "# Made by `ddpkit emit`. It requires SLURM, Python and PyTorch, and runs without ddpkit: sbatch FILE.",
+        f"# shellcheck disable={_QUOTED},SC1091 # arguments are unchanged; files of -o setup are not here",
     ]
     # What is exported when it is submitted reaches the job.
     return "\n".join(lines) + "\n" + rest.replace("its value is not shown", "export it before sbatch")

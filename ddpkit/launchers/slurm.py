@@ -86,7 +86,7 @@ while True:
     break"""
 
 _CODE = r"srun: error: .* Exited with exit code \([0-9]*\)"
-_GOES_ON = "s/^.*ddpkit: rank [0-9]* raised .*, and its process goes on$/1/p"
+_GOES_ON = "s/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p"
 _FLAGS = {"exclusive"}  # without a value
 
 
@@ -95,7 +95,7 @@ class Slurm(Contained):
     """Common part of both backends: the options, by their SLURM names, and the job."""
 
     reach: ClassVar[str] = "slurm"
-    needs: ClassVar[str] = "sbatch and srun; a folder that all nodes share"
+    needs: ClassVar[str] = "sbatch and srun; a directory that all nodes share"
 
     partition: str = option("", "queue")
     account: str = option("", "account to charge")
@@ -103,23 +103,25 @@ class Slurm(Contained):
     time: str = option("", "time limit: minutes, HH:MM:SS, D-HH:MM:SS")
     gpus_per_node: str = option("", "GPUs on each node: 8, or a100:8")
     gres: str = option("", "generic resources on each node: gpu:8")
-    cpus_per_task: int = option(0, "processors for each rank")
+    cpus_per_task: int = option(0, "CPUs for each rank")
     mem: str = option("", "memory on each node: 200G; 0 is all")
     constraint: str = option("", "features that the nodes must have")
-    exclude: str = option("", "nodes not to use")
+    exclude: str = option("", "nodes to exclude")
     nodelist: str = option("", "nodes to use")
     reservation: str = option("", "reservation to use")
-    exclusive: bool = option(False, "share the nodes with nobody")
-    job_name: str = option("", "default: the script's name")
-    output: str = option("", "the job's output file; default: slurm-%j.out in the run's folder")
-    array: str = option("", "an array of jobs: 0-9%2; submitted, not followed")
+    exclusive: bool = option(False, "do not share the nodes with other jobs")
+    job_name: str = option("", "job name; default: the name of the script")
+    output: str = option("", "output file of the job; default: slurm-%j.out in the run's directory")
+    array: str = option("", "job array: 0-9%2; ddpkit submits it and does not follow it")
     dependency: str = option("", "wait for other jobs: afterok:123")
-    signal: str = option("", "announce the time limit: USR1@120 reaches the ranks")
-    requeue: str = option("", "true, false: whether SLURM may start the job again; empty: as the site has it", "true")
-    chain: int = option(0, "start the job again, so many times at most, when its ranks saved and exit with 75")
-    sbatch: str = option("", "more options for sbatch, as one would type them")
-    srun: str = option("", "more options for srun, as one would type them")
-    setup: str = option("", "shell lines before the ranks start: module load cuda; source venv/bin/activate")
+    signal: str = option("", "signal before the time limit: USR1@120 sends SIGUSR1 to the ranks")
+    requeue: str = option("", "let SLURM requeue the job: true or false; default: the site's setting", "true")
+    chain: int = option(
+        0, "requeue the job at most this many times if its ranks exit with 75 (saved, restart requested)"
+    )
+    sbatch: str = option("", "extra options for sbatch")
+    srun: str = option("", "extra options for srun")
+    setup: str = option("", "shell commands before the ranks start: module load cuda; source venv/bin/activate")
     container_runtime: Literal["auto", "enroot", "pyxis", "apptainer"] = runtimes("enroot", "pyxis", "apptainer")
 
     by_form: ClassVar[Mapping[str, str]] = {".sif": "apptainer"}
@@ -171,7 +173,7 @@ class Slurm(Contained):
         if nnodes > len(held.hosts):
             raise UsageError(
                 f"-N {nnodes}: allocation {held.job_id} has {len(held.hosts)} nodes",
-                f"-N {len(held.hosts)}, or ask for more: salloc --nodes={nnodes}",
+                f"-N {len(held.hosts)}, or allocate more: salloc --nodes={nnodes}",
             )
         return nnodes, world.nproc_per_node or self._gpus() or held.nproc_per_node or 1
 
@@ -190,7 +192,7 @@ class Slurm(Contained):
         if "arbitrary" in self.srun:
             raise UsageError(
                 "-o srun with --distribution=arbitrary: rank 0's host would be the first of SLURM_HOSTFILE",
-                "start it with srun itself; ddpkit.distributed.torch.init() reads SLURM_HOSTFILE",
+                "start it with srun; ddpkit.distributed.torch.init() reads SLURM_HOSTFILE",
             )
         master = quote(held.hosts[0]) if held else '"$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
         # It runs on the node itself, and the job's Python may be in the container alone.
@@ -302,7 +304,7 @@ class Slurm(Contained):
         lines = []
         for name, value in asked.items():
             if "\n" in str(value):
-                raise UsageError(f"-o {name.replace('-', '_')}: a line break cannot stand in a job script")
+                raise UsageError(f"-o {name.replace('-', '_')}: a job script cannot contain a line break")
             if name in _FLAGS:
                 lines += [f"#SBATCH --{name}"] if value else []
             elif value != "":
@@ -310,7 +312,7 @@ class Slurm(Contained):
         if self.requeue or self.chain:
             again = _true("requeue", self.requeue or "true")
             if self.chain and not again:
-                raise UsageError(f"-o chain={self.chain} starts the job again, and -o requeue=false forbids it")
+                raise UsageError(f"-o chain={self.chain} requeues the job, and -o requeue=false forbids it")
             lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
         lines += [f"#SBATCH {quote(word)}" for word in split_option("sbatch", self.sbatch)]
         return "\n".join(["#!/bin/bash", *lines, "", render_step(step), ""])
@@ -322,7 +324,7 @@ class Slurm(Contained):
         path = self.output.replace("%A_%a" if self.array else "%j", "{job}")
         if path.count("{job}") != 1 or "%" in path:
             raise UsageError(
-                f"-o output={self.output}: the file's name needs the job's id, and nothing else that SLURM fills in",
+                f"-o output={self.output}: the file name must contain the job id (%j), and no other pattern of SLURM",
                 "-o output=logs/train_%j.out, for an array logs/train_%A_%a.out",
             )
         return path if path.startswith("/") else f"{job.workdir}/{path}"

@@ -27,7 +27,7 @@ RANK_LINE = re.compile(r"\[rank (\d+)\] (.*)", re.DOTALL)
 RANK_ENDED = re.compile(r"ddpkit: rank (\d+) ended: code (\S+) signal (\S+)")
 # Printed by a rank that an exception ends, and later once more if it does not end (`ddpkit/node/rank_events_file.py`).
 # A script may have left a line without an end in front of it.
-RAISED = re.compile(r"(.*)ddpkit: rank (\d+) raised (\S+?)(?: at ([\d.]+)|, and its process goes on)", re.DOTALL)
+RAISED = re.compile(r"(.*)ddpkit: rank (\d+) raised (\S+?)(?: at ([\d.]+)|, and its process continues)", re.DOTALL)
 # Printed before a rank enters a container, and in it, on both outputs, before the rank's program runs.
 ENTERS = re.compile(r"ddpkit: rank (\d+) enters (\S+)")
 BEGINS = re.compile(r"ddpkit: rank (\d+) begins")

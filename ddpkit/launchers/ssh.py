@@ -13,11 +13,11 @@ from ddpkit.launchers.nodes import Nodes
 class SshTorchrunAuto(Nodes):
     """Nodes reached by SSH; one torchrun on each, or what `-o starter` says."""
 
-    accept_new_host_keys: bool = option(False, "add the key of a host that is not known yet; never a changed one")
+    accept_new_host_keys: bool = option(False, "accept the key of a new host; a changed key is always rejected")
 
     name: ClassVar[str] = "ssh-torchrun-auto"
     reach: ClassVar[str] = "ssh"
-    needs: ClassVar[str] = "a way in by ssh without a password; Python and torch on the nodes"
+    needs: ClassVar[str] = "passwordless SSH, Python and torch on the nodes"
 
     @property
     def accepts_new(self) -> bool:

@@ -29,19 +29,19 @@ class Starter(Contained):
     """The options that say how a node starts its ranks, and whether it does so in a container."""
 
     starter: Literal["ranks", "torchrun", "legacy"] = option(
-        "ranks", "how the node starts its ranks: one process per rank, torchrun, or torch.distributed.launch"
+        "ranks", "program that starts the ranks of a node: ddpkit itself, torchrun, or torch.distributed.launch"
     )
     preload: str = option(
         "",
-        "`true` (torch) or a list of modules: one interpreter imports them once, then forks the ranks (starter ranks)",
+        "import `true` (torch) or a list of modules once per node, then fork the ranks (starter ranks)",
         "true",
     )
-    max_restarts: int = option(0, "how often torchrun starts failed ranks again (starter torchrun)")
+    max_restarts: int = option(0, "number of times that torchrun restarts failed ranks (starter torchrun)")
     use_env: bool = option(
-        True, "false: pass --local-rank=N to the script, as torch.distributed.launch once did (starter legacy)"
+        True, "false: pass --local-rank=N to the script, like old torch.distributed.launch (starter legacy)"
     )
     local_rank_flag: Literal["--local-rank", "--local_rank"] = option(
-        "--local-rank", "how to spell that argument; PyTorch 1.x spelled it --local_rank"
+        "--local-rank", "spelling of that argument; PyTorch 1.x used --local_rank"
     )
     container_runtime: Literal["auto", "enroot", "apptainer", "podman", "docker"] = runtimes(
         "enroot", "apptainer", "podman", "docker"
@@ -53,7 +53,7 @@ class Starter(Contained):
         """Refuse options that the chosen starter does not have."""
         if self.preload and self.starter != "ranks":
             raise UsageError(
-                f"-o preload works with starter ranks, not with {self.starter}", "leave out -o preload or -o starter"
+                f"-o preload works with starter ranks, not with {self.starter}", "remove -o preload or -o starter"
             )
         if elastic and self.starter != "torchrun":
             raise UsageError(
@@ -64,7 +64,7 @@ class Starter(Contained):
                 f"-o max_restarts works with starter torchrun, not with {self.starter}", "add -o starter=torchrun"
             )
         if self.max_restarts < 0:
-            raise UsageError(f"-o max_restarts={self.max_restarts}: a count of restarts is 0 or more")
+            raise UsageError(f"-o max_restarts={self.max_restarts}: must be 0 or more")
         if not self.use_env and self.starter != "legacy":
             raise UsageError(
                 f"-o use_env=false works with starter legacy, not with {self.starter}", "add -o starter=legacy"
@@ -86,8 +86,8 @@ class Starter(Contained):
             preload = _modules(self.preload)
             if preload and job.kind == "program":
                 raise UsageError(
-                    f"-o preload needs a Python script, and {job.command[0]} is started as a program",
-                    "leave out -o preload, or name a .py file or -m MODULE",
+                    f"-o preload requires a Python script, and {job.command[0]} is another program",
+                    "remove -o preload, or pass a .py file or -m MODULE",
                 )
         else:
             argv = _torchrun(job, world, node_rank, self)

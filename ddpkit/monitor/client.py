@@ -206,7 +206,7 @@ def request_file(run: Run, names: str, request: Mapping[str, object], *, require
     except OSError as error:
         if required:
             raise UsageError(
-                f"cannot write to {run.folder}, through which run {run.run_id} is asked: {error.strerror}",
+                f"cannot write the request for run {run.run_id} to {run.folder}: {error.strerror}",
                 f"df -h {run.folder}; ls -ld {run.folder}",
             ) from None
     try:
@@ -235,13 +235,13 @@ def signal_launcher(run: Run, number: int, command: str) -> None:
     """Send a launcher on this machine a signal that asks for something. Raises UsageError where it cannot answer."""
     if launcher_process.process_state(run.launcher_pid) in ("T", "t"):
         raise UsageError(
-            f"the launcher of run {run.run_id} is stopped (SIGSTOP), and cannot ask its ranks",
+            f"the launcher of run {run.run_id} is stopped (SIGSTOP), and cannot answer",
             f"kill -CONT {run.launcher_pid}",
         )
     if not run.in_program and not _catches(run.launcher_pid, number):
         raise UsageError(
-            f"the launcher of run {run.run_id} (process {run.launcher_pid}) does not take questions: "
-            "it has just begun or is about to end, or is of an older ddpkit",
+            f"the launcher of run {run.run_id} (process {run.launcher_pid}) does not accept requests: "
+            "it has just started, is about to end, or is an older ddpkit",
             f"ddpkit status {run.run_id}",
         )
     try:
@@ -250,7 +250,7 @@ def signal_launcher(run: Run, number: int, command: str) -> None:
     except PermissionError:
         owner = Path(run.folder).owner()
         raise UsageError(
-            f"run {run.run_id} is {owner}'s, who alone can ask it", f"sudo -u {owner} ddpkit {command}"
+            f"run {run.run_id} belongs to {owner}, and only {owner} can query it", f"sudo -u {owner} ddpkit {command}"
         ) from None
 
 

@@ -41,7 +41,7 @@ def read_answer(value: Any, host: str = "") -> Answer:
         ranks = {int(rank): facts for rank, facts in value["ranks"].items()}
         return Answer(host=host or value["host"], t=float(value["t"]), ranks=ranks, ras=value["ras"])
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{host} answered with what is not understood: {error}") from None
+        raise ValueError(f"{host} sent an invalid answer: {error}") from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -117,24 +117,26 @@ def _judge_group(
             words = f"{rank.who} has not joined {what} ({wait}): {_place(rank, workdir)}"
             findings.append(Finding(kind="late", ranks=(rank.rank,), words=words))
         else:
-            words = f"{rank.who} does not say how far it is ({rank.why or 'no record'}), and {wait}: {what}"
+            words = f"{rank.who} does not report its position ({rank.why or 'no record'}), and {wait}: {what}"
             findings.append(Finding(kind="silent", ranks=(rank.rank,), words=words))
     if len(late) > SHOWN:
         rest = [rank.rank for rank in late[SHOWN:]]
         named |= set(rest)
-        findings.append(Finding(kind="late", ranks=tuple(rest), words=f"nor have {format_ranks(rest)} joined {what}"))
+        findings.append(
+            Finding(kind="late", ranks=tuple(rest), words=f"{format_ranks(rest)} have not joined {what} either")
+        )
     if absent:
-        words = f"{what} waits for {format_ranks(absent)}, of which nothing is known ({wait})"
+        words = f"{what} waits for {format_ranks(absent)}, which did not answer ({wait})"
         findings.append(Finding(kind="silent", ranks=tuple(absent), words=words))
     held = [known[number] for number in inside if known[number].state in _CALLS and number not in named]
     for rank in held:
         named.add(rank.rank)
-        words = f"{rank.who} {_held(rank, workdir)}; it had begun {what} ({wait})"
+        words = f"{rank.who} {_held(rank, workdir)}; it had started {what} ({wait})"
         findings.append(Finding(kind="stopped", ranks=(rank.rank,), words=words))
     if not findings:
         words = (
-            f"all ranks have joined {what} ({format_ranks(at_it)} in it for {since:.0f} s), and it has not ended: "
-            "it works, or the network between them does not"
+            f"all ranks have joined {what} ({format_ranks(at_it)} in it for {since:.0f} s), and it has not finished: "
+            "it is still running, or the network between them is broken"
         )
         findings.append(Finding(kind="stuck", ranks=(), words=words))
     return findings
@@ -178,7 +180,7 @@ def _mismatch(
         elif pending is not None:
             place = f"before {pending.op} #{pending.seq} at {place}"
         else:
-            place = f"and went on to {place}"
+            place = f"and continued to {place}"
         words.append(f"{who} call{'s' if len(theirs) == 1 else ''} {op} #{seq} {place}")
     return Finding(
         kind="mismatch",
@@ -216,7 +218,7 @@ def _judge_stacks(ranks: Sequence[Rank], named: set[int], workdir: str) -> list[
     if not outside and len(spots) == 1 and len(inside) + len(named) < len(ranks):
         silent = [rank for rank in ranks if not rank.stack and rank.rank not in named]
         for rank in silent[:SHOWN]:
-            words = f"{wait}, and {rank.who} does not say where it is: {rank.why or 'no stack'}"
+            words = f"{wait}, and {rank.who} does not report its position: {rank.why or 'no stack'}"
             findings.append(Finding(kind="silent", ranks=(rank.rank,), words=words))
     if not findings and not named and not outside:
         words = f"{wait}, all in the same place: {where(inside[0], workdir)}"
@@ -227,8 +229,8 @@ def _judge_stacks(ranks: Sequence[Rank], named: set[int], workdir: str) -> list[
 def _nothing(ranks: Sequence[Rank], workdir: str) -> str:
     seen = [rank for rank in ranks if rank.stack]
     if not seen:
-        why = next((rank.why for rank in ranks if rank.why), "no rank lives")
-        return f"no rank says where it is: {why}"
+        why = next((rank.why for rank in ranks if rank.why), "no rank is running")
+        return f"no rank reports its position: {why}"
     return f"no rank waits for another one; {seen[0].who}: {_place(seen[0], workdir)}"
 
 
@@ -238,7 +240,7 @@ def _nothing(ranks: Sequence[Rank], workdir: str) -> str:
 def _place(rank: Rank, workdir: str) -> str:
     if not rank.stack:
         kernel = f", in the kernel: {rank.wchan}" if rank.wchan not in ("", "0") else ""
-        return f"where it is, it does not say ({rank.why or 'no stack'}; state {rank.state or 'unknown'}{kernel})"
+        return f"its position is unknown ({rank.why or 'no stack'}; state {rank.state or 'unknown'}{kernel})"
     call = f", in torch's {rank.call}" if rank.call else ""
     return f"it is in {where(rank, workdir)}{call}"
 
@@ -246,9 +248,9 @@ def _place(rank: Rank, workdir: str) -> str:
 def _held(rank: Rank, workdir: str) -> str:
     was = f", in {where(rank, workdir)}" if rank.stack else ""
     if rank.state == "T":
-        return f"is stopped (SIGSTOP){was}; kill -CONT {rank.pid} on {rank.host} lets it go on"
+        return f"is stopped (SIGSTOP){was}; to continue it: kill -CONT {rank.pid} on {rank.host}"
     if rank.state == "t":
-        return f"is held by a debugger{was}; grep TracerPid /proc/{rank.pid}/status on {rank.host} names it"
+        return f"is held by a debugger{was}; to find it: grep TracerPid /proc/{rank.pid}/status on {rank.host}"
     kernel = f" ({rank.wchan})" if rank.wchan not in ("", "0") else ""
     return f"waits for a disk, a network file system or a driver (state D){kernel}{was}"
 

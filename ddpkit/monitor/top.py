@@ -46,7 +46,7 @@ def read_sample(value: Any, host: str = "") -> HostSample:
         name = host or str(value["host"])
         return HostSample(name, {**value, "host": name})
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{host} answered with what is not understood: {error}") from None
+        raise ValueError(f"{host} sent an invalid answer: {error}") from None
 
 
 def compose(
@@ -194,7 +194,7 @@ def _gpus(sample: Sample) -> tuple[list[dict[str, Any]] | None, str]:
                 ],
             }
         )
-    return gpus, f"who uses them is not known: {apps}" if isinstance(apps, str) else ""
+    return gpus, f"their processes are unknown: {apps}" if isinstance(apps, str) else ""
 
 
 # ---- what stands out
@@ -234,7 +234,7 @@ def _idle(ranks: Sequence[Mapping[str, Any]], say: Any) -> None:
     for rank in known:
         if rank["cpu"] < IDLE and busy:
             others = f"{100 * statistics.median(busy):.0f} %"
-            words = f"rank {rank['rank']} on {rank['host']} uses no processor, the others {others} each (median)"
+            words = f"rank {rank['rank']} on {rank['host']} uses no CPU, the other ranks {others} each (median)"
             say("idle", [rank["rank"]], words)
 
 
@@ -253,7 +253,7 @@ def _of_host(host: Mapping[str, Any], say: Any) -> None:
                 size = "" if each["memory"] is None else f", {each['memory'] / MIB:.0f} MiB"
                 who = f"process {each['pid']} of {each['user'] or 'somebody'} ({each['name'] or '?'}{size})"
                 names = f"rank{'s' if len(ours) > 1 else ''} {', '.join(map(str, ours))}"
-                say("others", ours, f"GPU {gpu['index']} of {host['host']}, {names}: {who} is on it as well")
+                say("others", ours, f"GPU {gpu['index']} of {host['host']}, {names}: also used by {who}")
 
 
 def _idle_gpus(hosts: Sequence[Mapping[str, Any]], say: Any) -> None:
@@ -269,5 +269,5 @@ def _idle_gpus(hosts: Sequence[Mapping[str, Any]], say: Any) -> None:
     for host, gpu, ranks in used:
         if busy and gpu["utilization"] < GPU_IDLE:
             who = ", ".join(map(str, ranks))
-            idle = f"is idle ({gpu['utilization']:.0f} %), {len(busy)} others work"
+            idle = f"is idle ({gpu['utilization']:.0f} %), and {len(busy)} others are busy"
             say("gpu-idle", ranks, f"GPU {gpu['index']} of {host} (rank {who}) {idle}")

@@ -132,7 +132,7 @@ class LauncherIO:
         if self.silence and now - self._last_read > self.silence and self.open and not self.cut_off:
             self.cut_off = True
             self.on_gone(
-                f"it heard nothing of the launcher for {self.silence:g} s: stopped there, or the network was down"
+                f"no heartbeat from the launcher for {self.silence:g} s: it was stopped, or the network was down"
             )
             self._pause(False)
 

@@ -66,7 +66,7 @@ def gpus(environ: Mapping[str, str], root: str = "/") -> int:
     declared = environ.get("DDPKIT_GPUS")
     if declared is not None:
         if not declared.isdecimal():
-            raise ValueError(f"DDPKIT_GPUS={declared} is not a count")
+            raise ValueError(f"DDPKIT_GPUS={declared} is not an integer")
         present = int(declared)
     else:
         nodes = [name for name in _names(f"{root}/dev") if re.fullmatch("nvidia[0-9]+", name)]
@@ -202,7 +202,7 @@ def _why_no_folder(folder: str) -> str:
         os.listdir(folder)
     except OSError as error:
         return str(error.strerror)
-    return "may not be entered"
+    return "permission denied"
 
 
 def _digest(path: str) -> str:
@@ -244,7 +244,7 @@ def _torch(asked: subprocess.Popen[bytes] | OSError, python: str) -> dict[str, A
             raise ValueError(f"exit code {asked.returncode}")
         place, version, problem = words
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        return {"place": None, "version": None, "problem": f"{python} cannot say: {error}"}
+        return {"place": None, "version": None, "problem": f"{python} failed: {error}"}
     return {"place": place or None, "version": version or None, **({"problem": problem} if problem else {})}
 
 

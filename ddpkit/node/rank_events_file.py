@@ -15,7 +15,7 @@ small process then looks whether the rank ends. Where it has not in `SETTLE` sec
 run's grace is over it ends it, so that srun ends the others: also where nobody follows the job.
 
     ddpkit: rank RANK raised TYPE at TIME
-    ddpkit: rank RANK raised TYPE, and its process goes on
+    ddpkit: rank RANK raised TYPE, and its process continues
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Shared:
             os.write(self.error, ("ddpkit: rank %s raised %s at %.6f\n" % (self.rank, name, when)).encode())
             if _signal.getsignal(_signal.SIGTERM) == _signal.SIG_DFL:
                 _signal.signal(_signal.SIGTERM, _signal.SIG_IGN)
-            words = "ddpkit: rank %s raised %s, and its process goes on\n" % (self.rank, name)
+            words = "ddpkit: rank %s raised %s, and its process continues\n" % (self.rank, name)
             known = [str(self.pid), words, self.folder + "/grace", str(SETTLE), str(GRACE)]
             null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 2)]
             argv = [sys.executable, "-S", "-I", "-c", _LOOKS, *known]

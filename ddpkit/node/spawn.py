@@ -50,7 +50,7 @@ class Spawner:
         """Start every process. Raises OSError; what was started before goes on."""
         request = self._request
         if request.get("inside") and os.environ.pop("DDPKIT_INSIDE", "") != request["inside"]:
-            raise OSError(errno.EINVAL, "the ranks belong in a container, and this is not it")
+            raise OSError(errno.EINVAL, "the ranks must run in a container, and this process is outside of it")
         os.chdir(request["workdir"])
         base = _merge({**os.environ, "PWD": request["workdir"]}, request["env"])
         if request["preload"]:

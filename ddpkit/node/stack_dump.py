@@ -76,7 +76,7 @@ class _Asked:
     def ask(self, until: float) -> None:
         facts = self.facts
         if sys.platform != "linux":
-            facts["why"] = "only on Linux can it be looked into (here: sudo py-spy dump --pid %d)" % self.pid
+            facts["why"] = "stacks are available only on Linux (here: sudo py-spy dump --pid %d)" % self.pid
             return
         try:
             facts.update(kernel(self.pid))
@@ -85,9 +85,9 @@ class _Asked:
                 return
             held = _memory([self.pid, *below(self.pid, processes())])
             if facts["state"] in "Tt":
-                facts["why"] = "it is stopped" if facts["state"] == "T" else "a debugger holds it"
+                facts["why"] = "it is stopped" if facts["state"] == "T" else "a debugger has stopped it"
             elif held is None:
-                facts["why"] = "it is no Python that began with ddpkit's hook (DDPKIT_DUMP=0, -I, -E, another program)"
+                facts["why"] = "it is not a Python process with ddpkit's hook (DDPKIT_DUMP=0, -I, -E, another program)"
             else:
                 self.listen(*held, until=until)
             if facts["threads"] is None:
@@ -100,7 +100,7 @@ class _Asked:
         self.facts["pid"] = pid
         with open(path, "r+b", buffering=0) as file:
             if not _locked(file, until):
-                self.facts["why"] = "somebody else asks it at this moment"
+                self.facts["why"] = "another request to it is in progress"
                 return
             file.truncate(0)
             thread = answering(pid)
@@ -132,7 +132,7 @@ class _Asked:
     def ask_c(self, pid: int, path: str, number: int) -> bool:
         """Send the signal to the main thread. Never where it is not waited for: it would end the process."""
         if not caught(pid, number) or not os.path.exists(path):
-            self.facts["why"] = "it no longer waits for the signal that asks it"
+            self.facts["why"] = "it has replaced the handler of ddpkit's signal"
             return False
         return send(pid, pid, number)
 
@@ -160,7 +160,7 @@ class _Asked:
         program = py_spy(self.pid)
         if program is None:
             if self.facts["state"] in "Tt":
-                self.facts["why"] += "; py-spy, if it were installed, could still see its stack"
+                self.facts["why"] += "; py-spy could print its stack, but is not installed"
             return
         argv = [program, "dump", "--nonblocking", "--json", "--pid", str(self.pid)]
         try:

@@ -65,12 +65,12 @@ def _check_option(name: str, flag: str, text: str) -> None:
             parse_names(text, names, kind)
         elif name in ("factor", "iters", "warmup"):
             if not text.isdecimal() or int(text) < (2 if name == "factor" else 0):
-                raise ValueError(f"{text} is not a whole number from {2 if name == 'factor' else 0}")
+                raise ValueError(f"{text} is not an integer of at least {2 if name == 'factor' else 0}")
         elif name == "comm":
             if text not in ("auto", "nccl", "gloo"):
-                raise ValueError(f"{text!r} is none of auto, nccl, gloo")
+                raise ValueError(f"{text!r} is not one of auto, nccl, gloo")
         elif not 0 < _number(text) < (1e9 if name == "min_busbw" else 1e5):
-            raise ValueError(f"{text} is not a number above 0")
+            raise ValueError(f"{text} is not a number greater than 0")
     except ValueError as error:
         raise UsageError(f"{flag}: {error}", "ddpkit bench --help") from None
 
@@ -152,13 +152,15 @@ def check_plot(path: str) -> None:
     """Check before the run that a plot can be drawn. Raises UsageError."""
     target = Path(path)
     if target.suffix != ".png":
-        raise UsageError(f"--plot {path}: the picture is a PNG", f"--plot {target.with_suffix('.png')}")
+        raise UsageError(f"--plot {path}: the file name must end in .png", f"--plot {target.with_suffix('.png')}")
     if not target.absolute().parent.is_dir():
-        raise UsageError(f"--plot {path}: there is no folder {target.absolute().parent}", "mkdir, or another folder")
+        raise UsageError(
+            f"--plot {path}: directory not found: {target.absolute().parent}", f"mkdir -p {target.absolute().parent}"
+        )
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise UsageError(f"--plot needs matplotlib: {error}", "pip install 'ddpkit[plot]'") from None
+        raise UsageError(f"--plot requires matplotlib: {error}", "pip install 'ddpkit[plot]'") from None
 
 
 def plot(results: BenchResults, path: str) -> None:
@@ -171,7 +173,7 @@ def plot(results: BenchResults, path: str) -> None:
     measurements = [one for one in results.measurements if not one.note]
     scopes = list(dict.fromkeys(one.scope for one in measurements))
     if not measurements:
-        raise UsageError(f"--plot {path}: nothing was measured", "look at what failed first")
+        raise UsageError(f"--plot {path}: nothing was measured", "fix the first failure above")
     figure, axes = pyplot.subplots(
         2, len(scopes), figsize=(1.5 + 4.5 * len(scopes), 7), squeeze=False, sharex=True, sharey="row"
     )
@@ -196,7 +198,7 @@ def plot(results: BenchResults, path: str) -> None:
     try:
         figure.savefig(path, format="png", dpi=120)
     except OSError as error:
-        raise UsageError(f"--plot {path}: {error.strerror}", "another file") from None
+        raise UsageError(f"--plot {path}: {error.strerror}", "choose another file") from None
     finally:
         pyplot.close(figure)
 

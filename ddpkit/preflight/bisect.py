@@ -15,9 +15,9 @@ from ddpkit.preflight.rank_program import PreflightOptions, check_settings
 MOST = 12  # attempts
 # Variables that switch a part of NCCL off, the cause if that helps, and an entry of the catalogue.
 SWITCHES = (
-    ("NCCL_P2P_DISABLE", "GPUs of one node cannot write to each other: PCIe ACS or the IOMMU", "p2p-hang"),
+    ("NCCL_P2P_DISABLE", "GPUs of one node cannot access each other: PCIe ACS or the IOMMU", "p2p-hang"),
     ("NCCL_IB_DISABLE", "InfiniBand or RoCE: GID index, routing, cable", "ib-retry"),
-    ("NCCL_SHM_DISABLE", "shared memory between the ranks of a node: /dev/shm, or containers of their own", "shm-full"),
+    ("NCCL_SHM_DISABLE", "shared memory between the ranks of a node: /dev/shm, or separate containers", "shm-full"),
 )
 
 Works = Callable[[Sequence[str]], bool]
@@ -75,28 +75,34 @@ def causes(
     """Try again with fewer nodes, and for NCCL with parts of it left out."""
     if stage == "nccl":
         for name, cause, doc in SWITCHES:
-            options.progress(f"once more with {name}=1")
+            options.progress(f"testing again with {name}=1")
             if _works(settings, environ, options, stage, hosts, {name: "1"}):
-                text = f"it works with {name}=1"
+                text = f"succeeds with {name}=1"
                 yield Check(id="cause", status="fail", evidence=text, cause=cause, fix=f"--env {name}=1", doc=doc)
     if len(hosts) < 2:
         return
 
     def works(some: Sequence[str]) -> bool:
-        options.progress(f"once more on {', '.join(some)}")
+        options.progress(f"testing again on {', '.join(some)}")
         return _works(settings, environ, options, stage, some, {})
 
     for nodes in suspects(hosts, works):
         alone = len(nodes) == 1
-        text = f"{nodes[0]} fails alone" if alone else f"{' and '.join(nodes)} fail together, each works with others"
+        text = (
+            f"{nodes[0]} fails alone"
+            if alone
+            else f"{' and '.join(nodes)} fail together; each succeeds with other nodes"
+        )
         yield Check(
             id="cause",
             status="fail",
             host=nodes[-1],
             evidence=text,
-            cause="" if alone else "small packets pass between them, and much data does not: an MTU, a cable, a filter",
-            fix=f"-o exclude={nodes[-1]} runs without it"
-            + ("" if alone else f"; ssh {nodes[0]} ping -M do -s 1372 {nodes[1]} tries large packets"),
+            cause=""
+            if alone
+            else "small packets pass between the two nodes, large data does not: an MTU, a cable or a filter",
+            fix=f"-o exclude={nodes[-1]}"
+            + ("" if alone else f"; to test large packets: ssh {nodes[0]} ping -M do -s 1372 {nodes[1]}"),
             doc="firewall-drop",
         )
 

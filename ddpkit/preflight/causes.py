@@ -29,13 +29,13 @@ def with_inventory(problem: Problem, inventory: NodeInventory, target: str, mast
     owner, space = inventory["port_owner"], inventory["space"].get("tmp")
     if problem.check == "master-port" and owner and "cannot listen" in problem.what:
         what = f"{problem.what} by pid {owner['pid']} ({owner['command']}), user {owner['user']}"
-        return replace(problem, what=what, fix="leave -o master_port out: a free one is chosen")
+        return replace(problem, what=what, fix="remove -o master_port: ddpkit chooses a free port")
     means = inventory["names"].get(master) if master else None
     elsewhere = isinstance(means, list) and means != [master]
     if problem.check == "master-port" and elsewhere and "cannot reach" in problem.what:
-        return replace(problem, what=f"{problem.what}; {master} means {', '.join(means or ())} there")
+        return replace(problem, what=f"{problem.what}; {master} resolves to {', '.join(means or ())} on that node")
     full = problem.check == "tmp" and "no space left" in problem.what
     if full and space and space["inodes"] and not space["inodes_free"]:
-        what = f"cannot write to its folder {space['folder']}: no inodes left, with {space['free'] >> 20} MiB free"
+        what = f"cannot write to its directory {space['folder']}: no inodes left, with {space['free'] >> 20} MiB free"
         return replace(problem, what=what, fix=f"ssh {target} df -i {space['folder']}")
     return problem

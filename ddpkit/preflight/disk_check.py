@@ -33,12 +33,12 @@ def check_logs(log_dir: str) -> Check:
     if room and room["total"]:
         few = bool(room["inodes"]) and room["inodes_free"] < INODES_WARN
         if room["free"] < DISK_WARN:
-            text = f"the file system of the logs, {folder}, has {size(room['free'])} free"
-            return _bad("fail" if room["free"] < DISK_FAIL else "warn", text, "logs have no room")
+            text = f"the file system of the log directory {folder} has {size(room['free'])} free"
+            return _bad("fail" if room["free"] < DISK_FAIL else "warn", text, "logs need more space")
         if few:
-            text = f"the file system of the logs, {folder}, has {room['inodes_free']} inodes left"
-            return _bad("fail" if room["inodes_free"] < INODES_FAIL else "warn", text, "logs have no room")
-    return Check(id="disk", status="pass", host=socket.gethostname(), evidence=f"logs can be written to {folder}")
+            text = f"the file system of the log directory {folder} has {room['inodes_free']} inodes left"
+            return _bad("fail" if room["inodes_free"] < INODES_FAIL else "warn", text, "logs need more space")
+    return Check(id="disk", status="pass", host=socket.gethostname(), evidence=f"{folder} is writable")
 
 
 def _bad(status: Status, evidence: str, cause: str) -> Check:
@@ -48,6 +48,6 @@ def _bad(status: Status, evidence: str, cause: str) -> Check:
         host=socket.gethostname(),
         evidence=evidence,
         cause=cause,
-        fix="--log-dir FOLDER with room, or log_dir in ddpkit.toml",
+        fix="--log-dir DIR on another file system, or log_dir in ddpkit.toml",
         doc="disk-full",
     )

@@ -64,9 +64,9 @@ def _differs(node: Node, name: str, value: str | None, common: str) -> Check:
     return node.check(
         "environment",
         "fail" if name.startswith("NCCL_") and name not in _HARMLESS else "warn",
-        f"{name} is {own}, on the others {others}",
-        cause="libraries that talk to each other must be told the same: else they hang, or fail with odd words"
-        + ("" if file or common else "; a start-up file sets it there"),
+        f"{name} is {own}, on the other nodes {others}",
+        cause="libraries with different settings hang, or fail with misleading errors"
+        + ("" if file or common else "; a start-up file sets it on that node"),
         fix=fix,
         doc="env-differs",
     )
@@ -87,7 +87,7 @@ def _contradictions(values: Mapping[str, str], *, alone: bool, gpus: bool) -> It
     """Single settings that break runs, as they stand: how bad, what, why, and what to do."""
     names, gloo = _plain(values.get("NCCL_SOCKET_IFNAME")), _plain(values.get("GLOO_SOCKET_IFNAME"))
     if names.startswith("^") and "lo" not in names[1:].split(","):
-        cause = "with ^, only what is named is left out, and lo and docker0 are no longer"
+        cause = "^ excludes only the listed interfaces, and no longer excludes lo and docker0"
         yield (
             "warn",
             f"NCCL_SOCKET_IFNAME={names} allows lo and docker0",
@@ -96,19 +96,24 @@ def _contradictions(values: Mapping[str, str], *, alone: bool, gpus: bool) -> It
         )
     for name, value, fatal in (("NCCL_SOCKET_IFNAME", names, gpus), ("GLOO_SOCKET_IFNAME", gloo, True)):
         if value.lstrip("=") == "lo" and not alone:
-            cause = "by lo a node reaches itself alone"
+            cause = "over lo, a node can reach only itself"
             yield (
                 "fail" if fatal else "warn",
                 f"{name} is lo",
                 cause,
-                f"--env {name}=INTERFACE that leads to the others",
+                f"--env {name}=INTERFACE, with a route to the other nodes",
             )
     if values.get("TORCH_NCCL_BLOCKING_WAIT") == "1" and values.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0") not in "0":
-        text = "TORCH_NCCL_BLOCKING_WAIT and TORCH_NCCL_ASYNC_ERROR_HANDLING are both on"
-        yield "warn", text, "torch takes the first, and its watchdog ends nothing", "--env TORCH_NCCL_BLOCKING_WAIT=0"
+        text = "TORCH_NCCL_BLOCKING_WAIT and TORCH_NCCL_ASYNC_ERROR_HANDLING are both set"
+        yield (
+            "warn",
+            text,
+            "torch uses the first, and its watchdog does not end hanging ranks",
+            "--env TORCH_NCCL_BLOCKING_WAIT=0",
+        )
     if values.get("CUDA_LAUNCH_BLOCKING") == "1":
-        cause = "every kernel is waited for: slow, and for debugging only"
+        cause = "every kernel launch waits for its end: slow, for debugging only"
         yield "warn", "CUDA_LAUNCH_BLOCKING is 1", cause, "--env CUDA_LAUNCH_BLOCKING=0"
     if "libnccl" in values.get("LD_PRELOAD", ""):
-        cause = "another NCCL than torch's own is loaded before it"
+        cause = "it loads an NCCL other than torch's own"
         yield "warn", f"LD_PRELOAD is {values['LD_PRELOAD']}", cause, "--env LD_PRELOAD="

@@ -49,8 +49,8 @@ def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
         yield node.check(
             "gpus",
             "fail",
-            f"nvidia-smi shows {seen} GPUs, and the driver has {known}",
-            cause="one fell off the bus (Xid 79), or was disabled",
+            f"nvidia-smi lists {seen} GPUs, and the driver {known}",
+            cause="a GPU fell off the bus (Xid 79), or was disabled",
             fix=node.command("sudo dmesg | grep -i xid"),
             doc="gpu-lost",
         )
@@ -59,7 +59,7 @@ def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
             "gpus",
             "fail",
             f"{seen} GPUs, and {node.slots} ranks",
-            cause="two ranks would share one, which NCCL refuses",
+            cause="two ranks would share a GPU, which NCCL rejects",
             fix=f"-n {seen}",
             doc="invalid-device-ordinal",
         )
@@ -69,7 +69,7 @@ def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
             "gpus",
             "warn",
             f"MIG is on: GPU {', '.join(map(str, parts))}",
-            cause="NCCL cannot join two parts of one GPU",
+            cause="NCCL cannot connect two MIG instances of one GPU",
             fix=node.command("sudo nvidia-smi -mig 0"),
             doc="duplicate-gpu",
         )
@@ -86,41 +86,45 @@ def _one_gpu(node: Node, gpu: Gpu) -> Checks:
         who = ", ".join(f"pid {each['pid']} {each['name']} ({each['user']}, {each['memory']} MiB)" for each in users)
         yield warn(
             "warn",
-            f"is used by {who}",
-            "memory is taken, and two jobs share one GPU",
+            f"is in use by {who}",
+            "another job uses memory and time of this GPU",
             node.command(f"ps -fp {','.join(str(each['pid']) for each in users)}"),
             "gpu-memory-taken",
         )
     elif _whole(gpu.get("memory.used")) > 1024:
         yield warn(
             "warn",
-            f"{gpu['memory.used']} MiB are in use by no process that shows",
-            "a process of another container or user, or one that died badly",
+            f"{gpu['memory.used']} MiB are in use, without a visible process",
+            "a process of another container or user, or one that crashed",
             node.command("sudo fuser -v /dev/nvidia*"),
             "gpu-memory-taken",
         )
     if gpu.get("compute_mode") == "Exclusive_Process" and users:
         yield warn(
             "fail",
-            "is in mode Exclusive_Process, and taken",
-            "one process alone may use it",
+            "is in mode Exclusive_Process, and in use",
+            "only one process can use it",
             node.command("sudo nvidia-smi -c 0"),
             "gpu-busy",
         )
     if gpu.get("compute_mode") == "Prohibited":
         yield warn(
-            "fail", "is in mode Prohibited", "no process may use it", node.command("sudo nvidia-smi -c 0"), "gpu-busy"
+            "fail", "is in mode Prohibited", "no process can use it", node.command("sudo nvidia-smi -c 0"), "gpu-busy"
         )
     if _whole(gpu.get("ecc.errors.uncorrected.volatile.total")) > 0:
         number = gpu["ecc.errors.uncorrected.volatile.total"]
         yield warn(
-            "fail", f"{number} uncorrected memory errors", "a bad row", node.command("sudo nvidia-smi -r"), "gpu-ecc"
+            "fail",
+            f"{number} uncorrected memory errors",
+            "a defective memory row",
+            node.command("sudo nvidia-smi -r"),
+            "gpu-ecc",
         )
     if str(gpu.get("retired_pages.pending")).lower() == "yes":
         yield warn(
             "fail",
-            "a row is to be remapped",
-            "memory that failed is replaced at a reset",
+            "a row remap is pending",
+            "a GPU reset replaces the failed memory",
             node.command("sudo nvidia-smi -r"),
             "gpu-ecc",
         )
@@ -131,7 +135,7 @@ def _one_gpu(node: Node, gpu: Gpu) -> Checks:
     width, most = _whole(gpu.get("pcie.link.width.current")), _whole(gpu.get("pcie.link.width.max"))
     if width and most and width < most:
         look = node.command("sudo lspci -vv -d 10de:")
-        yield warn("warn", f"PCIe x{width} of x{most}", "a bad seat or riser", look, "straggler")
+        yield warn("warn", f"PCIe x{width} of x{most}", "the card or riser is not seated correctly", look, "straggler")
 
 
 def _whole(value: object) -> int:

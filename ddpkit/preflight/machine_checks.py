@@ -20,14 +20,14 @@ def check_clock(nodes: Sequence[Node]) -> Checks:
         low, high = (bound - middle for bound in node.clock_offset)
         least = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
         apart = (low + high) / 2
-        word = f"{abs(apart):.1f} s {'ahead of' if apart > 0 else 'behind'} the others"
+        word = f"{abs(apart):.1f} s {'ahead of' if apart > 0 else 'behind'} the other nodes"
         if least <= SKEW_WARN:
-            return "agrees with the others" if len(nodes) > 1 else "the only one"
+            return "equal on all nodes" if len(nodes) > 1 else "one node"
         return node.check(
             "clock",
             "fail" if least > SKEW_FAIL else "warn",
             f"its clock is {word}",
-            cause="torchrun's c10d rendezvous drops nodes whose clock is 15 s off, and shrinks the world in silence",
+            cause="torchrun's c10d rendezvous drops nodes whose clock is 15 s off, without a message",
             fix=node.command("sudo chronyc makestep"),
             doc="clock-skew",
         )
@@ -49,7 +49,7 @@ def check_infiniband(nodes: Sequence[Node]) -> Checks:
                 "infiniband",
                 "fail" if not ports else "warn",
                 f"{len(ports)} ports, another node has {most}",
-                cause="an adapter is gone, or its driver is not loaded",
+                cause="an adapter is missing, or its driver is not loaded",
                 fix=node.command("ibstat"),
                 doc="ib-link-lost",
             )
@@ -58,7 +58,7 @@ def check_infiniband(nodes: Sequence[Node]) -> Checks:
                 "infiniband",
                 "fail",
                 "; ".join(down),
-                cause="NCCL would go over Ethernet, or fail",
+                cause="NCCL would use Ethernet, or fail",
                 fix=node.command("ibstat"),
                 doc="ib-link-lost",
             )
@@ -79,8 +79,8 @@ def check_container(node: Node, nodes: Sequence[Node]) -> Check | str:
         return node.check(
             "container",
             "fail",
-            f"its only address is {bridged[0]}, of docker's own bridge",
-            cause="the container has a network of its own, which other nodes do not reach",
+            f"its only address is {bridged[0]}, of docker's bridge",
+            cause="the container has a private network that other nodes cannot reach",
             fix="docker run --network=host --ipc=host ...",
             doc="container-bridge",
         )
@@ -99,13 +99,13 @@ def _check_debugging(node: Node) -> Checks:
         yield node.check(
             "debugging",
             "warn",
-            "logind removes a user's shared memory at log-out (RemoveIPC=yes)",
-            cause="a run that outlives its log-in loses NCCL's and DataLoader's segments",
+            "logind removes a user's shared memory at logout (RemoveIPC=yes)",
+            cause="a run that continues after the logout loses the segments of NCCL and DataLoader",
             fix=node.command("echo RemoveIPC=no | sudo tee -a /etc/systemd/logind.conf"),
             doc="shm-unlinked",
         )
     elif scope is None:
-        yield node.check("debugging", "unknown", "the kernel does not say (no Yama)")
+        yield node.check("debugging", "unknown", "not restricted (no Yama)")
     else:
-        word = {0: "any process of one's own", 1: "children only: py-spy needs sudo"}.get(scope, "root only")
+        word = {0: "any process of the same user", 1: "children only: py-spy needs sudo"}.get(scope, "root only")
         yield node.check("debugging", "pass", f"ptrace: {word}")

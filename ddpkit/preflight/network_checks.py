@@ -37,13 +37,13 @@ def locate_problems(
         cut = [source for source in sources if source not in mute and not reachability.reached(source, target)]
         if cut:
             labels = ", ".join(specs[source].label for source in cut)
-            who = "no other node reaches" if len(cut) == len(sources) > 1 else f"{labels} cannot reach"
+            who = "no other node can reach" if len(cut) == len(sources) > 1 else f"{labels} cannot reach"
             what = f"{who} its port {facts[target]['high_port']} ({reachability.describe(cut[0], target)})"
             fix = _open(spec, "INPUT", "-s", [facts[source] for source in cut]) or OPEN_PORTS
             located.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
     for source in mute:
         spec, targets = specs[source], reachability.targets(source)
-        what = f"it reaches no port of any other node ({reachability.describe(source, targets[0])})"
+        what = f"it cannot reach a port of any other node ({reachability.describe(source, targets[0])})"
         fix = _open(spec, "OUTPUT", "-d", [facts[target] for target in targets]) or OPEN_PORTS
         located.append(Problem(host=spec.label, what=what, fix=fix, check="mesh"))
     return located
@@ -110,7 +110,7 @@ def check_families(specs: Sequence[HostSpec], reachability: Reachability) -> Ite
                     status="warn",
                     host=spec.label,
                     evidence=f"its IPv{family} addresses do not answer: {', '.join(mine)}",
-                    cause="a library that tries this family first waits for nothing, or fails",
+                    cause="a library that tries this family first waits in vain, or fails",
                     fix=f"--env NCCL_SOCKET_FAMILY={word}",
                     doc="address-family",
                 )
@@ -132,14 +132,14 @@ def check_chosen_interfaces(
             if not live or not value or value.startswith("^") or value.lstrip("=") == "lo" or _takes(name, value, live):
                 continue
             there_is = (
-                "leads nowhere" if _takes(name, value, [name for name, _ in each["addresses"]]) else "is not there"
+                "does not reach the other nodes" if _takes(name, value, [name for name, _ in each["addresses"]]) else "does not exist"
             )
             yield Check(
                 id="interfaces",
                 status="fail" if fatal else "warn",
                 host=spec.label,
-                evidence=f"{name} is {value}, which {there_is}; by {', '.join(live)} they reach it",
-                cause="it was chosen by a start-up file or by hand, and is used whatever else works",
+                evidence=f"{name} is {value}, which {there_is}; they reach it over {', '.join(live)}",
+                cause="a start-up file or a user set it, and the libraries use only this interface",
                 fix=f'[host.{spec.name}] in ddpkit.toml: env = {{ {name} = "{live[0]}" }}',
                 doc="nccl-wrong-interface",
             )
@@ -158,7 +158,7 @@ def _own_name(spec: HostSpec, facts: NodeFacts, text: str) -> Check:
     fix = ""
     if own and _loopback(own[0]):
         fix = ssh_command(spec.target, f"sudo sed -i '/^{own[0]}[[:space:]]/d' /etc/hosts")
-    does = "publishes what the host's own name means" if own else "and torchrun look their own host up by its name"
+    does = "publishes the address of the host's own name" if own else "and torchrun resolve their own host name"
     return Check(
         id="names",
         status="warn",
@@ -177,7 +177,7 @@ def _wrong_interface(label: str, text: str) -> Check:
         status="warn",
         host=label,
         evidence=text,
-        cause="NCCL takes the first interfaces that it finds; ddpkit sets NCCL_SOCKET_IFNAME there, others do not",
+        cause="NCCL uses the first interfaces. ddpkit sets NCCL_SOCKET_IFNAME on that node, other launchers do not",
         fix=f"for other launchers: export NCCL_SOCKET_IFNAME={live} GLOO_SOCKET_IFNAME={live.partition(',')[0]}",
         doc="nccl-wrong-interface",
     )
@@ -201,11 +201,11 @@ def check_names(
             if other is not spec and name != facts[spec.label]["host"]:
                 means = inventories[spec.label]["names"].get(name, "")
                 if means == "":
-                    odd.setdefault("cannot be looked up there in 2 s", []).append(other)
+                    odd.setdefault("cannot be resolved on that node within 2 s", []).append(other)
                 elif isinstance(means, str):
-                    odd.setdefault(f"means nothing there ({means.lower()})", []).append(other)
+                    odd.setdefault(f"does not resolve on that node ({means.lower()})", []).append(other)
                 elif own := [address for address in means if _loopback(address)]:
-                    odd.setdefault(f"means {own[0]} there", []).append(other)
+                    odd.setdefault(f"resolves to {own[0]} on that node", []).append(other)
         for what, others in odd.items():
             known = [facts[other.label]["host"] for other in others]
             whose = "" if known == [other.label for other in others] else f" ({_joined(o.label for o in others)})"
@@ -216,9 +216,9 @@ def check_names(
                 status="warn",
                 host=spec.label,
                 evidence=f"{_joined(known)}{whose} {what}",
-                cause="its name server does not answer: every look-up waits for that"
+                cause="its name server does not answer, and every lookup waits for it"
                 if slow
-                else "ddpkit passes addresses on, but other programs pass names: torchrun's c10d by hand, MPI",
+                else "ddpkit uses addresses, but other programs use names: torchrun's c10d, MPI",
                 fix=f"ssh {spec.target} cat /etc/resolv.conf" if slow else _hosts_line(spec, address, known[0]),
                 doc="second-master",
             )

@@ -51,11 +51,11 @@ class _NodeSurvey:
 
     def run(self, *, smi: bool) -> SurveyResult:
         pool, result = self._pool, self._result
-        self._progress(f"entering {len(pool.specs)} nodes")
+        self._progress(f"connecting to {len(pool.specs)} nodes")
         self._drop(pool.connect(HELLO_LIMIT))
         for spec in pool.specs:
             result.checks.append(Check(id="transport", status="pass", host=spec.label, evidence="entered"))
-        self._progress("asking what they are")
+        self._progress("collecting facts of the nodes")
         self._drop(self._nodes.ask_facts(pool.scaled(GATHER_LIMIT)))
         self._gather_inventories(smi=smi)
         if not pool.specs:
@@ -135,7 +135,7 @@ class _NodeSurvey:
                 if (spec.label, check) in bad:
                     continue
                 if text is None:
-                    new = Check(id=check, status="skip", host=spec.label, evidence="not asked for")
+                    new = Check(id=check, status="skip", host=spec.label, evidence="not requested")
                 else:
                     new = Check(id=check, status="pass", host=spec.label, evidence=text)
                 self._result.checks.append(new)
@@ -152,7 +152,7 @@ class _NodeSurvey:
                 self._requirements = nodes.requirements = replace(self._requirements, master_addr="")
             single = len(pool.specs) == 1
             if not single:
-                self._progress("trying who reaches whom")
+                self._progress("testing connections between nodes")
             connections = nodes.connect(all_peers)
             if connections.reachability is None:  # a single node, or silent ones
                 bad = connections.silent + self._explained(connections.problems)

@@ -21,13 +21,13 @@ from ddpkit.preflight.rank_program import ProgramRun
 BAD = PreflightError.exit_code  # of a rank of ddpkit's own programs that found a problem
 STAGES = ("ranks", "gloo", "gpu-map", "nccl", "speed")
 _ENDED = ("reset by peer", "closed by peer", "roken pipe")
-# Words of problems for which another rank is to blame.
+# Texts of problems that another rank caused.
 _CONSEQUENCES = (
     "ended, or hung",
-    "did not come",
-    "does not go on",
-    "does not reach",
-    "get on with",
+    "did not join",
+    "does not proceed",
+    "cannot reach",
+    "all_reduce fails with",
     "no answer after",
     "by peer",
 )
@@ -87,14 +87,14 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
         if several and any(words in event["problem"] for words in _ENDED):
             continue  # a rank ended, which another one reports
         text, cause, fix, rank = event["problem"], event.get("cause", ""), event["fix"], event["rank"]
-        by_another = rank != event["sender"] and ("did not come" in text or "does not go on" in text)
-        if by_another and (rank in self_reported or ("did not come" in text and self_reported)):
+        by_another = rank != event["sender"] and ("did not join" in text or "does not proceed" in text)
+        if by_another and (rank in self_reported or ("did not join" in text and self_reported)):
             continue
-        if "did not come" in text:
+        if "did not join" in text:
             text, cause, fix = _missing(text, rank in started, where.get(rank, ""))
-        elif "does not go on" in text or "ended, or hung" in text:
+        elif "does not proceed" in text or "ended, or hung" in text:
             # An end would have been seen.
-            cause = "it did not end, so it hangs: stopped, in an endless loop, or its node is gone"
+            cause = "it did not end, so it hangs: it is stopped, is in an endless loop, or its node failed"
         checks.append(
             Check(
                 id=event["check"],
@@ -111,12 +111,12 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
 
 
 def _missing(text: str, started: bool, host: str) -> tuple[str, str, str]:
-    """Evidence, cause and fix for a rank that did not come."""
+    """Evidence, cause and fix for a rank that did not join."""
     there = f"on {host or 'its host'}"
     if started:
-        cause = "it started, and hangs before it meets the others: in the import of torch, or on the way to rank 0"
-        return text, cause, f"{there}: time python -c 'import torch'; where that is slow: --timeout 60"
-    cause = "its process never said a word: it was not started, or its Python hangs at once"
+        cause = "it started, and hangs before the rendezvous: in the import of torch, or in the connection to rank 0"
+        return text, cause, f"{there}: time python -c 'import torch'; if that is slow: --timeout 60"
+    cause = "its process printed nothing: it was not started, or its Python hangs immediately"
     return f"{text}: it never started", cause, f"{there}: ps -ef | grep python; time python -c pass"
 
 
@@ -135,7 +135,7 @@ def _merge_alike(checks: Iterable[Check]) -> Iterator[Check]:
 
 
 def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[Check]:
-    """Ranks that were ended because nothing was run of them; those that never spoke are to blame for the others."""
+    """Yield the ranks that blocked a stage: those without any event, else those without a report."""
     refused_by = _not_launched(run)
     if refused_by is not None:
         yield refused_by
@@ -145,7 +145,7 @@ def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[C
     mute = [rank for rank in range(plan.world_size) if rank not in started]
     stuck = mute or [rank for rank in range(plan.world_size) if rank not in reported]
     last = next((line for line in reversed(run.agent_lines) if line.strip()), "")
-    what = "did not start" if mute else "started, and did not come to meet the others"
+    what = "did not start" if mute else "started, and did not join the rendezvous"
     for host, ranks in groupby(stuck, key=lambda rank: where.get(rank, "")):
         first = next(ranks)
         yield Check(
@@ -153,8 +153,8 @@ def _silent(run: ProgramRun, where: Mapping[int, str], plan: Plan) -> Iterator[C
             status="fail",
             host=host,
             rank=first,
-            evidence=f"{what} within {run.silent:g} s" + (f"; the last line of what starts it: {last}" if last else ""),
-            cause="what starts it hangs: the scheduler's daemon there, a name that does not resolve, a disk, an import",
+            evidence=f"{what} within {run.silent:g} s" + (f"; last line of its starter: {last}" if last else ""),
+            cause="its starter hangs: the scheduler's daemon, name resolution, a disk, or an import",
             fix=f"ssh {host} uptime; less {run.folder}/all.log" if host else f"less {run.folder}/all.log",
             doc="ranks-missing",
         )
@@ -170,8 +170,8 @@ def _not_launched(run: ProgramRun) -> Check | None:
                 status="fail",
                 host=match[1],
                 evidence=line.strip(),
-                cause="slurmd there is dead or cut off, and SLURM does not know it yet",
-                fix=f"ssh {match[1]} sudo systemctl restart slurmd; without it: -o exclude={match[1]}",
+                cause="slurmd on that node is dead or disconnected, and SLURM has not detected it yet",
+                fix=f"ssh {match[1]} sudo systemctl restart slurmd; to run without it: -o exclude={match[1]}",
                 doc="task-launch-failed",
             )
     return None
@@ -207,7 +207,7 @@ def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
         host=where.get(failure.rank, failure.host) if failure.rank is not None else "" if scheduled else failure.host,
         rank=failure.rank,
         evidence=evidence,
-        cause=usually or _cause(text) or ("its process ended by itself" if ours else ""),
+        cause=usually or _cause(text) or ("its process ended" if ours else ""),
         fix=fix,
         doc=doc or _entry("scheduler" if scheduled else stage, text),
     )
@@ -223,7 +223,7 @@ def check_refusal(words: str, hint: str) -> Check:
 def _figures(stage: str, event: StageEvent, plan: Plan) -> str:
     done = event.get("done") or {}
     if stage == "ranks":
-        return f"{plan.world_size} of {plan.world_size} came"
+        return f"{plan.world_size} of {plan.world_size} joined"
     if stage in ("gloo", "nccl") and done:
         small = max(one["small_ms"] for one in done.values())
         bandwidth = min(one["gb_per_s"] for one in done.values())
@@ -238,12 +238,12 @@ def _figures(stage: str, event: StageEvent, plan: Plan) -> str:
 def _why_not(stage: str, bad: set[str], run: ProgramRun, *, speed: bool) -> str:
     reports = run.reports
     if bad:
-        return f"needs what failed before: {', '.join(sorted(bad))}"
+        return f"requires {', '.join(sorted(bad))}"
     if stage in ("gpu-map", "nccl") and reports and not any(event["identity"] for event in reports):
         return "no GPUs"
     if stage == "speed" and not speed:
-        return "not asked for: --full"
-    return "not reached"
+        return "requires --full"
+    return "not started"
 
 
 def seconds_left(text: str) -> int | None:

@@ -218,7 +218,7 @@ def run(
     with signals(live.inbox):  # one that comes while a job is submitted ends that job
         live.submit()
         if live.job_id:
-            note(f"job {live.job_id} is submitted")
+            note(f"job {live.job_id} submitted")
         watch = SilenceWatch(live.inbox, silence)
         try:
             done = _follow(live, on_event, note, watch)

@@ -38,21 +38,21 @@ def _launcher(script: Sequence[str], nnodes: int) -> Iterator[Check]:
     several = nnodes > 1 or flags.get("nnodes", "1") not in ("", "1")
     if "standalone" in flags and several:
         yield _wrong(
-            "--standalone, and more than one node",
-            "it replaces rendezvous, address and id by its own on every node: each waits for the others alone",
-            "leave --standalone out, or let ddpkit start the ranks: -- SCRIPT ARGS",
+            "--standalone with more than one node",
+            "every node creates its own rendezvous and waits alone for the others",
+            "remove --standalone, or let ddpkit start the ranks: -- SCRIPT ARGS",
             "standalone-many-nodes",
         )
     if several and "node_rank" not in flags and flags.get("rdzv_backend", "static") == "static":
         yield _wrong(
             "torchrun on several nodes without --node_rank",
-            "it is 0 on every node, and all wait for the others for 15 minutes",
+            "the node rank is 0 on every node, and all nodes wait for 15 minutes",
             "let ddpkit start the ranks: -- SCRIPT ARGS",
             "node-rank-missing",
         )
     yield _wrong(
         f"the script is {nested.name}, a launcher itself",
-        "each of our ranks would start ranks of its own, at the same address",
+        "each rank would start its own ranks, at the same address",
         f"ddpkit launch -- {join(nested.script or ('SCRIPT', 'ARGS'))}",
         "store-barrier-timeout",
     )
@@ -64,23 +64,23 @@ def _set(env: Mapping[str, str], nnodes: int) -> Iterator[Check]:
         if name in SET_BY_DDPKIT and name != "MASTER_ADDR":
             yield _wrong(
                 f"--env {name}={env[name]} is the same for every rank",
-                "every rank must get its own",
-                f"leave --env {name} out",
+                "every rank needs its own value",
+                f"remove --env {name}",
                 "rank-not-set",
             )
     address = env.get("MASTER_ADDR", "")
     if re.search(r"[\[\],]", address.strip("[]") if address.count(":") > 1 else address):
         yield _wrong(
             f"MASTER_ADDR={address} is a list of nodes",
-            "SLURM's own list is compressed, and no name",
-            "leave it out; by hand: scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1",
+            "SLURM's list is compressed, and is not a host name",
+            "remove it. To get the first host: scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1",
             "nodelist-unexpanded",
         )
     if nnodes > 1 and address in ("localhost", "127.0.0.1", "::1"):
         yield _wrong(
-            f"MASTER_ADDR={address}, and there are {nnodes} nodes",
-            "every node would wait for itself",
-            "leave --env MASTER_ADDR out: ddpkit finds an address that all reach",
+            f"MASTER_ADDR={address} with {nnodes} nodes",
+            "every node would connect to itself",
+            "remove --env MASTER_ADDR: ddpkit chooses an address that all nodes reach",
             "master-unreachable",
         )
 
@@ -92,7 +92,7 @@ def _slurm(environ: Mapping[str, str]) -> Iterator[Check]:
     if tasks.isdecimal() and nodes.isdecimal() and each.isdecimal() and int(tasks) < int(nodes) * int(each):
         yield _wrong(
             f"SLURM_NTASKS={tasks}, and SLURM_NTASKS_PER_NODE={each} on {nodes} nodes",
-            "the job script and the command line contradict each other; a plain srun starts fewer ranks than meant",
+            "the job script and the command line contradict each other. A plain srun starts too few ranks",
             f"salloc --nodes={nodes} --ntasks-per-node={each}, without --ntasks",
             "tasks-contradict",
             "warn",
@@ -102,7 +102,7 @@ def _slurm(environ: Mapping[str, str]) -> Iterator[Check]:
         yield _wrong(
             f"the allocation has 1 task and {gpus} GPUs",
             "a plain srun starts one rank, which uses one GPU",
-            f"ddpkit launch -b slurm -n {gpus} starts one for each",
+            f"ddpkit launch -b slurm -n {gpus}",
             "srun-not-used",
             "warn",
         )

@@ -33,16 +33,16 @@ def check_limits(node: Node, nodes: Sequence[Node]) -> Check | str:
             "limits",
             "fail" if files < 256 else "warn",
             f"{files} open files for a process",
-            cause="every peer, DataLoader worker and log is an open file: Too many open files",
-            fix="raise nofile in /etc/security/limits.conf there (sshd reads it at log-in); now: ulimit -n 65536",
+            cause="every peer, DataLoader worker and log needs an open file: Too many open files",
+            fix="raise nofile in /etc/security/limits.conf on that node; for this shell: ulimit -n 65536",
             doc="too-many-files",
         )
     if threads is not None and threads < 64 * node.slots:
         return node.check(
             "limits",
             "fail",
-            f"{threads} more processes and threads may be started",
-            cause="torch starts a thread for each processor in each rank",
+            f"the limit allows {threads} more processes and threads",
+            cause="torch starts one thread per CPU in each rank",
             fix="docker: --pids-limit=-1; SLURM or systemd: TasksMax=infinity",
             doc="cannot-fork",
         )
@@ -54,9 +54,9 @@ def check_limits(node: Node, nodes: Sequence[Node]) -> Check | str:
         return node.check(
             "limits",
             "fail",
-            f"{size(locked)} may be locked in memory, and there is InfiniBand",
-            cause="NCCL registers its buffers with the adapter, which locks them: ibv_reg_mr fails",
-            fix="ulimit -l unlimited for the launched shell: limits.conf memlock, LimitMEMLOCK of sshd or slurmd, "
+            f"the limit of locked memory is {size(locked)}, and the node has InfiniBand",
+            cause="NCCL locks its buffers in memory for the adapter: ibv_reg_mr fails",
+            fix="ulimit -l unlimited for the ranks: memlock in limits.conf, LimitMEMLOCK of sshd or slurmd, "
             "docker --ulimit memlock=-1",
             doc="memlock",
         )
@@ -72,7 +72,7 @@ def check_shm(node: Node, nodes: Sequence[Node]) -> Check | str:
         return node.check(
             "shm",
             "fail",
-            "there is no /dev/shm",
+            "/dev/shm not found",
             cause="DataLoader workers, gloo and NCCL pass data through it",
             fix=node.command("sudo mount -t tmpfs -o size=50% tmpfs /dev/shm"),
             doc="shm-full",
@@ -84,8 +84,8 @@ def check_shm(node: Node, nodes: Sequence[Node]) -> Check | str:
         "shm",
         "fail" if free < SHM_FAIL else "warn",
         f"/dev/shm: {size(free)} free of {size(space['total'])}",
-        cause="DataLoader workers and NCCL pass data through it: Bus error, or unable to allocate shared memory"
-        + ("; files of dead processes fill it" if space["total"] >= SHM_WARN else ""),
+        cause="DataLoader workers and NCCL pass data through it: Bus error, or no shared memory"
+        + ("; files of ended processes fill it" if space["total"] >= SHM_WARN else ""),
         fix=_shm_fix(node, space),
         doc="shm-full",
     )
@@ -128,7 +128,7 @@ def _one_disk(node: Node, use: str) -> Checks:
         "disk",
         status,
         f"the file system of {space['folder']} {what}",
-        cause="logs, checkpoints and the workers' files have no room",
+        cause="logs, checkpoints and files of workers need space",
         fix=node.command(f"df {'-i' if 'inodes' in what else '-h'} {space['folder']}"),
         doc="disk-full",
     )
@@ -138,7 +138,7 @@ def _one_disk(node: Node, use: str) -> Checks:
 def check_memory(node: Node, nodes: Sequence[Node]) -> Check | str:
     memory = node.inventory["memory"]
     if not node.inventory["linux"]:
-        return node.check("memory", "unknown", "only Linux says it in /proc")
+        return node.check("memory", "unknown", "only Linux reports it in /proc")
     free, whose = memory["free"], "the machine"
     if memory["bound"] is not None and memory["bound"] - (memory["used"] or 0) < free:
         free, whose = memory["bound"] - (memory["used"] or 0), "its cgroup"
@@ -148,8 +148,8 @@ def check_memory(node: Node, nodes: Sequence[Node]) -> Check | str:
         "memory",
         "fail" if free < RANK_MEMORY * node.slots else "warn",
         f"{size(free)} free in {whose}, for {node.slots} ranks",
-        cause="the kernel ends processes that need more: exit by SIGKILL",
-        fix="ask for more (SLURM: -o mem=0), or start fewer ranks: -n"
+        cause="the kernel kills processes that need more (SIGKILL)",
+        fix="request more (SLURM: -o mem=0), or start fewer ranks: -n"
         if whose == "its cgroup"
         else node.command("ps aux --sort=-rss | head"),
         doc="host-out-of-memory",
@@ -159,7 +159,7 @@ def check_memory(node: Node, nodes: Sequence[Node]) -> Check | str:
 @check_each("cpus")
 def check_cpus(node: Node, nodes: Sequence[Node]) -> Check | str:
     cpus, usable = node.inventory["cpus"], _usable(node)
-    text = f"{usable:g} of {cpus['machine']} processors"
+    text = f"{usable:g} of {cpus['machine']} CPUs"
     # Fewer than ranks is slow; on a machine that has no more it is what one asked for. One core, where the other
     # nodes give more, is a mistake also for one rank.
     alone = usable == 1 and all(_usable(other) > 1 for other in nodes if other is not node) and len(nodes) > 1
@@ -169,7 +169,7 @@ def check_cpus(node: Node, nodes: Sequence[Node]) -> Check | str:
         "cpus",
         "warn",
         f"{count(node.slots, 'rank')} on {text}",
-        cause="the ranks and their DataLoader workers share what the scheduler or the container gave",
+        cause="the ranks and their DataLoader workers share the CPUs of the job or the container",
         fix=_cpus_fix(node),
         doc="one-core",
     )
@@ -179,7 +179,7 @@ def _cpus_fix(node: Node) -> str:
     if "SLURM_JOB_ID" in node.facts["set"]:
         return "-o cpus_per_task=N"
     if node.inventory["cpus"]["quota"] is not None and node.inventory["container"]:
-        return "start the container with a larger --cpus, or without"
+        return "start the container with a larger --cpus, or without --cpus"
     return node.command("taskset -cp $$; grep -n taskset ~/.bashrc ~/.profile")
 
 

@@ -39,7 +39,7 @@ DEATHS = ("killed", "bus-error", "segfault", "aborted", "illegal-instruction", "
 def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions) -> CheckReport:
     """Look at everything. Raises UsageError where the request cannot be understood."""
     if isinstance(settings.nnodes, tuple):
-        raise UsageError("a test takes one number of nodes", "-N MAX")
+        raise UsageError("a test requires one number of nodes", "-N MAX")
     began = time.monotonic()
     result = CheckReport()
     kind = registry.load(settings.backend)
@@ -49,7 +49,7 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
         settings.backend, settings.script, settings.env, environ, width, slurm=transport.slurm
     )
     if transport.scheduled and not options.ranks:
-        raise UsageError(f"backend {kind.name} asks its nodes through ranks", "leave --no-ranks out")
+        raise UsageError(f"--no-ranks: backend {kind.name} checks its nodes through ranks", "remove --no-ranks")
     if options.ranks:
         room = disk_check.check_logs(settings.log_dir)
         result.checks.append(room)
@@ -78,10 +78,10 @@ def parse_options(
 ) -> PreflightOptions:
     """Check the options of a test, as flags or keywords give them. `timeout`: seconds. Raises UsageError."""
     if quick and full:
-        raise UsageError("--quick and --full contradict each other", "leave one of the two out")
+        raise UsageError("--quick and --full exclude each other", "remove one of them")
     limit = 5.0 if timeout is None else seconds(timeout, "--timeout ")
     if limit <= 0:
-        raise UsageError(f"--timeout {timeout}: more than 0 seconds")
+        raise UsageError(f"--timeout {timeout}: must be greater than 0")
     depth: Depth = "quick" if quick else "full" if full else "usual"
     return PreflightOptions(depth=depth, ranks=ranks, timeout=limit, progress=progress, note=note, signals=signals)
 
@@ -101,13 +101,13 @@ def _nodes(
         result.checks += survey.checks
         result.hosts = survey.hosts
         if survey.world is None:
-            result.checks.append(Check(id="ranks", status="skip", evidence="needs nodes that reach each other"))
+            result.checks.append(Check(id="ranks", status="skip", evidence="requires connections between the nodes"))
             return
         if not options.ranks:
             result.checks.append(_no_ranks(result))
             return
         if survey.left_out:
-            options.progress(f"goes on without {', '.join(survey.left_out)}")
+            options.progress(f"continues without {', '.join(survey.left_out)}")
         _ranks(nodes.plan(survey.world), nodes.transport, settings, options, result)
     if not survey.left_out:
         _causes(settings, environ, options, result)
@@ -115,16 +115,16 @@ def _nodes(
 
 def _no_ranks(result: CheckReport) -> Check:
     bad = {check.id for check in result.checks if check.status == "fail"} & {"torch", "disk"}
-    why = f"needs what failed before: {', '.join(sorted(bad))}" if bad else "not asked for: --no-ranks"
+    why = f"requires {', '.join(sorted(bad))}" if bad else "skipped: --no-ranks"
     return Check(id="ranks", status="skip", evidence=why)
 
 
 def _causes(
     settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
 ) -> None:
-    """Once more, with less, where ranks that all live cannot add. Two that do not get on, gloo has named by then."""
+    """Repeat with fewer nodes if running ranks cannot add. gloo has already reported pairs that cannot connect."""
     failed = [check for check in result.checks if check.status == "fail" and check.id in ("gloo", "nccl")]
-    if any(check.doc in DEATHS or "get on with" in check.evidence for check in failed):
+    if any(check.doc in DEATHS or "all_reduce fails with" in check.evidence for check in failed):
         return
     if failed:
         from ddpkit.preflight import bisect
@@ -180,7 +180,7 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], options: Preflig
     ready = prepare.prepare_offline(check_settings(settings, options), environ)
     host = ready.plan.steps[0].host
     result.hosts = [host]
-    options.progress("looking at this machine")
+    options.progress("checking this machine")
     job = ready.job
     env = {name: str(value) for name, value in job.env.items() if value is not None}
     facts = cast("NodeFacts", probe.look(job.workdir, None, job.python, dict(env), None, True))
@@ -230,14 +230,14 @@ def _scheduled(
         done = _ranks(ready.plan, ready.transport, settings, options, result)
     except LaunchError as error:  # what it refuses is what we came to find out
         result.checks.append(rank_checks.check_refusal(error.message, error.hint or "scontrol ping"))
-        result.checks.append(Check(id="ranks", status="skip", evidence="needs what failed before: scheduler"))
+        result.checks.append(Check(id="ranks", status="skip", evidence="requires scheduler"))
         return
     where = rank_checks.rank_hosts(ready.plan, done)
     result.hosts = list(dict.fromkeys(where[rank] for rank in sorted(where)))
     started = {event["host"] for event in done.starts}
     result.checks += [
         Check(id="transport", status="pass", host=host, evidence="a task ran") if host in started else
-        Check(id="transport", status="unknown", host=host, evidence="no rank spoke")
+        Check(id="transport", status="unknown", host=host, evidence="no output from any rank")
         for host in result.hosts
     ]  # fmt: skip
     node_results = slurm_checks.check_slurm_nodes(done, ready.plan)
@@ -245,7 +245,7 @@ def _scheduled(
         result.checks = [check for check in result.checks if not (check.rank and check.doc == "versions-differ")]
     result.checks += node_results
     if not any(check.id == "scheduler" for check in result.checks):
-        evidence = "took the job" if ready.plan.batch else "took the step"
+        evidence = "accepted the job" if ready.plan.batch else "accepted the step"
         result.checks.append(Check(id="scheduler", status="pass", evidence=evidence))
     _causes(settings, environ, options, result)
 
@@ -262,8 +262,8 @@ def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:
             id="scheduler",
             status="warn",
             evidence=f"allocation {job} ends in {left} s",
-            cause="its time limit ends every step in it",
-            fix="salloc --time=HH:MM:SS asks for more",
+            cause="its time limit ends every step",
+            fix="salloc --time=HH:MM:SS",
             doc="slurm-time-limit",
         )
 

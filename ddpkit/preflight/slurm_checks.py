@@ -57,7 +57,7 @@ def _check_versions(nodes: Sequence[Node]) -> Iterator[Check]:
                     "fail",
                     evidence,
                     cause=symptom.cause,
-                    fix=f"the same environment on {node.label}: -o setup='source venv/bin/activate' on a shared folder",
+                    fix=f"use a shared environment on {node.label}: -o setup='source venv/bin/activate'",
                     doc=symptom.entry,
                 )
 

@@ -22,14 +22,14 @@ def check_nccl(nodes: Sequence[Node]) -> Checks:
         if not version:
             if common:
                 return node.check("nccl-version", "unknown", "no package of NCCL found")
-            return node.check("nccl-version", "skip", "torch came without NCCL")
+            return node.check("nccl-version", "skip", "torch was installed without NCCL")
         if version == common:
             return str(version)
         return node.check(
             "nccl-version",
             "fail",
-            f"NCCL {version}, the others {common}",
-            cause="two versions of NCCL do not understand each other",
+            f"NCCL {version}, the other nodes {common}",
+            cause="two versions of NCCL are not compatible",
             fix=node.command(f"python -m pip install --force-reinstall {_nccl_name(node)}=={common}"),
             doc="nccl-mismatch",
         )
@@ -52,7 +52,7 @@ def check_driver(node: Node, nodes: Sequence[Node]) -> Check | str:
                 "driver",
                 "warn",
                 f"{node.facts['gpus']} GPUs, and {why}",
-                cause="ranks there run on the processors",
+                cause="ranks on that node run on the CPU",
                 fix=node.command("python -m pip install --force-reinstall torch"),
                 doc="no-nccl-in-torch",
             )
@@ -64,7 +64,7 @@ def check_driver(node: Node, nodes: Sequence[Node]) -> Check | str:
         "driver",
         "fail",
         f"driver {driver}, and torch was built for CUDA {cuda}, which needs {least} or later",
-        cause="the driver is older than torch's CUDA",
-        fix=f"an NVIDIA driver {least} or later there, or a torch for an older CUDA: pip install --index-url ...",
+        cause="the driver does not support torch's CUDA",
+        fix=f"install NVIDIA driver {least} or later, or a torch for an older CUDA: pip install --index-url ...",
         doc="driver-too-old",
     )

@@ -70,7 +70,7 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
     """
     now = status.get_status(run)
     if now.state == "elsewhere":
-        raise UsageError(f"run {run.run_id} is {now.words}, nor stop it", status.remote_command("stop", run))
+        raise UsageError(f"cannot stop run {run.run_id}: it is {now.words}", status.remote_command("stop", run))
     if not now.living and now.state != "unknown":
         return now
     if run.job:
@@ -85,8 +85,8 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
     except OSError as error:
         if not run.in_program:
             raise
-        what = f"cannot ask run {run.run_id} to end: {error.strerror}: {error.filename}"
-        raise DdpkitError(what, f"kill {run.launcher_pid} ends the program that launched it") from None
+        what = f"cannot stop run {run.run_id}: {error.strerror}: {error.filename}"
+        raise DdpkitError(what, f"kill {run.launcher_pid}") from None
     limit = MARGIN + (0.0 if at_once else run.grace)
     if not launcher_process.wait_for_end(run, limit):
         hint = f"kill -KILL {run.launcher_pid}" if at_once else status.command("stop --now", run)

@@ -37,9 +37,9 @@ def ask_scheduler(run: Run, job: Scheduled) -> JobStatus:
     jobs = [job_facts(match, job.signals_from) for match in re.finditer(job.pattern, reply.output)]
     name = f"job {run.job_id}"
     if not jobs and re.search(job.forgotten_pattern, reply.error):
-        return JobStatus(state="over", words=f"{name} has ended, and its scheduler has forgotten how")
+        return JobStatus(state="over", words=f"{name} has ended, and the scheduler no longer knows its exit code")
     if not jobs:
-        words = f"{name}: its scheduler gives no answer: {reply.error or 'nothing that is understood'}"
+        words = f"{name}: no valid answer from the scheduler: {reply.error or 'unknown output'}"
         return JobStatus(state="unknown", words=words, hint=shlex.join(job.state))
     waiting = [facts for facts in jobs if facts["state"] in job.waiting]
     running = [facts for facts in jobs if facts["state"] in job.running]

@@ -63,10 +63,12 @@ def parse_filter(run: Run, ranks: str | None, host: str | None, grep: str | None
     try:
         pattern = None if grep is None else re.compile(grep.encode("utf-8", "surrogateescape"))
     except re.error as error:
-        raise UsageError(f"--grep {grep}: {error}", "it is a regular expression: a literal ( is \\(") from None
+        raise UsageError(
+            f"--grep {grep}: {error}", "escape special characters of the regular expression: \\("
+        ) from None
     known = [name for name in run.hosts if run.job is None and run.hosts != ("slurm",)]
     if host is not None and known and host not in {*known, *(name.partition(".")[0] for name in known)}:
-        raise UsageError(f"--host {host}: run {run.run_id} has no such host", f"its hosts: {', '.join(known)}")
+        raise UsageError(f"--host {host}: not a host of run {run.run_id}", f"its hosts: {', '.join(known)}")
     return LineFilter(ranks=None if ranks is None else _ranks(ranks, run.world_size), host=host, pattern=pattern)
 
 
@@ -76,7 +78,7 @@ def _ranks(text: str, world_size: int) -> frozenset[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not (first.isdecimal() and (last.isdecimal() or not dash)):
-            raise UsageError(f"--rank {text}: ranks are given as 3, 0,2 or 4-7")
+            raise UsageError(f"--rank {text}: not a list of ranks; forms: 3, 0,2 or 4-7")
         low, high = int(first), int(last or first)
         if high < low or high >= world_size:
             raise UsageError(f"--rank {text}: the run has ranks 0-{world_size - 1}")

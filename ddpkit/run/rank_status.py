@@ -27,7 +27,7 @@ _STATES = {
     "I": "sleeps",
     "D": "waits for a disk",
     "T": "stopped",
-    "t": "held by a debugger",
+    "t": "stopped by a debugger",
     "Z": "ended",
     "X": "ended",
 }
@@ -118,14 +118,14 @@ def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
     """Return a sentence for each oddity, the cause before its consequences."""
     lines = []
     if sample.age > STALE and now.state == "running":
-        lines.append(f"the last look at the ranks is {age(sample.age)} old")
+        lines.append(f"the last check of the ranks is {age(sample.age)} old")
     for host, silent in sample.silent.items():
-        lines.append(f"{host} was last heard of {age(silent)} before: ping {host}")
+        lines.append(f"last message of {host} {age(silent)} before: ping {host}")
     living = [rank for rank in sample.ranks if not rank.over]
     odd = [rank for rank in living if rank.odd]
     lines += [_CAUSES[rank.state](rank) for rank in odd]
     lines += [
-        f"rank {rank.rank} on {rank.host} {rank.words.replace(':', ' with', 1)}, and {len(living)} others go on"
+        f"rank {rank.rank} on {rank.host} {rank.words.replace(':', ' with', 1)}, and {len(living)} others continue"
         for rank in sample.ranks
         if rank.over and living
     ]
@@ -134,19 +134,19 @@ def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
     if not waiting:
         return lines
     least = min(rank.idle for rank in waiting)
-    calm = f"no processor time, and no line for {age(least)} or more"
+    calm = f"no CPU time, and no output for {age(least)} or more"
     look_at = command("dump", now.run)
     if not working and not odd:
-        lines.append(f"all {_count(len(waiting))} wait: {calm}; to see for what: {look_at}")
+        lines.append(f"all {_count(len(waiting))} wait: {calm}; for their stacks: {look_at}")
     elif len(waiting) > len(working):
         who = ", ".join(f"rank {rank.rank} on {rank.host}" for rank in [*odd, *working][:4])
         these = f"{len(waiting)} of {_count(len(living))} wait ({format_ranks(rank.rank for rank in waiting)})"
-        lines.append(f"{these}: {calm}; who differs: {who}; to see where: {look_at}")
+        lines.append(f"{these}: {calm}; not waiting: {who}; for its stack: {look_at}")
     else:
         for rank in waiting[:4]:
             lines.append(
-                f"rank {rank.rank} on {rank.host} waits while {len(working)} others work: "
-                f"{calm}; to see for what: {look_at}"
+                f"rank {rank.rank} on {rank.host} waits while {len(working)} others are busy: "
+                f"{calm}; for its stack: {look_at}"
             )
     return lines
 
@@ -154,11 +154,11 @@ def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
 _CAUSES: dict[str, Callable[[RankStatus], str]] = {
     "T": lambda rank: (
         f"rank {rank.rank} on {rank.host} makes no progress: it is stopped (SIGSTOP); "
-        f"kill -CONT {rank.pid} on {rank.host} lets it go on"
+        f"to continue it: kill -CONT {rank.pid} on {rank.host}"
     ),
     "t": lambda rank: (
-        f"rank {rank.rank} on {rank.host} makes no progress: a debugger or tracer holds it; "
-        f"grep TracerPid /proc/{rank.pid}/status on {rank.host} names it"
+        f"rank {rank.rank} on {rank.host} makes no progress: a debugger or tracer has stopped it; "
+        f"to find it: grep TracerPid /proc/{rank.pid}/status on {rank.host}"
     ),
     "D": lambda rank: (
         f"rank {rank.rank} on {rank.host} waits for a disk, a network file system or a driver (state D); "

@@ -137,6 +137,6 @@ def make_folder(log_dir: Path, run_id: str) -> Path:
         (folder / "all.log").touch()
     except OSError as error:
         raise UsageError(
-            f"cannot write logs to {folder}: {error.strerror}", "choose a folder that you can write to: --log-dir DIR"
+            f"cannot write logs to {folder}: {error.strerror}", "choose a writable directory: --log-dir DIR"
         ) from None
     return folder

@@ -55,29 +55,31 @@ def get_status(run: Run) -> RunStatus:
         if run.launcher_host == os.uname().nodename:
             return RunStatus(
                 state="elsewhere",
-                words="cannot look from here: its launcher has a process namespace (a container) of its own",
+                words="not visible from here: its launcher runs in another process namespace (a container)",
                 hint=f"in that container: {command('status', run)}",
                 run=run,
             )
-        words = f"on {run.launcher_host}: cannot look from here"
+        words = f"on {run.launcher_host}, and not visible from here"
         return RunStatus(state="elsewhere", words=words, hint=remote_command("status", run), run=run)
     if launcher_process.is_alive(run):
         words, hint = f"runs for {age(time.time() - run.started)}", ""
         if launcher_process.process_state(run.launcher_pid) in ("T", "t"):
-            words += "; its launcher is stopped (SIGSTOP), and does not see what its ranks do"
+            words += "; its launcher is stopped (SIGSTOP), and does not watch its ranks"
             hint = f"kill -CONT {run.launcher_pid}"
         if not Path(run.folder).exists():
-            words += "; somebody removed its folder, and its logs with it"
+            words += "; its directory was deleted, with its logs"
         return RunStatus(state="running", words=words, hint=hint, run=run)
     fresh = record.load(Path(run.folder))  # it may have ended in between
     if fresh is not None and fresh.state in record.ENDED:
         return _ended(fresh)
     if not Path(run.folder).exists():
-        return RunStatus(state="over", words="has ended; how is not known, for somebody removed its folder", run=run)
+        return RunStatus(
+            state="over", words="has ended; its exit code is unknown, because its directory was deleted", run=run
+        )
     return RunStatus(
         state="lost",
-        words=f"lost: its launcher (process {run.launcher_pid} on {run.launcher_host}) ended without a last word, "
-        "killed perhaps, and its ranks were ended with it",
+        words=f"lost: its launcher (process {run.launcher_pid} on {run.launcher_host}) ended without a record, "
+        "was probably killed, and its ranks ended with it",
         hint=command("logs", run),
         run=run,
     )

@@ -58,7 +58,7 @@ def start_session(environ: Mapping[str, str], note: Callable[[str], None]) -> Ru
     Raises UsageError where there is no tmux. A launcher that ended before it had a record: `EarlyError`.
     """
     if shutil.which("tmux") is None:
-        raise UsageError("--detach needs tmux, and it is not installed", install("tmux"))
+        raise UsageError("--detach requires tmux, which is not installed", install("tmux"))
     # A hang-up is another matter: then nobody waits any more, and the run goes on.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
@@ -107,7 +107,7 @@ def _tmux(argv: list[str]) -> str:
         raise LaunchError(f"tmux did not answer in {PATIENCE:g} s", "tmux -V") from None
     if done.returncode != 0:
         words = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-        raise LaunchError(f"tmux cannot start a session: {words}", "tmux new-session says more")
+        raise LaunchError(f"tmux cannot start a session: {words}", "tmux new-session")
     return done.stdout
 
 
@@ -171,7 +171,7 @@ def _wait_for_record(tmux: list[str], name: str, pid: int, folder: Path, note: C
     while True:
         if time.monotonic() > noted + SILENCE:
             noted = time.monotonic()
-            note(f"waiting for the launcher: it asks and prepares since {noted - began:.0f} s; Ctrl-C ends it")
+            note(f"waiting for the launcher: it has been preparing for {noted - began:.0f} s; Ctrl-C ends it")
         lives = _lives(pid)
         try:
             record = load(Path(os.fsdecode((folder / "answer").read_bytes())))

@@ -36,7 +36,7 @@ def submit(batch: Batch) -> str:
         folder.mkdir(parents=True, exist_ok=True)  # without it the job would fail, and without a word
     except OSError as error:
         raise LaunchError(
-            f"cannot make the folder {folder} for the job's output: {error.strerror}",
+            f"cannot create the directory {folder} for the job's output: {error.strerror}",
             "--log-dir DIR, or -o output=FILE",
         ) from None
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -46,20 +46,19 @@ def submit(batch: Batch) -> str:
     reply = run_command(batch.submit, env)
     if reply.missing:
         raise LaunchError(
-            f"there is no {batch.submit[0]} on this machine",
-            "log in where jobs are submitted; ddpkit launch -b local runs on this machine",
+            f"{batch.submit[0]} not found on this machine",
+            "run ddpkit on a login node; on this machine: ddpkit launch -b local",
         )
     if reply.timed_out:
         raise LaunchError(
             reply.error,
-            f"{' '.join(batch.ping)}; when it answers again, look whether it took the job all the same: "
-            + " ".join(batch.queue),
+            f"{' '.join(batch.ping)}; then check whether it accepted the job: " + " ".join(batch.queue),
         )
     job_id = re.search(batch.job_id, reply.output, re.MULTILINE)
     if reply.exit_code != 0 or job_id is None:
         words = reply.error or " ".join(reply.output.split())
         hint = batch.ping if re.search(batch.unreachable, words) else batch.submit
-        raise LaunchError(f"{batch.submit[0]} refused the job: {words}", join(hint))
+        raise LaunchError(f"{batch.submit[0]} rejected the job: {words}", join(hint))
     return job_id[1]
 
 
@@ -127,7 +126,7 @@ class JobLink:
         self._look_at = 0.0
         self._noted = ""
         self.outlives = (
-            f"job {job_id} goes on without this command; its output: tail -f {self._log}; "
+            f"job {job_id} continues without this command. Its output: tail -f {self._log}; "
             f"to stop it: {' '.join(self._argv(batch.stop))}"
         )
 
@@ -159,13 +158,13 @@ class JobLink:
         if self._by_srun:
             return self._calls.call(function, args, self._post)
         self._post({"e": "answer", "id": 0, "data": "", "values": [], "error": None})
-        self._post({"e": "note", "text": f"cannot ask the ranks of job {self._job_id}: no way to them"})
+        self._post({"e": "note", "text": f"cannot reach the ranks of job {self._job_id}"})
         return 0
 
     def _signal(self, name: str) -> None:
         missed = f"{name} did not reach the ranks of job {self._job_id}"
         if not self._runs:
-            self._post({"e": "note", "text": f"{missed}: they do not run"})
+            self._post({"e": "note", "text": f"{missed}: they are not running"})
             return
         reply = run_command(self._argv(self._batch.signal, signal=name.removeprefix("SIG")))
         if reply.exit_code != 0 and not self._closed.is_set():
@@ -203,8 +202,8 @@ class JobLink:
                 if facts["state"] in batch.waiting:
                     if re.search(batch.unsatisfiable_reasons, facts["reason"]):
                         run_command(self._argv(batch.stop))
-                        reason = f"would wait for ever ({facts['reason']}), and was cancelled"
-                        reason += f"; {' '.join(batch.show_resources)} shows what there is"
+                        reason = f"would wait forever ({facts['reason']}), and was cancelled"
+                        reason += f"; for the available resources: {' '.join(batch.show_resources)}"
                         yield self._failed(reason, code=LaunchError.exit_code)
                         yield {"e": "end"}
                         return
@@ -261,7 +260,7 @@ class JobLink:
         """Discard a failure of the attempt before a requeue, also where it is read only now."""
         if restarts > self._restarts:
             self._restarts, self._noted = restarts, ""
-            yield {"e": "note", "text": f"job {self._job_id} is started again"}
+            yield {"e": "note", "text": f"job {self._job_id} was requeued and starts again"}
         if self._held is not None and self._held[0] < max(restarts, self._reader.attempt):
             if self._held[0] == self._reader.attempt:
                 self._reader.reset_after_requeue()
@@ -291,22 +290,20 @@ class JobLink:
         # A scheduler may have one state for every end, and only its exit code tells which.
         succeeded = state in self._batch.success_states and not code and not killer
         if not self._offset and succeeded:
-            text = (
-                f"nothing of the job's output {self._log} is seen here; -o output=FILE puts it where all hosts see it"
-            )
+            text = f"the job's output {self._log} is not visible on this host; use a shared path: -o output=FILE"
             yield {"e": "note", "text": text}
         reason = {
             "CANCELLED": "was cancelled",
-            "TIMEOUT": "ran into its time limit; -o time=... asks for more",
-            "DEADLINE": "ran into its deadline",
-            "NODE_FAIL": f"lost a node of {facts['nodes']}: sinfo -R says why",
+            "TIMEOUT": "reached its time limit; request more: -o time=...",
+            "DEADLINE": "reached its deadline",
+            "NODE_FAIL": f"lost a node of {facts['nodes']}; for the reason: sinfo -R",
             "PREEMPTED": "was preempted",
-            "OUT_OF_MEMORY": "ran out of memory; -o mem=... asks for more",
-            "gone": f"is forgotten by its scheduler, and nobody knows how it ended; its output: {self._log}",
+            "OUT_OF_MEMORY": "ran out of memory; request more: -o mem=...",
+            "gone": f"is no longer known to the scheduler, and its exit code is unknown; its output: {self._log}",
         }.get(state, "")
         if killer == self._batch.no_output:
             reason = f"could not write its output {self._log} on {facts['nodes'].partition(',')[0]}"
-            reason += "; -o output=FILE names one that all nodes can write to"
+            reason += "; use a path that all nodes can write to: -o output=FILE"
             yield self._failed(reason, code=LaunchError.exit_code)
         elif self._held is not None and state in ("FAILED", "OUT_OF_MEMORY", "gone", *self._batch.success_states):
             yield self._held[1]  # which rank it was says more

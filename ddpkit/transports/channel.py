@@ -86,12 +86,14 @@ def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | No
         return RefusedError(f"its Python cannot be started{words}", fix)
     old = too_old(lines)
     if code > 0 and old:
-        return RefusedError(f"its {old}, and ddpkit needs 3.8 or later there", fix)
+        return RefusedError(f"its {old}; ddpkit requires Python 3.8 or later", fix)
     if code == 0:
-        what = "its shell ended before it ran our command: an exit in a start-up file, or a forced command"
+        what = "its shell ended before the command: an exit in a start-up file, or a forced command"
         return RefusedError(f"{what}{words}", login_fix("shell-exits", host))
     if code > 0:
-        return RefusedError(f"its shell, or Python, ended with exit code {code} before our program ran{words}", "")
+        return RefusedError(
+            f"its shell, or Python, ended with exit code {code} before the supervisor started{words}", ""
+        )
     return None
 
 
@@ -105,7 +107,7 @@ def too_old(lines: Sequence[str]) -> str:
 
 def quoted_lines(lines: Sequence[str]) -> str:
     """Quote a shell's lines before, or in place of, the supervisor: banners, errors, start-up files."""
-    return f"; it said: {' / '.join(lines)}" if lines else ""
+    return f"; its output: {' / '.join(lines)}" if lines else ""
 
 
 class _ItEnded(Exception):  # noqa: N818
@@ -178,10 +180,12 @@ class Channel:
             try:
                 event = self._answers.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
-                late = "logged in, but its Python did not start our program" if kind == "hello" else "it did not answer"
+                late = (
+                    "logged in, but its Python did not start the supervisor" if kind == "hello" else "it did not answer"
+                )
                 raise NoAnswerError(f"{late} in time{quoted_lines(self._noise)}") from None
             if event is None:
-                early = "our program ran" if kind == "hello" else "it answered"
+                early = "the supervisor started" if kind == "hello" else "it answered"
                 raise NoAnswerError(f"the connection ended before {early}{self._why()}{quoted_lines(self._noise)}")
             if event["e"] == kind:
                 return event
@@ -246,8 +250,8 @@ class Channel:
                 # A launcher that was stopped, or sleeps with its laptop, heard nothing because it did not listen.
                 quiet = quiet + took if self._post is not None and took < LONG_READ else 0.0
                 if self.silence and quiet > self.silence:
-                    why = f"nothing was heard of it for {self.silence:g} s: the host or the network is down"
-                    self._end(f"{why}; what ran there ends itself")
+                    why = f"no heartbeat for {self.silence:g} s: the host or the network is down"
+                    self._end(f"{why}; its processes end automatically")
                     self._stream.close()  # nobody reads it any more
                     return
         except _ItEnded:
@@ -255,7 +259,7 @@ class Channel:
         except EOFError:
             self._end(self._stream.why())
         except Exception as problem:  # a thread that dies in silence would be waited for
-            self._end(f"what came of it could not be read ({type(problem).__name__}: {problem})")
+            self._end(f"its output could not be read ({type(problem).__name__}: {problem})")
 
     def _take(self, lines: Iterable[bytes]) -> None:
         for line in lines:

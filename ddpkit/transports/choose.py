@@ -34,6 +34,7 @@ def transport_class(backend: type[Launcher]) -> type[Transport]:
         return SlurmTransport if reach == "slurm" else SchedulerTransport
     name = getattr(backend, "name", backend.__name__)
     raise UsageError(
-        f"backend {name!r} has the reach {reach!r}, which is none of {', '.join(REACHES)}",
-        nearest(str(reach), REACHES) or f"reach is a class variable of {backend.__module__}.{backend.__qualname__}",
+        f"backend {name!r} has the reach {reach!r}, not one of {', '.join(REACHES)}",
+        nearest(str(reach), REACHES)
+        or f"correct the class variable reach of {backend.__module__}.{backend.__qualname__}",
     )

@@ -89,7 +89,7 @@ def check_nodes(requirements: Requirements, specs: Sequence[HostSpec], facts: Se
 def _check_machine(node: Candidate) -> Problem | None:
     if not node.twin:
         return None
-    fix = "name it once: -n or slots say how many ranks it gets"
+    fix = "list it once, and set its number of ranks with -n or slots"
     return node.problem("machine", f"is the same machine as {node.twin}", fix)
 
 
@@ -99,8 +99,8 @@ def _check_workdir(node: Candidate) -> Problem | None:
         return None
     fix = _rsync(node.spec, f"{needs.job.workdir}/", f"{facts['workdir']}/")
     if facts["no_workdir"] != os.strerror(errno.ENOENT) or not needs.local_workdir:
-        fix = f"workdir = FOLDER under [host.{node.spec.name}] in ddpkit.toml, or --workdir"
-    return node.problem("workdir", f"cannot use the folder {facts['workdir']}: {facts['no_workdir'].lower()}", fix)
+        fix = f"workdir = DIR under [host.{node.spec.name}] in ddpkit.toml, or --workdir DIR"
+    return node.problem("workdir", f"cannot use the directory {facts['workdir']}: {facts['no_workdir'].lower()}", fix)
 
 
 def _check_script(node: Candidate) -> Problem | None:
@@ -108,16 +108,16 @@ def _check_script(node: Candidate) -> Problem | None:
     if not needs.check_files or facts["no_workdir"] or not needs.script or facts["script"] == node.digest:
         return None
     fix = _rsync(node.spec, str(Path(needs.job.workdir, needs.script)), str(Path(facts["workdir"], needs.script)))
-    what = f"there is no {needs.script} in {facts['workdir']}"
+    what = f"{needs.script} not found in {facts['workdir']}"
     if facts["script"]:
-        what = f"its {needs.script} is another than {'here' if needs.digest else 'on the others'}"
+        what = f"its {needs.script} differs from the one {'here' if needs.digest else 'on the other nodes'}"
     return node.problem("script", what, fix)
 
 
 _TMP_FIXES = {
-    os.strerror(errno.ENOENT): "mkdir -p {}, or unset TMPDIR there",
-    os.strerror(errno.EACCES): "ls -ld {}, or another TMPDIR there",
-    os.strerror(errno.EROFS): "findmnt -T {}, or another TMPDIR there",
+    os.strerror(errno.ENOENT): "mkdir -p {} on that node, or unset TMPDIR",
+    os.strerror(errno.EACCES): "ls -ld {} on that node, or use another TMPDIR",
+    os.strerror(errno.EROFS): "findmnt -T {} on that node, or use another TMPDIR",
 }
 
 
@@ -126,7 +126,9 @@ def _check_tmp(node: Candidate) -> Problem | None:
     if not error:
         return None
     fix = _TMP_FIXES.get(error, "df {}").format(quote(folder))
-    return node.problem("tmp", f"cannot write to its folder {folder}: {error.lower()}", f"ssh {node.spec.target} {fix}")
+    return node.problem(
+        "tmp", f"cannot write to its directory {folder}: {error.lower()}", f"ssh {node.spec.target} {fix}"
+    )
 
 
 def _check_python(node: Candidate) -> Problem | None:
@@ -134,7 +136,7 @@ def _check_python(node: Candidate) -> Problem | None:
     # The third number changes nothing between ranks.
     if not node.requirements.torch or version.rpartition(".")[0] == node.python.rpartition(".")[0]:
         return None
-    what = f"{node.interpreter} is Python {version}, on the others {node.python}"
+    what = f"{node.interpreter} is Python {version}, on the other nodes {node.python}"
     return node.problem("python", what, f"python = ... under [host.{node.spec.name}] in ddpkit.toml")
 
 
@@ -145,23 +147,23 @@ def _check_torch(node: Candidate) -> Problem | None:
     none_has_torch = node.torch == "None"
     if version is None and (not none_has_torch or node.requirements.starter != "ranks"):
         error = node.facts["torch"].get("problem", "") if node.facts["torch"] else ""
-        what = f"{python} finds no torch" + (f": {error}" if error else "")
+        what = f"{python} cannot import torch" + (f": {error}" if error else "")
         wanted = "torch" if none_has_torch else f"torch=={node.torch.partition('+')[0]}"
         return node.problem("torch", what, f"ssh {node.spec.target} {python} -m pip install {wanted}")
     if str(version) == node.torch:
         return None
     fix = f"ssh {node.spec.target} {python} -m pip install torch=={node.torch.partition('+')[0]}"
-    return node.problem("torch", f"{python} has torch {version}, the others {node.torch}", fix)
+    return node.problem("torch", f"{python} has torch {version}, the other nodes {node.torch}", fix)
 
 
 def _check_gpus(node: Candidate) -> Problem | None:
     slots, gpus = node.spec.slots or node.requirements.nproc_per_node, node.facts["gpus"]
     if node.facts["no_gpus"]:
-        return node.problem("gpus", node.facts["no_gpus"], "unset DDPKIT_GPUS there")
+        return node.problem("gpus", node.facts["no_gpus"], "unset DDPKIT_GPUS on that node")
     if not slots or not gpus or slots <= gpus:
         return None
-    what = f"{slots} ranks are asked for, and it has {gpus} visible GPUs, one rank each"
-    return node.problem("gpus", what, f"-n {gpus}, or --env CUDA_VISIBLE_DEVICES= to run on the processors")
+    what = f"{slots} ranks requested, and it has {gpus} visible GPUs, one per rank"
+    return node.problem("gpus", what, f"-n {gpus}, or --env CUDA_VISIBLE_DEVICES= to run on the CPU")
 
 
 def _check_master_port(node: Candidate) -> Problem | None:
@@ -169,7 +171,7 @@ def _check_master_port(node: Candidate) -> Problem | None:
         return None
     number, ssh = node.requirements.master_port, f"ssh {node.spec.target} ss -ltn"
     what = f"rank 0 cannot listen on {f'port {number}' if number else 'any port'}: {node.facts['no_port'].lower()}"
-    fix = f"{ssh}p 'sport = :{number}', or leave -o master_port out" if number else ssh
+    fix = f"{ssh}p 'sport = :{number}', or remove -o master_port" if number else ssh
     return node.problem("master-port", what, fix)
 
 
@@ -262,15 +264,15 @@ def _master_problems(
     others = [index for index in cut if index]
     if cut == [0]:
         what = f"cannot reach its own port {port}, rank 0's ({attempts(0)})"
-        return [problem(first.label, what, "-o master_addr=ADDRESS that this host and all others reach it by")]
+        return [problem(first.label, what, "-o master_addr=ADDRESS, with an address that all hosts reach")]
     if len(others) == len(specs) - 1:  # then the fault is not theirs
         labels = ", ".join(specs[index].label for index in others)
         return [problem(first.label, f"{labels} cannot reach its port {port}, rank 0's ({attempts(others[0])})")]
     if others:
         what = f"cannot reach port {port} of {first.label}, rank 0's"
         return [problem(specs[index].label, f"{what} ({attempts(index)})") for index in others]
-    what = "the other hosts reach it by different addresses only"
-    return [problem(first.label, what, "-o master_addr=ADDRESS that all reach")]
+    what = "the other hosts reach it only at different addresses"
+    return [problem(first.label, what, "-o master_addr=ADDRESS, with an address that all hosts reach")]
 
 
 def check_own_address(requirements: Requirements, spec: HostSpec, facts: NodeFacts, error: str) -> list[Problem]:
@@ -278,7 +280,7 @@ def check_own_address(requirements: Requirements, spec: HostSpec, facts: NodeFac
     if not error:
         return []
     what = f"cannot reach its own port {facts['port']}, rank 0's ({requirements.master_addr}: {error})"
-    fix = "leave -o master_addr out: one node needs none"
+    fix = "remove -o master_addr: a run on one node does not need it"
     return [Problem(host=spec.label, what=what, fix=fix, check="master-port")]
 
 
@@ -298,12 +300,12 @@ def _choose_interfaces(
     env: dict[str, Value] = {}
     if live and "GLOO_SOCKET_IFNAME" not in chosen and (not own or own[0] not in good):
         env["GLOO_SOCKET_IFNAME"] = live[0]
-        means = f"means {own[0]} there" if own else "is no address of its own there"
-        text = f"its own name {facts['host']} {means}, where the others cannot reach it; gloo uses {live[0]}"
+        means = f"resolves to {own[0]} on that node" if own else "does not resolve to its own address"
+        text = f"its own name {facts['host']} {means}, which others cannot reach; gloo uses {live[0]}"
         workarounds.setdefault(("names", text), []).append(spec.label)
     if live and dead and "NCCL_SOCKET_IFNAME" not in chosen:
         env["NCCL_SOCKET_IFNAME"] = f"={','.join(live)}"  # "=": the whole name, and not its beginning
-        text = f"the others cannot reach it by {', '.join(dead)}; NCCL uses {', '.join(live)}"
+        text = f"the other nodes cannot reach it over {', '.join(dead)}; NCCL uses {', '.join(live)}"
         workarounds.setdefault(("interfaces", text), []).append(spec.label)
     return env
 

@@ -57,7 +57,7 @@ class ConnectionAttempt:
         for spec in specs:
             todo.put(spec)
         allow_open_files(len(specs))
-        self.waiting.update(dict.fromkeys((spec.label for spec in specs), "not let in yet"))
+        self.waiting.update(dict.fromkeys((spec.label for spec in specs), "login not finished"))
         self.connector.begin([(spec, self._command(spec)) for spec in specs])
         supervisor = program()
         until = time.monotonic() + self._scaled(CONNECT_TIMEOUT)
@@ -92,7 +92,7 @@ class ConnectionAttempt:
         try:
             stream = self.connector.enter(spec, self._command(spec), until)
             channel = Channel(spec.label, stream, self.silence)
-            self.waiting[spec.label] = "its shell and Python are not up yet"
+            self.waiting[spec.label] = "its shell and Python have not started yet"
             # The user may have taken time to type a passphrase.
             last = max(until, time.monotonic()) + self._scaled(START_TIMEOUT)
             if self.start_timeout is not None:
@@ -104,7 +104,7 @@ class ConnectionAttempt:
                 channel.close()
             by_hand = f"ssh {spec.target} {spec.python or self.python} --version"
             if channel is not None and time.monotonic() > until:
-                by_hand += f"; if it is only slow: -o connect_timeout={4 * self.connector.timeout:g}"
+                by_hand += f"; if the node is slow: -o connect_timeout={4 * self.connector.timeout:g}"
             fix = error.fix if isinstance(error, RefusedError) and error.fix else by_hand
             return Problem(host=spec.label, what=str(error), fix=fix, unreachable=True)
 
@@ -112,7 +112,7 @@ class ConnectionAttempt:
 def _unexpected(spec: HostSpec, error: Exception) -> Problem:
     text, fix = f"{type(error).__name__}: {error}", f"ssh {spec.target}"
     if str(error) == NO_THREAD:
-        text, fix = f"was not entered, for want of a thread here: {LIMIT_REACHED}", LIMIT_FIX
+        text, fix = f"not connected, because this machine cannot start a thread: {LIMIT_REACHED}", LIMIT_FIX
     return Problem(host=spec.label, what=text, fix=fix, unreachable=True)
 
 

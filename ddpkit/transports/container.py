@@ -39,7 +39,9 @@ class ContainerLink(LocalLink):
             # An image may greet its user before it starts what it was asked to.
             post({"e": "out", "rank": None, "fd": 1, "data": line.decode("utf-8", "surrogateescape")})
         else:
-            message = "the container did not start, or has no such Python; its runtime's own words stand above"
+            message = (
+                "the container did not start, or does not contain this Python; see the output of its runtime above"
+            )
             post({"e": "refused", "message": message})
             post({"e": "end"})
         super()._read(lines, post)

@@ -21,7 +21,7 @@ from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, UsageError, nearest
 _NAME = re.compile(r"\w[\w.-]*")
 # For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out.
 ALONE = ("-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes")
-_FORMS = "a host is node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
+_FORMS = "forms: node1, node[1-4], user@node1:2222, [fe80::1]:2222, @group"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def parse_file(
             before = specs.get(key)
             specs[key] = spec if before is None else replace(spec, slots=(before.slots or 1) + (spec.slots or 1))
     if not specs:
-        raise UsageError(f"{path} names no host", "one host a line: node1 slots=4")
+        raise UsageError(f"{path} contains no host", "write one host per line: node1 slots=4")
     return _finish(list(specs.values()), own, exclude, groups or {})
 
 
@@ -90,7 +90,7 @@ def _line(words: list[str], where: str) -> list[HostSpec]:
         if name in ("max_slots", "max-slots"):
             continue  # how far OpenMPI may oversubscribe, which we never do
         if name not in ("slots", "port") or not equals or not value.isdecimal():
-            raise UsageError(f"{where}: {word} is not understood", "node1 slots=4 port=2222")
+            raise UsageError(f"{where}: {word} is not valid", "node1 slots=4 port=2222")
         options[name] = int(value)
     host, colon, count = words[0].rpartition(":")
     if colon and count.isdecimal() and ":" not in host:
@@ -98,7 +98,7 @@ def _line(words: list[str], where: str) -> list[HostSpec]:
         words = [host]
     for name, most in (("slots", MOST_RANKS), ("port", MOST_PORT)):
         if options.get(name, 0) > most:
-            raise UsageError(f"{where}: {name}={options[name]}: at most {most} can be asked for")
+            raise UsageError(f"{where}: {name}={options[name]}: must be at most {most}")
     if options.get("slots") == 0:
         return []  # OpenMPI's way to leave a host out
     return [
@@ -111,10 +111,10 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
     if word.startswith("@"):
         name = word[1:]
         if name not in groups:
-            known = f"groups: {', '.join(groups)}" if groups else "[groups] in ddpkit.toml defines them"
-            raise UsageError(f"there is no group {word}", nearest(name, groups) or known)
+            known = f"groups: {', '.join(groups)}" if groups else "define it under [groups] in ddpkit.toml"
+            raise UsageError(f"group {word} not found", nearest(name, groups) or known)
         if name in seen:
-            raise UsageError(f"group {word} holds itself: {' -> '.join((*seen, name))}")
+            raise UsageError(f"group {word} contains itself: {' -> '.join((*seen, name))}")
         return [spec for each in groups[name] for spec in _word(each, groups, (*seen, name))]
     user, _, rest = word.rpartition("@")
     wrong = UsageError(f"{word!r} is not the name of a host", _FORMS)
@@ -145,9 +145,9 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
 def check_master(address: str, port: int) -> None:
     """Raise UsageError for what cannot be rank 0's address and port; empty and 0 where they are to be chosen."""
     if not 0 <= port <= MOST_PORT:
-        raise UsageError(f"-o master_port={port} is not a port", "leave it out: a free one is chosen")
+        raise UsageError(f"-o master_port={port} is not a port", "remove it: ddpkit chooses a free port")
     if address and not _is_host(address):
-        hint = "-o master_addr=ADDRESS, and -o master_port=PORT where it must be a certain one"
+        hint = "-o master_addr=ADDRESS; for a fixed port: -o master_port=PORT"
         raise UsageError(f"-o master_addr={address} is neither a name nor an address", hint)
 
 
@@ -170,7 +170,7 @@ def _finish(
     unknown = left_out - {spec.name for spec in specs}
     if unknown:
         raise UsageError(
-            f"-o exclude={exclude}: {sorted(unknown)[0]} is not among the hosts",
+            f"-o exclude={exclude}: {sorted(unknown)[0]} is not one of the hosts",
             nearest(sorted(unknown)[0], [spec.name for spec in specs]),
         )
     kept = [_with_own(spec, own.get(spec.name, HostSettings())) for spec in specs if spec.name not in left_out]
@@ -178,7 +178,9 @@ def _finish(
         raise UsageError(f"-o exclude={exclude} leaves no host")
     for label, times in Counter(spec.label for spec in kept).items():
         if times > 1:
-            raise UsageError(f"host {label} is named twice", "slots say how many ranks it gets: a host file, or -n")
+            raise UsageError(
+                f"host {label} is listed twice", "list it once; set its ranks with slots=N in a host file, or with -n"
+            )
     return kept
 
 

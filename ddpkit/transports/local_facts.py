@@ -27,7 +27,7 @@ def free_port() -> int:
     """A port of this machine that nobody listens on (see `probe.free_port`)."""
     port = probe.free_port()
     if port is None:
-        raise UsageError("no port from 20000 on is free on this machine", "ss -ltnp shows who listens")
+        raise UsageError("no port from 20000 on is free on this machine", "ss -ltnp")
     return port
 
 
@@ -38,8 +38,8 @@ def nproc(asked: int | None, environ: Mapping[str, str]) -> int:
         return max(1, visible)
     if visible and asked > visible:
         raise UsageError(
-            f"-n {asked}: this machine has {visible} visible GPU{'s' if visible > 1 else ''}, one rank each",
-            f"use -n {visible}, or --env CUDA_VISIBLE_DEVICES= to run on the processors",
+            f"-n {asked}: this machine has {visible} visible GPU{'s' if visible > 1 else ''}, one per rank",
+            f"use -n {visible}, or --env CUDA_VISIBLE_DEVICES= to run on the CPU",
         )
     return asked
 
@@ -69,7 +69,7 @@ def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, 
     if environ.get("SLURM_HET_SIZE"):
         raise UsageError(
             f"allocation {job_id} is heterogeneous: ddpkit launch starts the same number of ranks on every node",
-            "start it with srun itself; ddpkit.distributed.torch.init() finds the ranks of a heterogeneous step",
+            "start it with srun; ddpkit.distributed.torch.init() supports heterogeneous steps",
         )
     hosts = tuple(expand_nodelist(environ.get("SLURM_JOB_NODELIST", "")))
     if not hosts:
@@ -90,7 +90,7 @@ def scheduler(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[s
 
 
 def unused_allocation(environ: Mapping[str, str]) -> str | None:
-    """Describe the SLURM allocation of this process that has other nodes than this machine. None: there is none."""
+    """Describe the SLURM allocation of this process with nodes other than this machine, or return None."""
     job_id = _allocation(environ)
     nodes = expand_nodelist(environ.get("SLURM_JOB_NODELIST", "")) if job_id else []
     if not job_id or nodes == [environ.get("SLURMD_NODENAME", short_hostname())]:
@@ -99,7 +99,7 @@ def unused_allocation(environ: Mapping[str, str]) -> str | None:
 
 
 def _allocation(environ: Mapping[str, str]) -> str:
-    """The job id of the SLURM allocation of this process. Empty: there is none, or its detection is switched off."""
+    """The job id of the SLURM allocation of this process. Empty: none, or its detection is disabled."""
     job_id = environ.get("SLURM_JOB_ID", "")
     if not job_id:
         return ""
@@ -119,8 +119,8 @@ def _tasks_per_node(environ: Mapping[str, str], job_id: str, nnodes: int) -> int
     tasks = _number(environ, "SLURM_NTASKS") or _number(environ, "SLURM_NPROCS")
     if tasks and tasks % nnodes:
         raise UsageError(
-            f"allocation {job_id} has {tasks} tasks on {nnodes} nodes, which is not the same number on each",
-            f"-n {tasks // nnodes} starts that many ranks on every node",
+            f"allocation {job_id} has {tasks} tasks on {nnodes} nodes, a different number on each",
+            f"-n {tasks // nnodes}",
         )
     return tasks // nnodes if tasks else None
 

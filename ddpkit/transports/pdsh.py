@@ -49,12 +49,12 @@ _OPENSSH: tuple[tuple[str, str, str], ...] = (
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "changed-key"),
     ("Host key verification failed", "its host key is not known", "unknown-key"),
     ("Could not resolve hostname", "its name does not resolve here", "no-name"),
-    ("Connection refused", "nobody answers at its ssh port (connection refused)", "no-sshd"),
-    ("No route to host", "nobody answers at its ssh port (no route to host)", "no-answer"),
-    ("Network is unreachable", "there is no way to its address (network is unreachable)", "no-address"),
-    ("timed out", "no answer from it in time: off, or a firewall", "no-answer"),
-    ("Permission denied", "sshd there takes none of the keys", "no-key"),
-    (_DROPPED, "sshd there closed every connection before a word was said", "max-startups"),
+    ("Connection refused", "no SSH server at its port (connection refused)", "no-sshd"),
+    ("No route to host", "no SSH connection (no route to host)", "no-answer"),
+    ("Network is unreachable", "no route to its address (network is unreachable)", "no-address"),
+    ("timed out", "no answer in time: the host is off, or a firewall drops packets", "no-answer"),
+    ("Permission denied", "its sshd accepts none of the keys", "no-key"),
+    (_DROPPED, "its sshd closed every connection before the login", "max-startups"),
 )
 
 # What a user's configuration may say of people's sessions, and ours is none. OpenSSH has these since 8.7.
@@ -62,14 +62,14 @@ _OURS_ALONE = ("-oStdinNull=no", "-oForkAfterAuthentication=no", "-oSessionType=
 
 # Options of pdsh that ddpkit sets by itself, and what sets them.
 _RESERVED: tuple[tuple[str, str], ...] = (
-    ("aAFgiwX", "hosts are named behind `-b pdsh`, in a host file, or in a group"),
+    ("aAFgiwX", "list the hosts after `-b pdsh`, in a host file, or in a group"),
     ("x", "-o exclude=HOST"),
-    ("f", "all nodes are entered at once: each is held until the run ends"),
+    ("f", "ddpkit connects to all nodes at the same time"),
     ("l", "user@host, or User in ~/.ssh/config"),
     ("t", "-o connect_timeout=SECONDS"),
-    ("u", "timeout SECONDS ddpkit launch ...: TERM, the grace, KILL, as for any program"),
-    ("R", "-b pdsh goes by ssh alone"),
-    ("hLNqQV", "leave it out: the run needs what pdsh prints by itself"),
+    ("u", "timeout SECONDS ddpkit launch ..."),
+    ("R", "-b pdsh always uses ssh"),
+    ("hLNqQV", "remove it: ddpkit reads pdsh's normal output"),
 )
 
 _SHIM = """\
@@ -101,7 +101,7 @@ def _more(args: str) -> list[str]:
     for word in words:
         for letters, hint in _RESERVED:
             if len(word) > 1 and word[0] == "-" and word[1] in letters:
-                raise UsageError(f"-o pdsh_args: {word} is not for pdsh alone to know", hint)
+                raise UsageError(f"-o pdsh_args: {word} is an option that ddpkit sets itself", hint)
     return words
 
 
@@ -124,7 +124,7 @@ class Pdsh:
         """Start pdsh for all of them: once for each command, and nearly always that is once."""
         ssh = shutil.which("ssh")
         if shutil.which("pdsh") is None or ssh is None:
-            raise UsageError("there is no pdsh on this machine", f"{install('pdsh')}, or -b ssh, which needs neither")
+            raise UsageError("pdsh not found on this machine", f"{install('pdsh')}, or use -b ssh")
         options = (*_against_config(ssh), f"-oConnectTimeout={max(1, round(self.timeout))}")
         commands: dict[str, list[HostSpec]] = {}
         for spec, command in calls:
@@ -258,7 +258,7 @@ class PdshStream:
             while data:
                 # A pipe that we hold open for both never says that nobody reads it any more.
                 if self._ended or self._closed or time.monotonic() > until:
-                    raise OSError("ssh takes nothing")
+                    raise OSError("ssh accepts no input")
                 try:
                     data = data[os.write(self._pipe, data) :]
                 except BlockingIOError:
@@ -309,14 +309,18 @@ class PdshStream:
     def refusal(self, lines: Sequence[str]) -> RefusedError | None:
         text = "\n".join(lines)
         if re.search(r"pdsh@\S+: (pthread_create|pipecmd: fork)", text):
-            return RefusedError(f"pdsh here could not start its ssh: {LIMIT_REACHED}", LIMIT_FIX)
+            return RefusedError(f"pdsh could not start ssh on this machine: {LIMIT_REACHED}", LIMIT_FIX)
         for pattern, what, cause in _OPENSSH:
             if re.search(pattern, text):
                 own = re.search(r"ssh-keygen -f .* -R .*", text)  # it knows which file has the key
-                fix = f"if you know why: {own[0]}" if own else login_fix(cause, self.spec.name, self.spec.target)
+                fix = (
+                    f"if the change is expected: {own[0]}"
+                    if own
+                    else login_fix(cause, self.spec.name, self.spec.target)
+                )
                 return RefusedError(what, fix)
         if self._code == SSH_ITSELF:
-            return RefusedError(f"ssh did not get in{quoted_lines(lines)}", f"{join(self.spec.by_hand)} true")
+            return RefusedError(f"ssh could not log in{quoted_lines(lines)}", f"{join(self.spec.by_hand)} true")
         return not_started(self._code, lines, self.spec.name) if self._code is not None else None
 
     def close(self) -> None:

@@ -24,7 +24,10 @@ PROBE_TIMEOUT = 3.0  # seconds, for a usual connect_timeout: for one node to rea
 REPORT_EVERY = 8.0  # seconds between two notes on the nodes that are waited for
 LOOK_EVERY = 0.3  # seconds between two states of a line that shows them
 NAMED = 8  # of them by name
-_DOES = {"probe.look": "looking at its folder, Python and torch", "probe.reach": "trying to reach the others"}
+_DOES = {
+    "probe.look": "checking its directory, Python and torch",
+    "probe.reach": "testing its connections to the others",
+}
 
 
 class NodePool:

@@ -23,7 +23,7 @@ def refusal(problems: Sequence[Problem], hosts: int) -> LaunchError | PreflightE
     """One error that names them all."""
     bad = list(dict.fromkeys(problem.host for problem in problems))
     who = bad[0] if hosts == 1 else f"{len(bad)} of {hosts} nodes"
-    lines = [f"{who} cannot take part, and nothing was started:"]
+    lines = [f"{who} failed the checks, and nothing was started:"]
     for problem in problems:
         lines += [f"  {problem.host}: {problem.what}", f"    hint: {problem.fix}"]
     kind = LaunchError if any(problem.unreachable for problem in problems) else PreflightError

@@ -14,7 +14,7 @@ from ddpkit.transports.hosts import HostSpec
 
 MANY = 64  # nodes; of more each tries SOME peers
 SOME = 9
-OPEN_PORTS = "gloo and NCCL listen on ports that the kernel chooses (32768-60999): open them between the nodes"
+OPEN_PORTS = "open the dynamic ports (32768-60999) between the nodes: gloo and NCCL listen on them"
 
 Attempt = Sequence[str]  # [address that answered, error]
 Target = tuple[str, int | None, str]  # name or address, port, secret of who listens there

@@ -55,7 +55,7 @@ class RemoteNodesTransport(Transport):
             with self.pool.report_waiting(note):
                 return survey(self.pool, self.requirements, note, strict=strict)
         except SystemExit:  # Ctrl-C
-            note("ended before anything was started")
+            note("ended before any rank was started")
             raise
 
     def submit(self, plan: Plan) -> None:

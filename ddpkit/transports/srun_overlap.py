@@ -172,7 +172,7 @@ class OverlapCalls:
         else:
             step = OverlapStep(self._reader, self._job)
             values, reason = step.call(function, args, limit)
-            cause = f"cannot ask the ranks of job {step.job}: {reason}" if reason else ""
+            cause = f"cannot reach the ranks of job {step.job}: {reason}" if reason else ""
             step.close()
         post({"e": "answer", "id": number, "data": "", "values": values, "error": None})
         if cause:

@@ -74,7 +74,7 @@ class _Transport(paramiko.Transport):
         try:
             return self.auth_interactive(username, lambda title, text, questions: self.answer(questions), submethods)
         except paramiko.BadAuthenticationType:
-            what = "sshd wants a password after the key, which ddpkit never sends"
+            what = "sshd requires a password after the key, and ddpkit never sends passwords"
             raise RefusedError(what, "ask its administrator for AuthenticationMethods publickey") from None
 
 
@@ -114,7 +114,7 @@ class Ssh:
                 channel.exec_command(command)
                 if dropped:
                     times = "once" if dropped == 1 else f"{dropped} times"
-                    self._note(f"{spec.label}: sshd dropped us {times} (MaxStartups?), then let us in")
+                    self._note(f"{spec.label}: sshd dropped the connection {times} (MaxStartups?), then accepted it")
                 return SshStream(connection, channel)
             except _OnceMore:
                 connection.close()
@@ -131,7 +131,7 @@ class Ssh:
                 dropped += 1
                 time.sleep(random.uniform(pause / 2, pause))  # jitter: nobody to await
                 pause = min(pause * 2, 10 * PAUSE[1])
-        raise RefusedError("its key needs a passphrase that was not given", "ssh-add")  # of many keys
+        raise RefusedError("its key needs a passphrase, and none was given", "ssh-add")  # of many keys
 
     def _open(self, connection: fabric.Connection) -> None:
         if not connection.gateway and not connection.is_connected:
@@ -164,7 +164,7 @@ class Ssh:
             return config.get("proxycommand")
         if host in seen:
             circle = " through ".join((*seen, host))
-            raise RefusedError(f"ProxyJump goes in a circle: {circle}", f"ssh -G {host} | grep -i proxyjump")
+            raise RefusedError(f"ProxyJump contains a cycle: {circle}", f"ssh -G {host} | grep -i proxyjump")
         hop = None
         for word in jumps.split(","):
             target = word.strip().removeprefix("ssh://").rstrip("/")
@@ -252,7 +252,7 @@ class Ssh:
     def _answer(self, host: str, questions: Sequence[tuple[str, bool]]) -> list[str]:
         """Ask a person each question of a host's second factor, one host at a time, without echo."""
         if len(questions) > MOST_QUESTIONS:
-            raise paramiko.SSHException(f"{host} asks {len(questions)} questions at once")
+            raise paramiko.SSHException(f"{host} asks {len(questions)} questions at the same time")
         with self._asking:
             self.asks = True
             try:
@@ -279,7 +279,7 @@ class Ssh:
 
 def check_questions(config: Mapping[str, str], host: str, *, terminal: bool) -> None:
     """Raise RefusedError unless the configuration expects a second factor of this host, and a terminal can answer."""
-    what = "sshd accepted the key and asks for a second factor (keyboard-interactive)"
+    what = "sshd accepted the key and requires a second factor (keyboard-interactive)"
     if not expects_second_factor(config):
         fix = f"ssh {host} true; if you expect its question, set KbdInteractiveAuthentication yes in ~/.ssh/config"
         raise RefusedError(f"{what}, which ~/.ssh/config does not expect", fix)
@@ -351,26 +351,31 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
         return RefusedError(f"its name {host} does not resolve here", login_fix("no-name", host))
     if isinstance(error, paramiko.AuthenticationException):
         return RefusedError(
-            f"sshd at {at} takes none of the keys for user {user}", login_fix("no-key", host, f"{user}@{host}")
+            f"sshd at {at} accepts none of the keys for user {user}", login_fix("no-key", host, f"{user}@{host}")
         )
     if isinstance(error, NoServerError):
         cause = "no-sshd" if "connection refused" in error.causes else "no-answer"
-        return RefusedError(f"nobody answers at {at} ({', '.join(error.causes)})", login_fix(cause, host))
+        return RefusedError(f"no SSH connection to {at} ({', '.join(error.causes)})", login_fix(cause, host))
     if _silent(error):
-        what = f"something takes connections at {at}, and says nothing for {BANNER * timeout:g} s: a hung sshd, or none"
+        what = (
+            f"{at} accepts connections, and sends nothing for {BANNER * timeout:g} s: sshd hangs, or is another program"
+        )
         return RefusedError(what, login_fix("no-sshd", host))
     if "no acceptable host key" in str(error):
         return RefusedError(
-            f"sshd at {at} has no host key of the kind by which it is known: another machine, or somebody in between",
-            f"{login_fix('changed-key', host)}, then ssh to it once",
+            f"sshd at {at} has no host key of the known type: another machine, or an attacker in between",
+            f"{login_fix('changed-key', host)}, then connect with ssh once",
         )
     if _dropped(error):
         return RefusedError(
-            f"sshd at {at} closed {tries} connections before a word was said",
-            f"on {host}: more than MaxStartups at once? {login_fix('max-startups', host)}",
+            f"sshd at {at} closed {tries} connections before the login",
+            f"on {host}, check MaxStartups: {login_fix('max-startups', host)}",
         )
     if isinstance(error, TimeoutError) or "timed out" in str(error).lower() or "timeout" in str(error).lower():
-        return RefusedError(f"no answer from {at} in {timeout:g} s: off, or a firewall", login_fix("no-answer", host))
+        return RefusedError(
+            f"no answer from {at} in {timeout:g} s: the host is off, or a firewall drops packets",
+            login_fix("no-answer", host),
+        )
     if isinstance(error, paramiko.ChannelException):
         return RefusedError(f"sshd at {at} refused a session ({error})", login_fix("max-sessions", host))
     if isinstance(error, OSError):

@@ -26,6 +26,6 @@ def leave_out_if_silent(environ: MutableMapping[str, str], note: Callable[[str],
             agent.recv(1)
         except TimeoutError:
             del environ["SSH_AUTH_SOCK"]
-            note(f"the ssh agent at {path} says nothing for {limit:g} s, and is left out; ssh-add -l shows it too")
+            note(f"the ssh agent at {path} did not answer for {limit:g} s, and is not used; to check it: ssh-add -l")
         except OSError:
             pass  # to those who ask it as well

@@ -42,7 +42,9 @@ def read_config(paths: Iterable[Path] | None = None) -> paramiko.SSHConfig:
     try:
         parsed.parse(io.StringIO(text))
     except (paramiko.SSHException, ValueError) as error:
-        raise UsageError(f"~/.ssh/config or /etc/ssh/ssh_config: {error}", "-b pdsh uses OpenSSH itself") from None
+        raise UsageError(
+            f"~/.ssh/config or /etc/ssh/ssh_config: {error}", "use -b pdsh, which runs OpenSSH itself"
+        ) from None
     return parsed
 
 
@@ -93,7 +95,7 @@ def _service(name: str) -> str:
     try:
         return str(socket.getservbyname(name.strip('"'), "tcp"))
     except OSError:
-        raise UsageError(f"~/.ssh/config or /etc/ssh/ssh_config: Port {name} is no port") from None
+        raise UsageError(f"~/.ssh/config or /etc/ssh/ssh_config: Port {name} is not a port") from None
 
 
 def _match(words: list[str]) -> str:
@@ -196,20 +198,20 @@ class KnownHosts:
             return
         what = f"its host key is not known ({key.get_name()} SHA256:{key.fingerprint.removeprefix('SHA256:')})"
         if home := other_home():
-            what += f" in {', '.join(files)}, and ssh itself looks in {home}"
+            what += f" in {', '.join(files)}, and ssh itself reads {home}"
             raise RefusedError(what, f"HOME={shlex.quote(home)} ddpkit ...")
         if any(self._entries(config, name, _CA)) or config.get("knownhostscommand", "none") != "none":
             raise RefusedError(
-                f"{what}, only its certificate, or by a KnownHostsCommand", "-b pdsh uses OpenSSH itself"
+                f"{what}, only its certificate, or by a KnownHostsCommand", "use -b pdsh, which runs OpenSSH itself"
             )
-        raise RefusedError(what, "ssh to it once and compare, or -o accept_new_host_keys=true")
+        raise RefusedError(what, "connect once and compare the fingerprint: ssh HOST; or -o accept_new_host_keys=true")
 
     def changed(self, config: dict[str, Any], name: str, now: str) -> RefusedError:
         """A host that is known, by another key."""
         path = next((path for path, _ in self._entries(config, name)), "")
         return RefusedError(
-            f"its host key has changed (now {now}): another machine, or somebody in between",
-            f"if you know why: ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(path)}, then ssh to it once",
+            f"its host key has changed (now {now}): another machine, or an attacker in between",
+            f"if the change is expected: ssh-keygen -R {shlex.quote(name)} -f {shlex.quote(path)}, then ssh once",
         )
 
     def _remember(self, path: str, name: str, key: Any) -> None:

@@ -83,16 +83,16 @@ class Pbs:
 
     name: ClassVar[str] = "pbs"
     reach: ClassVar[str] = "scheduler"
-    needs: ClassVar[str] = "qsub, qstat and qdel; job history (qstat -x); a folder that all nodes share"
+    needs: ClassVar[str] = "qsub, qstat and qdel; job history (qstat -x); a directory that all nodes share"
 
     queue: str = option("", "queue")
     account: str = option("", "account to charge")
     walltime: str = option("", "time limit: HH:MM:SS")
-    cpus_per_task: int = option(1, "processors for each rank")
+    cpus_per_task: int = option(1, "CPUs for each rank")
     ngpus: int = option(0, "GPUs on each node; without -n also the ranks on it")
     mem: str = option("", "memory on each node: 200gb")
-    job_name: str = option("", "default: the script's name")
-    qsub: str = option("", "more options for qsub, as one would type them")
+    job_name: str = option("", "job name; default: the name of the script")
+    qsub: str = option("", "extra options for qsub")
     setup: str = option("", "shell lines before each rank starts: module load cuda; source venv/bin/activate")
 
     def plan(self, job: Job, world: Request) -> Plan:
@@ -161,7 +161,7 @@ class Pbs:
         asked += [("-v", ",".join(secret))] if secret else []
         for _, value in asked:
             if "\n" in value:
-                raise UsageError(f"a line break cannot stand in a job script: {value!r}")
+                raise UsageError(f"a job script cannot contain a line break: {value!r}")
         return [f"#PBS {flag} {quote(value)}" for flag, value in asked]
 
     def _log(self, job: Job) -> str:

@@ -79,7 +79,7 @@ def test_every_fix_of_a_login_is_used_and_known() -> None:
 
 def test_a_fix_of_a_login() -> None:
     assert login_fix("no-key", "node1", "me@node1") == "ssh-copy-id me@node1"
-    assert login_fix("unknown-key", "node1") == "ssh to it once and compare: ssh node1"
+    assert login_fix("unknown-key", "node1") == "compare the fingerprint once: ssh node1"
     assert "{" not in "".join(login_fix(cause, "node1") for cause in symptoms.LOGIN_FIXES)
 
 

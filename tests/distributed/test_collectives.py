@@ -217,7 +217,7 @@ def test_less_than_was_asked_for() -> None:
     assert results.find_slow_groups(rows, 20) == []
     (slow,) = results.find_slow_groups(rows, 21)
     assert slow.problem == (
-        "all_reduce (world: all, 4 ranks, float32): busbw 20 GB/s at its best size, 1M; asked for: 21"
+        "all_reduce (world: all, 4 ranks, float32): busbw 20 GB/s at its best size, 1M; required: 21"
     )
     assert "rank 3 on node2 was the slowest" in slow.fix
     assert "node9" in results.find_slow_groups([row(), row(scope="intra", group="node9", busbw=1)], 1.2)[0].problem
@@ -412,7 +412,7 @@ def test_a_rank_that_never_comes_is_named(ranks: Any) -> None:
     ended = ranks(3, "--timeout", "3", fault="if RANK == 1: os._exit(7)").end()
     assert [code for code, _, _ in ended] == [3, 7, 3], ended
     (line,) = problems(ended)
-    assert "rank 1: did not come within 6 s" in line
+    assert "rank 1: did not join within 6 s" in line
 
 
 @torch
@@ -441,7 +441,7 @@ def test_a_scope_that_is_not_there(ranks: Any) -> None:
     ended = ranks(2, "--scope", "inter").end()
     assert [code for code, _, _ in ended] == [3, 3], ended
     (line,) = problems(ended)
-    assert "--scope inter: there is nothing of the kind with 2 ranks on 1 nodes" in line
+    assert "--scope inter: no such group of ranks with 2 ranks on 1 nodes" in line
 
 
 @torch

@@ -88,7 +88,7 @@ def test_who_it_is_without_ddpkit(environ: dict[str, str], place: script.RankEnv
 
 @pytest.mark.parametrize(
     ("environ", "said"),
-    [(TORCH, "only RANK, WORLD_SIZE, MASTER_ADDR"), ({"OMPI_COMM_WORLD_SIZE": "2"}, "mpirun started it")],
+    [(TORCH, "only RANK, WORLD_SIZE, MASTER_ADDR"), ({"OMPI_COMM_WORLD_SIZE": "2"}, "mpirun started this process")],
 )
 def test_what_is_incomplete_is_said(environ: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
@@ -152,9 +152,9 @@ def apart(number: int, *bad: tuple[int, int]) -> list[tuple[int, str]]:
 
 def test_a_pair_or_a_node_is_named() -> None:
     assert apart(4) == []
-    assert apart(2, (0, 1)) == [(1, "does not get on with rank 0 on node0: lost")]
-    assert apart(4, (1, 2)) == [(2, "does not get on with rank 1 on node1: lost; all other pairs get on")]
-    assert apart(4, (0, 1), (1, 2), (1, 3)) == [(1, "does not get on with any other: lost")]
+    assert apart(2, (0, 1)) == [(1, "gloo all_reduce fails with rank 0 on node0: lost")]
+    assert apart(4, (1, 2)) == [(2, "gloo all_reduce fails with rank 1 on node1: lost; all other pairs succeed")]
+    assert apart(4, (0, 1), (1, 2), (1, 3)) == [(1, "gloo all_reduce fails with every other rank: lost")]
     assert [rank for rank, _ in apart(6, (0, 1), (4, 5))] == [1, 5]
     assert [rank for rank, _ in apart(6, (0, 2), (1, 2), (2, 3), (2, 4), (2, 5), (0, 1))] == [1, 2]
 
@@ -218,7 +218,7 @@ def test_a_master_that_is_not_there_is_named() -> None:
     ((code, text),) = ranks(2, [1], END, "--timeout", "1").values()
     assert code == 122
     line = next(line for line in text.splitlines() if "FAILED" in line)
-    assert f"rank 1 on {HOST}: does not reach rank 0 at 127.0.0.1:" in line
+    assert f"rank 1 on {HOST}: cannot reach rank 0 at 127.0.0.1:" in line
 
 
 @pytest.mark.torch
@@ -235,7 +235,7 @@ script.connect_store = with_another
 """
     ended = ranks(2, [0, 1], twice + END, "--timeout", "2")
     assert ended[1][0] == 3, ended
-    assert "another process is this rank as well" in ended[1][1], ended
+    assert "another process has the same rank" in ended[1][1], ended
 
 
 @pytest.mark.torch

@@ -187,7 +187,7 @@ TORCH_ROWS = [
     good("IPv6", torch_set(MASTER_ADDR="2001:db8::1"), master_addr="2001:db8::1"),
     good("empty values are none", {"RANK": "", "WORLD_SIZE": " ", "MASTER_ADDR": ""}, **ALONE, source="single"),
     bad("RANK alone", {"RANK": "1"}, "RANK=1 is set, but WORLD_SIZE", hint="unset RANK"),
-    bad("LOCAL_RANK alone", {"LOCAL_RANK": "1"}, "LOCAL_RANK=1 is set", "leftover", hint="unset LOCAL_RANK"),
+    bad("LOCAL_RANK alone", {"LOCAL_RANK": "1"}, "LOCAL_RANK=1 is set", "earlier export", hint="unset LOCAL_RANK"),
     bad("WORLD_SIZE alone", {"WORLD_SIZE": "2"}, "WORLD_SIZE=2 is set, but RANK", hint="unset WORLD_SIZE"),
     bad(
         "no master",
@@ -197,22 +197,22 @@ TORCH_ROWS = [
     ),
     bad("no LOCAL_RANK", without(torch_set(), "LOCAL_RANK"), "rank 1 of 4", "LOCAL_RANK is not set", hint="torchrun"),
     bad("several nodes, of which size?", torch_set(3, 4, 1), "RANK=3 with LOCAL_RANK=1", hint="LOCAL_WORLD_SIZE"),
-    bad("no number", torch_set(RANK="one"), "RANK=one is no whole number", hint="correct RANK"),
-    bad("Python's 1_0", torch_set(RANK="1_0"), "RANK=1_0 is no whole number"),
-    bad("another script's digits", torch_set(RANK="٣"), "RANK=٣ is no whole number"),
+    bad("no number", torch_set(RANK="one"), "RANK=one is not an integer", hint="correct RANK"),
+    bad("Python's 1_0", torch_set(RANK="1_0"), "RANK=1_0 is not an integer"),
+    bad("another script's digits", torch_set(RANK="٣"), "RANK=٣ is not an integer"),
     bad("negative", torch_set(RANK="-1"), "RANK=-1 is negative"),
-    bad("5,000 digits", torch_set(RANK="9" * 5000), "is no whole number"),
-    bad("rank too large", torch_set(4, 4, 0, LOCAL_WORLD_SIZE="4"), "RANK=4 does not fit WORLD_SIZE=4"),
+    bad("5,000 digits", torch_set(RANK="9" * 5000), "is not an integer"),
+    bad("rank too large", torch_set(4, 4, 0, LOCAL_WORLD_SIZE="4"), "RANK=4 is not below WORLD_SIZE=4"),
     bad("no ranks", torch_set(0, 0, LOCAL_WORLD_SIZE="1"), "WORLD_SIZE=0 is too small"),
     bad("local rank too large", torch_set(3, 4, 2, LOCAL_WORLD_SIZE="2"), "LOCAL_RANK=2", "LOCAL_WORLD_SIZE=2"),
     bad("local size 0", torch_set(3, 4, 1, LOCAL_WORLD_SIZE="0"), "LOCAL_WORLD_SIZE=0 is too small"),
     bad("local size too large", torch_set(3, 4, 1, LOCAL_WORLD_SIZE="8"), "LOCAL_WORLD_SIZE=8", "WORLD_SIZE=4"),
-    bad("node too large", torch_set(3, 4, 1, LOCAL_WORLD_SIZE="2", NODE_RANK="2"), "NODE_RANK=2 does not fit 2 ("),
-    bad("port 0", torch_set(MASTER_PORT="0"), "MASTER_PORT=0 is no port"),
-    bad("port 65536", torch_set(MASTER_PORT="65536"), "MASTER_PORT=65536 is no port"),
-    bad("no port", torch_set(MASTER_PORT="auto"), "MASTER_PORT=auto is no whole number"),
-    bad("host and port", torch_set(MASTER_ADDR="n1:29500"), "MASTER_ADDR=n1:29500 carries a port"),
-    bad("a URL", torch_set(MASTER_ADDR="tcp://n1"), "MASTER_ADDR=tcp://n1 is no host name"),
+    bad("node too large", torch_set(3, 4, 1, LOCAL_WORLD_SIZE="2", NODE_RANK="2"), "NODE_RANK=2 is not below 2 ("),
+    bad("port 0", torch_set(MASTER_PORT="0"), "MASTER_PORT=0 is not a port"),
+    bad("port 65536", torch_set(MASTER_PORT="65536"), "MASTER_PORT=65536 is not a port"),
+    bad("no port", torch_set(MASTER_PORT="auto"), "MASTER_PORT=auto is not an integer"),
+    bad("host and port", torch_set(MASTER_ADDR="n1:29500"), "MASTER_ADDR=n1:29500 contains a port"),
+    bad("a URL", torch_set(MASTER_ADDR="tcp://n1"), "MASTER_ADDR=tcp://n1 is not a host name"),
     bad(
         "torchrun's store, but no torchrun",
         torch_set(TORCHELASTIC_USE_AGENT_STORE="True"),
@@ -244,8 +244,8 @@ LEGACY_ROWS = [
     good("the argument alone says nothing", {}, "--local-rank=1", **ALONE, source="single"),
     bad("after --", NO_LOCAL, "LOCAL_RANK is not set", argv=("--", "--local-rank=1")),
     bad("contradiction", torch_set(1, 2), "LOCAL_RANK=1 contradicts", "--local-rank=0", argv=("--local-rank=0",)),
-    bad("no number", NO_LOCAL, "--local-rank=x is no whole number", argv=("--local-rank", "x")),
-    bad("no value", NO_LOCAL, "--local-rank= is no whole number", argv=("--local-rank",)),
+    bad("no number", NO_LOCAL, "--local-rank=x is not an integer", argv=("--local-rank", "x")),
+    bad("no value", NO_LOCAL, "--local-rank= is not an integer", argv=("--local-rank",)),
 ]
 
 HET = STEP | {
@@ -362,7 +362,7 @@ SLURM_ROWS = [
             "arbitrary, its file changed",
             BY_HAND_UNEVEN,
             "SLURM_HOSTFILE=/tmp/hosts gives task 1 n3, but SLURM started it on n2",
-            hint="leave the file as it is",
+            hint="do not change the file",
         ),
     ),
     seeing(
@@ -375,7 +375,7 @@ SLURM_ROWS = [
             "arbitrary, its file is elsewhere",
             BY_HAND_UNEVEN,
             "SLURM_HOSTFILE=/tmp/hosts cannot be read here: No such file or directory",
-            hint="where every node sees it",
+            hint="to a shared file system",
         ),
     ),
     good(
@@ -442,7 +442,7 @@ SLURM_ROWS = [
     bad(
         "MASTER_ADDR is this node, rank 0 is not here",
         STEP | {"MASTER_ADDR": "n3", "SLURMD_NODENAME": "n3"},
-        "rank 0 of this step is not there: its tasks are 2,3",
+        "rank 0 of this step is not on that node: its tasks are 2,3",
     ),
     good("MASTER_ADDR by another name", STEP | {"MASTER_ADDR": "n3-ib", "SLURMD_NODENAME": "n3"}, master_addr="n3-ib"),
     good("--gpus-per-task=1", STEP | {"CUDA_VISIBLE_DEVICES": "0"}, local_rank=1, device_index=0),
@@ -472,7 +472,7 @@ SLURM_ROWS = [
     bad("no SLURM_PROCID", without(STEP, "SLURM_PROCID"), "SLURM_STEP_NUM_TASKS=4", "SLURM_PROCID", hint="container"),
     bad("no node list", without(STEP, "SLURM_STEP_NODELIST"), "SLURM_STEP_NODELIST is not set", hint="MASTER_ADDR"),
     bad("torn node list", STEP | {"SLURM_STEP_NODELIST": "n[2-"}, "n[2-", "bracket"),
-    bad("rank too large", STEP | {"SLURM_PROCID": "4"}, "SLURM_PROCID=4 does not fit SLURM_STEP_NUM_TASKS=4"),
+    bad("rank too large", STEP | {"SLURM_PROCID": "4"}, "SLURM_PROCID=4 is not below SLURM_STEP_NUM_TASKS=4"),
     bad(
         "how many tasks here?",
         without(STEP, "SLURM_GTIDS", "SLURM_STEP_TASKS_PER_NODE"),
@@ -683,7 +683,7 @@ def test_explain_says_why_a_source_was_not_used() -> None:
 )
 def test_explain_says_what_to_type_instead(environ: dict[str, str], facts: Facts, typed: str) -> None:
     (reason,) = (one.reason for one in explain(environ, (), facts).rejected if one.source == "slurm")
-    assert reason.endswith(f"for one rank per task, type: {typed}")
+    assert reason.endswith(f"for one rank per task, run: {typed}")
 
 
 def test_facts_are_looked_up_in_a_step_only(tmp_path: Path) -> None:
@@ -907,7 +907,7 @@ def test_per_rank_batch_size(numbers: tuple[int, ...], size: int) -> None:
 
 @pytest.mark.parametrize(
     ("numbers", "words"),
-    [((64, 3), "63 or 66"), ((10, 4, 2), "8 or 16"), ((2, 4), "nearest that does is 4"), ((0, 4), "at least 1")],
+    [((64, 3), "63 or 66"), ((10, 4, 2), "8 or 16"), ((2, 4), "nearest divisible size is 4"), ((0, 4), "at least 1")],
 )
 def test_per_rank_batch_size_refuses(numbers: tuple[int, ...], words: str) -> None:
     with pytest.raises(ValueError, match=words) as caught:

@@ -233,7 +233,7 @@ def test_leftovers_of_a_good_run_are_ended(start: Callable[..., Command], script
     script(LEAVES)
     command = start("launch", "-n", "1", "--", "job.py")
     assert command.end() == 0
-    assert "ended what outlived its rank" in command.text
+    assert "ended processes that a rank left" in command.text
     assert command.survivors() == {}
 
 

@@ -159,7 +159,7 @@ def test_a_leftover_gets_term_before_kill(start: START, script: SCRIPT, tmp_path
     command = start("launch", "-n", "1", "--", "job.py")
     assert command.end() == 0
     assert (tmp_path / "told").exists()
-    assert "ended what outlived its rank" in command.text
+    assert "ended processes that a rank left" in command.text
 
 
 def test_a_leftover_whose_name_is_no_text(start: START, script: SCRIPT, tmp_path: Path) -> None:

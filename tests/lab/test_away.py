@@ -108,7 +108,11 @@ def test_what_a_start_up_file_prints_is_not_the_record(lab: Lab, run: Callable[.
         (["--detach", "--on", "node9", "-b", "local"], 4, "node9: its name node9 does not resolve"),
         (["--detach", "--on", "node2", "-b", "local", "--python", "/usr/bin/python3"], 4, "has no ddpkit"),
         (["--detach", "--on", "node2", "-b", "ssh", "node9"], 4, "node9"),
-        (["--detach", "--on", "node2", "-b", "local", "--workdir", "/etc/passwd"], 2, "there is no folder /etc/passwd"),
+        (
+            ["--detach", "--on", "node2", "-b", "local", "--workdir", "/etc/passwd"],
+            2,
+            "directory not found: /etc/passwd",
+        ),
     ],
 )
 def test_what_cannot_start_there(

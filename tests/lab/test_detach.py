@@ -226,7 +226,7 @@ def test_no_room_for_anything_is_said(script: SCRIPT, ddpkit: DDPKIT, tmp_path: 
     done = ddpkit("launch", "--detach", "--", "job.py", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 121, done.stderr
     first, second = done.stderr.splitlines()
-    assert first.startswith("ddpkit: error: cannot make a folder for temporary files")
+    assert first.startswith("ddpkit: error: cannot create a directory for temporary files")
     assert second.startswith("hint: df ")
 
 
@@ -277,7 +277,7 @@ def test_no_tmux(script: SCRIPT, ddpkit: DDPKIT, tmp_path: Path) -> None:
     done = ddpkit("launch", "--detach", "--", "job.py", env={"PATH": str(tmp_path)})
     assert done.returncode == 121
     assert done.stderr.startswith(
-        "ddpkit: error: --detach needs tmux, and it is not installed\nhint: apt-get install tmux"
+        "ddpkit: error: --detach requires tmux, which is not installed\nhint: apt-get install tmux"
     )
     assert not (tmp_path / "logs").exists()
 

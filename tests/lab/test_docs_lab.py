@@ -67,7 +67,7 @@ def test_the_backend_for_nodes_in_contributing_works(lab: Lab, tmp_path: Path) -
     assert "rank 3 on node2" in failed.stderr
     elastic = lab.run("login", *argv, "-N", "1:2", "node1", "--", "job.py", cwd=tmp_path, env=env, check=False)
     assert elastic.returncode == 121
-    assert "backend pinned takes one number of nodes" in elastic.stderr
+    assert "backend pinned requires one number of nodes" in elastic.stderr
     asked = [*argv[:3], "test", *argv[4:], "--quick", "node1", "node2"]
     checked = lab.run("login", *asked, cwd=tmp_path, env=env, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -192,7 +192,7 @@ def test_an_old_rsync_is_named(said: str, laptop: Laptop, tmp_path: Path) -> Non
     laptop.program("rsync", f"#!/bin/sh\necho '{said}'\n")
     done = laptop("launch", "-b", "ssh", "node1", "-n", "1", "--sync", "--", "job.py")
     assert done.returncode == 121, done.stderr
-    assert f"--sync needs rsync 3.1 or later, and the one on this machine says: {said}\nhint: " in done.stderr
+    assert f"--sync requires rsync 3.1 or later; this machine has: {said}\nhint: " in done.stderr
     assert not (tmp_path / "logs").exists()
 
 
@@ -247,7 +247,7 @@ def test_the_end_of_its_launcher_is_the_end_of_all(end: int, laptop: Laptop, lab
         (pid,) = [pid for pid, line in lab.processes(LOGIN).items() if "ddpkit" in line and " launch -n 2" in line]
         try:
             wait_until(lambda: "MiB" in laptop("status").stdout)
-            assert "only on Linux can it be looked into (here: sudo py-spy dump --pid" in laptop("dump").stdout
+            assert "stacks are available only on Linux (here: sudo py-spy dump --pid" in laptop("dump").stdout
         except BaseException:
             end = signal.SIGKILL
             raise

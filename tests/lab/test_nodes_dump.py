@@ -266,7 +266,7 @@ def test_a_node_that_does_not_answer(start: Callable[..., Launch], idle_lab: Lab
     found = until_found(idle_lab, tmp_path, "node2 did not answer (ranks 2-3)")
     assert found["silent"] == {"node2": [2, 3]}
     assert [row["rank"] for row in found["ranks"]] == [0, 1]
-    assert "all_reduce #4 of group 0 waits for ranks 2-3, of which nothing is known" in str(found["findings"])
+    assert "all_reduce #4 of group 0 waits for ranks 2-3, which did not answer" in str(found["findings"])
     idle_lab.run("node2", "kill", "-CONT", *map(str, supervisors))
     found = until_found(idle_lab, tmp_path, "rank 3 on node2 has not joined")
     assert found["silent"] == {}

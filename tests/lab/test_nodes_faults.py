@@ -116,16 +116,16 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
     (unreachable, "no answer|no route to host", "ping node3"),
     (firewalled, "no answer", "ping node3"),
     (no_sshd, "connection refused", "on node3: systemctl status ssh"),
-    (wrong_key, "takes none of the keys", "ssh-copy-id"),
+    (wrong_key, "accepts none of the keys", "ssh-copy-id"),
     (changed_host_key, "host key has changed", "ssh-keygen .*-R .?node3"),
     (unknown_host_key, "host key is not known", "ssh to it once and compare"),
-    (revoked_host_key, "host key .* revoked", "ask who runs"),
+    (revoked_host_key, "host key .* revoked", "administrator"),
     (exits_early, "start-up file.*good morning", "bashrc"),
     (exits_early_with_an_error, "exit code 3.*no licence left", r"ssh node3 .*python.* --version"),
     (no_python, "Python cannot be started.*/nowhere/python", r"\[host\.node3\]"),
-    (python_that_hangs, "its Python did not start our program in time", "python --version; .*-o connect_timeout="),
-    (old_python, "its Python 3.6.8 is older than 3.8, and ddpkit needs 3.8", r"\[host\.node3\]"),
-    (python_2, "its Python is older than 3.4, and ddpkit needs 3.8", r"\[host\.node3\]"),
+    (python_that_hangs, "its Python did not start the supervisor in time", "python --version; .*-o connect_timeout="),
+    (old_python, "its Python 3.6.8 is older than 3.8; ddpkit requires Python 3.8", r"\[host\.node3\]"),
+    (python_2, "its Python is older than 3.4; ddpkit requires Python 3.8", r"\[host\.node3\]"),
     (forced_command, "forced command.*This account is for files only", "another key"),
     (no_shell, "exit code 1.*account is currently not available", "ssh node3"),
 ]
@@ -208,22 +208,22 @@ def named_twice(bare: Bare) -> None:
 
 ALONE: list[tuple[Callable[[Bare], None], str, str, str]] = [
     (no_torch, "node3", "finds no torch", "ssh node3 .*/bare/bin/python -m pip install torch==2"),
-    (another_torch, "node3", r"has torch 1.13.1\+cu117, the others 2", "pip install torch==2"),
-    (another_script, "node3", "its job.py is another than here", "rsync -a .*job.py node3:/"),
-    (no_script, "node3", "there is no job.py in /", "rsync -a .*job.py node3:/"),
-    (no_workdir, "node3", "cannot use the folder /.*: no such file or directory", "rsync -a /.*/ node3:/.*/"),
-    (workdir_of_another, "node3", "cannot use the folder /.*/file: not a directory", "workdir = "),
-    (full_tmp, "node3", "cannot write to its folder /.*/tmp: no space left", "ssh node3 df /.*/tmp"),
+    (another_torch, "node3", r"has torch 1.13.1\+cu117, the other nodes 2", "pip install torch==2"),
+    (another_script, "node3", "its job.py differs from the one here", "rsync -a .*job.py node3:/"),
+    (no_script, "node3", "job.py not found in /", "rsync -a .*job.py node3:/"),
+    (no_workdir, "node3", "cannot use the directory /.*: no such file or directory", "rsync -a /.*/ node3:/.*/"),
+    (workdir_of_another, "node3", "cannot use the directory /.*/file: not a directory", "workdir = "),
+    (full_tmp, "node3", "cannot write to its directory /.*/tmp: no space left", "ssh node3 df /.*/tmp"),
     (
         no_tmp,
         "node3",
-        "cannot write to its folder /nowhere/tmp: no such file",
+        "cannot write to its directory /nowhere/tmp: no such file",
         "mkdir -p /nowhere/tmp, or unset TMPDIR",
     ),
-    (read_only_tmp, "node3", "cannot write to its folder /.*/tmp: read-only", "ssh node3 findmnt -T /.*/tmp, or"),
+    (read_only_tmp, "node3", "cannot write to its directory /.*/tmp: read-only", "ssh node3 findmnt -T /.*/tmp, or"),
     (high_ports, "node3", "node2 cannot reach its port [3-6][0-9]{4} .*no answer", "32768-60999"),
     (declared_gpus, "node3", "DDPKIT_GPUS=four", "DDPKIT_GPUS"),
-    (named_twice, "node4", "the same machine as node3", "name it once"),
+    (named_twice, "node4", "the same machine as node3", "list it once"),
 ]
 
 
@@ -267,7 +267,7 @@ def test_a_master_port_behind_a_firewall(bare: Bare, backend: str) -> None:
 def test_an_address_by_which_rank_0_does_not_reach_itself(bare: Bare, backend: str, address: str) -> None:
     """With one node nobody else is there to find that out, and torchrun waits for it in silence."""
     done = bare.launch("-b", backend, "node1", "-n", "2", "-o", f"master_addr={address}", "--", "job.py")
-    refused(done, 122, "node1", f"cannot reach its own port [0-9]+, rank 0's .{address}: ", "leave -o master_addr out")
+    refused(done, 122, "node1", f"cannot reach its own port [0-9]+, rank 0's .{address}: ", "remove -o master_addr")
     bare.nothing_left()
 
 
@@ -280,7 +280,7 @@ def test_three_bad_hosts_are_named_at_once(bare: Bare, backend: str) -> None:
 
     assert done.code == 123, done.text
     assert done.seconds < LIMIT or done.slow
-    assert "3 of 4 nodes cannot take part, and nothing was started" in done.err
+    assert "3 of 4 nodes failed the checks, and nothing was started" in done.err
     assert re.findall(r"^  (\S+): ", done.err, re.MULTILINE) == ["node2", "node3", "node4"]
     bare.nothing_left(["node1"])
 

@@ -55,7 +55,7 @@ def test_a_start_up_file_that_is_slow_is_waited_for_and_named(bare: Bare, backen
     done = bare.launch("-b", backend, ALL, *RANKS, "-o", "connect_timeout=20", "--", "job.py")
     ran(done)
     waits = re.findall("^ddpkit: waiting for (.*)$", done.err, re.MULTILINE)
-    assert any("node3: its shell and Python are not up yet" in words for words in waits), done.text
+    assert any("node3: its shell and Python have not started yet" in words for words in waits), done.text
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -99,7 +99,7 @@ def test_an_sshd_that_drops_connections(bare: Bare, backend: str, limit: str) ->
         process.wait(PATIENCE)
     ran(Done(code=process.returncode, out=out, err=err, seconds=0.0))
     if backend == "ssh":
-        assert re.search("node3: sshd dropped us .*, then let us in", err), err
+        assert re.search("node3: sshd dropped the connection .*, then accepted it", err), err
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -110,7 +110,7 @@ def test_an_sshd_that_never_has_room(bare: Bare, backend: str) -> None:
     done = bare.launch("-b", backend, ALL, *RANKS, "--", "job.py")
     assert done.code == 123, done.text
     assert done.seconds < 15 or done.slow, done.text
-    assert re.search("node3: .*closed .* before a word was said", done.err), done.text
+    assert re.search("node3: .*closed .* before the login", done.err), done.text
     assert "maxstartups" in done.err
 
 
@@ -136,8 +136,8 @@ def test_own_names_that_mean_127_0_1_1(bare: Bare, backend: str, starter: str) -
     assert done.code == 0, done.text
     said = "sum 2 MASTER_ADDR=10.77.0.1 GLOO_SOCKET_IFNAME=eth0 NCCL_SOCKET_IFNAME==eth0"
     assert [line.partition("] ")[2] for line in done.out.splitlines()] == [said] * 2, done.text
-    assert "ddpkit: node1: its own name node1 means 127.0.1.1 there" in done.err
-    assert "ddpkit: node1, node2: the others cannot reach it by br-0a1b; NCCL uses eth0" in done.err
+    assert "ddpkit: node1: its own name node1 resolves to 127.0.1.1 on that node" in done.err
+    assert "ddpkit: node1, node2: the other nodes cannot reach it over br-0a1b; NCCL uses eth0" in done.err
 
 
 @pytest.mark.torch
@@ -210,7 +210,7 @@ def test_a_full_disk_for_logs(bare: Bare, backend: str, code: int) -> None:
     done = bare.launch("-b", backend, ALL, *RANKS, "--log-dir", f"{bare.folder}/logs", "--", "job.py")
     assert done.code == code, done.text[-3000:]
     assert "Traceback" not in done.err
-    assert len(re.findall("logs in .*/?logs/.* end here: No space left on device; the run goes on", done.err)) == 1
+    assert len(re.findall("logs in .*/?logs/.* end here: No space left on device; the run continues", done.err)) == 1
     if code == 0:
         assert done.out.count(" line 3999 ") == 4
     else:

@@ -281,7 +281,7 @@ def test_a_failure_after_another_node_has_finished_is_told_in_seconds(
     (tmp_path / "job.py").write_text(ONE_AFTER_THE_OTHER)
     done = launch("-b", "ssh", "node1", "node2", "-n", "1", "-o", "starter=torchrun", *words, "--", "job.py")
     assert done.returncode == 9, done.stdout + done.stderr
-    assert "cannot be started again: all ranks of node1 have ended well" in done.stderr
+    assert "cannot be restarted: all ranks of node1 have succeeded" in done.stderr
 
 
 @torch
@@ -316,16 +316,16 @@ def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_
 @pytest.mark.parametrize(
     ("args", "named"),
     [
-        (["-b", "ssh", "--", "job.py"], "needs the names of nodes"),
+        (["-b", "ssh", "--", "job.py"], "requires hosts"),
         (["-b", "pdsh", "-N", "3", "node1", "--", "job.py"], "-N 3: 1 host was named"),
         (
             ["-b", "ssh", "node1", "-N", "1:2", "-o", "starter=ranks", "--", "job.py"],
             "-N MIN:MAX works with starter torchrun",
         ),
         (["-b", "ssh", "node1", "-N", "3:2", "--", "job.py"], "the smaller number must come first"),
-        (["-b", "ssh", "job.py"], "needs the names of nodes"),
+        (["-b", "ssh", "job.py"], "requires hosts"),
         (["-b", "ssh", "--hostfile", "none.txt", "--", "job.py"], "cannot read the host file none.txt"),
-        (["-b", "local", "--hostfile", "none.txt", "--", "job.py"], "reads no host file"),
+        (["-b", "local", "--hostfile", "none.txt", "--", "job.py"], "does not support host files"),
         (["-b", "ssh", "node1", "-o", "fanout=3", "--", "job.py"], "no option 'fanout'"),
         (["-b", "ssh", "node1", "--", "missing.py"], "no script missing.py"),
         (["-b", "ssh", "node1", "-o", "heartbeat_timeout=-1", "--", "job.py"], "heartbeat_timeout=-1: seconds"),

@@ -183,7 +183,7 @@ def test_a_launcher_that_ends_while_it_connects(
     code, number = EARLY[name]
     launch.signal(number)
     assert launch.end() == code
-    assert launch.lines == (["ddpkit: ended before anything was started"] if name == "INT" else [])
+    assert launch.lines == (["ddpkit: ended before any rank was started"] if name == "INT" else [])
     launch.wait_for_nothing_left()
 
 
@@ -209,7 +209,7 @@ def test_a_launcher_that_ends_while_it_asks(
     code, number = EARLY[name]
     launch.signal(number)
     assert launch.end() == code
-    assert launch.lines == (["ddpkit: ended before anything was started"] if name == "INT" else [])
+    assert launch.lines == (["ddpkit: ended before any rank was started"] if name == "INT" else [])
     launch.wait_for_nothing_left()
 
 
@@ -399,7 +399,7 @@ def test_a_cut_network(backend: str, starter: str, faulty: Lab, run: Callable[..
     faulty.cut("node2")
     assert launch.end() == 125, launch.text
     assert "the supervisor on node2 failed first" in launch.text
-    assert "nothing was heard of it for 10 s" in launch.text
+    assert "no heartbeat for 10 s" in launch.text
     launch.wait_for_nothing_left(spared=spare_sshd)
 
 
@@ -450,7 +450,7 @@ def test_a_launcher_stopped_for_too_long(backend: str, lab: Lab, run: Callable[.
     os.kill(pid, signal.SIGCONT)
     launch.process.send_signal(signal.SIGCONT)  # nsenter stopped with it
     assert launch.end() == 125, launch.text
-    assert "it heard nothing of the launcher for 8 s" in launch.text
+    assert "no heartbeat from the launcher for 8 s" in launch.text
     assert sum("] cleaned up" in line for line in launch.lines) == 2
     launch.wait_for_nothing_left()
 

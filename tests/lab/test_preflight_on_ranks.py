@@ -54,6 +54,6 @@ def test_several_pairs_at_once(bare: Bare) -> None:
     assert done.code == 122, done.text
     said = {(check["host"], check["evidence"].partition(":")[0]) for check in done.bad()}
     assert said == {
-        ("node2", "does not get on with rank 0 on node1"),
-        ("node4", "does not get on with rank 2 on node3"),
+        ("node2", "gloo all_reduce fails with rank 0 on node1"),
+        ("node4", "gloo all_reduce fails with rank 2 on node3"),
     }, done.text

@@ -69,7 +69,7 @@ ROWS = {
         id="environment",
         rank=None,
         evidence="NCCL_ALGO is Ring",
-        cause="told the same",
+        cause="different settings",
         fix="NCCL_ALGO",
         doc="env-differs",
     ),
@@ -116,8 +116,8 @@ def refused(
 
 
 REFUSALS = {
-    "partition": refused("no such partition", "sinfo", "-N", "2", "-o", "partition=nosuch"),
-    "gres": refused("no node has that", "sinfo", "-N", "2", "-o", "gres=tpu:4"),
+    "partition": refused("the partition does not exist", "sinfo", "-N", "2", "-o", "partition=nosuch"),
+    "gres": refused("no node has it", "sinfo", "-N", "2", "-o", "gres=tpu:4"),
     "gpus": refused("large", "sinfo", "-N", "2", "-o", "gpus_per_node=9"),
     "nodes": refused("large", "sinfo", "-N", "9"),
     "node": refused(".", ".", "-N", "1", "-o", "nodelist=node77"),

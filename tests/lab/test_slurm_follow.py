@@ -84,7 +84,7 @@ def test_a_signal_that_reaches_no_rank(launch: Callable[..., Launch], folder: Pa
     command = launch("-b", "slurm", "-N", "4", "-o", "exclusive=true", "--", "job.py")
     command.wait_for("waits in the queue: Resources")
     command.signal(idle_lab, signal.SIGUSR1)
-    command.wait_for(f"SIGUSR1 did not reach the ranks of job {command.record['job_id']}: they do not run")
+    command.wait_for(f"SIGUSR1 did not reach the ranks of job {command.record['job_id']}: they are not running")
     idle_lab.run("login", "scancel", command.record["job_id"])
     assert command.end() == 143, command.text
 
@@ -175,7 +175,7 @@ def test_output_that_is_not_seen_here(launch: Callable[..., Launch], folder: Pat
     (folder / "job.py").write_text("")
     command = launch("-b", "slurm", "-o", f"output={private}/%j.out", "--", "job.py")
     assert command.end() == 0, command.text
-    assert f"nothing of the job's output {private}/{command.record['job_id']}.out is seen here" in command.text
+    assert f"the job's output {private}/{command.record['job_id']}.out is seen here" in command.text
 
 
 @torch
@@ -192,11 +192,11 @@ def test_a_log_folder_that_the_nodes_do_not_see(
 
 
 BAD_FOLDERS = {
-    "output under a file": (["-o", "output=file/x_%j.out"], 123, "cannot make the folder"),
+    "output under a file": (["-o", "output=file/x_%j.out"], 123, "cannot create the directory"),
     "output where nothing can be made": (
         ["-o", "output=/proc/none/x_%j.out"],
         123,
-        "cannot make the folder /proc/none ",
+        "cannot create the directory /proc/none ",
     ),
     "logs under a file": (["--log-dir", "file"], 121, "cannot write logs to file/"),
 }
@@ -219,7 +219,7 @@ def test_no_sbatch(launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "bin").mkdir()
     command = launch("-b", "slurm", "--", "job.py", before=["env", f"PATH={folder}/bin"])
     assert command.end() == 123, command.text
-    assert command.lines[0] == "ddpkit: error: there is no sbatch on this machine"
+    assert command.lines[0] == "ddpkit: error: sbatch not found on this machine"
     assert "ddpkit launch -b local" in command.lines[1]
 
 
@@ -259,7 +259,7 @@ def test_a_time_limit(launch: Callable[..., Launch], folder: Path, idle_lab: Lab
     command.wait_for("] ready", times=2)
     idle_lab.run("login", "scontrol", "update", f"JobId={command.record['job_id']}", "EndTime=now+1")
     assert command.end() == 143, command.text
-    assert f"job {command.record['job_id']} ran into its time limit" in command.lines[-1]
+    assert f"job {command.record['job_id']} reached its time limit" in command.lines[-1]
     assert "failed first" not in command.text
 
 

@@ -157,7 +157,7 @@ def test_leaving_a_job_says_how_to_come_back(launch: Callable[..., Launch], fold
     assert command.end() == 130
     job = json.loads(next(folder.glob("logs/*/run.json")).read_text())["job_id"]
     assert json.loads(next(folder.glob("logs/*/run.json")).read_text())["state"] == "left"
-    assert f"job {job} goes on without this command" in command.text
+    assert f"job {job} continues without this command" in command.text
     assert f"scancel {job}" in command.text
     assert set(on_nodes(idle_lab, "job.py")) == {"node1", "node2"}
     idle_lab.run("login", "scancel", job)
@@ -169,9 +169,7 @@ def test_detach_and_secrets(launch: Callable[..., Launch], folder: Path, idle_la
     (folder / "job.py").write_text("import os\nopen('got.' + os.environ['RANK'], 'w').write(os.environ['HF_TOKEN'])\n")
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "--detach", "--env", "HF_TOKEN=sesame", "--", "job.py")
     assert command.end() == 0, command.text
-    assert re.search(
-        r"submitted; its output: (\S+)/slurm-(\d+)\.out; to stop it: scancel \2$", command.text, re.MULTILINE
-    )
+    assert re.search(r"submitted; output: (\S+)/slurm-(\d+)\.out; to stop it: scancel \2$", command.text, re.MULTILINE)
     until = time.monotonic() + PATIENCE
     while not (folder / "got.1").exists() or (folder / "got.1").read_text() != "sesame":
         assert time.monotonic() < until
@@ -183,7 +181,7 @@ def test_detach_and_secrets(launch: Callable[..., Launch], folder: Path, idle_la
 REFUSED = {
     "partition": (["-o", "partition=nope"], "sbatch refused the job", "invalid partition"),
     "resource": (["-o", "gres=tpu:1"], "sbatch refused the job", "generic resource"),
-    "too many nodes": (["-N", "9"], "would wait for ever (PartitionConfig), and was cancelled", "job "),
+    "too many nodes": (["-N", "9"], "would wait forever (PartitionConfig), and was cancelled", "job "),
     "a partition without nodes": (["-o", "partition=empty"], "", ""),
 }
 

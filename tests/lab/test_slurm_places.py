@@ -63,7 +63,7 @@ def test_a_shell_on_a_node(shell: str, folder: Path, idle_lab: Lab) -> None:
     assert (env["source"], env["rank"], env["world_size"], env["num_nodes"]) == ("single", 0, 1, 1)
     reasons = {one["source"]: one["reason"] for one in seen["rejected"]}
     assert reason in reasons["slurm"]
-    assert "type: srun --overlap python ..." in reasons["slurm"]
+    assert "run: srun --overlap python ..." in reasons["slurm"]
     for name in names:
         ranks = [json.loads((folder / f"{name}.{rank}").read_text()) for rank in range(4)]
         assert [who["host"] for who in ranks] == ["node1", "node1", "node2", "node2"]

@@ -240,9 +240,9 @@ def test_a_hostfile_that_srun_ignored(steps: Steps) -> None:
 @pytest.mark.parametrize(
     ("before", "error", "hint"),
     [
-        ("rm -f {file}", "SLURM_HOSTFILE={file} cannot be read here: No such file", "where every node sees it"),
-        ("cp {file}.new {file}.$$; mv {file}.$$ {file}", "SLURM started it on {host}: the file is not the", "leave"),
-        ("unset SLURM_HOSTFILE", "told the order of the hosts (-m arbitrary)", "the first host of srun's -w"),
+        ("rm -f {file}", "SLURM_HOSTFILE={file} cannot be read here: No such file", "to a shared file system"),
+        ("cp {file}.new {file}.$$; mv {file}.$$ {file}", "SLURM started it on {host}: the file has changed", "leave"),
+        ("unset SLURM_HOSTFILE", "uses a custom order of hosts (-m arbitrary)", "the first host of srun's -w"),
     ],
 )
 def test_a_hostfile_of_no_use(steps: Steps, before: str, error: str, hint: str) -> None:
@@ -413,7 +413,7 @@ def test_turned_off(steps: Steps) -> None:
     assert len(ranks) == 2
     for rank in ranks:
         assert (rank.env["source"], rank.env["rank"], rank.env["world_size"]) == ("single", 0, 1)
-        assert rank.seen["reasons"]["slurm"] == "DDPKIT_DETECT_SLURM=0 turns it off"
+        assert rank.seen["reasons"]["slurm"] == "DDPKIT_DETECT_SLURM=0 disables it"
 
 
 # ---- one process: the shell in which a job is, and not one of its tasks
@@ -453,7 +453,7 @@ def test_batch_script_without_srun(steps: Steps, name: str) -> None:
 
 def test_salloc_shell(steps: Steps) -> None:
     steps.shell(alone_and_typed(steps), "salloc -Q -N2 -n3")
-    check_alone(steps, "SLURM_NTASKS=3 describes the job", JOB, "type: srun python ...")
+    check_alone(steps, "SLURM_NTASKS=3 describes the job", JOB, "run: srun python ...")
     check(steps.ranks("typed"), "node1 node1 node2")
 
 
@@ -482,7 +482,7 @@ def test_pty_shell(steps: Steps, shell: str, hosts: str) -> None:
     seen = steps.alone("alone")["slurm"]
     assert (seen["SLURM_PROCID"], seen["SLURM_STEP_NUM_TASKS"]) == ("0", str(tasks))
     name = shell.split()[0]
-    check_alone(steps, f"runs {name} on a terminal (srun --pty)", "one process", "type: srun --overlap python ...")
+    check_alone(steps, f"runs {name} on a terminal (srun --pty)", "one process", "run: srun --overlap python ...")
     ranks = steps.ranks("typed")
     assert all(rank.seen["slurm"]["SLURM_PTY_PORT"] == seen["SLURM_PTY_PORT"] for rank in ranks)  # inherited
     check(ranks, hosts)

@@ -229,22 +229,22 @@ def test_one_container_for_runs_that_start_together(inside: Start, tmp_path: Pat
 def test_a_supervisor_outside_of_the_container_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DDPKIT_INSIDE", raising=False)
     request = {"inside": "run-1", "grace": 0, "procs": [], "workdir": "/", "env": {}, "preload": [], "ranks": []}
-    with pytest.raises(OSError, match="this is not it"):
+    with pytest.raises(OSError, match="this process is outside of it"):
         supervisor.Supervisor(request).start()
 
 
 LOCAL = [
-    ({"container": "plain"}, "does not say what is to run it"),
-    ({"container": "plain", "container_runtime": "pyxis"}, "takes auto | enroot | apptainer | podman | docker here"),
-    ({"container": "plain", "container_runtime": "runc"}, "takes auto | enroot"),
-    ({"container": "/a.sif", "container_runtime": "docker"}, "takes the name of an image, not a file"),
-    ({"container": "docker://a", "container_runtime": "enroot"}, "enroot starts a .sqsh file"),
-    ({"container": "/a b.sqsh"}, "cannot name a container"),
+    ({"container": "plain"}, "the container runtime is not clear"),
+    ({"container": "plain", "container_runtime": "pyxis"}, "requires auto | enroot | apptainer | podman | docker"),
+    ({"container": "plain", "container_runtime": "runc"}, "requires auto | enroot"),
+    ({"container": "/a.sif", "container_runtime": "docker"}, "requires the name of an image, not a file"),
+    ({"container": "docker://a", "container_runtime": "enroot"}, "enroot requires a .sqsh file"),
+    ({"container": "/a b.sqsh"}, "is not a valid container name"),
     ({"container": "/a.sif", "container_name": "x"}, "container_name works with enroot"),
     ({"container": "/a.sqsh", "container_gpus": "all"}, "container_gpus works with apptainer and podman and docker"),
     ({"container": "/a.sif", "container_mounts": "/data"}, "is not SRC:DST"),
     ({"container": "/a.sif", "container_mounts": "/data:"}, "is not SRC:DST"),
-    ({"container": "/a.sif", "container_mounts": "/data:data"}, "no absolute path"),
+    ({"container": "/a.sif", "container_mounts": "/data:data"}, "not an absolute path"),
     ({"container": "/a.sqsh", "container_mounts": "/my data:/data"}, "cannot mount a path with ' '"),
     ({"container": "/a.sif", "container_args": "'"}, "No closing quotation"),
     ({"container_mounts": "/data:/data"}, "container_mounts needs an image"),
@@ -252,9 +252,9 @@ LOCAL = [
     ({"container_runtime": "docker"}, "container_runtime needs an image"),
 ]
 ON_SLURM = [
-    ({"container": "/a.sqsh"}, "does not say what is to run it"),
-    ({"container": "plain", "container_runtime": "docker"}, "takes auto | enroot | pyxis | apptainer here"),
-    ({"container": "/a.sif", "container_runtime": "pyxis"}, "pyxis takes a .sqsh file"),
+    ({"container": "/a.sqsh"}, "the container runtime is not clear"),
+    ({"container": "plain", "container_runtime": "docker"}, "requires auto | enroot | pyxis | apptainer"),
+    ({"container": "/a.sif", "container_runtime": "pyxis"}, "pyxis requires a .sqsh file"),
     ({"container_workdir": "/data"}, "container_workdir needs an image"),
 ]
 
@@ -297,7 +297,7 @@ def test_what_a_container_needs_is_checked_first(
     (tmp_path / "job.py").touch()
     done = ddpkit("launch", "-o", "container=no.sif", "--", "job.py")
     assert done.returncode == 121
-    assert "there is no image no.sif" in done.stderr
+    assert "image not found: no.sif" in done.stderr
     named = ["-o", "container=plain", "-o", "container_runtime=docker", "--dry-run"]
     done = ddpkit("launch", *named, "--", "none.py")
     assert done.returncode == 121

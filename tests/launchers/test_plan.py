@@ -244,7 +244,7 @@ def test_the_dry_run_is_the_run(
         ({"starter": "torchrun", "preload": "true"}, "preload works with starter ranks"),
         ({"max_restarts": "1"}, "max_restarts works with starter torchrun"),
         ({"starter": "torchrun", "max_restarts": "-1"}, "0 or more"),
-        ({"starter": "torchrun", "max_restarts": "many"}, "whole number"),
+        ({"starter": "torchrun", "max_restarts": "many"}, "integer"),
         ({"use_env": "false"}, "use_env=false works with starter legacy"),
         ({"preload": "no-module"}, "is not the name of a Python module"),
         ({"starter": "mpi"}, "ranks | torchrun | legacy"),
@@ -259,12 +259,12 @@ def test_refused_options(options: dict[str, object], text: str) -> None:
 
 
 def test_preload_refuses_a_program() -> None:
-    with pytest.raises(UsageError, match="started as a program"):
+    with pytest.raises(UsageError, match="is another program"):
         make({"preload": "true"}, PROGRAM, TWO)
 
 
 def test_slurm_options_that_contradict_each_other() -> None:
-    with pytest.raises(UsageError, match="chain=2 starts the job again, and -o requeue=false forbids it"):
+    with pytest.raises(UsageError, match="chain=2 requeues the job, and -o requeue=false forbids it"):
         make({"chain": "2", "requeue": "false"}, JOB, ASKED, "slurm-srun")
 
 

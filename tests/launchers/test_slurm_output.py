@@ -20,7 +20,7 @@ def raised(rank: int, after: float, name: str = "ValueError") -> str:
 
 
 def goes_on(rank: int, name: str = "ValueError") -> str:
-    return f"{rank}: ddpkit: rank {rank} raised {name}, and its process goes on\n"
+    return f"{rank}: ddpkit: rank {rank} raised {name}, and its process continues\n"
 
 
 def code(rank: int, number: int = 1) -> str:

@@ -75,7 +75,7 @@ def test_a_program_that_is_no_python(start: START, ddpkit: DDPKIT, tmp_path: Pat
     command.wait_for("ready")
     (row,) = json.loads(ddpkit("dump", str(run_of(tmp_path)), "--json").stdout)["ranks"]
     assert row["state"] == "S"
-    assert "it is no Python" in row["why"]
+    assert "it is not a Python" in row["why"]
     (environ,) = {Path(f"/proc/{row['pid']}/environ").read_bytes()}
     assert b"DDPKIT_HOOK" not in environ
 
@@ -132,7 +132,7 @@ def test_a_launcher_that_takes_no_questions(start: START, ddpkit: DDPKIT, script
         path.write_text(json.dumps(record))
         done = ddpkit("dump", str(run_of(tmp_path)))
         assert done.returncode == 121
-        assert "does not take questions" in done.stderr
+        assert "does not accept requests" in done.stderr
         assert other.poll() is None
 
 

@@ -102,7 +102,7 @@ def test_a_stopped_rank_comes_first() -> None:
     (finding,) = world({0: WAITING, 1: WAITING, 2: WAITING, 3: stopped})
     assert (finding.kind, finding.ranks) == ("stopped", (3,))
     assert finding.words == (
-        "rank 3 on node2 is stopped (SIGSTOP); kill -CONT 100 on node2 lets it go on; "
+        "rank 3 on node2 is stopped (SIGSTOP); to continue it: kill -CONT 100 on node2; "
         "all_reduce #12 of group 0 waits for it (ranks 0-2 wait in it for 41 s)"
     )
 
@@ -158,7 +158,7 @@ def test_a_host_that_does_not_answer() -> None:
     findings = world({0: WAITING, 1: WAITING}, {"node2": [2, 3]})
     assert {finding.kind for finding in findings} == {"silent"}
     assert "node2 did not answer (ranks 2-3)" in [finding.words for finding in findings]
-    assert any("waits for ranks 2-3, of which nothing is known" in finding.words for finding in findings)
+    assert any("waits for ranks 2-3, which did not answer" in finding.words for finding in findings)
 
 
 def test_groups_are_judged_one_by_one() -> None:
@@ -228,13 +228,13 @@ def test_a_rank_that_cannot_say() -> None:
     blind = bare(None, "S", why="it did not answer")
     (finding,) = world({0: waits, 1: waits, 2: waits, 3: blind})
     assert (finding.kind, finding.ranks) == ("silent", (3,))
-    assert "rank 3 on node2 does not say where it is: it did not answer" in finding.words
+    assert "rank 3 on node2 does not report its position: it did not answer" in finding.words
 
 
 def test_no_rank_says_anything() -> None:
-    blind = bare(None, "S", why="it is no Python")
+    blind = bare(None, "S", why="it is not a Python")
     (finding,) = world(dict.fromkeys(range(4), blind))
-    assert finding.words == "no rank says where it is: it is no Python"
+    assert finding.words == "no rank reports its position: it is not a Python"
 
 
 def test_stacks_are_grouped_the_odd_ones_first() -> None:
@@ -245,7 +245,7 @@ def test_stacks_are_grouped_the_odd_ones_first() -> None:
 
 
 def test_what_cannot_be_unpacked() -> None:
-    with pytest.raises(ValueError, match="node1 answered with what is not understood"):
+    with pytest.raises(ValueError, match="node1 sent an invalid answer"):
         dump.read_answer("AAAA", "node1")
 
 

@@ -531,7 +531,7 @@ def test_rates_between_two_looks_and_two_samples() -> None:
 def test_a_rank_that_does_nothing_while_others_work() -> None:
     found = composed(host("a", r0=1.0, r1=1.0), host("b", r2=0.0, r3=1.0))["findings"]
     assert [(each["kind"], each["ranks"]) for each in found] == [("idle", [2])]
-    assert found[0]["words"] == "rank 2 on b uses no processor, the others 100 % each (median)"
+    assert found[0]["words"] == "rank 2 on b uses no CPU, the other ranks 100 % each (median)"
     # Where most do nothing, nobody is odd.
     assert not composed(host("a", r0=1.0, r1=0.0), host("b", r2=0.0, r3=0.0))["findings"]
     assert not composed(host("a", r0=0.0), host("b", r1=0.0))["findings"]
@@ -550,9 +550,7 @@ def test_others_on_the_gpu_of_a_rank() -> None:
     apps = [app("GPU-0", "0"), app("GPU-0", None, ours=False), app("GPU-1", None, ours=False)]
     found = composed(host("a", [row(0), row(1)], apps, r0=1.0))["findings"]
     # One that no rank uses is nobody's trouble.
-    assert [each["words"] for each in found] == [
-        "GPU 0 of a, rank 0: process 9 of eve (python, 512 MiB) is on it as well"
-    ]
+    assert [each["words"] for each in found] == ["GPU 0 of a, rank 0: also used by process 9 of eve (python, 512 MiB)"]
     unknown = [app("GPU-0", "0"), app("GPU-0", None, ours=None)]
     assert not composed(host("a", [row(0)], unknown, r0=1.0))["findings"]
 
@@ -577,7 +575,7 @@ def test_parts_of_a_gpu() -> None:
 
 def test_users_that_are_not_known_are_said() -> None:
     found = composed(host("a", [row(0)], "nvidia-smi does not answer", r0=1.0))
-    assert found["findings"][0]["words"] == "GPUs of a: who uses them is not known: nvidia-smi does not answer"
+    assert found["findings"][0]["words"] == "GPUs of a: their processes are unknown: nvidia-smi does not answer"
 
 
 def test_full_memory() -> None:

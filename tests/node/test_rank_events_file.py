@@ -133,7 +133,7 @@ def test_an_exception_whose_process_never_ends(run: Path) -> None:
     *_, first, second = text.splitlines()
     assert first.startswith("ddpkit: rank 3 raised ValueError at ")
     assert abs(float(first.split()[-1]) - time.time()) < PATIENCE
-    assert second == "ddpkit: rank 3 raised ValueError, and its process goes on"
+    assert second == "ddpkit: rank 3 raised ValueError, and its process continues"
 
 
 def test_a_slow_end_is_not_cut_short_by_the_term_for_the_others(run: Path) -> None:
@@ -143,14 +143,14 @@ def test_a_slow_end_is_not_cut_short_by_the_term_for_the_others(run: Path) -> No
     code, text = end(start(run, text + "atexit.register(slow)\nraise ValueError('so')\n"))
     assert code == 1
     assert "saved\n" in text
-    assert "and its process goes on" in text
+    assert "and its process continues" in text
 
 
 def test_a_quick_end_says_it_once(run: Path) -> None:
     code, text = end(start(run, "import torch\nraise ValueError('so')\n"))
     assert code == 1
     assert text.count("ddpkit: rank 3 raised ValueError") == 1
-    assert "goes on" not in text
+    assert "continues" not in text
 
 
 NOT_SO = {

@@ -37,7 +37,8 @@ def test_a_program_is_sent_once(compiled: bool) -> None:
     assert value > 0
     assert error is None
     assert (
-        programs.call("probe.gpus", {"environ": {"DDPKIT_GPUS": "x"}})[1] == "ValueError: DDPKIT_GPUS=x is not a count"
+        programs.call("probe.gpus", {"environ": {"DDPKIT_GPUS": "x"}})[1]
+        == "ValueError: DDPKIT_GPUS=x is not an integer"
     )
     assert programs.call("probe.nothing", {})[1] is not None
     assert programs.call("another.f", {})[1] is not None

@@ -132,7 +132,7 @@ def test_a_process_that_does_not_listen_is_left_alone(name: str, start: Start, t
 def test_a_process_without_the_hook(start: Start) -> None:
     facts = ask(start(WAITS, hooked=False))
     assert facts["threads"] is None
-    assert "no Python that began with ddpkit's hook" in facts["why"]
+    assert "not a Python process with ddpkit's hook" in facts["why"]
     assert facts["state"] in "RS"
     assert facts["name"].startswith("python")
 

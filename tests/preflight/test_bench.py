@@ -48,16 +48,16 @@ def picture(path: Path) -> tuple[int, int, int]:
     [
         (("--min-bytes", "8X"), "--min-bytes: 8X is not a size: 8, 64K, 128M, 1G"),
         (("--min-bytes", "1G"), "--min-bytes 1G is more than --max-bytes 128M"),
-        (("-f", "1"), "--factor: 1 is not a whole number from 2"),
-        (("--iters", "-1"), "--iters: -1 is not a whole number from 0"),
+        (("-f", "1"), "--factor: 1 is not an integer of at least 2"),
+        (("--iters", "-1"), "--iters: -1 is not an integer of at least 0"),
         (("--ops", "alltoall"), "--ops: 'alltoall' is not a collective: all_reduce, "),
         (("-d", "float8"), "--dtypes: 'float8' is not a type: float32, "),
         (("--scope", "rack"), "--scope: 'rack' is not a scope: world, "),
-        (("--comm", "mpi"), "--comm: 'mpi' is none of auto, nccl, gloo"),
-        (("--min-busbw", "fast"), "--min-busbw: fast is not a number above 0"),
-        (("--timeout", "nan"), "--timeout: nan is not a number above 0"),
-        (("--plot", "x.pdf"), "--plot x.pdf: the picture is a PNG"),
-        (("--plot", "no/x.png"), "--plot no/x.png: there is no folder "),
+        (("--comm", "mpi"), "--comm: 'mpi' is not one of auto, nccl, gloo"),
+        (("--min-busbw", "fast"), "--min-busbw: fast is not a number greater than 0"),
+        (("--timeout", "nan"), "--timeout: nan is not a number greater than 0"),
+        (("--plot", "x.pdf"), "--plot x.pdf: the file name must end in .png"),
+        (("--plot", "no/x.png"), "--plot no/x.png: directory not found "),
         (("-n", "1"), "one rank alone has nobody to talk to"),
         (("-N", "1:2"), "what is measured takes one number of nodes"),
         (("-n", "2"), "ranks per node were given twice: 2 and -n 2"),
@@ -78,7 +78,7 @@ def test_without_matplotlib_the_command_that_brings_it_is_named(ddpkit: DDPKIT, 
     done = ddpkit("bench", "2", "--plot", "x.png", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 121
     assert done.stderr == (
-        "ddpkit: error: --plot needs matplotlib: not for this test\nhint: pip install 'ddpkit[plot]'\n"
+        "ddpkit: error: --plot requires matplotlib: not for this test\nhint: pip install 'ddpkit[plot]'\n"
     )
 
 
@@ -188,7 +188,7 @@ def test_less_than_was_asked_for_fails_with_122(starter: str, ddpkit: DDPKIT) ->
     assert done.returncode == 122, done.stderr
     problem, hint, logs = done.stderr.splitlines()
     assert problem.startswith("ddpkit: broadcast (world: all, 2 ranks, float32): busbw ")
-    assert re.search(r" GB/s at its best size, (2K|128|8); asked for: 1e\+06$", problem)
+    assert re.search(r" GB/s at its best size, (2K|128|8); required: 1e\+06$", problem)
     assert re.match(r"hint: rank [01] on \S+ was the slowest; ", hint)
     assert logs.startswith("ddpkit: what the ranks printed: logs/")
 

@@ -224,7 +224,7 @@ def test_little_locked_memory_beside_infiniband() -> None:
         [node(1, infiniband=[ACTIVE], **wide), node(2, infiniband=[ACTIVE]), node(3, infiniband=[ACTIVE], **wide)]
     )
     assert (check.id, check.status, check.doc) == ("limits", "fail", "memlock")
-    assert "8 MiB may be locked" in check.evidence
+    assert "limit of locked memory is 8 MiB" in check.evidence
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_fewer_processors_than_ranks() -> None:
     """E09."""
     check = only(three(cpus={"machine": 8, "allowed": [0], "quota": None}))
     assert (check.id, check.status, check.doc) == ("cpus", "warn", "one-core")
-    assert "2 ranks on 1 of 8 processors" in check.evidence
+    assert "2 ranks on 1 of 8 CPUs" in check.evidence
     shared = only(three(cpus={"machine": 8, "allowed": list(range(8)), "quota": 1.5}, container="docker"))
     assert "1.5 of 8" in shared.evidence
     assert "--cpus" in shared.fix
@@ -336,7 +336,7 @@ def test_shared_memory_that_is_removed_at_log_out(scope: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("scope", "status", "words"),
-    [(0, "pass", "one's own"), (1, "pass", "sudo"), (3, "pass", "root"), (None, "unknown", "")],
+    [(0, "pass", "the same user"), (1, "pass", "sudo"), (3, "pass", "root"), (None, "unknown", "")],
 )
 def test_who_may_read_stacks(scope: int | None, status: str, words: str) -> None:
     """E11: worth knowing, and no fault."""
@@ -353,7 +353,7 @@ def test_another_nccl() -> None:
     nodes = [node(1, **CUDA), node(2, **{**CUDA, "nccl": "2.21.5"}), node(3, **CUDA)]
     check = only(nodes)
     assert (check.id, check.status, check.doc) == ("nccl-version", "fail", "nccl-mismatch")
-    assert check.evidence == "NCCL 2.21.5, the others 2.27.5"
+    assert check.evidence == "NCCL 2.21.5, the other nodes 2.27.5"
     assert check.fix.endswith("nvidia-nccl-cu12==2.27.5")
 
 
@@ -375,7 +375,7 @@ def test_a_variable_that_one_node_sets() -> None:
     """C14."""
     (check,) = environment({}, {"NCCL_ALGO": "Ring"}, {})
     assert (check.host, check.status, check.doc) == ("n2", "fail", "env-differs")
-    assert check.evidence == "NCCL_ALGO is Ring, on the others not set"
+    assert check.evidence == "NCCL_ALGO is Ring, on the other nodes not set"
     assert check.fix == "ssh n2 grep -n NCCL_ALGO .bashrc .profile .ssh/environment /etc/environment"
 
 
@@ -384,13 +384,13 @@ def test_a_variable_that_one_node_lacks_or_has_otherwise() -> None:
         (check,) = environment({"NCCL_ALGO": "Ring"}, own, {"NCCL_ALGO": "Ring"})
         assert check.host == "n2"
         assert check.fix == "--env NCCL_ALGO=Ring"
-        assert check.evidence.endswith("on the others Ring")
+        assert check.evidence.endswith("on the other nodes Ring")
 
 
 def test_a_file_of_nccls_own() -> None:
     """C15."""
     (check,) = environment({}, {"NCCL_PROTO": "Simple (/root/.nccl.conf)"}, {})
-    assert check.evidence == "NCCL_PROTO is Simple (/root/.nccl.conf), on the others not set"
+    assert check.evidence == "NCCL_PROTO is Simple (/root/.nccl.conf), on the other nodes not set"
     assert check.fix == "ssh n2 sed -i /^NCCL_PROTO=/d /root/.nccl.conf"
     assert environment({"NCCL_PROTO": "Simple"}, {"NCCL_PROTO": "Simple (/etc/nccl.conf)"}) == []
 
@@ -415,7 +415,7 @@ def test_what_only_prints_is_a_warning_and_secrets_are_not_shown() -> None:
         ({"GLOO_SOCKET_IFNAME": "lo"}, "is lo", "fail"),
         ({"CUDA_LAUNCH_BLOCKING": "1"}, "CUDA_LAUNCH_BLOCKING", "warn"),
         ({"LD_PRELOAD": "/usr/lib/libnccl.so.2"}, "LD_PRELOAD", "warn"),
-        ({"TORCH_NCCL_BLOCKING_WAIT": "1", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3"}, "both on", "warn"),
+        ({"TORCH_NCCL_BLOCKING_WAIT": "1", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3"}, "both set", "warn"),
     ],
 )
 def test_settings_that_break_runs(environ: dict[str, str], words: str, status: str) -> None:
@@ -476,10 +476,18 @@ def test_a_good_mesh() -> None:
         (
             {"GLOO_SOCKET_IFNAME": "away0"},
             "fail",
-            "GLOO_SOCKET_IFNAME is away0, which leads nowhere; by eth0",
+            "GLOO_SOCKET_IFNAME is away0, which does not reach the other nodes; they reach it over eth0",
         ),
-        ({"GLOO_SOCKET_IFNAME": "eth"}, "fail", "GLOO_SOCKET_IFNAME is eth, which is not there; by eth0"),
-        ({"NCCL_SOCKET_IFNAME": "=away"}, "fail", "NCCL_SOCKET_IFNAME is =away, which is not there; by eth0"),
+        (
+            {"GLOO_SOCKET_IFNAME": "eth"},
+            "fail",
+            "GLOO_SOCKET_IFNAME is eth, which does not exist; they reach it over eth0",
+        ),
+        (
+            {"NCCL_SOCKET_IFNAME": "=away"},
+            "fail",
+            "NCCL_SOCKET_IFNAME is =away, which does not exist; they reach it over eth0",
+        ),
     ],
 )
 def test_an_interface_that_somebody_chose(environ: dict[str, str], status: str, words: str) -> None:
@@ -517,7 +525,7 @@ def test_a_node_that_nobody_reaches(why: str, doc: str) -> None:
     (problem,) = apart
     check = causes.from_problem(problem)
     assert (check.host, check.id, check.doc) == ("n2", "mesh", doc)
-    assert "no other node reaches its port 40002" in check.evidence
+    assert "no other node can reach its port 40002" in check.evidence
     assert check.fix == "ssh n2 sudo iptables -I INPUT -p tcp -s 10.0.0.1,10.0.0.3 -j ACCEPT"
 
 
@@ -562,7 +570,7 @@ def test_a_masters_name_that_means_another_host_on_one_node() -> None:
     _, (problem,), _ = found([look(1), look(2), look(3)], [("n2", "head")], "connection refused", master_addr="head")
     said = causes.with_inventory(problem, gathered(names={"head": ["10.0.0.9"]}), "n2", "head")
     check = causes.from_problem(said)
-    assert "head means 10.0.0.9 there" in check.evidence
+    assert "head resolves to 10.0.0.9 on that node" in check.evidence
     assert check.fix == "-o master_addr=10.0.0.1"
 
 
@@ -619,9 +627,9 @@ def test_what_names_mean_on_other_nodes() -> None:
     more = {"n1": {"names": good}, "n2": {"names": bad}, "n3": {"names": slow}, "n4": {"names": good}}
     said = list(network_checks.check_names(specs(4), each, cast("Any", more)))
     assert [(check.host, check.evidence) for check in said] == [
-        ("n2", "n1, n3 means nothing there (name or service not known)"),
-        ("n2", "n4 means 127.0.1.1 there"),
-        ("n3", "n1, n2, n4 cannot be looked up there in 2 s"),
+        ("n2", "n1, n3 does not resolve on that node (name or service not known)"),
+        ("n2", "n4 resolves to 127.0.1.1 on that node"),
+        ("n3", "n1, n2, n4 cannot be resolved on that node within 2 s"),
     ]
     assert said[0].fix == "ssh n2 'echo 10.0.0.1 n1 | sudo tee -a /etc/hosts'"
     assert {check.status for check in said} == {"warn"}
@@ -669,7 +677,7 @@ def test_a_listener_is_found_by_its_pid() -> None:
 
 
 def test_a_folder_for_logs(tmp_path: Path) -> None:
-    assert disk_check.check_logs(str(tmp_path / "not" / "yet")).evidence == f"logs can be written to {tmp_path}/not/yet"
+    assert disk_check.check_logs(str(tmp_path / "not" / "yet")).evidence == f"{tmp_path}/not/yet is writable"
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").touch()
     for folder in (tmp_path / "file" / "logs", Path("/proc/logs")):

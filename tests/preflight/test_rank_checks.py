@@ -68,15 +68,15 @@ REFUSED = Failure(host="node1", rank=0, what="rank", code=122)
 
 
 def test_a_rank_that_started_and_did_not_come() -> None:
-    (check,) = bad([*started(0, 1, 2, 3), problem(2, 0, "did not come within 7 s")], REFUSED)
+    (check,) = bad([*started(0, 1, 2, 3), problem(2, 0, "did not join within 7 s")], REFUSED)
     assert (check.id, check.host, check.rank, check.doc) == ("ranks", "node3", 2, "ranks-missing")
-    assert "hangs before it meets the others" in check.cause
+    assert "hangs before the rendezvous" in check.cause
     assert "--timeout" in check.fix
 
 
 @pytest.mark.parametrize("slurm", [False, True])
 def test_a_rank_that_never_started_has_the_host_that_it_was_to_have(slurm: bool) -> None:
-    (check,) = bad([*started(0, 1, 3), problem(2, 0, "did not come within 7 s")], REFUSED, slurm=slurm)
+    (check,) = bad([*started(0, 1, 3), problem(2, 0, "did not join within 7 s")], REFUSED, slurm=slurm)
     assert (check.host, check.rank) == ("node3", 2)
     assert check.evidence.endswith("never started")
 
@@ -85,12 +85,12 @@ def test_who_says_itself_why_is_believed_and_nobody_is_missed_because_of_it() ->
     events = [
         *started(0, 1, 2, 3),
         problem(2, 2, "cannot import torch: libcudart.so.12: cannot open shared object file"),
-        problem(2, 0, "did not come within 7 s"),
-        problem(3, 0, "did not come within 7 s"),  # it was ended with the others
-        problem(0, 1, "does not go on"),
+        problem(2, 0, "did not join within 7 s"),
+        problem(3, 0, "did not join within 7 s"),  # it was ended with the others
+        problem(0, 1, "does not proceed"),
     ]
     found = bad(events, Failure(host="node3", rank=2, what="rank", code=122))
-    assert [(check.rank, check.doc) for check in found if "does not go on" not in check.evidence] == [
+    assert [(check.rank, check.doc) for check in found if "does not proceed" not in check.evidence] == [
         (2, "module-missing")
     ]
 
@@ -144,7 +144,7 @@ def test_what_many_ranks_say_of_rank_0_is_one_finding() -> None:
 def test_ranks_of_one_host_are_one_finding() -> None:
     step = Step(host="node1", node_rank=0, ranks=range(8), workdir="/", env={}, procs=(PROC,))
     eight = Plan(run_id="r", backend="any", steps=(step,), world_size=8, grace=1.0)
-    events = [problem(rank, 0, "did not come within 7 s") for rank in range(4, 8)]
+    events = [problem(rank, 0, "did not join within 7 s") for rank in range(4, 8)]
     found = rank_checks.check_ranks(heard(events, REFUSED), eight, speed=False)
     (check,) = [check for check in found if check.status == "fail"]
     assert check.rank == 4
@@ -154,8 +154,8 @@ def test_ranks_of_one_host_are_one_finding() -> None:
 @pytest.mark.parametrize(
     ("reason", "doc"),
     [
-        ("ran into its time limit; -o time=... asks for more", "slurm-time-limit"),
-        ("lost a node of node[1-2]: sinfo -R says why", "slurm-node-failure"),
+        ("reached its time limit; request more: -o time=...", "slurm-time-limit"),
+        ("lost a node of node[1-2]; for the reason: sinfo -R", "slurm-node-failure"),
         ("was preempted", "slurm-preempted"),
     ],
 )
@@ -170,19 +170,19 @@ def test_what_a_scheduler_did_is_no_fault_of_a_rank(reason: str, doc: str) -> No
 @pytest.mark.parametrize(
     ("said", "doc", "fix"),
     [
-        ("sbatch refused the job: invalid partition specified: a", "slurm-bad-request", "sinfo"),
+        ("sbatch rejected the job: invalid partition specified: a", "slurm-bad-request", "sinfo"),
         ("Invalid account or account/partition combination specified", "slurm-bad-request", "sacctmgr"),
         ("Invalid generic resource (gres) specification", "slurm-bad-request", "%G"),
         ("Requested node configuration is not available", "slurm-bad-request", "-N N"),
         ("Unable to create step for job 4: More processors requested than permitted", "step-refused", "salloc"),
         ("Unable to create step for job 4: Memory required by task is not available", "step-refused", "salloc"),
-        ("there is no sbatch on this machine", "command-not-found", "log in"),
-        ("something that nobody knows", "slurm-bad-request", "log in"),
+        ("sbatch not found on this machine", "command-not-found", "login node"),
+        ("something that nobody knows", "slurm-bad-request", "login node"),
     ],
 )
 def test_what_a_scheduler_refuses(said: str, doc: str, fix: str) -> None:
     """S05, S10."""
-    check = rank_checks.check_refusal(said, "log in where jobs are submitted")
+    check = rank_checks.check_refusal(said, "run ddpkit on a login node")
     assert (check.id, check.status, check.evidence, check.doc) == ("scheduler", "fail", said, doc)
     assert any(word in check.fix for word in fix.split("|"))
 
@@ -215,7 +215,7 @@ def test_stages_pass_or_say_why_not() -> None:
     assert {name: check.status for name, check in found.items()} == {
         "ranks": "pass", "gloo": "pass", "gpu-map": "skip", "nccl": "skip", "speed": "skip",
     }  # fmt: skip
-    assert found["ranks"].evidence == "4 of 4 came"
+    assert found["ranks"].evidence == "4 of 4 joined"
     assert found["gloo"].evidence == "small 1.50 ms, large 0.50 GB/s"
     assert found["nccl"].evidence == "no GPUs"
     assert "--full" in found["speed"].evidence
@@ -242,7 +242,7 @@ def test_ranks_that_never_spoke_are_named_by_their_hosts() -> None:
 def test_ranks_that_spoke_and_did_not_come() -> None:
     (check,) = ended_in_silence((0, 1, 2, 3), (0, 1, 3))
     assert (check.host, check.rank) == ("node3", 2)
-    assert "started, and did not come to meet the others within 45 s" in check.evidence
+    assert "started, and did not join the rendezvous within 45 s" in check.evidence
 
 
 def test_what_srun_says_of_a_node_beats_what_follows_from_it() -> None:

@@ -162,7 +162,7 @@ def test_an_index_that_cannot_be_written_stops_no_run(ddpkit: DDPKIT, tmp_path: 
     (tmp_path / "file").touch()
     done = ddpkit("launch", "-n", "1", "--", "true", env={"XDG_STATE_HOME": str(tmp_path / "file")})
     assert done.returncode == 0
-    assert "name this run by its folder: ddpkit status logs/" in done.stderr
+    assert "use the directory of this run: ddpkit status logs/" in done.stderr
     assert state(ddpkit, f"logs/{record(tmp_path)['run_id']}")[0] == "done"
 
 
@@ -201,7 +201,7 @@ def test_a_killed_launcher_is_lost(going: Callable[..., Command], ddpkit: DDPKIT
     for _ in range(2):
         now, words = state(ddpkit)
         assert now == "lost"
-        assert "ended without a last word" in words
+        assert "ended without a record" in words
         command.process.wait(PATIENCE)
     stopped = ddpkit("stop")
     assert stopped.returncode == 0
@@ -232,7 +232,7 @@ def test_a_run_of_another_host(ddpkit: DDPKIT, tmp_path: Path, sleeper: Callable
     other = sleeper()
     change(tmp_path, state="running", launcher_pid=other.pid, launcher_host="node9")
     folder = next(tmp_path.glob("logs/*"))
-    assert state(ddpkit) == ("elsewhere", "on node9: cannot look from here")
+    assert state(ddpkit) == ("elsewhere", "on node9, and not visible from here")
     own = f"{sys.executable} -m ddpkit"  # a shell that is no login's may not know where ddpkit is
     assert f"hint: ssh node9 '{own} status {folder}'" in ddpkit("status").stdout
     for more in ([], ["--dry-run"], ["--now"]):
@@ -253,7 +253,7 @@ def test_a_run_whose_folder_is_removed_can_be_ended(
     shutil.rmtree(tmp_path / "logs")
     known, words = state(ddpkit)
     assert known == "running"
-    assert words.endswith("somebody removed its folder, and its logs with it")
+    assert words.endswith("its directory was deleted, with its logs")
     assert "ready" not in ddpkit("logs").stdout
     done = ddpkit("stop")
     assert done.returncode == 0, done.stderr
@@ -288,16 +288,16 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
     "a stopped one": (
         [rank(), rank(), rank(state="T", pid=77, cpu=1.0), rank()],
         [
-            "rank 2 on node2 makes no progress: it is stopped (SIGSTOP); kill -CONT 77 on node2 lets it go on",
+            "rank 2 on node2 makes no progress: it is stopped (SIGSTOP); to continue it: kill -CONT 77 on node2",
         ],
     ),
     "the others wait for a stopped one": (
         [rank(**CALM), rank(**CALM), rank(state="T", pid=77, cpu=1.0), rank(**CALM)],
         [
-            "rank 2 on node2 makes no progress: it is stopped (SIGSTOP); kill -CONT 77 on node2 lets it go on",
+            "rank 2 on node2 makes no progress: it is stopped (SIGSTOP); to continue it: kill -CONT 77 on node2",
             (
-                "3 of 4 ranks wait (ranks 0-1, 3): no processor time, and no line for 100 s or more; "
-                "who differs: rank 2 on node2; to see where: ddpkit dump RUN"
+                "3 of 4 ranks wait (ranks 0-1, 3): no CPU time, and no output for 100 s or more; "
+                "not waiting: rank 2 on node2; to see where: ddpkit dump RUN"
             ),
         ],
     ),
@@ -305,8 +305,8 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
         [rank(**CALM), rank(), rank(**CALM), rank(**CALM)],
         [
             (
-                "3 of 4 ranks wait (ranks 0, 2-3): no processor time, and no line for 100 s or more; "
-                "who differs: rank 1 on node1; to see where: ddpkit dump RUN"
+                "3 of 4 ranks wait (ranks 0, 2-3): no CPU time, and no output for 100 s or more; "
+                "not waiting: rank 1 on node1; to see where: ddpkit dump RUN"
             ),
         ],
     ),
@@ -314,7 +314,7 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
         [rank(), rank(), rank(), rank(**CALM, pid=78)],
         [
             (
-                "rank 3 on node2 waits while 3 others work: no processor time, and no line for 100 s or more; "
+                "rank 3 on node2 waits while 3 others are busy: no CPU time, and no output for 100 s or more; "
                 "to see for what: ddpkit dump RUN"
             ),
         ],
@@ -322,7 +322,7 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
     "all wait": (
         [rank(**CALM)] * 4,
         [
-            ("all 4 ranks wait: no processor time, and no line for 100 s or more; to see for what: ddpkit dump RUN"),
+            ("all 4 ranks wait: no CPU time, and no output for 100 s or more; for their stacks: ddpkit dump RUN"),
         ],
     ),
     "quiet, but at work": ([rank(out=None)] * 4, []),
@@ -332,7 +332,7 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
         [
             (
                 "rank 0 on node1 makes no progress: a debugger or tracer holds it; "
-                "grep TracerPid /proc/77/status on node1 names it"
+                "grep TracerPid /proc/77/status on node1"
             ),
         ],
     ),
@@ -348,7 +348,7 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
     "reads from a disk": ([rank(state="D"), rank(), rank(), rank()], []),
     "one has ended": (
         [rank(), rank(state="", code=0), rank(), rank()],
-        ["rank 1 on node1 ended with exit code 0, and 3 others go on"],
+        ["rank 1 on node1 ended with exit code 0, and 3 others continue"],
     ),
     "all have ended": ([rank(state="", code=0)] * 3 + [rank(state="", signal=9)], []),
 }
@@ -400,8 +400,8 @@ def test_what_ranks_do(looked_at: Callable[..., None], ddpkit: DDPKIT) -> None:
 def test_an_old_look_and_a_silent_host(looked_at: Callable[..., None], ddpkit: DDPKIT, tmp_path: Path) -> None:
     looked_at([rank()] * 4, age=50.0, heard=40.0)
     old, silent = json.loads(ddpkit("status", "--json").stdout)["findings"]
-    assert re.fullmatch(r"the last look at the ranks is 5\d s old", old)
-    assert silent == "node2 was last heard of 40 s before: ping node2"
+    assert re.fullmatch(r"the last check of the ranks is 5\d s old", old)
+    assert silent == "last message of node2 40 s before: ping node2"
     looked_at([rank()] * 4)
     path = next(tmp_path.glob("logs/*/status.json"))
     for text in (
@@ -454,9 +454,9 @@ def test_lines_are_chosen(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> Non
 BAD = {
     "no rank": (["--rank", "2"], "--rank 2: the run has ranks 0-1"),
     "no range": (["--rank", "1-0"], "--rank 1-0: the run has ranks"),
-    "no number": (["--rank", "one"], "--rank one: ranks are given as 3, 0,2 or 4-7"),
-    "half a range": (["--rank", "1-"], "--rank 1-: ranks are given as"),
-    "no host": (["--host", "node9"], "has no such host"),
+    "no number": (["--rank", "one"], "--rank one: not a list of ranks; forms: 3, 0,2 or 4-7"),
+    "half a range": (["--rank", "1-"], "--rank 1-: not a list of ranks; forms:"),
+    "no host": (["--host", "node9"], "not a host of run"),
     "no pattern": (["--grep", "("], "--grep (: missing )"),
     "no lines": (["-n", "0"], "-n 0: must be at least 1"),
 }

@@ -74,7 +74,7 @@ def test_a_run_by_an_older_ddpkit(tmp_path: Path) -> None:
     found = reported(ended(tmp_path))
     assert (found.state, found.summary) == ("done", "done after 60 s")
     assert found.start.words == found.steps.words
-    assert found.start.words.startswith("Not recorded: this run was started by an older ddpkit")
+    assert found.start.words.startswith("Not recorded: an older ddpkit started this run")
     assert (found.start.rows, found.steps.rows, found.charts, found.plan) == ((), (), (), "")
     assert found.preflight.words == "Not recorded."
     assert found.places == (summary.Place(host="vm", ranks=(0, 1)),)
@@ -223,7 +223,7 @@ def test_where_the_seconds_went() -> None:
     for row in found.rows:
         assert row.segments[0].begin == 0
         assert [each.end for each in row.segments[:-1]] == [each.begin for each in row.segments[1:]]
-    assert found.words.startswith("First optimizer step on every rank 10.0 s after the launcher began")
+    assert found.words.startswith("First optimizer step on every rank 10.0 s after the launcher started")
 
 
 def test_clocks_that_disagree_a_little_give_no_negative_time() -> None:
@@ -258,17 +258,17 @@ def test_no_rank_stands_out(own: tuple[float, ...]) -> None:
     found = steps.of(timeline(*own), WHY)
     assert found.slowest is not None
     assert not found.slowest.stands_out
-    assert found.words.startswith("No rank stands out: ")
+    assert found.words.startswith("No rank is slow: ")
 
 
 def test_one_rank_and_ranks_without_own_work() -> None:
-    assert steps.of(timeline(0.5), WHY).words == "One rank: it waits for nobody."
+    assert steps.of(timeline(0.5), WHY).words == "One rank: no rank to compare with."
     told = timeline(0.02, 0.03)
     for rank in told["ranks"].values():
         rank["bins"] = [[each[0], each[1], each[2], 0, 0, 0] for each in rank["bins"]]
     found = steps.of(told, WHY)
     assert found.slowest is None
-    assert found.words.startswith("Only whole steps are known")
+    assert found.words.startswith("Only the time of whole steps is known")
     assert steps.of({"ranks": {}}, WHY).words == WHY
 
 

@@ -146,7 +146,7 @@ def test_a_silent_node_is_lost(nodes: list[Node]) -> None:
     nodes[0].start()
     assert nodes[0].next() == {
         "e": "lost",
-        "reason": "nothing was heard of it for 0.3 s: the host or the network is down; what ran there ends itself",
+        "reason": "no heartbeat for 0.3 s: the host or the network is down; its processes end automatically",
     }
     assert nodes[0].next() is None
 
@@ -220,7 +220,7 @@ def test_an_odd_word_is_an_end_and_not_a_hang(nodes: list[Node]) -> None:
     nodes.append(Node())
     nodes[0].start()
     nodes[0].stream.say(e="beat", t="noon")
-    assert nodes[0].next()["reason"].startswith("what came of it could not be read")
+    assert nodes[0].next()["reason"].startswith("its output could not be read")
     assert nodes[0].next() is None
 
 
@@ -350,7 +350,7 @@ def test_a_pipe_that_nobody_reads_holds_nobody_up(tmp_path: Any, monkeypatch: py
     monkeypatch.setattr("ddpkit.transports.pdsh.WRITE_LIMIT", 0.3)
     stream = PdshStream(str(tmp_path / "node1"), HostSpec(name="node1"))
     stream.open()
-    with pytest.raises(OSError, match="takes nothing"):
+    with pytest.raises(OSError, match="accepts no input"):
         stream.write(b"x" * (4 << 20))
     stream.close()
 

@@ -67,7 +67,11 @@ def test_every_built_in_backend_has_a_transport() -> None:
 
 @pytest.mark.parametrize(
     ("attributes", "hint"),
-    [({"reach": "sssh"}, "did you mean"), ({"reach": "mpi"}, "class variable of"), ({}, "class variable of")],
+    [
+        ({"reach": "sssh"}, "did you mean"),
+        ({"reach": "mpi"}, "class variable reach of"),
+        ({}, "class variable reach of"),
+    ],
 )
 def test_an_unknown_reach_is_one_clear_error(attributes: dict[str, str], hint: str) -> None:
     with pytest.raises(UsageError) as raised:

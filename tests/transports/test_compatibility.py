@@ -94,19 +94,31 @@ def test_nothing_is_wrong_with_nodes_that_are_alike() -> None:
 @pytest.mark.parametrize(
     ("changes", "what", "fix"),
     [
-        ({"no_workdir": "No such file or directory"}, "cannot use the folder /w: no such file", "rsync -a /w/ n2:/w/"),
-        ({"no_workdir": "Permission denied"}, "cannot use the folder /w: permission denied", "[host.n2]"),
-        ({"script": ""}, "there is no train.py in /w", "rsync -a /w/train.py n2:/w/train.py"),
-        ({"script": "d2"}, "its train.py is another than here", "rsync -a /w/train.py n2:/w/train.py"),
-        ({"no_tmp": "No space left on device"}, "cannot write to its folder /tmp: no space", "ssh n2 df /tmp"),
-        ({"no_tmp": "Permission denied"}, "cannot write to its folder /tmp: permission denied", "ssh n2 ls -ld /tmp"),
-        ({"python": "3.9.2"}, "/py is Python 3.9.2, on the others 3.11.7", "[host.n2]"),
-        ({"torch": {"version": "2.4.0+cu121"}}, "has torch 2.4.0+cu121, the others 2.5.1", "pip install torch==2.5.1"),
-        ({"torch": {"version": None}}, "/py finds no torch", "ssh n2 /py -m pip install torch==2.5.1"),
-        ({"torch": {"version": None, "problem": "it hung"}}, "/py finds no torch: it hung", "torch==2.5.1"),
-        ({"gpus": 1}, "2 ranks are asked for, and it has 1 visible GPUs", "-n 1"),
-        ({"no_gpus": "DDPKIT_GPUS=x is not a count"}, "DDPKIT_GPUS=x", "unset DDPKIT_GPUS"),
-        ({"machine": "m1"}, "is the same machine as n1", "name it once"),
+        (
+            {"no_workdir": "No such file or directory"},
+            "cannot use the directory /w: no such file",
+            "rsync -a /w/ n2:/w/",
+        ),
+        ({"no_workdir": "Permission denied"}, "cannot use the directory /w: permission denied", "[host.n2]"),
+        ({"script": ""}, "train.py not found in /w", "rsync -a /w/train.py n2:/w/train.py"),
+        ({"script": "d2"}, "its train.py differs from the one here", "rsync -a /w/train.py n2:/w/train.py"),
+        ({"no_tmp": "No space left on device"}, "cannot write to its directory /tmp: no space", "ssh n2 df /tmp"),
+        (
+            {"no_tmp": "Permission denied"},
+            "cannot write to its directory /tmp: permission denied",
+            "ssh n2 ls -ld /tmp",
+        ),
+        ({"python": "3.9.2"}, "/py is Python 3.9.2, on the other nodes 3.11.7", "[host.n2]"),
+        (
+            {"torch": {"version": "2.4.0+cu121"}},
+            "has torch 2.4.0+cu121, the other nodes 2.5.1",
+            "pip install torch==2.5.1",
+        ),
+        ({"torch": {"version": None}}, "/py cannot import torch", "ssh n2 /py -m pip install torch==2.5.1"),
+        ({"torch": {"version": None, "problem": "it hung"}}, "/py cannot import torch: it hung", "torch==2.5.1"),
+        ({"gpus": 1}, "2 ranks requested, and it has 1 visible GPUs", "-n 1"),
+        ({"no_gpus": "DDPKIT_GPUS=x is not an integer"}, "DDPKIT_GPUS=x", "unset DDPKIT_GPUS"),
+        ({"machine": "m1"}, "is the same machine as n1", "list it once"),
     ],
 )
 def test_what_is_wrong_with_one_node(changes: dict[str, Any], what: str, fix: str) -> None:
@@ -122,13 +134,13 @@ def test_small_differences_are_none() -> None:
 
 def test_of_two_opinions_the_first_host_has_the_right_one() -> None:
     ((host, what, _),) = alone(facts(1), facts(2, torch={"version": "2.4.0"}))
-    assert (host, what) == ("n2", "/py has torch 2.4.0, the others 2.5.1")
+    assert (host, what) == ("n2", "/py has torch 2.4.0, the other nodes 2.5.1")
 
 
 def test_without_a_copy_of_our_own_the_nodes_are_compared_with_each_other() -> None:
     needs = replace(NEEDS, digest="")
     ((host, what, _),) = alone(facts(1, script="d9"), facts(2), facts(3), needs=needs)
-    assert (host, what) == ("n1", "its train.py is another than on the others")
+    assert (host, what) == ("n1", "its train.py differs from the one on the other nodes")
 
 
 def test_no_torch_anywhere_matters_to_torchrun_alone() -> None:
@@ -148,7 +160,7 @@ def test_a_port_that_is_taken() -> None:
 
 def test_a_folder_that_is_not_here_either_is_not_to_be_copied() -> None:
     ((_, _, fix),) = alone(facts(1, no_workdir="No such file or directory"), needs=replace(NEEDS, local_workdir=False))
-    assert fix == "workdir = FOLDER under [host.n1] in ddpkit.toml, or --workdir"
+    assert fix == "workdir = DIR under [host.n1] in ddpkit.toml, or --workdir DIR"
 
 
 def test_fixes_know_the_user_the_port_and_hostile_folders() -> None:
@@ -225,7 +237,7 @@ def test_own_names_that_mean_loopback_are_mended_for_gloo() -> None:
     assert [dict(host.env) for host in world.hosts] == [{"GLOO_SOCKET_IFNAME": "eth0"}, {}]
     (((check, text), hosts),) = notes.items()
     assert (check, hosts) == ("names", ["n1"])
-    assert text.startswith("its own name n1 means 127.0.1.1")
+    assert text.startswith("its own name n1 resolves to 127.0.1.1")
 
 
 def test_dead_interfaces_are_kept_from_nccl_and_said_once() -> None:
@@ -233,7 +245,7 @@ def test_dead_interfaces_are_kept_from_nccl_and_said_once() -> None:
     cut = [(who, port, "172.17.0.1") for who in ("n1", "n2") for port in (24000, 40001, 40002)]
     world, _, notes = together(*both, cut=cut)
     assert [dict(host.env) for host in world.hosts] == [{"NCCL_SOCKET_IFNAME": "=eth0"}] * 2
-    assert notes == {("interfaces", "the others cannot reach it by br-1; NCCL uses eth0"): ["n1", "n2"]}
+    assert notes == {("interfaces", "the other nodes cannot reach it over br-1; NCCL uses eth0"): ["n1", "n2"]}
 
 
 def test_nccl_leaves_docker_out_by_itself() -> None:
@@ -274,7 +286,7 @@ def test_a_refusal_is_one_block_with_every_host() -> None:
     error = problem.refusal([*problems, Problem(host="n4", what="is odd", fix="even n4")], 4)
     assert isinstance(error, PreflightError)
     assert error.message.splitlines() == [
-        "2 of 4 nodes cannot take part, and nothing was started:",
+        "2 of 4 nodes failed the checks, and nothing was started:",
         "  n2: is off",
         "    hint: ping n2",
         "  n2: is old",

@@ -61,8 +61,8 @@ def test_words(word: str, expected: list[str]) -> None:
         ([""], "''"),
         (["@none"], "@none"),
         (["@loop"], "loop"),
-        (["node1", "node1"], "node1 is named twice"),
-        (["node1", "me@node1"], "node1 is named twice"),
+        (["node1", "node1"], "node1 is listed twice"),
+        (["node1", "me@node1"], "node1 is listed twice"),
     ],
 )
 def test_what_names_no_host(words: list[str], named: str) -> None:
@@ -82,7 +82,7 @@ def test_what_holds_on_one_host_alone() -> None:
 def test_hosts_are_left_out() -> None:
     assert [spec.name for spec in hosts.parse(["node[1-4]"], {}, {}, "node3 node[1-2]")] == ["node4"]
     assert [spec.name for spec in hosts.parse(["@gpus"], GROUPS, {}, "@big")] == ["node1", "node2"]
-    with pytest.raises(UsageError, match="node5 is not among the hosts"):
+    with pytest.raises(UsageError, match="node5 is not one of the hosts"):
         hosts.parse(["node[1-4]"], {}, {}, "node5")
     with pytest.raises(UsageError, match="leaves no host"):
         hosts.parse(["node1"], {}, {}, "node1")
@@ -126,5 +126,5 @@ def test_a_file_from_windows() -> None:
 
 
 def test_an_empty_file() -> None:
-    with pytest.raises(UsageError, match="names no host"):
+    with pytest.raises(UsageError, match="contains no host"):
         hosts.parse_file("hosts.txt", "# nothing\n", {})

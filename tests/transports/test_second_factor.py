@@ -121,7 +121,7 @@ def test_standard_input_is_never_sent(node: Node, line: str, why: str) -> None:
         timeout=60,
         check=True,
     )
-    assert "refused: sshd accepted the key and asks for a second factor" in entered.stdout, entered
+    assert "refused: sshd accepted the key and requires a second factor" in entered.stdout, entered
     assert why in entered.stdout
     assert node.server.answers == []
     assert "\x1b" not in entered.stdout + entered.stderr
@@ -132,7 +132,7 @@ def test_a_password_is_never_sent(node: Node) -> None:
     node.server.methods = "publickey,password"
     node.configure("KbdInteractiveAuthentication yes")
     terminal = Terminal([sys.executable, "-c", ENTER], node.home, node.env())
-    terminal.wait_for(lambda: terminal.shows("refused: sshd wants a password after the key"))
+    terminal.wait_for(lambda: terminal.shows("refused: sshd requires a password after the key"))
     assert terminal.end() == 0
     assert node.server.answers == []
 

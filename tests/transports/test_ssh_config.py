@@ -124,7 +124,10 @@ def test_a_host_that_ssh_knows_by_its_certificate(tmp_path: Path) -> None:
     known = Known(tmp_path)
     line, key = made(tmp_path, "one")
     known.path.write_text(f"@cert-authority *.lab {line}\n")
-    assert known.refuses("is not known .* only its certificate", "node1.lab", key) == "-b pdsh uses OpenSSH itself"
+    assert (
+        known.refuses("is not known .* only its certificate", "node1.lab", key)
+        == "use -b pdsh, which runs OpenSSH itself"
+    )
     assert "accept_new_host_keys" in known.refuses("is not known", "node1", key)
     assert "-b pdsh" in known.refuses("is not known", "node1", key, knownhostscommand="/usr/bin/keys %H")
 
@@ -139,7 +142,7 @@ def test_a_home_that_is_not_the_one_that_ssh_knows(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("HOME", str(own))
     assert "accept_new_host_keys" in known.refuses("is not known", "node1", key)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert known.refuses(f"is not known .* and ssh itself looks in {own}", "node1", key) == f"HOME={own} ddpkit ..."
+    assert known.refuses(f"is not known .* and ssh itself reads {own}", "node1", key) == f"HOME={own} ddpkit ..."
 
 
 def test_hashed_names_and_patterns(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_workaround_is_a_note() -> None:
     world, notes = run(Pool(facts(1), facts(2, own_name=["127.0.1.1"])))
     assert world.hosts[1].env == {"GLOO_SOCKET_IFNAME": "eth0"}
     assert len(notes) == 1
-    assert notes[0].startswith("n2: its own name n2 means 127.0.1.1 there")
+    assert notes[0].startswith("n2: its own name n2 resolves to 127.0.1.1 on that node")
 
 
 def test_a_preflight_tries_all_pairs_and_a_launch_a_ring() -> None:

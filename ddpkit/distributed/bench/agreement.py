@@ -40,18 +40,18 @@ def name_nodes(reports: Reports) -> list[str]:
 
 def check_ranks(reports: Reports, world_size: int, seconds: float, comm: str) -> list[BenchFailure]:
     """Return a failure for each rank that is missing or cannot use the backend."""
-    fix = "look at its first error; were so many processes started, and does every node reach rank 0's address?"
+    fix = "read its first error; check the number of processes, and that every node reaches rank 0's address"
     missing = [rank for rank in range(world_size) if rank not in reports]
-    failures = [BenchFailure(rank, "", f"did not come within {seconds:g} s", fix) for rank in missing]
+    failures = [BenchFailure(rank, "", f"did not join within {seconds:g} s", fix) for rank in missing]
     if world_size == 1:
-        failures.append(BenchFailure(None, "", "one rank alone has nobody to talk to", "start two or more"))
+        failures.append(BenchFailure(None, "", "the benchmark requires at least 2 ranks", "start two or more"))
     if comm != "nccl":
         return failures
     first_users: dict[str, int] = {}
     for rank, one in reports.items():
         if one["device"] == "cpu":
-            fix = "one rank per GPU; CUDA_VISIBLE_DEVICES and nvidia-smi there say more; --comm gloo needs none"
-            failures.append(BenchFailure(rank, one["host"], "torch sees no GPU for it here", fix))
+            fix = "start one rank per GPU; check CUDA_VISIBLE_DEVICES and nvidia-smi; --comm gloo needs no GPU"
+            failures.append(BenchFailure(rank, one["host"], "torch sees no GPU for this rank", fix))
         elif one["identity"] and first_users.setdefault(one["identity"], rank) != rank:
             text = f"uses the same GPU as rank {first_users[one['identity']]}: {one['device']} {one['identity']}"
             failures.append(BenchFailure(rank, one["host"], text, "start one rank per GPU (CUDA_VISIBLE_DEVICES)"))
@@ -64,6 +64,6 @@ def check_scopes(names: Sequence[str], nodes: Sequence[str]) -> list[BenchFailur
     """Return a failure where the scopes asked for have no group of ranks."""
     if not names or list_scopes(nodes, names):
         return []
-    text = f"--scope {','.join(names)}: there is nothing of the kind"
-    fix = "intra needs two ranks on a node, inter and pairs two nodes; --scope world"
+    text = f"--scope {','.join(names)}: no such group of ranks"
+    fix = "use --scope world; intra needs two ranks on a node, inter and pairs need two nodes"
     return [BenchFailure(None, "", f"{text} with {len(nodes)} ranks on {len(set(nodes))} nodes", fix)]

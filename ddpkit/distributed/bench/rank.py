@@ -54,7 +54,7 @@ class BenchRank:
         except (RuntimeError, OSError) as error:  # of the store
             return self._fail_without_store(first_line(error))
         if not plan:
-            text, fix = "rank 0 does not go on", "look at what rank 0 says"
+            text, fix = "rank 0 does not proceed", "read the output of rank 0"
             self.output.add_failure(BenchFailure(env.rank, socket.gethostname(), text, fix))
             return BAD
         if plan["go"]:
@@ -90,10 +90,13 @@ class BenchRank:
 
     def _fail_without_store(self, error: str) -> int:
         endpoint = f"{self.env.master_addr}:{self.env.master_port}"
-        text = f"does not reach rank 0 at {endpoint}: {error}"
-        fix = "is rank 0 running, and is that port open from here?"
+        text = f"cannot reach rank 0 at {endpoint}: {error}"
+        fix = "check that rank 0 runs, and that the port is open from this node"
         if self.env.rank == 0:
-            text, fix = f"cannot listen at {endpoint}: {error}", "another MASTER_PORT; is this an address of its host?"
+            text, fix = (
+                f"cannot listen at {endpoint}: {error}",
+                "use another MASTER_PORT, and check that this is an address of its host",
+            )
         self.output.add_failure(BenchFailure(self.env.rank, socket.gethostname(), text, fix))
         return BAD
 
@@ -175,7 +178,7 @@ class BenchRank:
             self._plan_rounds(members)
         plan = self.store.wait_for([f"plan {step}"], 9 * self.args.timeout).get(f"plan {step}")
         if plan is None:
-            raise TimeoutError("rank 0 does not go on")
+            raise TimeoutError("rank 0 does not proceed")
         if collective is not None and not plan["note"]:
             self.watchdog.busy = True
             self.watchdog.note_progress()
@@ -217,7 +220,7 @@ class BenchRank:
         values = self.store.wait_for_ranks(f"{topic} {self.watchdog.step}", members, 2 * self.args.timeout)
         missing = [rank for rank in members if rank not in values]
         if missing:
-            raise TimeoutError(f"nothing is heard from {', '.join(f'rank {rank}' for rank in missing[:8])}")
+            raise TimeoutError(f"no message from {', '.join(f'rank {rank}' for rank in missing[:8])}")
         return values
 
 

@@ -67,7 +67,7 @@ def measure_group(
 
 def find_wrong_results(case: Case, timings: Mapping[int, Timing], hosts: Sequence[str]) -> list[BenchFailure]:
     """Return a failure for each rank that received wrong elements."""
-    fix = "again with --scope intra, then inter; then suspect its GPU, memory or network card (dmesg, nvidia-smi -q)"
+    fix = "repeat with --scope intra, then inter; then check GPU, memory and network card (dmesg, nvidia-smi -q)"
     return [
         BenchFailure(rank, hosts[rank], f"wrong result: {wrong} elements of {case}", fix)
         for rank, (_, wrong) in sorted(timings.items())
@@ -86,8 +86,8 @@ def find_slow_groups(measurements: Sequence[Measurement], least: float) -> list[
     for one in best.values():
         if one.busbw < least:
             subject = f"{one.op} ({one.scope}: {one.group}, {one.ranks} ranks, {one.dtype})"
-            reached = f"busbw {one.busbw:.3g} GB/s at its best size, {show_size(one.bytes)}; asked for: {least:g}"
-            fix = f"rank {one.slowest} on {one.host} was the slowest; --scope intra,inter,pairs tells node and network"
+            reached = f"busbw {one.busbw:.3g} GB/s at its best size, {show_size(one.bytes)}; required: {least:g}"
+            fix = f"rank {one.slowest} on {one.host} was the slowest; compare with --scope intra,inter,pairs"
             failures.append(BenchFailure(None, one.host, f"{subject}: {reached}", fix))
     return failures
 
@@ -99,7 +99,7 @@ def blame_ranks(
     doing = next((state["where"] for state in states.values() if state["where"]), "the start")
     silent = [rank for rank in range(len(hosts)) if rank not in states]
     if silent:
-        fix = "look at its own last lines, and in dmesg there for one that was killed; py-spy dump shows one that hangs"
+        fix = "read its last lines; if it was killed, read dmesg on that node; if it hangs, use py-spy dump"
         return [BenchFailure(rank, hosts[rank], f"ended, or hangs, near {doing}", fix) for rank in silent]
     failed = {rank: state for rank, state in states.items() if state["error"]}
     if failed:
@@ -116,7 +116,7 @@ def blame_ranks(
     if late and len(late) < len(states):
         return [
             BenchFailure(r, hosts[r], f"hangs for {states[r]['seconds']:.0f} s in {states[r]['at']}, near {doing}",
-                         "the others wait for it; look at that line")
+                         "the other ranks wait for it; check that line")
             for r in late
         ]  # fmt: skip
     seconds = max(state["seconds"] for state in states.values())

@@ -18,8 +18,8 @@ from ddpkit.distributed.bench.store import BenchStore
 from ddpkit.distributed.check import BAD, RankEnv
 
 ADVICE = {
-    "nccl": "NCCL_DEBUG=INFO says more; where a node has several networks: export NCCL_SOCKET_IFNAME=<interface>",
-    "gloo": "nodes have to reach each other on any port; export GLOO_SOCKET_IFNAME=<interface> chooses a network",
+    "nccl": "set NCCL_DEBUG=INFO for details; on nodes with several networks: export NCCL_SOCKET_IFNAME=<interface>",
+    "gloo": "open all ports between the nodes; to select a network: export GLOO_SOCKET_IFNAME=<interface>",
 }
 
 
@@ -89,7 +89,7 @@ class Watchdog:
         terminated = select.select([self._terminated], [], [], grace)[0]
         self._ending.acquire(blocking=False)
         if not terminated and self._env.rank:
-            fix = "look at its own last lines, and in dmesg there for one that was killed"
+            fix = "read its last lines; if it was killed, read dmesg on that node"
             failure = BenchFailure(0, self.hosts[0], f"does not answer any more, near {self.doing}", fix)
             self._output.add_failure(failure)
         os._exit(BAD)

@@ -166,7 +166,7 @@ def _phases(start: startup.Start) -> str:
 
 def _curves(report: Report) -> str:
     if not report.charts:
-        why = f"{report.metrics} holds no numbers" if report.metrics else "no metrics file was found"
+        why = f"{report.metrics} contains no numbers" if report.metrics else "no metrics file found"
         body = (
             f'<p class="soft">Not recorded: {text(why)}. A script that writes lines like '
             '<code>{"step": 10, "loss": 0.42}</code> into metrics.jsonl has its curves here.</p>'
@@ -245,7 +245,7 @@ def _fix(command: str) -> str:
 def _plan(report: Report) -> str:
     if not report.plan:
         return _section("Plan", '<p class="soft">Not recorded.</p>', "plan")
-    words = "What was carried out, as ddpkit launch --dry-run prints it"
+    words = "The plan of the run, as ddpkit launch --dry-run prints it"
     body = f"<details><summary>{words}</summary><pre>{text(report.plan)}</pre></details>"
     return _section("Plan", body, "plan", "long")
 

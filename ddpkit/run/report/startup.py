@@ -10,14 +10,14 @@ from ddpkit.run.timeline import LaunchFile, RankTimeline, TimelineFile
 
 # A phase is named by the mark at its end.
 PHASES = {
-    "prepared": "prepare: settings, nodes entered and asked",
+    "prepared": "prepare: settings, connections and checks of the nodes",
     "queued": "wait until SLURM begins the job",
     "start": "start the rank's process",
     "python": "start its Python",
     "import": "script, up to import torch",
     "imported": "import torch",
-    "meet": "script, up to the meeting of the ranks",
-    "group": "meeting of the ranks (rendezvous)",
+    "meet": "script, up to the rendezvous",
+    "group": "rendezvous of the ranks",
     "step": "model, data, first optimizer step",
 }
 
@@ -117,11 +117,11 @@ def _phase(name: str, rows: Sequence[Row]) -> Phase | None:
 def _words(rows: Sequence[Row], phases: Sequence[Phase], total: float | None) -> str:
     if all(len(row.segments) <= 2 for row in rows):
         return (
-            "What the ranks did after their processes were there was not recorded: the hook that tells it was off "
-            "(DDPKIT_DUMP=0), the ranks are no Python programs, or their container has not the run's folder."
+            "The start of the ranks was not recorded. ddpkit's hook was off "
+            "(DDPKIT_DUMP=0), the ranks are not Python programs, or their container lacks the run's directory."
         )
     most = max(phases, key=lambda phase: phase.seconds)
-    where = f"the most of it, {most.seconds:.1f} s, for: {most.words}"
+    where = f"longest phase: {most.words} ({most.seconds:.1f} s)"
     if total is None:
-        return f"Not every rank came to a first optimizer step. Of what is known, most time went, {where}."
-    return f"First optimizer step on every rank {total:.1f} s after the launcher began; {where}."
+        return f"Not every rank reached a first optimizer step; {where}."
+    return f"First optimizer step on every rank {total:.1f} s after the launcher started; {where}."

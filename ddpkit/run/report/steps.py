@@ -124,17 +124,17 @@ def _slowest(rows: Sequence[Row]) -> Slowest | None:
 
 def _words(rows: Sequence[Row], slowest: Slowest | None) -> str:
     if slowest is None and len(rows) == 1:
-        return "One rank: it waits for nobody."
+        return "One rank: no rank to compare with."
     if slowest is None:
         return (
-            "Only whole steps are known, which are equally long on ranks that wait for each other: the ranks' own work "
+            "Only the time of whole steps is known. Ranks that wait for each other have equal times. Each rank's work "
             "is measured where DistributedDataParallel wraps the model."
         )
     who = f"rank {slowest.rank} on {slowest.host}"
     if not slowest.stands_out:
-        return f"No rank stands out: {who} has the most own work, {slowest.times:.2f} times the median of the others."
+        return f"No rank is slow: {who} has the most own work, {slowest.times:.2f} times the median of the others."
     wait = 1000 * (slowest.seconds - slowest.usual)
     return (
         f"The others wait for {who}: its own work takes {1000 * slowest.seconds:.0f} ms a step, {slowest.times:.1f} "
-        f"times the median of the others; about {wait:.0f} ms of each step are lost to waiting for it."
+        f"times the median of the others. Each step loses about {wait:.0f} ms waiting for it."
     )

@@ -137,14 +137,14 @@ def _hint(now: RunStatus) -> str:
 
 def _why_not(now: RunStatus, files: Files) -> str:
     if now.run.job is not None and not now.run.job.labels:
-        return "Not recorded: the scheduler starts these ranks, and nothing of ddpkit's stands beside them."
+        return "Not recorded: the scheduler starts these ranks without ddpkit."
     if files.timeline is None and files.launch is None:
-        return "Not recorded: this run was started by an older ddpkit, which kept no such record."
+        return "Not recorded: an older ddpkit started this run."
     if now.living:
-        return "Nothing yet: the ranks tell it every few seconds, once they take steps of a torch.optim optimizer."
+        return "Nothing yet: the ranks report steps of a torch.optim optimizer every few seconds."
     return (
-        "Not recorded: no rank told of it. Python ranks that use torch.optim do, where DDPKIT_DUMP is not 0; "
-        "a run shorter than a few steps has nothing to tell."
+        "Not recorded: no rank reported steps. Python ranks with torch.optim do, unless DDPKIT_DUMP is 0; "
+        "a run of a few steps is too short."
     )
 
 
@@ -212,16 +212,16 @@ def _preflight(now: RunStatus, files: Files) -> Preflight:
     bad = [each for each in checks if each.status in ("fail", "warn")]
     entered = (launch or {}).get("entered") or {}
     if entered:
-        words = f"{len(entered)} node{'s' * (len(entered) != 1)} entered and asked before anything was started"
-        words += ": they can run this job together." if not notes else "; what they had to say:"
+        words = f"{len(entered)} node{'s' * (len(entered) != 1)} checked before the start"
+        words += ": no problems." if not notes else "; notes:"
     elif launch is None:
         words = "Not recorded."
     elif now.run.job is not None or not now.run.ranks:
-        words = "None before the start: the scheduler chooses the nodes."
+        words = "No checks before the start: the scheduler chooses the nodes."
     else:
-        words = "This machine alone: no node had to be asked."
+        words = "This machine only: no connections were needed."
     if test is not None:
-        state = f"{len(bad)} of {len(checks)} checks found something" if bad else f"all {len(checks)} checks passed"
+        state = f"{len(bad)} of {len(checks)} checks reported problems" if bad else f"all {len(checks)} checks passed"
         words += f" ddpkit test: {state}."
     return Preflight(words=words, findings=(*notes, *(bad or ())))
 

@@ -269,13 +269,13 @@ def test_a_job_that_waits_says_why_and_a_signal_is_passed_on(pbs: Cluster) -> No
 def test_what_can_never_run_is_not_waited_for(pbs: Cluster) -> None:
     code, text = pbs.run("launch", "-b", "pbs", "-N", "3", "--", "true")
     assert code == 123, text
-    assert "would wait for ever (Can Never Run: Insufficient amount of resource: ncpus), and was cancelled" in text
+    assert "would wait forever (Can Never Run: Insufficient amount of resource: ncpus), and was cancelled" in text
 
 
 def test_what_qsub_refuses(pbs: Cluster) -> None:
     code, text = pbs.run("launch", "-b", "pbs", "-o", "queue=nope", "--", "true")
     assert code == 123, text
-    assert "qsub refused the job: qsub: Unknown queue: nope" in text
+    assert "qsub rejected the job: qsub: Unknown queue: nope" in text
     pbs.env["PATH"] = os.environ["PATH"]
     code, text = pbs.run("launch", "-b", "pbs", "--", "true")
-    assert (code, "there is no qsub on this machine" in text) == (4, True), text
+    assert (code, "qsub not found on this machine" in text) == (4, True), text

@@ -1,10 +1,10 @@
 #!/bin/bash
-# shellcheck disable=SC2016,SC2088,SC2329 # words are as given; what nobody calls is called there
+# shellcheck disable=SC2016,SC2088,SC2329 # arguments are unchanged; some functions are called elsewhere
 # Made by `ddpkit emit`: 5 ranks on 2 nodes, backend legacy.
-# It needs nothing of ddpkit: bash, ssh; Linux, bash, python3 and PyTorch on the nodes.
-# However it ends, Ctrl-C and kill -9 included, so does everything that it started. Exit code: that of the
+# It runs without ddpkit. It requires bash, ssh; Linux, bash, python3 and PyTorch on the nodes.
+# When it ends, also by Ctrl-C or kill -9, all its processes end. Exit code: that of the
 # first rank that failed; 130, 143, 129 after Ctrl-C, TERM, HUP; 3 where the first node has no port for the
-# ranks, or is not reached: then nothing was started.
+# ranks, or cannot be reached: then nothing was started.
 
 set -euo pipefail
 : "${WANDB_API_KEY:?it is not written in this script: export it}"
@@ -58,8 +58,8 @@ launch() {
     for ((number = 0; number < running; number++)); do one "$number" 9>&- & done
 }
 
-# ---- On a node: a watcher stands above all that is ours. Its standard input is the lifeline. When that
-# ends, it ends every process that descends from it, torchrun's too, which are in sessions of their own.
+# ---- On a node: a watcher is the parent of all processes. Its standard input is a pipe. When the pipe
+# closes, it ends all its descendants, and those of torchrun, which have their own sessions.
 
 watcher=$(
     cat <<'PYTHON'

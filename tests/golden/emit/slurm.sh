@@ -1,6 +1,6 @@
 #!/bin/bash
-# Made by `ddpkit emit`. It needs SLURM, Python and PyTorch, and nothing of ddpkit: sbatch FILE.
-# shellcheck disable=SC2016,SC2088,SC1091 # words stand as they were given; what -o setup reads is not here
+# Made by `ddpkit emit`. It requires SLURM, Python and PyTorch, and runs without ddpkit: sbatch FILE.
+# shellcheck disable=SC2016,SC2088,SC1091 # arguments are unchanged; files of -o setup are not here
 #SBATCH --job-name='run 1'
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4
