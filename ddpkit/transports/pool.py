@@ -88,7 +88,7 @@ class NodePool:
         if least is None or len(good) < least:
             raise refusal(problems, len(self.specs))
         for problem in problems:
-            note(f"goes on without {problem.host}: {problem.what} (hint: {problem.fix})")
+            note(f"continues without {problem.host}: {problem.what} (hint: {problem.fix})")
         self.drop(bad)
 
     def drop(self, labels: Collection[str]) -> None:

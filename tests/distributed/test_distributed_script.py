@@ -129,7 +129,7 @@ def test_problems_are_found_before_anything_is_added() -> None:
     assert len(said([four[0], report(1, torch="2.12"), report(2, identity="GPU-0")])) == 2
 
     (without,) = said([*four[:3], report(3, nccl=False)])
-    assert without.startswith("rank 3 on node2: torch 2.13 has no NCCL, and there are GPUs; hint: ")
+    assert without.startswith("rank 3 on node2: torch 2.13 has no NCCL, and the node has GPUs; hint: ")
 
     (uneven,) = script.compare_reports([*four[:2], report(2, local_world_size=1, local_rank=0)])
     assert (uneven.rank, uneven.level, uneven.problem) == (2, "warn", "1 ranks on this node, 2 on node1")
@@ -210,7 +210,7 @@ def test_a_missing_rank_is_named() -> None:
     assert [code for code, _ in ended.values()] == [3, 3], ended
     failed = [line for _, text in ended.values() for line in text.splitlines() if "FAILED" in line]
     (line,) = failed
-    assert re.match(rf"test_distributed: FAILED: rank 2 on {re.escape(HOST)}: did not come within \d+ s; hint: ", line)
+    assert re.match(rf"test_distributed: FAILED: rank 2 on {re.escape(HOST)}: did not join within \d+ s; hint: ", line)
 
 
 @pytest.mark.torch

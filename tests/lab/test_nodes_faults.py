@@ -309,5 +309,5 @@ def test_without_the_preflight_what_looks_wrong_is_only_said(bare: Bare) -> None
     another_script(bare)
     done = bare.launch("-b", "ssh", ALL, *RANKS, "--no-preflight", "--", "job.py")
     assert done.code == 0, done.text
-    assert "node3: its job.py is another than here (hint: rsync" in done.err
+    assert "node3: its job.py differs from the one here (hint: rsync" in done.err
     assert done.out.count("ran ") == 4

@@ -206,7 +206,7 @@ def test_a_step_in_an_allocation(cluster: Cluster) -> None:
     read_until(launcher, "] ready", 2)
     assert cluster.now()["state"] == "running"
     away = cluster.now("node1")
-    assert (away["state"], away["summary"]) == ("elsewhere", "on login: cannot look from here")
+    assert (away["state"], away["summary"]) == ("elsewhere", "on login, and not visible from here")
     assert f"hint: ssh login '{sys.executable} -m ddpkit stop " in cluster.run("stop", host="node1", code=121)
     assert re.search(r"run \S+: stopped after", cluster.run("stop"))
     assert launcher.wait(PATIENCE) == 143
@@ -237,10 +237,10 @@ def test_a_job_that_the_scheduler_forgot_or_cannot_tell(cluster: Cluster) -> Non
     job = cluster.now()["job_id"]
     now = cluster.now(SLURM_CONF="/nowhere")
     assert now["state"] == "unknown"
-    assert now["summary"].startswith(f"job {job}: its scheduler gives no answer: ")
+    assert now["summary"].startswith(f"job {job}: no valid answer from the scheduler: ")
     assert now["hint"] == f"scontrol --oneliner show job {job}"
     path = next(cluster.folder.glob("logs/*/run.json"))
     path.write_text(path.read_text().replace(f'"{job}"', '"4000000"'))
     now = cluster.now()
     assert now["state"] == "over"
-    assert now["summary"] == "job 4000000 has ended, and its scheduler has forgotten how"
+    assert now["summary"] == "job 4000000 has ended, and the scheduler no longer knows its exit code"

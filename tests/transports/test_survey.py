@@ -87,7 +87,7 @@ def test_an_incompatibility_is_a_note_where_it_is_not_strict() -> None:
     world, notes = run(Pool(facts(1), facts(2, python="3.9.2")), strict=False)
     assert world is not None
     assert notes == [
-        "n2: /py is Python 3.9.2, on the others 3.11.7 (hint: python = ... under [host.n2] in ddpkit.toml)"
+        "n2: /py is Python 3.9.2, on the other nodes 3.11.7 (hint: python = ... under [host.n2] in ddpkit.toml)"
     ]
 
 
