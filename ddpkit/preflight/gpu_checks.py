@@ -113,13 +113,8 @@ def _one_gpu(node: Node, gpu: Gpu) -> Checks:
         )
     if _whole(gpu.get("ecc.errors.uncorrected.volatile.total")) > 0:
         number = gpu["ecc.errors.uncorrected.volatile.total"]
-        yield warn(
-            "fail",
-            f"{number} uncorrected memory errors",
-            "a defective memory row",
-            node.command("sudo nvidia-smi -r"),
-            "gpu-ecc",
-        )
+        reset = node.command("sudo nvidia-smi -r")
+        yield warn("fail", f"{number} uncorrected memory errors", "a defective memory row", reset, "gpu-ecc")
     if str(gpu.get("retired_pages.pending")).lower() == "yes":
         yield warn(
             "fail",
