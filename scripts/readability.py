@@ -301,6 +301,8 @@ def texts() -> Iterator[Text]:
     for path in sorted(ROOT.glob("*.md")):
         yield from document_texts(path, path.name)
     for path in sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]):
+        if path.parent == ROOT / "docs/reference":
+            continue  # help, docstrings and settings, which are read where they are written
         yield from document_texts(path, f"{path.relative_to(ROOT).parts[0]}/")
 
 

@@ -55,9 +55,15 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A table without the columns that are empty in every row."""
     cells = list(rows)
     kept = [column for column in range(len(head)) if any(row[column] for row in cells)]
-    lines = [" | ".join(row[column].replace("|", "\\|") for column in kept) for row in cells]
+    lines = [" | ".join(_cell(row[column]) for column in kept) for row in cells]
     shown = [" | ".join(head[column] for column in kept), "|".join("---" for _ in kept), *lines]
     return [*(f"| {line} |" for line in shown), ""] if cells else []
+
+
+def _cell(text: str) -> str:
+    """A cell of a table. GitHub and mkdocs differ on a bar in code: there it is an entity."""
+    bars = re.sub(r"`([^`]*\|[^`]*)`", lambda code: f"<code>{code[1].replace('<', '&lt;')}</code>", text)
+    return bars.replace("|", "&#124;")
 
 
 def _code(text: object) -> str:
@@ -77,14 +83,12 @@ def _value(value: object) -> str:
 def _cli() -> str:
     group: Any = typer.main.get_command(program.app)
     lines: list[str] = []
-    named = {name for names in program.COMMANDS.values() for name in names}
     for title, names in program.COMMANDS.items():
         lines += [f"* **{title}**: " + ", ".join(f"[{name}](#ddpkit-{name})" for name in names)]
     lines.append("")
-    for name in [*(name for names in program.COMMANDS.values() for name in names), *sorted(group.commands)]:
-        command = group.commands[name]
-        if f"## ddpkit {name}" not in lines and (name in named or not command.hidden):
-            lines += _command(name, command)
+    for names in program.COMMANDS.values():
+        for name in names:
+            lines += _command(name, group.commands[name])
     text = "`ddpkit COMMAND --help` prints the same. Arguments after `--` belong to the script."
     return _page("Command line", text, lines)
 

@@ -52,7 +52,7 @@ def _index(prefix: str) -> str:
         f"Find what the screen shows in this index of {len(ENTRIES)} known failures. Or let ddpkit search:",
         "",
         "```sh",
-        "ddpkit explain LOG          # what failed first in a log of any launcher, its cause and its fix",
+        "ddpkit explain LOG          # the first failure in a log of any launcher",
         "ddpkit explain port-in-use  # one entry by its id",
         "ddpkit explain --list       # all ids",
         "```",
@@ -69,7 +69,7 @@ def _index(prefix: str) -> str:
     lines += [f"| {title} | [ddpkit]({prefix}ddpkit.md#{slug(title)}) |" for title in own]
     for title, entries in PARTS.items():
         lines += ["", f"## {title}", "", "| I see | entry |", "|---|---|"]
-        lines += [f"| {_cell(entry.title)} | [{entry.id}]({prefix}{_target(entry)}) |" for entry in entries]
+        lines += [f"| {_cell(entry.title)} | [`{entry.id}`]({prefix}{_target(entry)}) |" for entry in entries]
     return "\n".join(lines) + "\n"
 
 
@@ -166,8 +166,9 @@ def _with_code(text: str) -> str:
 def _part_with_code(part: str) -> str:
     for end in ("$", r"\. ", ", ", " shows ", r" \(", ": "):
         found = re.search(end, part)
-        if found and _is_command(part[: found.start()]):
-            return f"`{part[: found.start()]}`{part[found.start() :]}"
+        head = part[: found.start()] if found else ""
+        if found and _is_command(head) and (" " in head or end == "$"):
+            return f"`{head}`{part[found.start() :]}"
     return part
 
 
@@ -202,11 +203,15 @@ def _plain(text: str, names: bool = True) -> str:
     parts = text.split("`")
     for index in range(0, len(parts), 2):
         pieces = _NAME.split(parts[index]) if names else [parts[index]]
-        pieces[::2] = [re.sub(r"([*<_\[\]])", r"\\\1", piece) for piece in pieces[::2]]
+        pieces[::2] = [_escaped(piece) for piece in pieces[::2]]
         pieces[1::2] = [f"`{piece}`" for piece in pieces[1::2]]
         parts[index] = "".join(pieces)
     text = "".join(part if index % 2 == 0 else f"`{part}`" for index, part in enumerate(parts))
     return text.replace("` `", " ")  # an option and its value
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([*_\[\]])", r"\\\1", text).replace("<", "&lt;")
 
 
 def _title(text: str) -> str:
