@@ -113,18 +113,28 @@ def test_every_link_and_anchor_leads_somewhere(site: Path) -> None:
     assert links > 50
 
 
+# The width of the page, when what moves after a change of the window has come to rest.
+WIDTH = """new Promise(done => {
+    const until = performance.now() + 5000
+    const look = () => document.documentElement.scrollWidth <= innerWidth || performance.now() > until
+        ? done(document.documentElement.scrollWidth) : setTimeout(look, 50)
+    look()
+})"""
+
+
 @needs_browser
 @pytest.mark.parametrize("dark", [False, True])
 def test_pages_fit_every_screen(chromium: browser.Browser, address: str, site: Path, dark: bool) -> None:
     look(chromium, address, DESK, dark)
-    for path in sorted(path for path in site.glob("**/*.html") if path.name != "404.html"):
+    pages = sorted(path for path in site.glob("**/*.html") if path.name != "404.html")
+    for path in pages[:: 10 if dark else 1]:
         chromium.open(f"{address}/{path.relative_to(site)}")
         assert chromium.ask("document.body.dataset.mdColorScheme") == ("slate" if dark else "default")
         broken = "[...document.images].filter(each => each.complete && !each.naturalWidth).map(each => each.src)"
         assert chromium.ask(broken) == []
         for width in (PHONE, DESK):
             chromium.look(width=width, dark=dark)
-            assert chromium.ask("document.documentElement.scrollWidth") <= width, path.relative_to(site)
+            assert chromium.ask(WIDTH) <= width, path.relative_to(site)
 
 
 @needs_browser
