@@ -8,16 +8,40 @@ letter, `out` the time of its last line.
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from ddpkit.files import write_atomically
 from ddpkit.launchers.events import RankSample
 
 EVERY = 5.0  # seconds between two writes
+_UNKNOWN: RankSample = {"pid": None, "state": "", "cpu": 0.0, "rss": 0, "out": None}
+
+
+class RankEntry(RankSample):
+    """The last sample of one rank. `code` and `signal` are None while it runs."""
+
+    code: int | None
+    signal: int | None
+
+
+class HostEntry(TypedDict):
+    """The ranks of one host. `t`: its last sign of life."""
+
+    t: float
+    ranks: dict[str, RankEntry]
+
+
+class StatusFile(TypedDict):
+    """Content of `status.json`. `prev`: `hosts` of the look before."""
+
+    t: float
+    hosts: dict[str, HostEntry]
+    prev: dict[str, HostEntry]
 
 
 class Vitals:
@@ -25,8 +49,8 @@ class Vitals:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "status.json"
-        self._hosts: dict[str, Any] = {}
-        self._before: dict[str, Any] = {}
+        self._hosts: dict[str, HostEntry] = {}
+        self._before: dict[str, HostEntry] = {}
         self._written = 0.0
 
     def record(self, host: str, when: float, ranks: Mapping[str, RankSample]) -> None:
@@ -40,15 +64,15 @@ class Vitals:
 
     def record_exit(self, host: str, rank: int, code: int | None, number: int | None) -> None:
         known = self._hosts.setdefault(host, {"t": time.time(), "ranks": {}})
-        last = known["ranks"].get(str(rank), {"pid": None, "cpu": 0.0, "rss": 0, "out": None})
+        last: RankSample = known["ranks"].get(str(rank)) or _UNKNOWN
         known["ranks"][str(rank)] = {**last, "state": "", "code": code, "signal": number}
 
     def write(self) -> None:
         """Replace the file at once. A full disk must not end a run: then the last state stays."""
         self._written = time.monotonic()
-        text = json.dumps({"t": time.time(), "hosts": self._hosts, "prev": self._before})
+        content: StatusFile = {"t": time.time(), "hosts": self._hosts, "prev": self._before}
         try:
-            write_atomically(self._path, text)
+            write_atomically(self._path, json.dumps(content))
         except OSError:
             return
-        self._before = json.loads(json.dumps(self._hosts))
+        self._before = copy.deepcopy(self._hosts)

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from ddpkit.run.heartbeat import StatusFile
 from ddpkit.run.record import Run
 from ddpkit.run.status import RunStatus, age, command
 from ddpkit.text import format_ranks
@@ -62,10 +62,10 @@ class RankSample:
 def read_ranks(run: Run) -> RankSample | None:
     """Read the ranks as the launcher last wrote them; None where there is nothing to read."""
     try:
-        content = json.loads((Path(run.folder) / "status.json").read_text())
-        then = float(content["t"])
+        content: StatusFile = json.loads((Path(run.folder) / "status.json").read_text())
+        then = content["t"]
         rows = list(_rows(content, run, then))
-        silent = {host: then - float(node["t"]) for host, node in content["hosts"].items() if then - node["t"] > STALE}
+        silent = {host: then - node["t"] for host, node in content["hosts"].items() if then - node["t"] > STALE}
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     # Clocks of hosts differ a little: an age is never below zero.
@@ -74,20 +74,20 @@ def read_ranks(run: Run) -> RankSample | None:
     )
 
 
-def _rows(content: dict[str, Any], run: Run, then: float) -> Iterator[RankStatus]:
+def _rows(content: StatusFile, run: Run, then: float) -> Iterator[RankStatus]:
     for host, node in content["hosts"].items():
-        before = (content.get("prev") or {}).get(host) or {}
-        span = float(node["t"]) - float(before.get("t", node["t"]))
+        before = content.get("prev", {}).get(host)
+        span = node["t"] - before["t"] if before else 0.0
         for number, entry in node["ranks"].items():
-            old = before.get("ranks", {}).get(number, {})
+            old = before["ranks"].get(number) if before else None
             cpu = None
-            if span > 0 and old.get("pid") == entry.get("pid") and entry.get("cpu") is not None:
-                cpu = max(0.0, (float(entry["cpu"]) - float(old.get("cpu") or 0.0)) / span)
-            code, killer = entry.get("code"), entry.get("signal")
-            state = entry.get("state") or ""
+            if span > 0 and old and old["pid"] == entry["pid"]:
+                cpu = max(0.0, (entry["cpu"] - old["cpu"]) / span)
+            code, killer, state = entry["code"], entry["signal"], entry["state"]
             over = code is not None or killer is not None or state in ("Z", "X")
-            last = entry.get("out")
-            quiet = max(0.0, then - float(last if last is not None else run.started))
+            blocked = state == "D" and old is not None and old["state"] == "D" and cpu is not None and cpu < BUSY
+            last = entry["out"]
+            quiet = max(0.0, then - (run.started if last is None else last))
             idle = quiet if cpu is not None and cpu < BUSY and quiet >= QUIET and not over else 0.0
             if killer is not None:
                 words = f"ended: signal {_signal(killer)}"
@@ -98,14 +98,14 @@ def _rows(content: dict[str, Any], run: Run, then: float) -> Iterator[RankStatus
             yield RankStatus(
                 rank=int(number),
                 host=host,
-                pid=entry.get("pid"),
+                pid=entry["pid"],
                 state=state,
                 words=words,
                 cpu=cpu,
-                rss=entry.get("rss"),
+                rss=entry["rss"],
                 quiet=None if last is None else quiet,
                 idle=idle,
-                odd=state in ("T", "t") or (state == "D" == old.get("state") and cpu is not None and cpu < BUSY),
+                odd=state in ("T", "t") or blocked,
                 over=over,
             )
 
