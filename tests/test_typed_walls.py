@@ -66,6 +66,17 @@ settings = collect_settings(Path(), {}, None, {"NAME": 4})
         "nproc_per_node",
         "nproc_per_nodes",
     ),
+    "a sample of status.json": Wall(
+        """\
+from ddpkit.run.heartbeat import StatusFile
+
+
+def read(file: StatusFile) -> float:
+    return file["hosts"]["node1"]["ranks"]["0"]["NAME"]
+""",
+        "cpu",
+        "cpus",
+    ),
     "an event that is read": Wall(
         """\
 from ddpkit.launchers.events import Event

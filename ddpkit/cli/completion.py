@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -15,14 +16,19 @@ from ddpkit.errors import UsageError
     epilog='bash: `source <(ddpkit completion bash)` in ~/.bashrc. zsh: `eval "$(ddpkit completion zsh)"` in ~/.zshrc, '
     "behind compinit. fish: `ddpkit completion fish > ~/.config/fish/completions/ddpkit.fish`.",
 )
-def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")]) -> None:
+def completion(
+    shell: Annotated[str | None, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")] = None,
+) -> None:
     """Print what a shell needs to complete ddpkit's words."""
     from ddpkit.cli import candidates
     from ddpkit.errors import nearest
 
+    if shell is None:
+        mine = os.environ.get("SHELL", "").rpartition("/")[2]
+        raise UsageError("no shell given", f"ddpkit completion {mine if mine in candidates.SCRIPTS else 'bash'}")
     if shell not in candidates.SCRIPTS:
         hint = nearest(shell, candidates.SCRIPTS) or "bash, zsh or fish"
-        raise UsageError(f"there is no completion for {shell}", hint)
+        raise UsageError(f"completion for {shell} not found", hint)
     print(candidates.SCRIPTS[shell], end="")
 
 

@@ -185,6 +185,13 @@ def test_in_fish(project: Path) -> None:
     assert said(["fish", "--no-config", "-c", text], project).split() == ["ssh", "ssh-torchrun-auto", "train.py"]
 
 
+@pytest.mark.parametrize(("mine", "hint"), [("/usr/bin/zsh", "zsh"), ("/bin/tcsh", "bash"), ("", "bash")])
+def test_no_shell(mine: str, hint: str, ddpkit: DDPKIT) -> None:
+    done = ddpkit("completion", env={"SHELL": mine})
+    assert (done.returncode, done.stdout) == (121, "")
+    assert done.stderr == f"ddpkit: error: no shell given\nhint: ddpkit completion {hint}\n"
+
+
 def test_an_unknown_shell(ddpkit: DDPKIT) -> None:
     done = ddpkit("completion", "bsh")
     assert done.returncode == 121
