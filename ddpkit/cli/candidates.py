@@ -17,6 +17,7 @@ from ddpkit.errors import DdpkitError
 
 if TYPE_CHECKING:
     from ddpkit.config import LaunchSettings
+    from ddpkit.launchers.registry import Option
 
 VARIABLE = "_DDPKIT_COMPLETE"
 _HOSTED = ("launch", "emit", "test", "test-distributed", "bench")
@@ -56,14 +57,19 @@ def _candidates(words: list[str], commands: Commands) -> Iterable[str]:
     if quick is not None:
         return quick
     parameters = commands().get(words[0], ())
+    flags = words[0] in _HOSTED and "=" not in current and (current[:1] == "-" or before[:2] == "--")
+    backend = _backend_options(words) if flags else {}
     valued = {name for each in parameters if each.takes_value for name in each.names}
     if before in valued:
         return []  # a number, a file
+    if before in backend and not backend[before].alone:
+        values = backend[before].values
+        return values.split(" | ") if " | " in values else []
     if current.startswith("-"):
         name, equals, value = current.partition("=")
         if equals and name.startswith("--"):
             return [f"{name}={each}" for each in _value(name, value, words) or ()]
-        return [name for each in parameters for name in each.names]
+        return [*(name for each in parameters for name in each.names), *backend]
     return _argument(words, parameters)
 
 
@@ -105,6 +111,14 @@ def backends() -> list[str]:
     from ddpkit.launchers import registry
 
     return [*registry.names(), *registry.aliases()]
+
+
+def _backend_options(words: Sequence[str]) -> dict[str, Option]:
+    """The options of the chosen backend, by their flags."""
+    from ddpkit.launchers import registry
+
+    backend = registry.load(_typed(words, "-b", "--backend") or _settings(words).backend)
+    return {f"--{each.name.replace('_', '-')}": each for each in registry.options(backend)}
 
 
 def _options(backend: str, current: str) -> list[str]:

@@ -31,7 +31,7 @@ def emit(
     sync: Sync = False,
     output: Annotated[
         str | None,
-        flag("--output", "Options", "Write the script to FILE, which must not exist yet.", "FILE"),
+        flag("--output", "Options", "Write the script to FILE, which must not exist; also -o FILE.", "FILE"),
     ] = None,
 ) -> None:
     """Print a launch as one script that runs without ddpkit."""

@@ -257,7 +257,7 @@ def test_hosts_are_slurms_to_choose(launch: Callable[..., Launch], folder: Path)
     (folder / "job.py").write_text("")
     command = launch("-b", "slurm", "node1", "node2", "--", "job.py")
     assert command.end() == 121
-    assert "-o nodelist=node1,node2" in command.text
+    assert "hint: ddpkit launch -b slurm --nodelist node1,node2 -N 2" in command.text
 
 
 CHAIN = """
