@@ -15,7 +15,6 @@ from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.console.style import Panel
 from ddpkit.errors import UsageError
 from ddpkit.files import read_tail
-from ddpkit.launchers.shell import count
 from ddpkit.text import format_ranges
 
 if TYPE_CHECKING:
@@ -215,6 +214,8 @@ def _show(result: LogAnalysis, run: Run | None, many: bool) -> None:
 
 
 def _show_nothing(result: LogAnalysis, many: bool) -> None:
+    from ddpkit.launchers.shell import count
+
     if result.first_alarm is None or result.first is not None:
         print(f"no failure in {count(result.lines, 'line')}")
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -71,8 +72,13 @@ def _request(
     """Declare the options that all of these commands have."""
 
 
-_shared = typer.Typer(add_completion=False)
-_shared.command(cls=LeanCommand)(_request)
+@cache
+def _shared_parameters() -> list[Any]:
+    """The parameters that typer makes of `_request`: once for all commands, because that takes as long as a command."""
+    shared = typer.Typer(add_completion=False)
+    shared.command(cls=LeanCommand)(_request)
+    command: Any = typer.main.get_command(shared)
+    return list(command.params)
 
 
 _OF_BACKENDS = (
@@ -89,11 +95,11 @@ class LaunchCommand(LeanCommand):
     """A command that starts ranks: its own options, and the shared ones, which `launch_settings` reads."""
 
     def __init__(self, *args: Any, params: list[Any], **rest: Any) -> None:
-        shared: Any = typer.main.get_command(_shared)
+        shared = _shared_parameters()
         arguments = [each for each in params if each.param_type_name == "argument"]
         own = [each for each in params if each.param_type_name == "option"]
-        super().__init__(*args, params=[*arguments, *shared.params, *own], **rest)
-        self.shared = [each.name for each in shared.params]
+        super().__init__(*args, params=[*arguments, *shared, *own], **rest)
+        self.shared = [each.name for each in shared]
 
     def invoke(self, ctx: Any) -> Any:
         ctx.meta[_META] = {name: ctx.params.pop(name) for name in self.shared}
