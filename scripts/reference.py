@@ -18,6 +18,7 @@ import ddpkit
 from ddpkit import api, config, errors
 from ddpkit.cli import app as program
 from ddpkit.cli import main as _all_commands  # noqa: F401 - declares every command
+from ddpkit.console import relay
 from ddpkit.execution import on_end
 from ddpkit.launchers import registry
 from ddpkit.monitor import dump
@@ -137,7 +138,7 @@ def _markdown(text: str) -> str:
 def _backend_options() -> str:
     lines: list[str] = []
     short = {registry.load(alias).name: alias for alias in registry.aliases()}
-    for name in sorted(registry._BUILT_IN):
+    for name in registry._BUILT_IN:
         backend = registry.load(name)
         alias = f" (short: `{short[name]}`)" if name in short else ""
         summary = (backend.__doc__ or "").partition("\n")[0]
@@ -320,6 +321,7 @@ def _kind(schema: Any, whole: Any) -> str:
 FILES = {
     record.FILE: "the record: command, hosts, versions, start, end, verdict (`ddpkit.run/1`)",
     "all.log": "output of all ranks, each line with host and rank",
+    relay.TIMES: "times of the lines of `all.log`; `ddpkit logs --since` reads them",
     "rank_*.log": "output of one rank",
     "torchrun_*.log": "output of torchrun on one node",
     "srun_*.log": "output of srun",
