@@ -7,17 +7,17 @@
     python train.py                                                   one process, for a debugger
 
 A node needs torch and numpy, and no ddpkit: `ddpkit init --train` writes this file, train_parts.py and
-distributed_env.py, which is ddpkit.distributed as one file. Copy all three. Each launcher names a rank in another way:
-that takes more care than fits in here, so it is a file; torchrun and srun send nothing, so it lies beside this one.
+distributed_env.py, which is ddpkit.distributed as one file. Copy all three. distributed_env.py reads the variables of
+each launcher. torchrun and srun copy no files, so keep it beside train.py.
 
-Every option can be a flag (--batch-size 64) or a line of a YAML file given with --config (batch_size: 64); a flag
-wins over the file, the file over the default. With scikit-learn's digits, the default data set, no download is needed.
+Every option is a flag (--batch-size 64) or a line of a YAML file (--config FILE, batch_size: 64). Flags override the
+file, and the file overrides the defaults. With scikit-learn's digits, the default data set, no download is needed.
 
-A run that gets SIGTERM or SIGUSR1, on any of its ranks, saves and exits with code 75: run it again with --resume auto
-and it goes on with the next batch. On CPUs the weights are then the same, bit for bit, as without the interruption.
+After SIGTERM or SIGUSR1 on any rank, the run saves a checkpoint and exits with code 75. With --resume auto it
+continues with the next batch. On CPUs the weights are then bit for bit those of an uninterrupted run.
 
-exit codes: 0 trained; 75 told to stop, saved, run again with --resume auto; 2 the request cannot be carried out as
-written; 5 the environment of this rank is incomplete or contradicts itself; 1 anything else, with a traceback.
+Exit codes: 0 trained. 75 saved after a signal: run again with --resume auto. 2 wrong request. 5 the environment of
+this rank is incomplete or contradicts itself. 1 any other error, with a traceback.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ EXIT_BAD_REQUEST, EXIT_BAD_ENVIRONMENT = 2, 5
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    dataset: str = option("digits", "what to train on", choices=("digits", "mnist", "synthetic"))
+    dataset: str = option("digits", "data set", choices=("digits", "mnist", "synthetic"))
     data_dir: str = option("data", "where the MNIST files lie, directly or in MNIST/raw")
     synthetic_size: int = option(10_000, "training images of --dataset synthetic", least=1)
     epochs: int = option(10, "passes over the training set, those before a resume included", least=1)
@@ -70,7 +70,7 @@ class Config:
     metrics: str = option("metrics.jsonl", "one JSON object a line; a path relative to --checkpoint-dir")
     log_every: int = option(10, "optimizer steps between two log lines", least=1)
     wandb: str | None = option(None, "also log to this Weights & Biases project")
-    tensorboard: str | None = option(None, "also log to this TensorBoard folder")
+    tensorboard: str | None = option(None, "also log to this TensorBoard directory")
 
 
 class SmallCNN(nn.Module):
@@ -276,7 +276,7 @@ def train(training: Training, log: Log, stop: Stop) -> int:
             path, accuracy = training.finish_epoch(log, started)
             stopped = stop.agree() or stopped  # the signal may have come during the evaluation
         if stopped and training.epoch < config.epochs:
-            log.print(f"told to stop: saved {path}; run again with --resume auto")
+            log.print(f"stopped by a signal: saved {path}; run again with --resume auto")
             return EXIT_SAVED
     if accuracy is None:  # resumed with nothing left to train
         accuracy = training.evaluate()[1]

@@ -9,13 +9,13 @@
 
 Settings are keywords with the names of the flags: `nproc_per_node=4` is `--nproc-per-node 4`, `preflight=False` is
 `--no-preflight`, `options={"partition": "gpu"}` is `-o partition=gpu`, `env={"DEBUG": "1", "HOME": None}` is
-`--env DEBUG=1 --env HOME`. Settings that are not given come from `DDPKIT_*` variables and `ddpkit.toml`, as on the
-command line. A wrong one raises `UsageError` in the words of the command line.
+`--env DEBUG=1 --env HOME`. Other settings come from `DDPKIT_*` variables and `ddpkit.toml`, as on the command
+line. A wrong setting raises `UsageError` with the message of the command line.
 
-Nothing is printed without `echo=True`, and no signal handler is changed: all works in a notebook and in any thread, and
-several runs may live at once. Runs end with the program. At its normal end each rank gets TERM, the grace, then KILL;
-of a program that was killed no rank is left, because its supervisors see their standard input close. Jobs that were
-submitted to a scheduler go on: `open_run(...)` finds them, `stop()` cancels them.
+ddpkit prints only with `echo=True`, and changes no signal handler. It works in a notebook and in any thread. Several
+runs can be active. Runs end with the program. At its normal end each rank gets SIGTERM, and SIGKILL after the grace. If
+the program is killed, its supervisors see their standard input close and end the ranks. Jobs of a scheduler continue:
+`open_run(...)` finds them, `stop()` cancels them.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ __all__ = [
 class Outcome:
     """The end of a run.
 
-    `state`: done, failed or stopped; over where a scheduler has forgotten how its job ended; lost where the program
-    that launched the run was killed; left for a job that outlives the program that followed it.
+    `state`: done, failed or stopped. It is `over` if the scheduler no longer knows the job's exit code, `lost` if the
+    launcher was killed, and `left` if the job continues without its launcher.
     """
 
     run_id: str
@@ -94,7 +94,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """A run as it stands. `state`: running, queued, done, failed, stopped, over, lost, elsewhere or unknown."""
+    """The state of a run. `state`: running, queued, done, failed, stopped, over, lost, elsewhere or unknown."""
 
     state: str
     words: str  # the state for people
@@ -104,7 +104,7 @@ class Status:
 
     @property
     def living(self) -> bool:
-        """Whether the run goes on, or waits in a queue."""
+        """Whether the run is running, or waits in a queue."""
         return self.state in ("running", "queued")
 
 
@@ -129,7 +129,7 @@ class LogLine:
 class Run:
     """One run of this program, or one that `open_run` found.
 
-    As a context manager it stops the run at the end of the block, if it still lives:
+    As a context manager it stops the run at the end of the block, if it is still running:
 
         with ddpkit.launch("train.py", nproc_per_node=2) as run:
             print(run.wait(timeout=600).ok)
@@ -159,7 +159,7 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        """The absolute folder of its logs and its record."""
+        """The absolute directory of its logs and its record."""
         return Path(self._entry.folder)
 
     @property
@@ -198,8 +198,8 @@ class Run:
     def wait(self, timeout: float | None = None) -> Outcome:
         """Wait for the end of the run.
 
-        `timeout`: seconds; None: no limit. Raises TimeoutError when it is over: the run goes on. KeyboardInterrupt, as
-        from the stop button of a notebook, leaves the run going as well.
+        `timeout`: seconds; None: no limit. Raises TimeoutError after it, and the run continues. The run also
+        continues after KeyboardInterrupt, for example from the stop button of a notebook.
         """
         if self._thread is not None:
             if not self._thread.wait(timeout):
@@ -215,7 +215,7 @@ class Run:
         return _outcome(now.run, now.state)
 
     def status(self) -> Status:
-        """Look at the run and its ranks once. Of a job this asks the scheduler."""
+        """Check the run and its ranks once. For a job, this queries the scheduler."""
         now = status.get_status(self._record)
         sample = rank_status.read_ranks(now.run) if now.state in ("running", "elsewhere") else None
         return Status(
@@ -261,7 +261,7 @@ class Run:
             yield LogLine(rank=rank, agent=agent, host=line.host, text=line.text.decode("utf-8", "replace"))
 
     def stop(self, *, now: bool = False) -> Outcome:
-        """End the run, and wait for its end: every rank gets TERM, its grace, then KILL; with `now` KILL at once.
+        """End the run, and wait for its end. Ranks get SIGTERM, and SIGKILL after the grace; with `now` only SIGKILL.
 
         A submitted job is cancelled. A run that has ended stays as it is. Raises UsageError for a run that cannot be
         reached from here, LaunchError for a scheduler that refuses, DdpkitError for a run that does not end in time.
@@ -303,10 +303,10 @@ def launch(
     echo: bool = False,
     **settings: Unpack[config.LaunchKeywords],
 ) -> Run:
-    """Start a script on every rank, and return when the ranks are being started. The first failure ends all.
+    """Start a script on every rank, and return when the ranks are being started. The first failure ends the run.
 
     `script` is "train.py", "-m" with `args` ["pkg.train", ...], or any program; None: the one of `ddpkit.toml`. Times
-    (`grace`, `hang_timeout`) are in seconds. `detach`: the run outlives this program, in a tmux session or as a job;
+    (`grace`, `hang_timeout`) are in seconds. `detach`: the run continues after this program, in tmux or as a job;
     `on`: its launcher runs on that host. `echo`: print the lines of the run to `sys.stdout` and `sys.stderr`; `header`
     and `fold` concern the terminal of the command line.
 
@@ -320,7 +320,7 @@ def launch(
     for warning in config.unknown_variables(os.environ):
         notes.add(f"warning: {warning}")
     if on is not None and not detach:
-        raise UsageError(f"--on {on} starts the launcher there and leaves it", "add --detach")
+        raise UsageError(f"--on {on} requires --detach", "add --detach")
     if detach and (on is not None or not prepare.transport_of(chosen).scheduled):
         return _launch_detached(script, args, profile, on, settings)
     with ExitStack() as connections:
@@ -347,7 +347,7 @@ def plan(
 ) -> Plan:
     """Return the plan that `launch` would carry out: `str(plan)` is the script that `--dry-run` prints.
 
-    Enters named nodes to look at them, and starts nothing. Arguments and errors are those of `launch`.
+    Connects to named nodes to check them, and starts nothing. Arguments and errors are those of `launch`.
 
         print(ddpkit.plan("train.py", backend="slurm", nnodes=2, options={"partition": "gpu"}))
     """
@@ -391,7 +391,7 @@ def runs() -> list[Run]:
 
 
 def open_run(word: str | os.PathLike[str] | None = None) -> Run:
-    """Find a run by its id, the beginning or the end of it, or its folder.
+    """Find a run by its id, a unique prefix or suffix of it, or its directory.
 
     None: the newest running run of this project, else its newest. Raises UsageError if no run or several match.
 
@@ -406,13 +406,11 @@ def open_run(word: str | os.PathLike[str] | None = None) -> Run:
 def _settings(
     script: str | os.PathLike[str] | None, args: Sequence[str], profile: str | None, given: config.LaunchKeywords
 ) -> config.LaunchSettings:
-    """Combine keywords with the environment and the file of the current folder. Raises UsageError."""
+    """Combine keywords with the environment and the file of the project. Raises UsageError."""
     for name in given:
         if name not in config.LaunchKeywords.__annotations__:
             known = f"settings: {', '.join(config.LaunchKeywords.__annotations__)}"
-            raise UsageError(
-                f"there is no setting {name!r}", nearest(name, config.LaunchKeywords.__annotations__) or known
-            )
+            raise UsageError(f"unknown setting {name!r}", nearest(name, config.LaunchKeywords.__annotations__) or known)
     keywords: config.Keywords = {**given, "script": _script_words(script, args)}
     env = given.get("env")
     if isinstance(env, Mapping):

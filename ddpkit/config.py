@@ -434,7 +434,7 @@ AUTOMATIC = ("default", "VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
 
 
 def choose_python(settings: LaunchSettings, environ: Mapping[str, str]) -> LaunchSettings:
-    """Choose the ranks' Python where nobody did: ddpkit's own if it has torch, else that of the project."""
+    """Choose the default Python of the ranks: ddpkit's own if it has torch, else that of the project."""
     if settings.source("python") != "default":
         return settings
     python, source = find_python(sys.executable, environ, _has_torch)

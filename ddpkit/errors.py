@@ -14,7 +14,7 @@
 A run that started and failed is a value, not an exception. Scripts seldom use 121 to 125, so a shell can tell the two
 apart; ddpkit never changes a script's code.
 
-The message says what failed, with its value. `hint` is the next command, or the next thing to change.
+The message contains the failure and its value. `hint` is the next command, or the next thing to change.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def install(program: str) -> str:
 
 
 def no_folder(error: OSError) -> UsageError:
-    """No folder for temporary files can be made here: all of them are full, or nobody may write to them."""
+    """No directory for temporary files can be created: all are full, or not writable."""
     what = f"cannot create a directory for temporary files: {error.strerror or error}"
     return UsageError(what, "df /tmp, or TMPDIR=DIR ddpkit ...")
 
@@ -89,7 +89,7 @@ def no_thread() -> LaunchError:
 
 
 def similar(word: str, words: Iterable[str]) -> str | None:
-    """The word that was probably meant, or None. Dashes in front make no two options similar."""
+    """The word that was probably meant, or None. Leading dashes do not count."""
     import difflib
 
     known = {each.lstrip("-"): each for each in words}

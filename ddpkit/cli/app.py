@@ -97,28 +97,28 @@ class LeanCommand(typer.core.TyperCommand):
 # The list of `ddpkit --help`, in the order of use, in words that fit beside the names.
 COMMANDS = {
     "Run": {
-        "launch": "Run a script on every rank; the first failure ends all.",
-        "test": "Find what would hang or fail, before it does.",
-        "bench": "Measure how fast the ranks talk.",
+        "launch": "Run a script on every rank; the first failure ends the run.",
+        "test": "Check nodes, network, GPUs and ranks before a launch.",
+        "bench": "Measure the speed of collectives between the ranks.",
         "emit": "Print a launch as a script that runs without ddpkit.",
     },
     "Watch": {
         "ps": "List runs.",
         "status": "Show a run rank by rank, and ranks without progress.",
-        "logs": "Print what a run printed.",
+        "logs": "Print the output of a run.",
         "top": "Show GPUs, CPUs and memory, live.",
         "attach": "Follow a running run.",
         "stop": "Stop a run, and wait for its end.",
-        "dump": "Show where every rank is, when a run hangs.",
+        "dump": "Show the stack of every rank of a run that hangs.",
         "report": "Write one HTML page about a run.",
         "rm": "Remove the directories of ended runs.",
-        "explain": "Show what failed first in a log, why, and the fix.",
+        "explain": "Show the first failure in a log, its cause and its fix.",
     },
     "Set up": {
         "init": "Write a commented ddpkit.toml.",
-        "backends": "List the ways to reach nodes, and their options.",
-        "env": "Who this process is among its peers, and why.",
-        "completion": "What a shell needs to complete ddpkit's words.",
+        "backends": "List the backends and their options.",
+        "env": "Show rank and world size, and where they come from.",
+        "completion": "Print the shell script that completes ddpkit's commands.",
     },
 }
 # Names of other programs for these commands.
@@ -161,7 +161,7 @@ class LeanGroup(typer.core.TyperGroup):
 
 app = typer.Typer(
     name="ddpkit",
-    help="Start an unmodified PyTorch script on every rank, and know at once why it failed.",
+    help="Start an unmodified PyTorch script on every rank, and report why it failed.",
     add_completion=False,  # `ddpkit completion` knows more, and bash's `=`
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help, at once: the boxes cost as much time as everything else

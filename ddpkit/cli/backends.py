@@ -1,4 +1,4 @@
-"""`ddpkit backends` and `ddpkit env`: what there is, and who a process is."""
+"""`ddpkit backends` and `ddpkit env`: backends, and the rank of this process."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def _shown_name(described: Mapping[str, object]) -> str:
 @app.command(name="env", cls=LeanCommand)
 def show_env(
     as_json: JsonFlag = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Also say which sources were not used, and why.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Also show which sources were not used, and why.")] = False,
 ) -> None:
-    """Show who this process is among its peers, and why."""
+    """Show this process's rank and world size, and where they come from."""
     from ddpkit.distributed.torch import explain as explain_environment
     from ddpkit.distributed.torch import gather_facts
 

@@ -25,23 +25,28 @@ def _option(words: str, metavar: str, text: str) -> Any:
     return typer.Option(*words.split(), metavar=metavar, help=text)
 
 
-_MinBytes = Annotated[str | None, _option("--min-bytes", "SIZE", "Smallest size; 8.")]
-_MaxBytes = Annotated[str | None, _option("-e --max-bytes", "SIZE", "Largest size; 128M.")]
-_Factor = Annotated[str | None, _option("-f --factor", "N", "Between two sizes; 4.")]
+_MinBytes = Annotated[str | None, _option("--min-bytes", "SIZE", "Smallest size. [default: 8]")]
+_MaxBytes = Annotated[str | None, _option("-e --max-bytes", "SIZE", "Largest size. [default: 128M]")]
+_Factor = Annotated[str | None, _option("-f --factor", "N", "Factor between two sizes. [default: 4]")]
 _Ops = Annotated[
-    str | None, _option("--ops", "OP,...", "all_reduce, all_gather, reduce_scatter, broadcast, sendrecv; default: all.")
+    str | None,
+    _option("--ops", "OP,...", "all_reduce, all_gather, reduce_scatter, broadcast, sendrecv. [default: all]"),
 ]
-_Dtypes = Annotated[str | None, _option("-d --dtypes", "TYPE,...", "float32, bfloat16, ...; float32.")]
+_Dtypes = Annotated[str | None, _option("-d --dtypes", "TYPE,...", "float32, bfloat16, ... [default: float32]")]
 _Scope = Annotated[
     str | None, _option("--scope", "SCOPE,...", "world, intra (each node), inter (one rank a node), pairs (of nodes).")
 ]
-_Comm = Annotated[str | None, _option("--comm", "auto|nccl|gloo", "auto: nccl where there are GPUs.")]
-_Iters = Annotated[str | None, _option("--iters", "N", "Timed rounds; default: as --seconds allows.")]
-_Warmup = Annotated[str | None, _option("-w --warmup", "N", "Rounds before those; 5, or fewer.")]
-_Seconds = Annotated[str | None, _option("--seconds", "S", "Time for the rounds of one size; 0.2.")]
-_Timeout = Annotated[str | None, _option("--timeout", "S", "Without progress for so long, a rank is named; 30.")]
-_MinBusbw = Annotated[str | None, _option("--min-busbw", "GB/s", "Exit with 122 if the best size stays below this.")]
-_Plot = Annotated[str | None, _option("--plot", "FILE", "A picture of it as PNG (pip install 'ddpkit[plot]').")]
+_Comm = Annotated[
+    str | None, _option("--comm", "auto|nccl|gloo", "auto, nccl or gloo; auto: nccl if all ranks have a GPU.")
+]
+_Iters = Annotated[str | None, _option("--iters", "N", "Timed rounds. [default: as many as fit into --seconds]")]
+_Warmup = Annotated[str | None, _option("-w --warmup", "N", "Warm-up rounds. [default: 5, or fewer]")]
+_Seconds = Annotated[str | None, _option("--seconds", "S", "Time for the rounds of one size. [default: 0.2]")]
+_Timeout = Annotated[
+    str | None, _option("--timeout", "S", "Report a rank without progress for this long. [default: 30]")
+]
+_MinBusbw = Annotated[str | None, _option("--min-busbw", "GB/s", "Exit with 122 if the best busbw is below GB/s.")]
+_Plot = Annotated[str | None, _option("--plot", "FILE", "Write a plot as PNG (pip install 'ddpkit[plot]').")]
 
 
 @app.command(
@@ -92,12 +97,12 @@ def _bench(
     from ddpkit.preflight import rank_program
 
     if isinstance(settings.nnodes, tuple):
-        raise UsageError("what is measured takes one number of nodes", "-N MAX")
+        raise UsageError("bench requires one number of nodes", "-N MAX")
     command = rank_program.command("collectives", "bench", args=arguments)
     settings = rank_program.settings_for(settings, command, {"DDPKIT_EVENTS": "1"})
     with prepare.prepare(settings, os.environ, note) as ready:
         if ready.plan.world_size < 2:
-            raise UsageError("one rank alone has nobody to talk to", "-n 2: two ranks on each node")
+            raise UsageError("bench requires at least 2 ranks", "-n 2: two ranks on each node")
         if dry_run:
             show_plan(ready.plan, as_json)
             return 0
@@ -136,7 +141,7 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
     reported = results.failures and failure is not None and failure.signal is None and failure.code in (1, BAD)
     died = verdict.describe_failure(failure) if failure is not None and not reported else []
     if code == BAD and not (results.failures or died):
-        died = ["ddpkit: rank 0 did not say its last word, so some results are missing"]
+        died = ["ddpkit: rank 0 ended early, so some results are missing"]
     if as_json:
         run = {"run_id": ready.plan.run_id, "backend": ready.plan.backend, "folder": done.folder, "exit_code": code}
         print_json("bench", {**results.as_dict(), "ok": code == 0, **run, "died": died})
@@ -144,7 +149,7 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
         _print_results(results, died, code, done.folder)
     if plot is not None and any(not row.note for row in results.measurements):
         bandwidth.plot(results, plot)
-        note(f"the picture: {plot}")
+        note(f"plot: {plot}")
     return code
 
 
@@ -161,4 +166,4 @@ def _print_results(results: BenchResults, more: list[str], code: int, folder: st
         note(f"{who}{problem.problem}")
         note(f"hint: {problem.fix}")
     if code:
-        note(f"what the ranks printed: {folder}/")
+        note(f"output of the ranks: {folder}/")

@@ -122,7 +122,7 @@ def _backend_options(words: Sequence[str]) -> dict[str, Option]:
 
 
 def _options(backend: str, current: str) -> list[str]:
-    """`KEY=` of a backend's options; behind the `=`, the values where they are few."""
+    """`KEY=` of a backend's options; after the `=`, the values where they are few."""
     from ddpkit.launchers import registry
 
     known = registry.options(registry.load(backend))

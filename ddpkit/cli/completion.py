@@ -14,12 +14,12 @@ from ddpkit.errors import UsageError
 @app.command(
     cls=LeanCommand,
     epilog='bash: `source <(ddpkit completion bash)` in ~/.bashrc. zsh: `eval "$(ddpkit completion zsh)"` in ~/.zshrc, '
-    "behind compinit. fish: `ddpkit completion fish > ~/.config/fish/completions/ddpkit.fish`.",
+    "after compinit. fish: `ddpkit completion fish > ~/.config/fish/completions/ddpkit.fish`.",
 )
 def completion(
     shell: Annotated[str | None, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")] = None,
 ) -> None:
-    """Print what a shell needs to complete ddpkit's words."""
+    """Print the shell script that completes ddpkit's commands, options and values."""
     from ddpkit.cli import candidates
     from ddpkit.errors import nearest
 

@@ -22,10 +22,12 @@ SHOWN = 12  # frames of one stack
 @app.command(cls=LeanCommand)
 def dump(
     run: RunName = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be asked; ask nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the nodes and the directory; collect nothing.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Ask every rank where it is: stacks, Flight Recorder, NCCL RAS; say which rank the others wait for."""
+    """Print the stacks of all ranks, and the rank that the others wait for."""
     from ddpkit.monitor import client
     from ddpkit.run import status
 
@@ -34,11 +36,11 @@ def dump(
     chosen = now.run
     if dry_run:
         asked = f"the ranks of job {chosen.job_id}, with srun --overlap" if chosen.job else "its launcher"
-        where = "" if chosen.job else f" (process {chosen.launcher_pid}), which asks {', '.join(chosen.hosts)}"
+        where = "" if chosen.job else f" (process {chosen.launcher_pid}), on {', '.join(chosen.hosts)}"
         if as_json:
             print_json("question", {"run_id": chosen.run_id, "asks": asked + where, "folder": chosen.folder})
         else:
-            print(f"would ask {asked}{where}; into {chosen.folder}/dump-TIME/")
+            print(f"would query {asked}{where}; into {chosen.folder}/dump-TIME/")
         return
     summary = client.dump_job(chosen) if chosen.job else client.request_dump(chosen)
     if as_json:
@@ -48,26 +50,26 @@ def dump(
 
 
 def _check(now: RunStatus) -> None:
-    """One error for each thing that keeps a run from being asked."""
+    """Raise the error that explains why a run cannot be queried."""
     from ddpkit.run import status
 
     run = now.run
     if now.state == "elsewhere":
         raise UsageError(
-            f"run {run.run_id} is {now.words}, nor ask it",
+            f"cannot reach run {run.run_id}: it is {now.words}",
             status.remote_command("dump", run),
         )
     if now.state == "queued":
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
     if not now.living and now.state != "unknown":
         raise UsageError(
-            f"run {run.run_id} has ended, and has no ranks to ask: {now.words}", status.command("logs", run)
+            f"run {run.run_id} has ended, and has no running ranks: {now.words}", status.command("logs", run)
         )
     if run.job is not None and run.job.many:
-        raise UsageError(f"job {run.job_id} is an array: its {run.world_size} ranks exist many times", "squeue --me")
+        raise UsageError(f"job {run.job_id} is an array: each task has its own {run.world_size} ranks", "squeue --me")
     if run.job is not None and not run.job.labels:
         raise UsageError(
-            f"the scheduler of job {run.job_id} gives no way to ask its ranks", "on a node: py-spy dump --pid PID"
+            f"the scheduler of job {run.job_id} gives no access to its ranks", "on a node: py-spy dump --pid PID"
         )
 
 
@@ -103,4 +105,4 @@ def _show(summary: dict[str, Any]) -> None:
     for finding in summary["findings"]:
         look.say(finding["words"], "WARN")
     if summary["folder"]:
-        print(f"all that was answered: {summary['folder']}/")
+        print(f"all answers: {summary['folder']}/")

@@ -43,7 +43,7 @@ def explain(
     as_json: JsonFlag = False,
     as_list: Annotated[bool, typer.Option("--list", help="List the ids of all known failures.")] = False,
 ) -> None:
-    """Find what failed first in a log, its cause and its fix; or print one known failure by its id."""
+    """Find the first failure in a log, its cause and its fix; or print a known failure by its id."""
     if as_list:
         _print_list(as_json)
         return
@@ -113,7 +113,7 @@ def _print_list(as_json: bool) -> None:
 def _texts(names: list[str]) -> Iterator[tuple[str, str]]:
     for name in names:
         if name == "-":
-            yield "-", _decoded(sys.stdin.buffer.read(), "what was piped in")
+            yield "-", _decoded(sys.stdin.buffer.read(), "standard input")
             continue
         for path in _paths(name):
             yield str(path), _read(path)
@@ -226,7 +226,7 @@ def _show_nothing(result: LogAnalysis, many: bool) -> None:
 
 def _facts(first: LogMatch) -> Iterator[tuple[str, str]]:
     if first.kind == "consequence":
-        yield "note", "what came first is not in this log; this only followed from it"
+        yield "note", "the first failure is not in this log; this line is a consequence"
     elif first.kind == "hint":
         yield "note", "no failure is in this log; this may lead to one"
     yield "cause", first.cause

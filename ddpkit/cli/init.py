@@ -35,7 +35,7 @@ def init(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Write a commented ddpkit.toml into a project. Ask nothing, and overwrite nothing."""
+    """Write a commented ddpkit.toml into a project. Existing files are not overwritten."""
     from ddpkit.cli import scaffold
 
     if no_toml and not (train or scripts):

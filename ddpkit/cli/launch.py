@@ -109,7 +109,7 @@ def launch(
         _explain(settings, as_json)
         return
     if on is not None and not detach:
-        raise UsageError(f"--on {on} starts the launcher there and leaves it", "add --detach")
+        raise UsageError(f"--on {on} requires --detach", "add --detach")
     if on is not None and not dry_run:
         raise typer.Exit(_launch_on(on, settings, context.obj, as_json))
     if verbose:
@@ -227,7 +227,7 @@ def _launch_on(host: str, settings: LaunchSettings, line: CommandLine, as_json: 
     _refuse_pipe(settings)
     specs = hosts.parse([host], settings.groups, settings.host)
     if len(specs) != 1:
-        raise UsageError(f"--on {host}: one host is needed, and these are {len(specs)}")
+        raise UsageError(f"--on {host}: requires one host, not {len(specs)}")
     spec = specs[0]
     command = remote_launch.prepare_host(settings, os.environ, spec, line.argv, _Copying())
     answer = remote_launch.launch(spec, command, _note)
@@ -236,7 +236,9 @@ def _launch_on(host: str, settings: LaunchSettings, line: CommandLine, as_json: 
     if not answer.record:
         return answer.code or DdpkitError.exit_code
     run = json.loads(answer.record)["run_id"]
-    _note(f"its launcher runs on {spec.label}: ssh -t {spec.target} {command.python} -m ddpkit attach {run} shows it")
+    _note(
+        f"its launcher runs on {spec.label}; to follow it: ssh -t {spec.target} {command.python} -m ddpkit attach {run}"
+    )
     print(answer.record if as_json else run)
     return 0
 
@@ -246,8 +248,8 @@ def _refuse_pipe(settings: LaunchSettings) -> None:
     path = settings.hostfile
     if path.startswith(("/dev/", "/proc/")) or Path(path).is_fifo():
         raise UsageError(
-            f"the host file {path} is for this process alone, and a detached launcher is another one",
-            "write it into a file first; or name the hosts as words",
+            f"the host file {path} is not readable by a detached launcher, which is another process",
+            "write it to a file first, or pass the hosts as arguments",
         )
 
 
@@ -264,7 +266,7 @@ def _detach(as_json: bool) -> int:
     where = f"{shell.count(record.world_size, 'rank')} on {', '.join(record.hosts)}"
     print(f"ddpkit: run {record.run_id}: {where}; logs in {record.folder}/", file=sys.stderr)
     print(
-        f"ddpkit: detached; ddpkit attach {record.run_id} shows it, ddpkit stop {record.run_id} ends it",
+        f"ddpkit: detached; to follow it: ddpkit attach {record.run_id}; to stop it: ddpkit stop {record.run_id}",
         file=sys.stderr,
     )
     _print_run(record, as_json)

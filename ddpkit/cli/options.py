@@ -36,7 +36,7 @@ NoPreflight = Annotated[bool, flag("--no-preflight", CHECKS, "Continue although 
 Sync = Annotated[bool, flag("--sync", NODES, "First copy the working directory to the nodes with rsync.")]
 DryRun = Annotated[bool, flag("--dry-run", CHECKS, "Print what would run, as a script; run nothing.")]
 HostWords = Annotated[
-    list[str] | None, typer.Argument(metavar="[HOST]...", help="The nodes, for backends that reach them by name.")
+    list[str] | None, typer.Argument(metavar="[HOST]...", help="The nodes, for backends with named nodes.")
 ]
 RanksAndHosts = Annotated[
     list[str] | None, typer.Argument(metavar="[N] [HOST]...", help="Ranks per node, then the nodes, if any.")
@@ -49,7 +49,7 @@ def _request(
     ] = None,
     nnodes: Annotated[str | None, flag("-N --nnodes", NODES, "Number of nodes.", "N|MIN:MAX")] = None,
     hostfile: Annotated[
-        str | None, flag("--hostfile", NODES, "Read the nodes from FILE, one a line: `node1 slots=4`.", "FILE")
+        str | None, flag("--hostfile", NODES, "Read the nodes from FILE, one per line: `node1 slots=4`.", "FILE")
     ] = None,
     option: Annotated[
         list[str] | None, flag("-o --option", NODES, "Set an option of the backend; also `--key VALUE`.", "KEY=VALUE")
@@ -60,7 +60,8 @@ def _request(
         flag("-n --nproc-per-node", RANKS, "Ranks per node. [default: 1 per visible GPU, else 1]", "N|auto"),
     ] = None,
     env: Annotated[
-        list[str] | None, flag("--env", RANKS, "Set a variable for every rank, or pass on the one set here.", "K[=V]")
+        list[str] | None,
+        flag("--env", RANKS, "Set a variable for every rank, or pass on a variable of this shell.", "K[=V]"),
     ] = None,
     workdir: Annotated[
         str | None, flag("--workdir", RANKS, "Working directory of the ranks. [default: this one]", "DIR")
@@ -82,7 +83,7 @@ def _shared_parameters() -> list[Any]:
 
 
 _OF_BACKENDS = (
-    ("--starter NAME", "ranks, torchrun or legacy: how a node starts its ranks. (local, ssh, pdsh)"),
+    ("--starter NAME", "Start the ranks of a node with ranks, torchrun or legacy. (local, ssh, pdsh)"),
     ("--preload[=MODULES]", "Import torch, or MODULES, once; then fork the ranks. (local, ssh, pdsh)"),
     ("--container IMAGE", "Run the ranks in a container."),
     ("-p, --partition NAME", "Partition, and so on with sbatch's names and letters: -A, -q, -t, -C, -w, -x. (slurm)"),
@@ -127,14 +128,14 @@ def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpa
     hosts, command = list(words or ()), context.command.name
     if command not in SCRIPTED and hosts and hosts[0].isdecimal():  # `test 4 node1 node2`
         if flags["nproc_per_node"] is not None:
-            what = f"ranks per node were given twice: {hosts[0]} and -n {flags['nproc_per_node']}"
+            what = f"ranks per node were passed twice: {hosts[0]} and -n {flags['nproc_per_node']}"
             raise UsageError(what, f"ddpkit {command} -n {hosts[0]}")
         flags["nproc_per_node"] = hosts.pop(0)
     flags["hosts"] = hosts or None
     line: CommandLine = context.obj
     if line.script is not None:
         if not line.script:
-            raise UsageError("nothing stands behind `--`", "ddpkit launch -- train.py ARGS")
+            raise UsageError("no script after `--`", "ddpkit launch -- train.py ARGS")
         flags["script"] = line.script
     if "DDPKIT_DETACHED" not in os.environ:  # else the parent has printed them
         for warning in config.unknown_variables(os.environ):
@@ -149,7 +150,7 @@ def parse_options(words: list[str] | None) -> dict[str, str]:
     for word in words or ():
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise UsageError(f"-o {word}: an option is given as KEY=VALUE", "ddpkit backends NAME lists the options")
+            raise UsageError(f"-o {word}: must be KEY=VALUE", "ddpkit backends NAME")
         options[name] = value
     return options
 

@@ -1,8 +1,8 @@
-"""The words of `launch`, `emit`, `test` and `bench`, in ddpkit's own form.
+"""Arguments of `launch`, `emit`, `test` and `bench`, in ddpkit's own form.
 
-Options of the backend are flags as well, under SLURM also by sbatch's letters. The order does not matter: the backend
-is found first. torchrun's flags are translated, and its form without `--` works: the first word that can only be a
-script begins the script's own words. An error comes with the whole corrected command line.
+Options of the backend are flags as well, under SLURM also with sbatch's letters. The order does not matter, because
+the backend is found first. torchrun's flags are translated. Without `--`, the script begins at the first argument that
+can only be a script. An error comes with the whole corrected command line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Flags = Mapping[str, bool]  # the options of a command, and whether each takes a
 def translate(words: Sequence[str], script: Sequence[str] | None, commands: Mapping[str, Flags]) -> Request:
     """Read a command line. `commands`: all of them, with their options. Raises UsageError.
 
-    `words` begin with the command; `script` is what stands after `--`, None where there is no `--`.
+    `words` begin with the command; `script` is everything after `--`, or None without `--`.
     """
     return _Reader(words, script, commands).read()
 
@@ -59,7 +59,7 @@ class _Reader:
         self._find_backend()
 
     def _find_backend(self) -> None:
-        """Find -b and --profile, wherever they stand in front of the script."""
+        """Find -b and --profile, anywhere before the script."""
         words = iter(zip(self.rest, [*self.rest[1:], ""], strict=False))
         named = False
         for word, following in words:
@@ -114,7 +114,7 @@ class _Reader:
     def _begin(self, word: str) -> None:
         if self.request.script is not None:
             words = [*self.request.words, "--", word, *self.rest, *self.request.script]
-            raise UsageError(f"{word} stands where hosts stand; the script comes after `--`", _line(words))
+            raise UsageError(f"{word} is in the place of a host; the script comes after `--`", _line(words))
         self.request.script, self.rest = [word, *self.rest], []
 
     def _check_host(self, word: str) -> None:
@@ -125,16 +125,16 @@ class _Reader:
         if not request.scripted:
             return
         if self.all[self.at - 1] == "--preload" and (word == "torch" or "," in word):
-            what = f"{word} stands where hosts stand; modules are joined to --preload"
+            what = f"{word} is in the place of a host; the form is --preload=MODULES"
             raise UsageError(what, self._corrected(self.at - 1, 2, [f"--preload={word}"]))
         if word.isdecimal():
-            raise UsageError(f"{word} stands where hosts stand", self._corrected(self.at, 1, ["-n", word]))
+            raise UsageError(f"{word} is in the place of a host", self._corrected(self.at, 1, ["-n", word]))
         program = names_program(word)
         if program or not (not request.has_backend or request.transport.names_nodes or _is_this_machine(word)):
             if not program and not _is_program(word):
                 return  # a host, for which the backend is the wrong one
             words = [word, *self.rest, *(request.script or ())]
-            what = f"{word} stands where hosts stand, and it is a program"
+            what = f"{word} is in the place of a host, and is a program"
             nested = find_launcher(words)
             raise UsageError(nested.problem if nested else what, self._with_script(words, nested))
 
@@ -229,7 +229,7 @@ class _Reader:
         return True
 
     def _is_ambiguous(self, name: str, value: str) -> bool:
-        """Tell whether a letter of ddpkit is sbatch's here. Raises UsageError where nobody can tell."""
+        """Tell whether a letter of ddpkit is sbatch's here. Raises UsageError if the request is ambiguous."""
         if name not in slurm_flags.AMBIGUOUS or not self.request.scripted or not self.request.transport.slurm:
             return False
         following = value or (self.rest[0] if self.rest else "-")

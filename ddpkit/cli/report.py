@@ -18,7 +18,7 @@ from ddpkit.errors import DdpkitError, UsageError
 
 @app.command(
     cls=LeanCommand,
-    epilog="The page needs nothing else: no network, no other file. Where something was not recorded, it says so.",
+    epilog="The page needs nothing else: no network, no other file. It also shows which data were not recorded.",
 )
 def report(
     run: RunName = None,
@@ -58,7 +58,7 @@ def report(
     try:
         write_atomically(path, page.page(contents))
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", "--output FILE, where you may write") from None
+        raise UsageError(f"cannot write {path}: {error.strerror}", "--output FILE, with a writable FILE") from None
     print(path, file=sys.stderr if as_json else sys.stdout)
     if show:
         _open(path)

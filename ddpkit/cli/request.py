@@ -34,7 +34,7 @@ class Request:
 
     @cached_property
     def settings(self) -> LaunchSettings:
-        """What the environment and the files say."""
+        """Settings of the environment and the files."""
         from ddpkit import config
 
         return config.collect_settings(config.current_folder(), os.environ, self.profile, {})

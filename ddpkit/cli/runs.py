@@ -106,22 +106,24 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
 @app.command(cls=LeanCommand)
 def logs(
     run: RunName = None,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Show what comes, until the run ends.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow new lines until the run ends.")] = False,
     rank: Annotated[
         str | None,
-        typer.Option("--rank", metavar="R", help="Of these ranks only: 3, 0,2, 4-7. One: exactly its output."),
+        typer.Option("--rank", metavar="R", help="Print only these ranks: 3, 0,2, 4-7. One rank: exactly its output."),
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", metavar="H", help="Of this host only.")] = None,
+    host: Annotated[str | None, typer.Option("--host", metavar="H", help="Print only this host.")] = None,
     grep: Annotated[
-        str | None, typer.Option("--grep", metavar="P", help="Lines that match a regular expression.")
+        str | None, typer.Option("--grep", metavar="P", help="Print only lines that match a regular expression.")
     ] = None,
     lines: Annotated[
         str | None, typer.Option("-n", "--lines", "--tail", metavar="N", help="Begin with the last N lines.")
     ] = None,
     since: Annotated[str | None, typer.Option("--since", metavar="AGE", help="Begin AGE ago: 90, 10m, 2h, 1d.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Each line as a JSON object: rank, host, line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each line as a JSON object: rank, host, line.")
+    ] = False,
 ) -> None:
-    """Show what a run printed."""
+    """Print the output of a run."""
     from ddpkit import config
     from ddpkit.run import logs, status
     from ddpkit.run.control import reload
@@ -176,7 +178,7 @@ def _show(
 
 
 def _going_on(run: Run) -> Callable[[], bool]:
-    """Return a question for `logs`: does the run go on? Shows each change of a job's state."""
+    """Return a function for `logs`: whether the run is still running. Shows each change of a job's state."""
     from ddpkit.run.control import Liveness
 
     liveness = Liveness(run, lambda words: print(f"ddpkit: {words}", file=sys.stderr))
@@ -250,7 +252,7 @@ def _stop_plan(now: RunStatus, *, at_once: bool) -> dict[str, Any]:
 
 @app.command(cls=LeanCommand)
 def attach(run: RunName = None) -> None:
-    """Show a run as it goes on; leaving the view leaves the run alone."""
+    """Follow a running run. Closing the view does not stop the run."""
     from ddpkit.run import logs, status, tmux
     from ddpkit.run.control import reload
 
@@ -264,16 +266,14 @@ def attach(run: RunName = None) -> None:
             tmux.attach(chosen.session)
             now = status.get_status(reload(chosen))
             if now.living:
-                left = f"left the view, and the run goes on; {status.command('stop', chosen)} ends it"
+                left = f"left the view, and the run continues; to stop it: {status.command('stop', chosen)}"
                 print(f"ddpkit: run {chosen.run_id}: {left}", file=sys.stderr)
                 return
         else:
-            print(
-                f"ddpkit: run {chosen.run_id}: {now.words}; Ctrl-C leaves this view, and not the run", file=sys.stderr
-            )
+            print(f"ddpkit: run {chosen.run_id}: {now.words}; Ctrl-C closes this view only", file=sys.stderr)
             _show(chosen, logs.LineFilter(), follow=True, number=SHOWN, as_json=False)
             now = status.get_status(reload(chosen))
             print(f"ddpkit: run {chosen.run_id}: {now.words}", file=sys.stderr)
             return
     _show(now.run, logs.LineFilter(), follow=False, number=SHOWN, as_json=False)
-    print(f"ddpkit: run {chosen.run_id}: {now.words}; all its lines: {status.command('logs', chosen)}", file=sys.stderr)
+    print(f"ddpkit: run {chosen.run_id}: {now.words}; for all lines: {status.command('logs', chosen)}", file=sys.stderr)

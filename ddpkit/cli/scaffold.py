@@ -25,7 +25,7 @@ _PARTS = {
 
 _DISTRIBUTED_ENV = """ddpkit.distributed as one file, for nodes without ddpkit: import distributed_env as ddp
 
-`ddpkit init --train` writes it; change nothing here. It needs Python 3.10 and its standard library. torch is imported
+`ddpkit init --train` writes it; do not edit it. It needs Python 3.10 and its standard library. torch is imported
 when a function needs it.
 """
 

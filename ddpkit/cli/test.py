@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.preflight.check import Check, CheckReport
     from ddpkit.preflight.rank_program import PreflightOptions
 
-_HELP = "Find what would hang or fail in a run: nodes, network, GPUs, all_reduce."
+_HELP = "Check before a launch: nodes, network, GPUs, ranks and all_reduce."
 _MORE = (
     "Use the options of the launch.\n"
     "ddpkit test 4                        # four ranks on this machine\n"
@@ -37,11 +37,13 @@ def preflight(
     context: typer.Context,
     words: RanksAndHosts = None,
     log_dir: LogDir = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Little data, no nvidia-smi.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Much data, and how fast each rank is.")] = False,
-    no_ranks: Annotated[bool, typer.Option("--no-ranks", help="Only what needs no torch and no rank.")] = False,
-    timeout: Annotated[str | None, typer.Option(metavar="SECONDS", help="For each step of the ranks; 5.")] = None,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Also show what passed, host by host.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use little data, and skip nvidia-smi.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Use more data, and measure the speed of each rank.")] = False,
+    no_ranks: Annotated[bool, typer.Option("--no-ranks", help="Run only checks without torch and ranks.")] = False,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Time limit of each step of the ranks. [default: 5]")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Also show passed checks, host by host.")] = False,
     dry_run: DryRun = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -89,7 +91,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def _end_by_signals() -> None:
-    """While no rank runs, these end the command as an error would: the ways in are closed. Under nohup HUP does not."""
+    """While no rank runs, these end the command like an error, and close the connections. Under nohup HUP does not."""
 
     def end(number: int, _: object) -> None:
         sys.exit(128 + number)
@@ -112,7 +114,7 @@ def _show(result: CheckReport, *, verbose: bool) -> None:
         if calm and (verbose or not (odd or skipped)):
             rows += _calm(title, calm, verbose=verbose, hosts=len(result.hosts))
         rows += [(title, check.status.upper(), _where(check), check.evidence) for check in odd]
-    table(("check", "status", "where", "what was seen"), rows)
+    table(("check", "status", "where", "evidence"), rows)
     for check in sorted(result.checks, key=lambda check: check.status != "fail"):  # stable: the order of the stages
         if check.status in ("fail", "warn"):
             _show_finding(check)
@@ -124,7 +126,7 @@ def _show(result: CheckReport, *, verbose: bool) -> None:
 
 
 def _calm(title: str, checks: Sequence[Check], *, verbose: bool, hosts: int) -> list[tuple[str, str, str, str]]:
-    """What is well, or was not looked at, in one row; host by host if asked for."""
+    """Passed and skipped checks in one row, or host by host on request."""
     if verbose:
         return [(title, check.status, _where(check), check.evidence) for check in checks]
     from ddpkit.preflight.check import worst

@@ -1,4 +1,4 @@
-"""`ddpkit top`: GPUs, processors and memory of a living run, rank by rank and host by host."""
+"""`ddpkit top`: GPUs, CPUs and memory of a running run, rank by rank and host by host."""
 
 from __future__ import annotations
 
@@ -32,19 +32,17 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 @app.command(cls=LeanCommand)
 def top(
     run: RunName = None,
-    once: Annotated[bool, typer.Option("--once", help="One sample; so it is anyway where nobody watches.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print once and exit (default when not a terminal).")] = False,
     interval: Annotated[
-        str | None, typer.Option("--interval", metavar="SECONDS", help="Between two samples; default: 2.")
+        str | None, typer.Option("--interval", metavar="SECONDS", help="Time between two samples. [default: 2]")
     ] = None,
-    pss: Annotated[
-        bool, typer.Option("--pss", help="Memory with shared pages divided (PSS); it costs the ranks a moment.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be asked; ask nothing.")] = False,
+    pss: Annotated[bool, typer.Option("--pss", help="Measure memory with shared pages divided (PSS); slower.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the nodes; take no sample.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: one object for --once, else one a line for each sample.")
+        bool, typer.Option("--json", help="Print JSON: one object with --once, else one per sample and line.")
     ] = False,
 ) -> None:
-    """Show live what GPUs, processors and memory a run uses, rank by rank, and what stands out."""
+    """Show the GPUs, CPUs and memory of a run, live and rank by rank."""
     from ddpkit import config
     from ddpkit.monitor import client
     from ddpkit.run import status
@@ -73,28 +71,28 @@ def top(
 
 
 def _check(now: RunStatus) -> None:
-    """One error for each thing that keeps a run from being asked."""
+    """Raise the error that explains why a run cannot be sampled."""
     from ddpkit.run import status
 
     run = now.run
     if now.state == "elsewhere":
         raise UsageError(
-            f"run {run.run_id} is {now.words}, nor ask it",
+            f"cannot reach run {run.run_id}: it is {now.words}",
             status.remote_command("top", run, terminal=True),
         )
     if now.state == "queued":
         raise UsageError(f"run {run.run_id} has no ranks yet: {now.words}", status.command("status", run))
     if run.job is not None and run.job.many:
-        raise UsageError(f"job {run.job_id} is an array: its {run.world_size} ranks exist many times", "squeue --me")
+        raise UsageError(f"job {run.job_id} is an array: each task has its own {run.world_size} ranks", "squeue --me")
 
 
 def _show_plan(run: Run, *, as_json: bool) -> None:
     asked = f"the nodes of job {run.job_id}, with srun --overlap" if run.job else "its launcher"
-    where = "" if run.job else f" (process {run.launcher_pid}), which asks {', '.join(run.hosts)}"
+    where = "" if run.job else f" (process {run.launcher_pid}), on {', '.join(run.hosts)}"
     if as_json:
         print_json("question", {"run_id": run.run_id, "asks": asked + where, "folder": run.folder})
     else:
-        print(f"would ask {asked}{where}")
+        print(f"would query {asked}{where}")
 
 
 def _now(run: Run) -> RunStatus:
@@ -179,7 +177,7 @@ def _live(run: Run, source: Any, seconds: float, pss: bool) -> None:
                 table(head, rows)
     now = _now(run)
     if now.living:
-        print(f"run {run.run_id} goes on: {now.words}")
+        print(f"run {run.run_id} continues: {now.words}")
     else:
         _say_end(now, as_json=False)
 
@@ -192,7 +190,7 @@ def _redraw(run: Run, source: Any, seconds: float, pss: bool, last: list[dict[st
     from ddpkit.cli.look import as_table
 
     console = Console(highlight=False)
-    title = f"run {run.run_id}: every {seconds:g} s; Ctrl-C leaves it alone"
+    title = f"run {run.run_id}: every {seconds:g} s; Ctrl-C closes this view only"
     with Live(Text(f"{title}\nasking ..."), console=console, screen=True, auto_refresh=False) as live:
 
         def show(summary: dict[str, Any]) -> None:
@@ -212,7 +210,7 @@ def _redraw(run: Run, source: Any, seconds: float, pss: bool, last: list[dict[st
 
 
 def _fitted(tables: list[Table], height: int) -> list[Table]:
-    """What a screen has room for: the longest table gives way first. Each has four lines beside its rows."""
+    """Shorten the tables to the height of the screen, the longest first. Each has four lines beside its rows."""
     room = [len(rows) for _, rows in tables]
     while sum(room) + 4 * len(room) > height and max(room) > 2:
         room[room.index(max(room))] -= 1
@@ -226,7 +224,7 @@ def _fitted(tables: list[Table], height: int) -> list[Table]:
 
 
 def _head(summary: dict[str, Any]) -> list[str]:
-    ending = ["it is being ended: its ranks are no longer asked"] if summary["ending"] else []
+    ending = ["it is ending: its ranks are no longer sampled"] if summary["ending"] else []
     return [*ending, *(finding["words"] for finding in summary["findings"])]
 
 

@@ -7,30 +7,30 @@ from ddpkit.errors import UsageError
 
 # Flags that change nothing in a run of ddpkit, each with the reason.
 _NOT_NEEDED = {
-    "--rdzv-backend": "the ranks find each other: ddpkit chooses address and port",
-    "--rdzv-endpoint": "the ranks find each other: ddpkit chooses address and port",
-    "--rdzv-id": "every run has an id of its own",
-    "--rdzv-conf": "the ranks find each other: ddpkit chooses address and port",
-    "--monitor-interval": "the end of a rank is seen at once",
-    "--start-method": "every rank is a program of its own",
-    "--role": "the verdict names host and rank",
-    "--local-addr": "the nodes are asked for the addresses by which they reach each other",
-    "--redirects": "what a rank prints is shown, and kept in logs/RUN/rank_N.log",
-    "--tee": "what a rank prints is shown, and kept in logs/RUN/rank_N.log",
-    "--local-ranks-filter": "every rank is shown; `ddpkit logs RUN --rank N` shows one alone",
-    "--duplicate-stdout-filters": "every line is shown; `ddpkit logs` chooses among them",
-    "--duplicate-stderr-filters": "every line is shown; `ddpkit logs` chooses among them",
-    "--logs-specs": "what a rank prints is shown, and kept in logs/RUN/rank_N.log",
+    "--rdzv-backend": "ddpkit chooses address and port of the rendezvous",
+    "--rdzv-endpoint": "ddpkit chooses address and port of the rendezvous",
+    "--rdzv-id": "every run has its own id",
+    "--rdzv-conf": "ddpkit chooses address and port of the rendezvous",
+    "--monitor-interval": "ddpkit detects the end of a rank immediately",
+    "--start-method": "every rank is a separate process",
+    "--role": "the verdict reports host and rank",
+    "--local-addr": "ddpkit chooses addresses at which the nodes reach each other",
+    "--redirects": "the output of each rank is shown, and saved in logs/RUN/rank_N.log",
+    "--tee": "the output of each rank is shown, and saved in logs/RUN/rank_N.log",
+    "--local-ranks-filter": "every rank is shown; for one rank: `ddpkit logs RUN --rank N`",
+    "--duplicate-stdout-filters": "every line is shown; to filter them: `ddpkit logs`",
+    "--duplicate-stderr-filters": "every line is shown; to filter them: `ddpkit logs`",
+    "--logs-specs": "the output of each rank is shown, and saved in logs/RUN/rank_N.log",
     "--event-log-handler": "logs/RUN/run.json is the record of a run",
-    "--signals-to-handle": "TERM, HUP and Ctrl-C end the ranks, USR1 and USR2 reach them",
+    "--signals-to-handle": "SIGTERM, SIGHUP and Ctrl-C end the ranks; SIGUSR1 and SIGUSR2 reach them",
 }
 _NOT_NEEDED_FLAGS = {
     "--use-env": "LOCAL_RANK is in the environment of every rank",
-    "--run-path": "the script is run as it is",
+    "--run-path": "the script runs unchanged",
 }
 # Flags that ddpkit cannot follow, each with the reason and a hint.
 _REFUSED = {
-    "--numa-binding": ("ddpkit binds no rank to CPUs", "-b slurm -o srun=--cpu-bind=cores"),
+    "--numa-binding": ("ddpkit does not bind ranks to CPUs", "-b slurm -o srun=--cpu-bind=cores"),
     "--shutdown-timeout": ("the time between SIGTERM and SIGKILL is --grace", "--grace SECONDS"),
 }
 _REFUSED_FLAGS = {
@@ -68,31 +68,31 @@ def _node_rank(request: Request, shown: str, value: str) -> None:
     nodes = request.given.get("-N") or request.given.get("--nnodes") or "1"
     if value != "0" or nodes not in ("1", "1:1"):
         raise UsageError(
-            f"{shown}: ddpkit is typed once, and starts all nodes itself",
+            f"{shown}: run ddpkit once; it starts all nodes",
             f"ddpkit {request.command} -b ssh node1 node2 ..., or -b slurm -N 2: see `ddpkit backends`",
         )
-    request.note(shown, "not needed; ddpkit starts all nodes itself")
+    request.note(shown, "not needed; ddpkit starts all nodes")
 
 
 def _standalone(request: Request) -> None:
     if not request.transport.local:
         raise UsageError(
-            f"--standalone means this machine alone, and backend {request.backend.name} goes to others",
-            "leave out --standalone, or -b local",
+            f"--standalone means this machine only, and backend {request.backend.name} uses other nodes",
+            "remove --standalone, or use -b local",
         )
-    request.note("--standalone", "not needed; backend local is this machine alone, at a free port")
+    request.note("--standalone", "not needed; backend local uses this machine only, with a free port")
 
 
 def _restarts(request: Request, shown: str, value: str) -> None:
     if value == "0":
         return
     if not request.scripted:
-        request.note(shown, f"not needed; `ddpkit {request.command}` starts nothing again")
+        request.note(shown, f"not needed; `ddpkit {request.command}` restarts no ranks")
         return
     if "max_restarts" not in request.options:
         raise UsageError(
-            f"{shown}: backend {request.backend.name} starts no rank again by itself",
-            "-o chain=3 starts the job again when its ranks exit with 75; -b ssh and local have max_restarts",
+            f"{shown}: backend {request.backend.name} does not restart ranks",
+            "-o chain=3 requeues the job if its ranks exit with 75; for restarts of ranks: -b ssh or -b local",
         )
     options = {"max_restarts": value}
     if request.options["starter"].default == "ranks" and not request.is_chosen("starter"):
@@ -108,6 +108,6 @@ def _address(request: Request, flag: str, shown: str, value: str) -> None:
     if key in request.options:
         request.add_option(key, value)
         return
-    chosen = "a port that is free there" if key == "master_port" else "the address"
+    chosen = "a free port of that host" if key == "master_port" else "the address"
     where = "this machine" if request.transport.local else "the job's first node"
-    request.note(shown, f"not needed; the ranks meet on {where}, and ddpkit finds {chosen}")
+    request.note(shown, f"not needed; the rendezvous is on {where}, and ddpkit chooses {chosen}")

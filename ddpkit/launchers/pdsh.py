@@ -11,7 +11,7 @@ from ddpkit.launchers.nodes import Nodes
 
 @dataclass(frozen=True, kw_only=True)
 class Pdsh(Nodes):
-    """Nodes reached through the pdsh program; one torchrun on each, or what `-o starter` says."""
+    """Nodes reached through the pdsh program; one torchrun on each, or the starter of `-o starter`."""
 
     pdsh_args: str = option("", "extra options for pdsh")
 

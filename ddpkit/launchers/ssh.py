@@ -11,7 +11,7 @@ from ddpkit.launchers.nodes import Nodes
 
 @dataclass(frozen=True, kw_only=True)
 class SshTorchrunAuto(Nodes):
-    """Nodes reached by SSH; one torchrun on each, or what `-o starter` says."""
+    """Nodes reached by SSH; one torchrun on each, or the starter of `-o starter`."""
 
     accept_new_host_keys: bool = option(False, "accept the key of a new host; a changed key is always rejected")
 

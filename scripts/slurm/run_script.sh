@@ -22,7 +22,7 @@ if [ -z "${SLURM_JOB_ID:-}" ]; then # not in a job yet
 fi
 for file in env.sh torchrun.sh steps.sh; do
     if [ ! -r "$file" ]; then
-        echo "there is no $file in $PWD, the folder of the job" >&2
+        echo "$file not found in $PWD, the directory of the job" >&2
         exit 1
     fi
 done

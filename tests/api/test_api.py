@@ -288,8 +288,8 @@ def test_the_program_may_change_its_folder(tmp_path: Path) -> None:
         ({"env": {"DDPKIT_NOT_SET": None}}, "--env DDPKIT_NOT_SET: DDPKIT_NOT_SET is not set in this environment"),
         ({"options": {"startr": "ranks"}}, "startr"),
         ({"hosts": "node1"}, "--hosts 'node1' is not valid"),
-        ({"nproc": 2}, "there is no setting 'nproc'"),
-        ({"on": "node1"}, "--on node1 starts the launcher there and leaves it"),
+        ({"nproc": 2}, "unknown setting 'nproc'"),
+        ({"on": "node1"}, "--on node1 requires --detach"),
         ({"hosts": ["node1"]}, "backend local runs on this machine only"),
     ],
 )

@@ -96,18 +96,18 @@ def test_sbatch_options_are_flags_under_slurm(line: str, typed: TYPED) -> None:
 
 # typed -> the error, and the corrected command line
 CORRECTED = {
-    "launch -n 2 python train.py --x 1": ("python stands where hosts stand", "ddpkit launch -n 2 -- train.py --x 1"),
-    "launch -n 2 python -u train.py": ("python stands where hosts", "ddpkit launch -n 2 -- train.py"),
-    "launch python3 -m pkg.train 'a b'": ("python3 stands where hosts", "ddpkit launch -- -m pkg.train 'a b'"),
+    "launch -n 2 python train.py --x 1": ("python is in the place of a host", "ddpkit launch -n 2 -- train.py --x 1"),
+    "launch -n 2 python -u train.py": ("python is in the place of a host", "ddpkit launch -n 2 -- train.py"),
+    "launch python3 -m pkg.train 'a b'": ("python3 is in the place of a host", "ddpkit launch -- -m pkg.train 'a b'"),
     "launch -b ssh node1 node2 python train.py": (
-        "python stands where hosts",
+        "python is in the place of a host",
         "ddpkit launch -b ssh node1 node2 -- train.py",
     ),
     "launch torchrun train.py": ("torchrun is a launcher itself", "ddpkit launch -- train.py"),
     "launch torchrun --nproc-per-node 2 train.py": ("torchrun is a launcher", "ddpkit launch -n 2 -- train.py"),
-    "launch 2 -- train.py": ("2 stands where hosts stand", "ddpkit launch -n 2 -- train.py"),
-    "launch 2 train.py": ("2 stands where hosts stand", "ddpkit launch -n 2 train.py"),
-    "launch cat train.py": ("cat stands where hosts stand", "ddpkit launch -- cat train.py"),
+    "launch 2 -- train.py": ("2 is in the place of a host", "ddpkit launch -n 2 -- train.py"),
+    "launch 2 train.py": ("2 is in the place of a host", "ddpkit launch -n 2 train.py"),
+    "launch cat train.py": ("cat is in the place of a host", "ddpkit launch -- cat train.py"),
     "launch -n 2 -- torchrun --nproc-per-node 2 ok.py": ("torchrun is a launcher", "ddpkit launch -n 2 -- ok.py"),
     "launch -- accelerate launch --num_processes 2 ok.py": (
         "accelerate launch is a launcher",
@@ -145,7 +145,7 @@ CORRECTED = {
         "ddpkit launch -o partition=gpu -b slurm -- train.py",
     ),
     "launch --preload torch -n 1 -- train.py": (
-        "joined to --preload",
+        "the form is --preload=MODULES",
         "ddpkit launch --preload=torch -n 1 -- train.py",
     ),
     "emit --json -- train.py": ("ddpkit emit has no option --json", "ddpkit launch --dry-run --json -- train.py"),

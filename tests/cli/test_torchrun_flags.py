@@ -74,9 +74,9 @@ def test_torchrun_in_ddpkits_words(name: str, project: Path, monkeypatch: pytest
 REFUSED = {
     "--node-rank 1 --nnodes 2 train.py": ("--node-rank 1: ddpkit is typed once", "-b ssh node1 node2"),
     "--node_rank=0 --nnodes=2 train.py": ("--node-rank 0: ddpkit is typed once", "-b slurm -N 2"),
-    "--standalone -b ssh node1 train.py": ("--standalone means this machine alone", "leave out --standalone"),
-    "-b slurm --max-restarts 2 train.py": ("slurm-srun starts no rank again by itself", "-o chain=3"),
-    "--numa-binding node train.py": ("ddpkit binds no rank", "--cpu-bind=cores"),
+    "--standalone -b ssh node1 train.py": ("--standalone means this machine alone", "remove --standalone"),
+    "-b slurm --max-restarts 2 train.py": ("slurm-srun does not restart ranks", "-o chain=3"),
+    "--numa-binding node train.py": ("ddpkit does not bind ranks", "--cpu-bind=cores"),
     "--shutdown-timeout=30 train.py": ("SIGTERM and SIGKILL", "--grace SECONDS"),
     "--virtual_local_rank train.py": ("keeps its own LOCAL_RANK", "CUDA_VISIBLE_DEVICES"),
     "--nproc-per-nod 2 train.py": ("no option --nproc-per-nod", "ddpkit launch --nproc-per-node 2 train.py"),
@@ -95,7 +95,7 @@ REFUSED = {
     "--nproc-per-node cpu train.py": ("-n cpu: a number of ranks", "-n "),
     "-n 2 -m": ("the name of a module is missing", "-- -m pkg.train"),
     "--max-restarts": ("--max-restarts needs a value", "--max-restarts VALUE"),
-    "-n 2 train.py -- --epochs 3": ("train.py stands where hosts stand", "ddpkit launch -n 2 -- train.py --epochs 3"),
+    "-n 2 train.py -- --epochs 3": ("train.py is in the place of a host", "ddpkit launch -n 2 -- train.py --epochs 3"),
 }
 
 
@@ -168,7 +168,7 @@ def test_the_backend_of_the_file_decides(project: Path, ddpkit: DDPKIT) -> None:
     (project / "ddpkit.toml").write_text('[profiles.far]\nbackend = "slurm"\n')
     done = ddpkit("launch", "--profile", "far", "--standalone", "train.py")
     assert done.returncode == 121
-    assert "backend slurm-srun goes to others" in done.stderr
+    assert "backend slurm-srun uses other nodes" in done.stderr
 
 
 def test_a_starter_that_was_chosen_stays(project: Path, ddpkit: DDPKIT) -> None:
@@ -189,7 +189,7 @@ def test_a_test_understands_them_as_well(project: Path, ddpkit: DDPKIT) -> None:
     done = ddpkit("test", "--nproc_per_node", "2", "--master_port=1", "--max-restarts", "3", "--dry-run")
     assert done.returncode == 0, done.stderr
     assert "2 ranks on 1 node" in done.stdout
-    assert "--max-restarts 3: not needed; `ddpkit test` starts nothing again" in done.stderr
+    assert "--max-restarts 3: not needed; `ddpkit test` restarts no ranks" in done.stderr
 
 
 @pytest.mark.torch

@@ -45,7 +45,7 @@ def test_the_launcher_runs_on_a_node(lab: Lab, run: Callable[..., Any], tmp_path
     started = run("login", "launch", "--detach", "--on", "node2", *args, "--", "job.py", NCCL_DEBUG="WARN")
     assert started.returncode == 0, started.stderr
     name = started.stdout.strip()
-    assert "its launcher runs on node2: ssh -t node2 " in started.stderr
+    assert "its launcher runs on node2; to follow it: ssh -t node2 " in started.stderr
     wait(lambda: (tmp_path / "said.0").exists() and (tmp_path / "said.1").exists())
     wait(lambda: (tmp_path / "said.1").read_text() == "v-secret-7node3WARN")
     # Nothing of it is on the host where the command was typed, and no value stands on a command line.
@@ -104,7 +104,7 @@ def test_what_a_start_up_file_prints_is_not_the_record(lab: Lab, run: Callable[.
     ("args", "code", "named"),
     [
         (["--on", "node2", "-b", "local"], 2, "add --detach"),
-        (["--detach", "--on", "node[1-2]", "-b", "local"], 2, "one host is needed"),
+        (["--detach", "--on", "node[1-2]", "-b", "local"], 2, "requires one host"),
         (["--detach", "--on", "node9", "-b", "local"], 4, "node9: its name node9 does not resolve"),
         (["--detach", "--on", "node2", "-b", "local", "--python", "/usr/bin/python3"], 4, "has no ddpkit"),
         (["--detach", "--on", "node2", "-b", "ssh", "node9"], 4, "node9"),

@@ -323,7 +323,7 @@ def test_attach_shows_it_live(
     time.sleep(0.1)  # what comes within a millisecond (assume-paste-time) is a paste to tmux, and no key
     view.type(b"d")
     assert view.code() == 0
-    assert b"left the view, and the run goes on" in view.seen
+    assert b"left the view, and the run continues" in view.seen
     assert json.loads(ddpkit("status", "--json").stdout)["state"] == "running"
     again = Terminal([*WORDS, "attach"], tmp_path, clean_environ)
     again.wait_for(b"] ready")
@@ -365,7 +365,7 @@ def test_inside_a_tmux_of_the_users(
 
     wait_until(lambda: "] ready" in shown() and "C-b d leaves" in shown(), shown)
     subprocess.run([*outer, "send-keys", "C-b", "d"], env=env, check=True)
-    wait_until(lambda: "left the view, and the run goes on" in shown(), shown)
+    wait_until(lambda: "left the view, and the run continues" in shown(), shown)
     assert subprocess.check_output([*outer, "ls", "-F", "#S"], env=env, text=True) == "0\n"
     subprocess.run([*outer, "kill-server"], env=env, check=True)
     assert json.loads(ddpkit("status", "--json").stdout)["state"] == "running"

@@ -234,7 +234,7 @@ def test_a_job_that_nobody_follows(start: Callable[..., Launch], idle_lab: Lab, 
     idle_lab.wait_idle()
     over = dump(idle_lab, tmp_path)
     assert over.returncode == 121
-    assert "has ended, and has no ranks to ask" in over.stderr
+    assert "has ended, and has no running ranks" in over.stderr
 
 
 def test_a_launcher_on_another_host(idle_lab: Lab, tmp_path: Path) -> None:

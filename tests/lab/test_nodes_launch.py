@@ -341,10 +341,13 @@ def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_
         (["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-b -f1", "--", "job.py"], "-f1 .*\n.*entered at once"),
         (["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-x node1", "--", "job.py"], "exclude=HOST"),
         (["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-u 60", "--", "job.py"], "timeout SECONDS ddpkit launch"),
-        (["-b", "ssh", "--hostfile", "/dev/stdin", "--detach", "--", "job.py"], "/dev/stdin is for this process alone"),
+        (
+            ["-b", "ssh", "--hostfile", "/dev/stdin", "--detach", "--", "job.py"],
+            "/dev/stdin is not readable by a detached launcher",
+        ),
         (
             ["-b", "ssh", "--hostfile", "/dev/stdin", "--detach", "--on", "node1", "--", "job.py"],
-            "/dev/stdin is for this process alone",
+            "/dev/stdin is not readable by a detached launcher",
         ),
     ],
 )

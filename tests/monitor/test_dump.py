@@ -85,7 +85,7 @@ def test_a_run_that_has_ended(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) ->
     assert ddpkit("launch", "-n", "1", "--", "job.py").returncode == 0
     done = ddpkit("dump")
     assert done.returncode == 121
-    assert "has ended, and has no ranks to ask" in done.stderr
+    assert "has ended, and has no running ranks" in done.stderr
     assert not list(run_of(tmp_path).glob("dump-*"))
 
 
@@ -103,7 +103,7 @@ def test_a_launcher_that_was_killed(start: START, ddpkit: DDPKIT, script: SCRIPT
     command.process.wait(PATIENCE)
     done = ddpkit("dump", str(run_of(tmp_path)))
     assert done.returncode == 121
-    assert "has no ranks to ask: lost" in done.stderr
+    assert "has no running ranks: lost" in done.stderr
 
 
 def test_a_launcher_that_is_stopped(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_dry_run_asks_nobody(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_p
     command = start("launch", "-n", "1", "--", "job.py")
     command.wait_for("ready")
     done = ddpkit("dump", "--dry-run", str(run_of(tmp_path)))
-    assert done.stdout.startswith(f"would ask its launcher (process {command.process.pid})"), done
+    assert done.stdout.startswith(f"would query its launcher (process {command.process.pid})"), done
     assert json.loads(ddpkit("dump", "--dry-run", "--json", str(run_of(tmp_path))).stdout)["folder"]
     assert not list(run_of(tmp_path).glob("dump-*"))
 

@@ -58,10 +58,10 @@ def picture(path: Path) -> tuple[int, int, int]:
         (("--timeout", "nan"), "--timeout: nan is not a number greater than 0"),
         (("--plot", "x.pdf"), "--plot x.pdf: the file name must end in .png"),
         (("--plot", "no/x.png"), "--plot no/x.png: directory not found "),
-        (("-n", "1"), "one rank alone has nobody to talk to"),
-        (("-N", "1:2"), "what is measured takes one number of nodes"),
-        (("-n", "2"), "ranks per node were given twice: 2 and -n 2"),
-        (("-o", "preload"), "-o preload: an option is given as KEY=VALUE"),
+        (("-n", "1"), "bench requires at least 2 ranks"),
+        (("-N", "1:2"), "bench requires one number of nodes"),
+        (("-n", "2"), "ranks per node were passed twice: 2 and -n 2"),
+        (("-o", "preload"), "-o preload: must be KEY=VALUE"),
         (("node1", "node2"), "backend local runs on this machine only"),
     ],
 )
@@ -176,7 +176,7 @@ def test_two_ranks(ddpkit: DDPKIT, tmp_path: Path) -> None:
     ]
     numbers = r"all_reduce [\d.e-]+, all_gather [\d.e-]+, reduce_scatter [\d.e-]+, broadcast [\d.e-]+"
     assert re.fullmatch(rf"best busbw, world: {numbers}, sendrecv [\d.e-]+ GB/s", best)
-    assert done.stderr == "ddpkit: the picture: bench.png\n"
+    assert done.stderr == "ddpkit: plot: bench.png\n"
     assert picture(tmp_path / "bench.png")[2] > 50
 
 
@@ -190,7 +190,7 @@ def test_less_than_was_asked_for_fails_with_122(starter: str, ddpkit: DDPKIT) ->
     assert problem.startswith("ddpkit: broadcast (world: all, 2 ranks, float32): busbw ")
     assert re.search(r" GB/s at its best size, (2K|128|8); required: 1e\+06$", problem)
     assert re.match(r"hint: rank [01] on \S+ was the slowest; ", hint)
-    assert logs.startswith("ddpkit: what the ranks printed: logs/")
+    assert logs.startswith("ddpkit: output of the ranks: logs/")
 
 
 @torch
