@@ -38,7 +38,7 @@ def _takes_one_number(backend: Launcher) -> UsageError:
 def check_no_hostfile(settings: LaunchSettings) -> None:
     """Refuse --sync and a host file for a backend that reaches no named node."""
     if settings.sync:
-        raise UsageError(f"backend {settings.backend} does not support --sync", "-b ssh or -b pdsh")
+        raise UsageError(f"backend {settings.backend} does not support --sync", "add -b ssh")
     if settings.hostfile:
         raise UsageError(
             f"backend {settings.backend} does not support host files: {settings.hostfile}",
@@ -88,7 +88,7 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
         nnodes = min(nnodes[1], max(nnodes[0], len(specs)))
     if nnodes and nnodes > len(specs):
         raise UsageError(
-            f"-N {nnodes}: {len(specs)} {'host was' if len(specs) == 1 else 'hosts were'} named", f"-N {len(specs)}"
+            f"-N {nnodes}: {len(specs)} {'host was' if len(specs) == 1 else 'hosts were'} named", f"add -N {len(specs)}"
         )
     if settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node"):  # stronger than the slots of a file
         specs = [replace(spec, slots=None) for spec in specs]
@@ -119,7 +119,7 @@ def _check_options(options: NodeOptions) -> None:
     if options.heartbeat_timeout and not 1 <= options.heartbeat_timeout <= DAY:
         raise UsageError(
             f"-o heartbeat_timeout={options.heartbeat_timeout:g}: seconds, 1 to {DAY:.0f}",
-            "the default is 30; 0 disables it",
+            "add --heartbeat-timeout 30",
         )
     if not 0 < options.connect_timeout <= 600:
         raise UsageError(f"-o connect_timeout={options.connect_timeout:g}: seconds, more than 0 and at most 600")

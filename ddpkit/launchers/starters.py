@@ -52,22 +52,20 @@ class Starter(Contained):
     def check(self, *, elastic: bool = False) -> None:
         """Refuse options that the chosen starter does not have."""
         if self.preload and self.starter != "ranks":
-            raise UsageError(
-                f"-o preload works with starter ranks, not with {self.starter}", "remove -o preload or -o starter"
-            )
+            raise UsageError(f"-o preload works with starter ranks, not with {self.starter}", "add --starter ranks")
         if elastic and self.starter != "torchrun":
             raise UsageError(
-                f"-N MIN:MAX works with starter torchrun, not with {self.starter}", "add -o starter=torchrun"
+                f"-N MIN:MAX works with starter torchrun, not with {self.starter}", "add --starter torchrun"
             )
         if self.max_restarts and self.starter != "torchrun":
             raise UsageError(
-                f"-o max_restarts works with starter torchrun, not with {self.starter}", "add -o starter=torchrun"
+                f"-o max_restarts works with starter torchrun, not with {self.starter}", "add --starter torchrun"
             )
         if self.max_restarts < 0:
-            raise UsageError(f"-o max_restarts={self.max_restarts}: must be 0 or more")
+            raise UsageError(f"-o max_restarts={self.max_restarts}: must be 0 or more", "add -o max_restarts=0")
         if not self.use_env and self.starter != "legacy":
             raise UsageError(
-                f"-o use_env=false works with starter legacy, not with {self.starter}", "add -o starter=legacy"
+                f"-o use_env=false works with starter legacy, not with {self.starter}", "add --starter legacy"
             )
 
     def step(self, job: Job, world: World, node_rank: int) -> Step:
@@ -87,7 +85,7 @@ class Starter(Contained):
             if preload and job.kind == "program":
                 raise UsageError(
                     f"-o preload requires a Python script, and {job.command[0]} is another program",
-                    "remove -o preload, or pass a .py file or -m MODULE",
+                    "add --no-preload",
                 )
         else:
             argv = _torchrun(job, world, node_rank, self)
@@ -115,7 +113,7 @@ def _modules(text: str) -> tuple[str, ...]:
     for name in names:
         if not all(part.isidentifier() for part in name.split(".")):
             raise UsageError(
-                f"-o preload={text}: {name!r} is not the name of a Python module", "-o preload=torch,numpy"
+                f"-o preload={text}: {name!r} is not the name of a Python module", "add --preload=torch,numpy"
             )
     return names
 

@@ -163,7 +163,7 @@ CORRECTED = {
     "launch -H node1,node2 -- train.py": ("no option -H", "ddpkit launch -b ssh node1 node2 -- train.py"),
     "launch -b local -n 2 -o max_restarts=2 -- train.py --x": (
         "works with starter torchrun",
-        "ddpkit launch -b local -n 2 -o max_restarts=2 -o starter=torchrun -- train.py --x",
+        "ddpkit launch -b local -n 2 -o max_restarts=2 --starter torchrun -- train.py --x",
     ),
     "launch --on node2 -- train.py": ("--on node2 ", "ddpkit launch --on node2 --detach -- train.py"),
     "launch --hostfile -b ssh": ("--hostfile needs a value, and -b follows", "ddpkit launch --hostfile VALUE -b ssh"),
