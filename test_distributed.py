@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import errno
 import importlib
 import inspect
 import json
@@ -31,9 +32,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 BAD = 122  # as PreflightError
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+GPU_START_FIX = "nvidia-smi; sudo dmesg | grep -i -e nvrm -e xid"
+DEVICES = "/dev"
 # `ddpkit test` starts these ranks with DDPKIT_EVENTS=1 and reads lines with this prefix; nothing else is printed then.
 EVENT = "\x1eddpkit "
 # Messages of a rank that lost another rank. The rank that failed first has other messages.
@@ -107,9 +112,11 @@ def emit_problems(problems: list[RankProblem]) -> None:
         emit("problem", **asdict(problem))
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, or its type."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def deciding_line(error: BaseException) -> str:
+    """Return the line of an error's message that names the cause: NCCL's after `Last error:`, else the first one."""
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [type(error).__name__]
+    after = lines[lines.index("Last error:") + 1 :] if "Last error:" in lines else []
+    return f"{after[0]} ({lines[0]})" if after else lines[0]
 
 
 # ---------------------------------------------------------------- rank and device of this process
@@ -172,6 +179,41 @@ def identify_gpu(index: int) -> tuple[str, str]:
 def gpu_index(env: RankEnv, count: int) -> int:
     """Return the index of this rank's GPU: 0 where only one is visible, else the local rank."""
     return 0 if count == 1 else env.local_rank
+
+
+class GpuStartError(Exception):
+    """CUDA did not start in this process, though the node has GPUs for it. The message is torch's own."""
+
+
+def count_gpus() -> int:
+    """Count the GPUs of this process. Raises GpuStartError where torch cannot use those that are there.
+
+    Without this check, such a rank runs on the CPU, or its error is taken for one of the store.
+    """
+    import torch
+
+    try:
+        count = torch.cuda.device_count()
+        if count or (torch.version.cuda and openable_gpu()):
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            count = torch.cuda.device_count()
+    except Exception as error:  # RuntimeError, and torch's DeferredCudaCallError, which is none
+        raise GpuStartError(deciding_line(error)) from error
+    return count
+
+
+def openable_gpu() -> bool:
+    """Return whether this process may open an NVIDIA GPU. A cgroup that hides a GPU forbids it."""
+    if any(os.environ.get(name, "0").strip() in ("", "-1", "NoDevFiles") for name in VISIBLE):
+        return False
+    for path in sorted(Path(DEVICES).glob("nvidia[0-9]*")):
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.EACCES, errno.ENOENT):
+                continue  # not for this process; a broken GPU gives EIO or ENODEV
+        return True
+    return False
 
 
 def describe_rank(env: RankEnv, count: int, identify: Callable[[int], tuple[str, str]]) -> RankReport:
@@ -466,7 +508,7 @@ def check_backend(
     except StepTimeoutError:
         return {"problem": f"no answer after {seconds:.3g} s of {check.doing}", "fix": advice, "late": True}
     except Exception as error:
-        return {"problem": f"{check.doing}: {first_line(error)}", "fix": advice}
+        return {"problem": f"{check.doing}: {deciding_line(error)}", "fix": advice}
 
 
 def add_in_pair(env: RankEnv, store: RankStore, other: int, name: str, seconds: float) -> str:
@@ -490,7 +532,7 @@ def add_in_pair(env: RankEnv, store: RankStore, other: int, name: str, seconds: 
     except StepTimeoutError:
         return doing[-1] if len(doing) > 1 else "they do not connect"
     except Exception as error:
-        return first_line(error)
+        return deciding_line(error)
     return ""
 
 
@@ -829,13 +871,11 @@ class RankCheck:
 
 def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int], tuple[str, str]]) -> int:
     """Run all steps as this rank. Returns the exit code, the same on all ranks."""
-    import torch
-
     host, endpoint = socket.gethostname(), f"{env.master_addr}:{env.master_port}"
     check, doing = None, "ranks"
     try:
+        devices = count_gpus() if args.devices is None else args.devices
         check = RankCheck(env, args, RankStore(env, args.meeting))
-        devices = torch.cuda.device_count() if args.devices is None else args.devices
         plan = check.join(describe_rank(env, devices, identify))
         success = True
         for name in plan["steps"]:
@@ -844,6 +884,9 @@ def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int],
             if success or name == "speed":
                 success = check.run_step(name, plan["gpus"]) and success
         return check.finish()
+    except GpuStartError as error:
+        text = f"torch cannot use the GPUs of this node: {error}"
+        return fail(RankProblem(env.rank, host, text, GPU_START_FIX, "gpu-map"))
     except ValueError as error:
         return fail(RankProblem(env.rank, host, str(error), "use one launcher, and a port that no other job uses"))
     except StepTimeoutError:
@@ -855,7 +898,7 @@ def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int],
         doing = doing if doing in ("gloo", "nccl", "speed") else "ranks"
         return fail(RankProblem(0, hosts.get(0, ""), text, fix, doing))
     except (RuntimeError, OSError) as error:  # of the store
-        text = first_line(error)
+        text = deciding_line(error)
         if env.rank == 0:
             taken = "EADDRINUSE" in text or "address already in use" in text.lower()
             fix = "export MASTER_PORT=<free port>" if taken else "check that this is an address of rank 0's host"
@@ -957,7 +1000,7 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
         import torch.distributed as dist
     except Exception as error:
         text, fix = (
-            f"cannot import torch: {first_line(error)}",
+            f"cannot import torch: {deciding_line(error)}",
             f"test that Python: {sys.executable} -c 'import torch'",
         )
         return fail(RankProblem(env.rank, host, text, fix))

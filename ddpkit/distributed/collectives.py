@@ -33,7 +33,7 @@ from ddpkit.distributed.bench.cases import DTYPES, OPS, SCOPES, parse_names, par
 from ddpkit.distributed.bench.output import Output
 from ddpkit.distributed.bench.rank import BenchRank
 from ddpkit.distributed.bench.results import BenchFailure
-from ddpkit.distributed.check import BAD, first_line, read_rank_env
+from ddpkit.distributed.check import BAD, deciding_line, read_rank_env
 
 GRACE = 5.0  # seconds in which a living rank publishes its state
 
@@ -95,14 +95,14 @@ def main(argv: list[str]) -> int:
         env = read_rank_env(dict(os.environ))
     except (ValueError, KeyError, OSError, subprocess.CalledProcessError) as error:
         fix = "start it with torchrun, srun or ddpkit, or unset these variables"
-        sys.stderr.write(f"bench: {BenchFailure(int(os.environ.get('RANK') or 0), host, first_line(error), fix)}\n")
+        sys.stderr.write(f"bench: {BenchFailure(int(os.environ.get('RANK') or 0), host, deciding_line(error), fix)}\n")
         return BAD
     try:
         import torch.distributed as dist
 
         missing = "" if dist.is_available() else "this torch has no torch.distributed"
     except ImportError as error:
-        missing = first_line(error)
+        missing = deciding_line(error)
     output = Output("events" if os.environ.get("DDPKIT_EVENTS") == "1" else "json" if args.json else "table")
     rank = BenchRank(env, args, GRACE, output)
     if missing:

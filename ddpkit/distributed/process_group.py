@@ -59,6 +59,13 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
         raise _start_error(env, backend, init_timeout, error, connected=store is not None) from error
 
 
+def error_reason(error: BaseException) -> str:
+    """Return the line of an error's message that names the cause: NCCL's after `Last error:`, else the first one."""
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [type(error).__name__]
+    after = lines[lines.index("Last error:") + 1 :] if "Last error:" in lines else []
+    return f"{after[0]} ({lines[0]})" if after else lines[0]
+
+
 def _host_and_port(env: DistEnv) -> str:
     host = f"[{env.master_addr}]" if ":" in env.master_addr else env.master_addr
     return f"{host}:{env.master_port}"
@@ -70,7 +77,12 @@ def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Excepti
 
     endpoint = _host_and_port(env)
     rank = f"rank {env.rank} of {env.world_size} on {socket.gethostname()} ({env.source})"
-    message = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    message = error_reason(error)
+    if connected and "Last error:" in str(error):  # NCCL's own reason: no network to choose
+        return EnvError(
+            f"{rank} met the others at {endpoint}, but {backend} could not connect them: {message}",
+            "ddpkit explain LOG, with this rank's log; NCCL says more with export NCCL_DEBUG=INFO",
+        )
     if connected:
         return EnvError(
             f"{rank} reached the store at {endpoint}, but {backend} could not connect the ranks: {message}",

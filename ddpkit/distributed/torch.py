@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ddpkit.distributed.nodelist import expand_nodelist
-from ddpkit.distributed.process_group import start_group
+from ddpkit.distributed.process_group import error_reason, start_group
 from ddpkit.distributed.resolver import DistEnv, Rejected, Resolution, explain, resolve
 from ddpkit.distributed.slurm_env import slurm_disabled, srun_command
 from ddpkit.distributed.slurm_lookup import Facts, gather_facts
@@ -120,7 +120,8 @@ def is_main(env: DistEnv | None = None) -> bool:
 def device(env: DistEnv) -> torch.device:
     """Return the rank's own device: its GPU or other accelerator, else the CPU.
 
-    Raises EnvError where the rank's device index is not among the devices that torch sees.
+    Raises EnvError where the rank's device index is not among the devices that torch sees, and where torch is built for
+    CUDA, the node has GPUs for this process, and torch can use none of them: the CPU is no fallback.
     """
     import torch
 
@@ -131,6 +132,7 @@ def device(env: DistEnv) -> torch.device:
     else:
         accelerator = getattr(torch, "accelerator", None)  # torch >= 2.6
         if accelerator is None or not accelerator.is_available():
+            _require_no_gpu(env)
             return torch.device("cpu")
         kind, count = accelerator.current_accelerator().type, accelerator.device_count()
         if kind == "mps":
@@ -256,6 +258,8 @@ def barrier() -> None:
 
 # --- private functions ---
 
+_DEVICES = "/dev"
+
 
 def _dist() -> Any:
     """Return torch.distributed where a process group exists, else None; never imports torch."""
@@ -295,6 +299,40 @@ def _init_timeout(argument: float) -> float:
             f"DDPKIT_INIT_TIMEOUT={text} is not a number of seconds", "export DDPKIT_INIT_TIMEOUT=120, or unset it"
         )
     return seconds
+
+
+def _require_no_gpu(env: DistEnv) -> None:
+    """Raise EnvError if this process may open a GPU that torch cannot use, as after `Error 802` of CUDA."""
+    import torch
+
+    path = _openable_gpu() if torch.version.cuda else ""
+    if not path:
+        return
+    try:
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+        reason = "torch.cuda.is_available() is False"
+    except Exception as error:  # RuntimeError, and torch's DeferredCudaCallError, which is none
+        reason = error_reason(error)
+    raise EnvError(
+        f"rank {env.rank} (local rank {env.local_rank} of {env.local_world_size}): this node has GPUs ({path}), "
+        f"and torch cannot use them: {reason}",
+        "nvidia-smi; to train on the CPU: export CUDA_VISIBLE_DEVICES=",
+    )
+
+
+def _openable_gpu() -> str:
+    """Return the device file of an NVIDIA GPU, else an empty text. A cgroup that hides a GPU forbids to open it."""
+    import errno
+    from pathlib import Path
+
+    for path in sorted(Path(_DEVICES).glob("nvidia[0-9]*")):
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+        except OSError as error:
+            if error.errno in (errno.EPERM, errno.EACCES, errno.ENOENT):
+                continue  # not for this process; a broken GPU gives EIO or ENODEV
+        return str(path)
+    return ""
 
 
 def _select_device(env: DistEnv) -> torch.device:

@@ -207,7 +207,7 @@ def test_alone_and_as_json() -> None:
 @pytest.mark.torch
 def test_a_missing_rank_is_named() -> None:
     ended = ranks(3, [0, 1], END, "--timeout", "4")
-    assert [code for code, _ in ended.values()] == [3, 3], ended
+    assert [code for code, _ in ended.values()] == [122, 122], ended
     failed = [line for _, text in ended.values() for line in text.splitlines() if "FAILED" in line]
     (line,) = failed
     assert re.match(rf"test_distributed: FAILED: rank 2 on {re.escape(HOST)}: did not join within \d+ s; hint: ", line)
@@ -234,7 +234,7 @@ def with_another(env, *args):
 script.connect_store = with_another
 """
     ended = ranks(2, [0, 1], twice + END, "--timeout", "2")
-    assert ended[1][0] == 3, ended
+    assert ended[1][0] == 122, ended
     assert "another process has the same rank" in ended[1][1], ended
 
 
@@ -269,7 +269,7 @@ print(sorted(script.BackendCheck(env, script.RankStore(env, 10), "nccl", 1, 10).
 def test_a_rank_that_dies_is_named() -> None:
     die = "if os.environ['RANK'] == '1': script.time_all_reduce = lambda *_: os._exit(9)\n"
     ended = ranks(3, [0, 1, 2], die + END, "--json", "--timeout", "10")
-    assert [code for code, _ in ended.values()] == [3, 9, 3], ended
+    assert [code for code, _ in ended.values()] == [122, 9, 122], ended
     shown = json.loads(ended[0][1].splitlines()[-1])
     (problem,) = shown["problems"]
     assert (problem["rank"], problem["host"]) == (1, HOST)
@@ -280,7 +280,7 @@ def test_a_rank_that_dies_is_named() -> None:
 def test_a_wrong_sum_is_named() -> None:
     wrong = "import torch.distributed as dist\nif os.environ['RANK'] == '1': dist.all_reduce = lambda *_, **__: None\n"
     ended = ranks(2, [0, 1], wrong + END, "--json", "--timeout", "5")
-    assert [code for code, _ in ended.values()] == [3, 3], ended
+    assert [code for code, _ in ended.values()] == [122, 122], ended
     problems = json.loads(ended[0][1].splitlines()[-1])["problems"]
     assert "1 of 1 sums are wrong: the first, 0, is 2 and not 3" in {one["rank"]: one["problem"] for one in problems}[1]
 
@@ -291,7 +291,7 @@ def test_two_ranks_on_one_device_are_named_before_nccl_speaks() -> None:
     fake = "import torch.distributed as dist; dist.is_nccl_available = lambda: True\n"
     fake += "os._exit(script.main(sys.argv[1:], identify=lambda index: ('Fake', 'GPU-1'), devices=1))\n"
     ended = ranks(2, [0, 1], fake)
-    assert [code for code, _ in ended.values()] == [3, 3], ended
+    assert [code for code, _ in ended.values()] == [122, 122], ended
     head, zero, one, failed = ended[0][1].splitlines()
     assert head.split()[:3] == ["rank", "host", "device"]
     assert [row.split()[:3] for row in (zero, one)] == [["0", HOST, "Fake"], ["1", HOST, "Fake"]]

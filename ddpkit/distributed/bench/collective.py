@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ddpkit.distributed.bench.cases import Case, Group, element_count
-from ddpkit.distributed.check import first_line
+from ddpkit.distributed.check import deciding_line
 
 if TYPE_CHECKING:
     Pattern = tuple[int, Callable[[Any], Any]]  # its length, and a function from indices to values
@@ -115,7 +115,7 @@ class Collective:
             except (RuntimeError, NotImplementedError, TypeError) as error:
                 # Raised before anything is sent, on all ranks alike.
                 if turn == 0 and re.search("(?i)not? support|unsupported|not implemented|invalid scalar", str(error)):
-                    raise UnsupportedError(first_line(error)) from None
+                    raise UnsupportedError(deciding_line(error)) from None
                 raise
             wrong += self._check_output(turn)
             self.on_progress()

@@ -23,7 +23,7 @@ from ddpkit.distributed.bench.output import Output
 from ddpkit.distributed.bench.results import BenchFailure, find_slow_groups, find_wrong_results, measure_group
 from ddpkit.distributed.bench.store import BenchStore
 from ddpkit.distributed.bench.watchdog import Watchdog
-from ddpkit.distributed.check import BAD, RankEnv, first_line, gpu_index
+from ddpkit.distributed.check import BAD, GPU_START_FIX, GpuStartError, RankEnv, count_gpus, deciding_line, gpu_index
 
 
 class BenchRank:
@@ -43,16 +43,18 @@ class BenchRank:
             raise_file_limit()
         try:
             self.watchdog.start()
+            count = count_gpus()
             self.store = BenchStore(env, 2 * args.timeout)  # starts may lie apart: an import from a slow disk
             self.watchdog.store = self.store
-            count = torch.cuda.device_count()
             self.store.publish(f"here {env.rank}", describe_bench_rank(env, count))
             if env.rank == 0:
                 plan = self._agree()
             else:
                 plan = self.store.wait_for(["plan"], 2 * args.timeout + self.grace).get("plan", {})
+        except GpuStartError as error:
+            return self._fail_alone(f"torch cannot use the GPUs of this node: {error}", GPU_START_FIX)
         except (RuntimeError, OSError) as error:  # of the store
-            return self._fail_without_store(first_line(error))
+            return self._fail_without_store(deciding_line(error))
         if not plan:
             text, fix = "rank 0 does not proceed", "read the output of rank 0"
             self.output.add_failure(BenchFailure(env.rank, socket.gethostname(), text, fix))
@@ -65,7 +67,7 @@ class BenchRank:
             try:
                 self.measure(plan["nodes"])
             except Exception as error:
-                self.watchdog.error = first_line(error)
+                self.watchdog.error = deciding_line(error)
                 time.sleep(10 * self.grace)  # the watchdog ends this process
         self.watchdog.finish()  # every failure is reported
         return self._conclude(bool(plan["go"]))
@@ -97,6 +99,9 @@ class BenchRank:
                 f"cannot listen at {endpoint}: {error}",
                 "use another MASTER_PORT, and check that this is an address of its host",
             )
+        return self._fail_alone(text, fix)
+
+    def _fail_alone(self, text: str, fix: str) -> int:
         self.output.add_failure(BenchFailure(self.env.rank, socket.gethostname(), text, fix))
         return BAD
 

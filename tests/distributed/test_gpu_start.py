@@ -1,0 +1,150 @@
+"""GPUs that are there and do not start: the rank fails in CUDA's own words, and never runs on the CPU instead.
+
+torch.cuda is modelled after what CUDA builds of torch 2.11 do where `cuInit` answers 802: NVML still counts the GPUs,
+`is_available` is False, and `init` raises.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ddpkit.distributed import check, process_group
+from ddpkit.distributed import torch as ddpkit_torch
+from ddpkit.distributed.torch import EnvError, device, resolve
+
+pytestmark = pytest.mark.torch
+
+NOT_INITIALIZED = (
+    "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that "
+    "might have already set an error? Error 802: system not yet initialized"
+)
+# DistBackendError of torch 2.11 with NCCL 2.28.9, for two ranks on one GPU.
+DUPLICATE = """NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:94, invalid usage (run with \
+NCCL_DEBUG=WARN for details), NCCL version 2.28.9
+ncclInvalidUsage: This usually reflects invalid usage of NCCL library.
+Last error:
+Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000"""
+
+
+@pytest.fixture
+def broken_cuda(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A CUDA build of torch on a node with one GPU whose CUDA does not start. Returns the directory of devices."""
+    import torch
+
+    def init() -> None:
+        raise RuntimeError(NOT_INITIALIZED)
+
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "init", init)
+    monkeypatch.setattr(ddpkit_torch, "_DEVICES", str(tmp_path))
+    monkeypatch.setattr(check, "DEVICES", str(tmp_path))
+    for name in check.VISIBLE:
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "nvidia0").touch()
+    (tmp_path / "nvidiactl").touch()
+    return tmp_path
+
+
+def test_a_rank_does_not_fall_back_to_the_cpu(broken_cuda: Path) -> None:
+    with pytest.raises(EnvError, match="Error 802: system not yet initialized") as failed:
+        device(resolve({}))
+    assert f"this node has GPUs ({broken_cuda}/nvidia0), and torch cannot use them" in failed.value.message
+    assert "export CUDA_VISIBLE_DEVICES=" in (failed.value.hint or "")
+
+
+def test_the_check_reports_the_words_of_cuda(broken_cuda: Path) -> None:
+    with pytest.raises(check.GpuStartError, match="Error 802: system not yet initialized"):
+        check.count_gpus()
+
+
+@pytest.mark.parametrize("hidden", ["", "-1", "NoDevFiles"])
+def test_hidden_gpus_mean_the_cpu(broken_cuda: Path, hidden: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    assert device(resolve({"CUDA_VISIBLE_DEVICES": hidden})).type == "cpu"
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    assert check.count_gpus() == 0
+
+
+def test_a_build_for_the_cpu_means_the_cpu(broken_cuda: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert device(resolve({})).type == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("code", "refused"),
+    [(errno.EPERM, False), (errno.EACCES, False), (errno.ENOENT, False), (errno.EIO, True), (errno.ENODEV, True)],
+)
+def test_a_cgroup_that_hides_the_gpu_means_the_cpu(
+    broken_cuda: Path, code: int, refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SLURM's ConstrainDevices leaves the files of GPUs, and forbids to open them; a broken GPU cannot be opened."""
+    import torch
+
+    real = os.open
+
+    def opened(path: str | Path, *args: int) -> int:
+        if str(path).endswith("nvidia0"):
+            raise OSError(code, os.strerror(code))
+        return real(path, *args)
+
+    monkeypatch.setattr(os, "open", opened)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    if refused:
+        with pytest.raises(EnvError):
+            device(resolve({}))
+        with pytest.raises(check.GpuStartError):
+            check.count_gpus()
+    else:
+        assert device(resolve({})).type == "cpu"
+        assert check.count_gpus() == 0
+
+
+def test_ranks_of_the_check_and_the_benchmark_end_at_once(tmp_path: Path) -> None:
+    """Both are real programs, with the model in a sitecustomize.py; no store is waited for."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import torch\n"
+        "def init():\n"
+        f"    raise RuntimeError({NOT_INITIALIZED!r})\n"
+        "torch.version.cuda, torch.cuda.device_count, torch.cuda.init = '13.0', lambda: 1, init\n"
+    )
+    env = os.environ | {"PYTHONPATH": str(tmp_path), "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+    env |= {"LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    for module in ("ddpkit.distributed.check", "ddpkit.distributed.collectives"):
+        ended = subprocess.run(
+            [sys.executable, "-m", module], env=env, capture_output=True, text=True, timeout=120, check=False
+        )
+        text = ended.stdout + ended.stderr
+        assert ended.returncode == check.BAD, text
+        assert "torch cannot use the GPUs of this node: " in text
+        assert "Error 802: system not yet initialized" in text
+        assert "listen" not in text
+
+
+@pytest.mark.parametrize("reason", [process_group.error_reason, check.deciding_line])
+def test_the_reason_of_nccl_comes_first(reason: object) -> None:
+    assert callable(reason)
+    text = reason(RuntimeError(DUPLICATE))
+    assert text.startswith("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000 (NCCL error in: ")
+    assert reason(RuntimeError("one\ntwo")) == "one"
+    assert reason(RuntimeError("one\nLast error:\n")) == "one"
+    assert reason(TimeoutError()) == "TimeoutError"
+
+
+def test_the_hint_for_an_error_of_nccl_is_not_a_network_interface() -> None:
+    env = resolve({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+    error = process_group._start_error(env, "nccl", 60.0, RuntimeError(DUPLICATE), connected=True)
+    assert "nccl could not connect them: Duplicate GPU detected" in error.message
+    assert "SOCKET_IFNAME" not in (error.hint or "")
+    assert "ddpkit explain" in (error.hint or "")
