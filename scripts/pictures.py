@@ -232,7 +232,7 @@ def hang(desk: Desk) -> Iterator[tuple[str, Typed]]:
     process = desk.start("ddpkit launch -n 4 -- train.py")
     try:
         wait(process, lambda: any("slow disk" in path.read_text() for path in desk.folder.glob("logs/*/rank_3.log")))
-        wait(process, lambda: "differs" in desk.type("ddpkit status"))
+        wait(process, lambda: "not waiting:" in desk.type("ddpkit status"))
         for name, line in (("hang", "ddpkit dump"), ("status", "ddpkit status"), ("top", "ddpkit top --once")):
             yield name, [(line, desk.type(line))]
     finally:
