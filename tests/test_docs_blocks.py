@@ -53,7 +53,7 @@ def shape(text: str) -> str:
 
 def test_every_kind_of_block_is_known() -> None:
     kinds = {language for path in DOCUMENTS for _, _, language, _ in FENCE.findall(path.read_text())}
-    assert kinds == {"console", "sh", "toml", "python", "text"}
+    assert kinds == {"console", "sh", "toml", "python", "text", "diff"}
 
 
 def test_every_output_has_its_test() -> None:
@@ -92,11 +92,22 @@ def test_shell_scripts_that_are_named_are_there() -> None:
     for path, _, text in blocks("sh"):
         assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
         for line in text.splitlines():
-            words = shlex.split(line, comments=True)
+            if not (words := shlex.split(line, comments=True)):
+                continue
             (script,) = [word for word in words[:2] if word.startswith("scripts/")] or [""]
             # What these print is run by tests/lab/test_emit_lab.py and tests/cli/test_completion.py.
             known = words[0] == "tail" or "ddpkit emit" in line or "ddpkit completion" in line
+            if words[:2] == ["python", "-c"]:
+                known = bool(compile(words[2], line, "exec"))  # its library is that of tests/interop
             assert (ROOT / script).is_file() if script else known, f"{path.name}: {line}"
+
+
+def test_a_change_of_a_script_is_python() -> None:
+    """Its lines, taken out and put in, are each a program or the beginning of one."""
+    for path, _, text in blocks("diff"):
+        for sign in "-+":
+            lines = [line[1:] for line in text.splitlines() if line[:1] in (sign, " ")]
+            assert compile("\n".join(lines) + "\n", path.name, "exec"), text
 
 
 def settings(text: str, ddpkit: DDPKIT, folder: Path) -> None:
