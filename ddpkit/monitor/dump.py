@@ -1,6 +1,6 @@
 """Dump of a run: stacks and Flight Recorders of its ranks, collected from every node, judged, kept beside the logs.
 
-`summary.json`, which `ddpkit dump --json` prints: {"run_id", "t", "why", "folder", "seconds",
+`summary.json`, which `ddpkit dump --json` prints: {"schema", "run_id", "t", "why", "folder", "seconds",
 "ranks": [{"rank", "host", "pid", "state", "how", "why", "where", "call", "idle", "threads",
            "groups": {name: {"begun", "done", "pending": {"op", "seq", "sizes", "since"} or null}}}],
 "stacks": [{"ranks", "frames": [[file, line, function], ...]}], "silent": {host: [rank, ...]},
@@ -89,6 +89,7 @@ def compose(
         for rank in ranks
     ]
     summary = {
+        "schema": "ddpkit.dump/1",
         "run_id": run_id,
         "t": began,
         "why": why,
