@@ -72,9 +72,9 @@ def test_torchrun_in_ddpkits_words(name: str, project: Path, monkeypatch: pytest
 
 
 REFUSED = {
-    "--node-rank 1 --nnodes 2 train.py": ("--node-rank 1: ddpkit is typed once", "-b ssh node1 node2"),
-    "--node_rank=0 --nnodes=2 train.py": ("--node-rank 0: ddpkit is typed once", "-b slurm -N 2"),
-    "--standalone -b ssh node1 train.py": ("--standalone means this machine alone", "remove --standalone"),
+    "--node-rank 1 --nnodes 2 train.py": ("--node-rank 1: run ddpkit once", "-b ssh node1 node2"),
+    "--node_rank=0 --nnodes=2 train.py": ("--node-rank 0: run ddpkit once", "-b slurm -N 2"),
+    "--standalone -b ssh node1 train.py": ("--standalone means this machine only", "remove --standalone"),
     "-b slurm --max-restarts 2 train.py": ("slurm-srun does not restart ranks", "-o chain=3"),
     "--numa-binding node train.py": ("ddpkit does not bind ranks", "--cpu-bind=cores"),
     "--shutdown-timeout=30 train.py": ("SIGTERM and SIGKILL", "--grace SECONDS"),

@@ -135,7 +135,7 @@ def test_output_overwrites_nothing(ddpkit: DDPKIT, script: Callable[[str], str],
     (tmp_path / "run.sh").write_text("mine")
     done = ddpkit("emit", "--output", "run.sh", "--", "job.py")
     assert (done.returncode, (tmp_path / "run.sh").read_text()) == (121, "mine")
-    assert "run.sh is there already" in done.stderr
+    assert "run.sh exists already" in done.stderr
     done = ddpkit("emit", "--output", "new.sh", "--", "job.py")
     assert done.returncode == 0
     assert os.access(tmp_path / "new.sh", os.X_OK)
