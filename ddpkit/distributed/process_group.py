@@ -81,7 +81,7 @@ def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Excepti
     if connected and "Last error:" in str(error):  # NCCL's own reason: no network to choose
         return EnvError(
             f"{rank} met the others at {endpoint}, but {backend} could not connect them: {message}",
-            "ddpkit explain LOG, with this rank's log; NCCL says more with export NCCL_DEBUG=INFO",
+            "ddpkit explain LOG, with this rank's log; for details: export NCCL_DEBUG=INFO",
         )
     if connected:
         return EnvError(
