@@ -114,7 +114,7 @@ def test_first_failure(
     assert len(verdict) == 1, command.text
     assert "rank 3 on node2" in verdict[0]
     assert how in verdict[0]
-    assert command.text.count("last words") == 1, command.text
+    assert command.text.count("[3 node2] last words") == 1, command.text
     wait_until_gone(idle_lab, "job.py")
     if not before and end == "exits 7":
         job = json.loads(next(folder.glob("logs/*/run.json")).read_text())["job_id"]
