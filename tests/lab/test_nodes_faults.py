@@ -118,7 +118,7 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
     (no_sshd, "connection refused", "on node3: systemctl status ssh"),
     (wrong_key, "accepts none of the keys", "ssh-copy-id"),
     (changed_host_key, "host key has changed", "ssh-keygen .*-R .?node3"),
-    (unknown_host_key, "host key is not known", "ssh to it once and compare"),
+    (unknown_host_key, "host key is not known", "compare the fingerprint"),
     (revoked_host_key, "host key .* revoked", "administrator"),
     (exits_early, "start-up file.*good morning", "bashrc"),
     (exits_early_with_an_error, "exit code 3.*no licence left", r"ssh node3 .*python.* --version"),

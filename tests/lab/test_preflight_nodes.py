@@ -250,7 +250,7 @@ ENTER = (
         cause="off|drops", fix="ping node3", doc="ssh-unreachable"),
     Row(id="H04", make=name_unknown_here, check="transport", evidence="name (node3 )?does not resolve here",
         cause="not in DNS", fix="/etc/hosts", doc="ssh-unreachable"),
-    Row(id="H05", make=busy_sshd, check="transport", evidence="closed (every|\\d+) connections? before a word",
+    Row(id="H05", make=busy_sshd, check="transport", evidence="closed (every|\\d+) connections? before the login",
         cause="MaxStartups", fix="MaxStartups", doc="ssh-max-startups"),
     Row(id="E01", make=exits_early, check="transport", evidence="start-up file.*good morning", cause="exits before",
         fix="bashrc", doc="command-not-found"),
@@ -423,7 +423,7 @@ def test_one_node_and_an_address_that_is_not_its_own(bare: Bare, address: str) -
     (check,) = odd(found)
     assert (check["id"], check["host"], check["status"]) == ("master-port", "node1", "fail")
     assert f"rank 0's ({address}: " in check["evidence"]
-    assert check["fix"] == "remove -o master_addr: one node needs none"
+    assert check["fix"] == "remove -o master_addr: a run on one node does not need it"
 
 
 @pytest.mark.parametrize("row", ENTER + ALONE + APART, ids=lambda row: row.name)
