@@ -21,6 +21,7 @@ def backends(
 ) -> None:
     """List the backends, what they need, and their options."""
     from ddpkit.launchers import registry
+    from ddpkit.transports.choose import transport_class
 
     chosen = [registry.load(each) for each in ([name] if name else registry.names())]
     aliases = {whole: short for short, whole in registry.aliases().items()}
@@ -48,7 +49,7 @@ def backends(
     else:
         one = described[0]
         print(f"{_shown_name(one)}: {one['summary']}\nneeds: {one['needs']}")
-        letters = {long: f"{letter}, " for letter, long in LETTERS.items()} if chosen[0].reach == "slurm" else {}
+        letters = {long: f"{letter}, " for letter, long in LETTERS.items()} if transport_class(chosen[0]).slurm else {}
         named = [(f"--{entry['name'].replace('_', '-')}", entry) for entry in one["options"]]
         options = [(letters.get(f, "") + f, e["values"], shown(e["default"]), e["doc"]) for f, e in named]
         table(("option", "values", "default", "what it does"), options)

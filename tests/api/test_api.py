@@ -382,7 +382,7 @@ def test_a_living_run_without_its_folder() -> None:
     wait_for_line(run, "ready")
     found = ddpkit.open_run(run.run_id)
     shutil.rmtree(run.folder)
-    with pytest.raises(ddpkit.DdpkitError, match=f"cannot stop run {run.run_id} to end: No such file") as raised:
+    with pytest.raises(ddpkit.DdpkitError, match=f"cannot stop run {run.run_id}: No such file") as raised:
         found.stop()
     assert raised.value.hint == f"kill {os.getpid()}"
     assert run.stop().state == "stopped"

@@ -281,7 +281,7 @@ def test_ctrl_c_leaves_the_view_and_not_the_run(
     terminal.wait_for(b"/dev/shm")
     os.write(terminal.fd, b"\x03")
     assert terminal.end() == 0, terminal.seen
-    assert b"goes on: runs for" in terminal.seen
+    assert b"continues: runs for" in terminal.seen
     assert b"\x1b[?1049l" in terminal.seen  # the terminal has its own screen back
     assert b"Traceback" not in terminal.seen
     assert command.process.poll() is None
@@ -430,7 +430,7 @@ def test_gpus_and_who_uses_them(start: START, ddpkit: DDPKIT, script: SCRIPT, tm
     assert second["processes"][1]["ours"] is (None if inside else False)
     words = [finding["words"] for finding in found["findings"] if finding["kind"] == "others"]
     assert len(words) == (0 if inside else 1)
-    assert all(f"GPU 1 of {host['host']}, rank 1: process {other.pid} of " in each for each in words)
+    assert all(f"GPU 1 of {host['host']}, rank 1: also used by process {other.pid} of " in each for each in words)
     assert "71.2" not in shown
     assert "69.6/79.6 GiB" in shown
     assert "612/700 W" in shown

@@ -297,7 +297,7 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
             "rank 2 on node2 makes no progress: it is stopped (SIGSTOP); to continue it: kill -CONT 77 on node2",
             (
                 "3 of 4 ranks wait (ranks 0-1, 3): no CPU time, and no output for 100 s or more; "
-                "not waiting: rank 2 on node2; to see where: ddpkit dump RUN"
+                "not waiting: rank 2 on node2; for its stack: ddpkit dump RUN"
             ),
         ],
     ),
@@ -306,7 +306,7 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
         [
             (
                 "3 of 4 ranks wait (ranks 0, 2-3): no CPU time, and no output for 100 s or more; "
-                "not waiting: rank 1 on node1; to see where: ddpkit dump RUN"
+                "not waiting: rank 1 on node1; for its stack: ddpkit dump RUN"
             ),
         ],
     ),
@@ -315,7 +315,7 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
         [
             (
                 "rank 3 on node2 waits while 3 others are busy: no CPU time, and no output for 100 s or more; "
-                "to see for what: ddpkit dump RUN"
+                "for its stack: ddpkit dump RUN"
             ),
         ],
     ),
@@ -560,7 +560,7 @@ def test_attach_shows_what_goes_on(
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, seen
     os.close(terminal)
     assert command.end() == 0
-    assert b"Ctrl-C leaves this view, and not the run" in seen
+    assert b"Ctrl-C closes this view only" in seen
     assert seen.count(b"] last words") == 2
     assert b"done after" in seen
 
@@ -573,7 +573,7 @@ def test_attach_to_a_run_that_has_ended(ddpkit: DDPKIT, script: SCRIPT) -> None:
     assert "line 29" in done.stdout
     assert "line 3\n" not in done.stdout
     assert "exit code 5" in done.stderr
-    assert "all its lines: ddpkit logs " in done.stderr
+    assert "for all lines: ddpkit logs " in done.stderr
 
 
 # ---- stop
