@@ -212,7 +212,7 @@ def test_the_installed_program_launches_without_torch(installed: Path, tmp_path:
 @needs_backend
 def test_a_rank_without_torch_is_told_so(installed: Path, tmp_path: Path) -> None:
     text = run(installed / "ddpkit", "test", "2", cwd=tmp_path, code=122)
-    assert "finds no torch" in text
+    assert re.search(r"bin/python[\d.]* cannot import torch", text)
     assert re.search(r"bin/python[\d.]* -m pip install torch$", text, re.MULTILINE)
     text = run(installed / "ddpkit", "launch", "-n", "2", "--", "-c", "import torch", cwd=tmp_path, code=1)
     assert "python3 cannot import torch" in text or "python cannot import torch" in text

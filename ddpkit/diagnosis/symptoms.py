@@ -55,7 +55,7 @@ PROBLEMS: Mapping[str, tuple[Symptom, ...]] = {
         Symptom("ssh-host-key", "host key is not known", "this user has never connected to the host, and ddpkit does not accept new keys"),
         Symptom("ssh-host-key", "host key has changed", "another machine uses the address, or the host was reinstalled"),
         Symptom("ssh-host-key", "host key .*revoked", "known_hosts marks this key as revoked"),
-        Symptom("ssh-host-key", "no host key of the kind", "another machine uses the address"),
+        Symptom("ssh-host-key", "no host key of the known type", "another machine uses the address"),
         Symptom("ssh-no-key", "none of the keys|passphrase", "authorized_keys on the host has none of this user's keys, or the user name differs"),
         Symptom("ssh-max-startups", "before the login", "too many logins at the same time for its MaxStartups, or sshd rejects this address", "set MaxStartups 100:30:200 in /etc/ssh/sshd_config on {host}, then run: sudo systemctl reload ssh"),
         Symptom("ssh-max-sessions", "refused a session", "more sessions than MaxSessions on one connection"),
@@ -79,7 +79,7 @@ PROBLEMS: Mapping[str, tuple[Symptom, ...]] = {
     "tmp": (*FILE_SYSTEM, Symptom("disk-full", "", "the supervisor and the workers need it for files")),
     "python": (Symptom("versions-differ", "", "pickled objects, compiled code and packages differ between Python versions"),),
     "torch": (
-        Symptom("module-missing", "finds no torch", "its environment has no torch, or is the wrong one"),
+        Symptom("module-missing", "cannot import torch", "its environment has no torch, or is the wrong one"),
         Symptom("versions-differ", "", "different versions of torch fail or hang together"),
     ),
     "gpus": (
@@ -116,7 +116,7 @@ LOGIN_FIXES: Mapping[str, str] = {
     "no-sshd": "on {host}: systemctl status ssh",
     "revoked-key": "ask the administrator of the host",
     "shell-exits": "on the host, end ~/.bashrc early in non-interactive shells: case $- in *i*) ;; *) return ;; esac; or use another key",
-    "unknown-key": "compare the fingerprint once: ssh {target}",
+    "unknown-key": "connect once, and compare the fingerprint: ssh {target}",
 }
 
 # Reports of the test's ranks, and last lines of ranks that ended.

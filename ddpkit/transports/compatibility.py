@@ -115,9 +115,9 @@ def _check_script(node: Candidate) -> Problem | None:
 
 
 _TMP_FIXES = {
-    os.strerror(errno.ENOENT): "mkdir -p {} on that node, or unset TMPDIR",
-    os.strerror(errno.EACCES): "ls -ld {} on that node, or use another TMPDIR",
-    os.strerror(errno.EROFS): "findmnt -T {} on that node, or use another TMPDIR",
+    os.strerror(errno.ENOENT): "mkdir -p {}, or unset TMPDIR there",
+    os.strerror(errno.EACCES): "ls -ld {}, or use another TMPDIR there",
+    os.strerror(errno.EROFS): "findmnt -T {}, or use another TMPDIR there",
 }
 
 

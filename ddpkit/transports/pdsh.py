@@ -64,11 +64,11 @@ _OURS_ALONE = ("-oStdinNull=no", "-oForkAfterAuthentication=no", "-oSessionType=
 _RESERVED: tuple[tuple[str, str], ...] = (
     ("aAFgiwX", "list the hosts after `-b pdsh`, in a host file, or in a group"),
     ("x", "-o exclude=HOST"),
-    ("f", "ddpkit connects to all nodes at the same time"),
+    ("f", "remove it: ddpkit connects to all nodes at the same time"),
     ("l", "user@host, or User in ~/.ssh/config"),
     ("t", "-o connect_timeout=SECONDS"),
     ("u", "timeout SECONDS ddpkit launch ..."),
-    ("R", "-b pdsh always uses ssh"),
+    ("R", "remove it: -b pdsh always uses ssh"),
     ("hLNqQV", "remove it: ddpkit reads pdsh's normal output"),
 )
 

@@ -51,11 +51,11 @@ class _OnceMore(Exception):  # noqa: N818
 class _Policy(paramiko.MissingHostKeyPolicy):
     """No key is known to paramiko itself: every one comes here, and is compared with what is known."""
 
-    def __init__(self, known: KnownHosts, config: dict[str, Any], name: str) -> None:
-        self._known, self._config, self._name = known, config, name
+    def __init__(self, known: KnownHosts, config: dict[str, Any], name: str, target: str) -> None:
+        self._known, self._config, self._name, self._target = known, config, name, target
 
     def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
-        self._known.check(self._config, self._name, key)
+        self._known.check(self._config, self._name, key, self._target)
 
 
 class _Transport(paramiko.Transport):
@@ -220,7 +220,7 @@ class Ssh:
     def _prepare(self, connection: fabric.Connection) -> None:
         config = dict(connection.ssh_config)
         name = self._known.name(config, connection.host, int(connection.port))
-        connection.client.set_missing_host_key_policy(_Policy(self._known, config, name))
+        connection.client.set_missing_host_key_policy(_Policy(self._known, config, name, _target(connection)))
         kwargs = dict(connection.connect_kwargs)
         # Sooner than the connection's own limit, of which paramiko says only "No existing session".
         kwargs.update(banner_timeout=BANNER * self.timeout, auth_timeout=self.timeout, channel_timeout=self.timeout)
@@ -299,6 +299,14 @@ def _may_be_locked(error: Exception) -> bool:
     return isinstance(error, paramiko.SSHException) and any(
         words in str(error) for words in ("Invalid key", "checkints", "encrypted", "passphrase", "decode")
     )
+
+
+def _target(connection: fabric.Connection) -> str:
+    """Return the arguments of the ssh that a person would type for this connection."""
+    host, config = connection.original_host, connection.ssh_config
+    user = f"{connection.user}@" if connection.user != config.get("user", connection.config.user) else ""
+    port = f"-p {connection.port} " if int(connection.port) != int(config.get("port", 22)) else ""
+    return f"{port}{user}{host}"
 
 
 def _files(kwargs: dict[str, Any]) -> list[str]:

@@ -178,8 +178,8 @@ class KnownHosts:
                 self._files[path] = list(_known_lines(path))
             return self._files[path]
 
-    def check(self, config: dict[str, Any], name: str, key: Any) -> None:
-        """Raise RefusedError unless this is the key that is known for this host."""
+    def check(self, config: dict[str, Any], name: str, key: Any, target: str) -> None:
+        """Raise RefusedError unless this is the known key of this host. `target`: the arguments of ssh for it."""
         known = self.keys(config, name)
         if self.revoked(config, name, key):
             raise RefusedError(
@@ -204,7 +204,7 @@ class KnownHosts:
             raise RefusedError(
                 f"{what}, only its certificate, or by a KnownHostsCommand", "use -b pdsh, which runs OpenSSH itself"
             )
-        raise RefusedError(what, "connect once and compare the fingerprint: ssh HOST; or -o accept_new_host_keys=true")
+        raise RefusedError(what, f"{login_fix('unknown-key', target)}; or add -o accept_new_host_keys=true")
 
     def changed(self, config: dict[str, Any], name: str, now: str) -> RefusedError:
         """A host that is known, by another key."""

@@ -59,6 +59,42 @@ def test_every_symptom_can_be_found(name: str) -> None:
         re.compile(pattern)
 
 
+# Texts of other programs that a symptom is about: the C library, SLURM, torch.
+FOREIGN = (
+    "no such file or directory, name or service not known, no address associated with hostname",
+    "operation not permitted",
+    "Unable to find address for: ib7",
+    "Node failure on node3, TIME LIMIT, Task launch failed",
+    "Unable to create step for job 7, More processors requested than permitted, Requested nodes are busy",
+    "Memory required by task is not available",
+    "it cannot reach a port of any other node: no answer in 2 s",  # put together from two texts
+    "its Python did not start the supervisor in time",
+)
+
+
+def texts_of_ddpkit() -> list[str]:
+    """All texts of the package, without those of the symptoms and the catalogue. A value is an `x`."""
+    found: list[str] = []
+    for path in PACKAGE.rglob("*.py"):
+        if "diagnosis" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                found.append("".join(str(one.value) if isinstance(one, ast.Constant) else "x" for one in node.values))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return found
+
+
+def test_the_evidence_of_every_symptom_is_a_text_of_ddpkit_or_of_another_program() -> None:
+    """Otherwise a check whose text was changed silently loses its cause."""
+    texts = [*texts_of_ddpkit(), *FOREIGN]
+    patterns = {one.evidence for table in TABLES.values() for one in table}
+    words = [word for one in patterns for word in ([one] if "(" in one else one.split("|"))]
+    assert len(words) > 60
+    assert [word for word in words if not any(re.search(word, text) for text in texts)] == []
+
+
 def test_the_first_that_fits() -> None:
     one, other = Symptom("a", "full|quota", "first"), Symptom("b", "", "second")
     assert find_symptom((one, other), "disk quota exceeded") is one
@@ -79,7 +115,7 @@ def test_every_fix_of_a_login_is_used_and_known() -> None:
 
 def test_a_fix_of_a_login() -> None:
     assert login_fix("no-key", "node1", "me@node1") == "ssh-copy-id me@node1"
-    assert login_fix("unknown-key", "node1") == "compare the fingerprint once: ssh node1"
+    assert login_fix("unknown-key", "node1") == "connect once, and compare the fingerprint: ssh node1"
     assert "{" not in "".join(login_fix(cause, "node1") for cause in symptoms.LOGIN_FIXES)
 
 

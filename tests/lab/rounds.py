@@ -250,22 +250,22 @@ def _happen(lab: Lab, plan: Round, launch: Launch, folder: Path, host: str) -> t
     happened = time.time()
     if plan.event == "cut":
         lab.cut(host)
-        return (1, 4), happened
+        return (125, 123), happened
     if plan.event == "host killed":
         lab.kill(host)
-        return (1, 4), happened
+        return (125, 123), happened
     if plan.event == "session killed":
         # sshd's own process for this connection, not the one that listens
         shown = processes(lab, [host])
         sessions = [pid for pid, (_, line) in shown.items() if pid not in launch.before and line.startswith("sshd: ")]
         assert sessions, f"no session on {host}: {launch.text}"
         os.kill(max(sessions), signal.SIGKILL)
-        return (1,), happened
+        return (125,), happened
     if plan.event == "sshd restarted":
         restart_sshd(lab, host)
         (folder / "go").touch()
         # Who comes while nobody listens is refused.
-        return (0, 4) if plan.moment == "connect" else (0,), happened
+        return (0, 123) if plan.moment == "connect" else (0,), happened
     if plan.event == "none":
         (folder / "go").touch()
         return (0,), happened

@@ -74,5 +74,5 @@ def test_an_image_that_is_not_there(launch: Callable[..., Any], tmp_path: Path) 
     (tmp_path / "images/plain").unlink()
     done = launch("ssh", "-o", "starter=ranks", "--", "job.py")
     assert done.returncode == 123, done.stderr
-    assert "2 of 2 nodes cannot take part" in done.stderr
+    assert "2 of 2 nodes failed the checks, and nothing was started" in done.stderr
     assert "plain" in done.stderr

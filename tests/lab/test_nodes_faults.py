@@ -118,7 +118,7 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
     (no_sshd, "connection refused", "on node3: systemctl status ssh"),
     (wrong_key, "accepts none of the keys", "ssh-copy-id"),
     (changed_host_key, "host key has changed", "ssh-keygen .*-R .?node3"),
-    (unknown_host_key, "host key is not known", "compare the fingerprint"),
+    (unknown_host_key, "host key is not known", "connect once, and compare the fingerprint: ssh node3"),
     (revoked_host_key, "host key .* revoked", "administrator"),
     (exits_early, "start-up file.*good morning", "bashrc"),
     (exits_early_with_an_error, "exit code 3.*no licence left", r"ssh node3 .*python.* --version"),
@@ -207,7 +207,7 @@ def named_twice(bare: Bare) -> None:
 
 
 ALONE: list[tuple[Callable[[Bare], None], str, str, str]] = [
-    (no_torch, "node3", "finds no torch", "ssh node3 .*/bare/bin/python -m pip install torch==2"),
+    (no_torch, "node3", "/bare/bin/python cannot import torch", "ssh node3 .*/bare/bin/python -m pip install torch==2"),
     (another_torch, "node3", r"has torch 1.13.1\+cu117, the other nodes 2", "pip install torch==2"),
     (another_script, "node3", "its job.py differs from the one here", "rsync -a .*job.py node3:/"),
     (no_script, "node3", "job.py not found in /", "rsync -a .*job.py node3:/"),
@@ -218,7 +218,7 @@ ALONE: list[tuple[Callable[[Bare], None], str, str, str]] = [
         no_tmp,
         "node3",
         "cannot write to its directory /nowhere/tmp: no such file",
-        "mkdir -p /nowhere/tmp, or unset TMPDIR",
+        "ssh node3 mkdir -p /nowhere/tmp, or unset TMPDIR there",
     ),
     (read_only_tmp, "node3", "cannot write to its directory /.*/tmp: read-only", "ssh node3 findmnt -T /.*/tmp, or"),
     (high_ports, "node3", "node2 cannot reach its port [3-6][0-9]{4} .*no answer", "32768-60999"),
@@ -293,7 +293,7 @@ def test_bad_hosts_of_both_kinds_are_named_at_once(bare: Bare) -> None:
     done = bare.launch("-b", "ssh", ALL, *RANKS, "-o", "master_port=29555", "--", "job.py")
     assert done.code == 122, done.text
     assert "4 of 4 nodes" in done.err
-    alone = ("node2: its job.py is another", "finds no torch")
+    alone = ("node2: its job.py differs from the one here", "/bare/bin/python cannot import torch")
     for words in (*alone, "node1: node2, node3, node4 cannot reach", "node4: node3 cannot reach"):
         assert words in done.err, words
     bare.cut("node4")

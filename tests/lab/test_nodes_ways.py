@@ -50,7 +50,8 @@ def test_hosts_whose_names_are_like_those_that_pdsh_is_given(bare: Bare) -> None
     """pdsh cannot be given a port: it sees host1 for the second, which is the name of the first here."""
     bare.names("10.77.0.1 host1\n")
     bare.ssh_config("Host host1\n  HostKeyAlias node1\nHost 7\n  HostName node2\n  HostKeyAlias node2\n")
-    done = bare.launch("-b", "pdsh", "host1", "node3:22", "7", *RANKS, "--", "job.py")
+    (bare.folder / "hosts").write_text("host1\nnode3 port=22\n7\n")
+    done = bare.launch("-b", "pdsh", "--hostfile", "hosts", *RANKS, "--", "job.py")
     ran(done, "node1", "node3", "node2")
 
 
@@ -177,6 +178,7 @@ def test_a_jump_host_that_is_not_known_is_named(bare: Bare) -> None:
     done = bare.launch("-b", "ssh", "node2", "node3", *RANKS, "--", "job.py")
     assert done.code == 123, done.text
     assert "node3: its jump host node1: its host key is not known" in done.err
+    assert "hint: connect once, and compare the fingerprint: ssh node1; or add -o accept_new_host_keys=true" in done.err
     bare.nothing_left(["node2", "node3"])
 
 

@@ -235,7 +235,7 @@ class Row:
 SCRIPT = ("-o", "starter=ranks")
 ENTER = (
     Row(id="H01", make=unknown_host_key, check="transport", evidence="host key is not known", cause="never connected",
-        fix="ssh", doc="ssh-host-key"),
+        fix="compare the fingerprint: ssh node3", doc="ssh-host-key"),
     Row(id="H01", make=changed_host_key, check="transport", evidence="host key (of it )?has changed",
         cause="another machine", fix="ssh-keygen .*-R", doc="ssh-host-key"),
     Row(id="H01", make=revoked_host_key, check="transport", evidence="host key was revoked", cause="revoked",
@@ -264,7 +264,7 @@ ENTER = (
         fix="another key", doc="command-not-found"),
 )  # fmt: skip
 ALONE = (
-    Row(id="E02", make=no_torch, check="torch", evidence="finds no torch", cause="no torch",
+    Row(id="E02", make=no_torch, check="torch", evidence="bare/bin/python cannot import torch", cause="no torch",
         fix="ssh node3 .*pip install torch==2", doc="module-missing"),
     Row(id="E03", make=another_torch, check="torch", evidence=r"has torch 1\.13\.1\+cu117, the other nodes 2",
         cause="versions", fix="ssh node3 .*pip install torch==2", doc="versions-differ"),
@@ -337,10 +337,10 @@ APART = (
         evidence="its own name node3 does not resolve", cause="own host name", fix="ssh node3 .*/etc/hosts",
         doc="no-node-is-host"),
     Row(id="L05", make=lambda bare: without(bare, "node3", "node1"), check="names", status="warn",
-        evidence="node1.* means nothing there", cause="names", fix=r"ssh node3 .*10\.77\.0\.1 node1.*/etc/hosts",
+        evidence="node1.* does not resolve on that node", cause="names", fix=r"ssh node3 .*10\.77\.0\.1 node1.*/etc/hosts",
         doc="second-master"),
     Row(id="L05", make=another_means_loopback, check="names", status="warn",
-        evidence=r"node1.* means 127\.0\.1\.1 there", cause="names", fix="ssh node3 .*/etc/hosts", doc="second-master"),
+        evidence=r"node1.* resolves to 127\.0\.1\.1 on that node", cause="names", fix="ssh node3 .*/etc/hosts", doc="second-master"),
     Row(id="N04", make=another_interface, check="interfaces", status="warn",
         evidence="cannot reach it over br-0a1b2c; NCCL uses eth0", cause="NCCL", fix="NCCL_SOCKET_IFNAME",
         doc="nccl-wrong-interface"),

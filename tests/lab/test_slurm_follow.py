@@ -175,7 +175,7 @@ def test_output_that_is_not_seen_here(launch: Callable[..., Launch], folder: Pat
     (folder / "job.py").write_text("")
     command = launch("-b", "slurm", "-o", f"output={private}/%j.out", "--", "job.py")
     assert command.end() == 0, command.text
-    assert f"the job's output {private}/{command.record['job_id']}.out is seen here" in command.text
+    assert f"the job's output {private}/{command.record['job_id']}.out is not visible on this host" in command.text
 
 
 @torch

@@ -179,8 +179,8 @@ def test_detach_and_secrets(launch: Callable[..., Launch], folder: Path, idle_la
 
 
 REFUSED = {
-    "partition": (["-o", "partition=nope"], "sbatch refused the job", "invalid partition"),
-    "resource": (["-o", "gres=tpu:1"], "sbatch refused the job", "generic resource"),
+    "partition": (["-o", "partition=nope"], "sbatch rejected the job", "invalid partition"),
+    "resource": (["-o", "gres=tpu:1"], "sbatch rejected the job", "generic resource"),
     "too many nodes": (["-N", "9"], "would wait forever (PartitionConfig), and was cancelled", "job "),
     "a partition without nodes": (["-o", "partition=empty"], "", ""),
 }

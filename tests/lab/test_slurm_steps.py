@@ -52,9 +52,9 @@ if "reduce" in what:
 os.makedirs(folder, exist_ok=True)
 with open(f"{folder}/{socket.gethostname()}.{os.getpid()}", "w") as file:
     json.dump(seen, file)
-if "type: " in reasons.get("slurm", ""):
+if "run: " in reasons.get("slurm", ""):
     with open(f"{folder}/type", "w") as file:
-        file.write(reasons["slurm"].rpartition("type: ")[2].removesuffix(" python ..."))
+        file.write(reasons["slurm"].rpartition("run: ")[2].removesuffix(" python ..."))
 print(socket.gethostname(), os.getpid(), flush=True)
 """
 
@@ -241,7 +241,11 @@ def test_a_hostfile_that_srun_ignored(steps: Steps) -> None:
     ("before", "error", "hint"),
     [
         ("rm -f {file}", "SLURM_HOSTFILE={file} cannot be read here: No such file", "to a shared file system"),
-        ("cp {file}.new {file}.$$; mv {file}.$$ {file}", "SLURM started it on {host}: the file has changed", "leave"),
+        (
+            "cp {file}.new {file}.$$; mv {file}.$$ {file}",
+            "SLURM started it on {host}: the file has changed",
+            "do not change the file",
+        ),
         ("unset SLURM_HOSTFILE", "uses a custom order of hosts (-m arbitrary)", "the first host of srun's -w"),
     ],
 )
@@ -435,9 +439,13 @@ def check_alone(steps: Steps, *words: str) -> None:
 
 JOB = "srun did not start this process"
 BATCHES = {
-    "plain": ("-N2 -n3", ("SLURM_NTASKS=3 describes the job", JOB, "type: srun python"), "node1 node1 node2"),
-    "export none": ("-N2 -n2 --export=NONE", (JOB, "type: srun --export=ALL python"), "node1 node2"),
-    "heterogeneous": ("-w node2 -n1 : -w node1 -n2", (JOB, "type: srun --het-group=0-1 python"), "node2 node1 node1"),
+    "plain": ("-N2 -n3", ("SLURM_NTASKS=3 describes the job", JOB, "run: srun python ..."), "node1 node1 node2"),
+    "export none": ("-N2 -n2 --export=NONE", (JOB, "run: srun --export=ALL python ..."), "node1 node2"),
+    "heterogeneous": (
+        "-w node2 -n1 : -w node1 -n2",
+        (JOB, "run: srun --het-group=0-1 python ..."),
+        "node2 node1 node1",
+    ),
 }
 
 
@@ -482,7 +490,12 @@ def test_pty_shell(steps: Steps, shell: str, hosts: str) -> None:
     seen = steps.alone("alone")["slurm"]
     assert (seen["SLURM_PROCID"], seen["SLURM_STEP_NUM_TASKS"]) == ("0", str(tasks))
     name = shell.split()[0]
-    check_alone(steps, f"runs {name} on a terminal (srun --pty)", "one process", "run: srun --overlap python ...")
+    check_alone(
+        steps,
+        f"runs {name} on a terminal (srun --pty)",
+        "a single process, not a task",
+        "run: srun --overlap python ...",
+    )
     ranks = steps.ranks("typed")
     assert all(rank.seen["slurm"]["SLURM_PTY_PORT"] == seen["SLURM_PTY_PORT"] for rank in ranks)  # inherited
     check(ranks, hosts)

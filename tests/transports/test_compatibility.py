@@ -106,7 +106,12 @@ def test_nothing_is_wrong_with_nodes_that_are_alike() -> None:
         (
             {"no_tmp": "Permission denied"},
             "cannot write to its directory /tmp: permission denied",
-            "ssh n2 ls -ld /tmp",
+            "ssh n2 ls -ld /tmp, or use another TMPDIR there",
+        ),
+        (
+            {"no_tmp": "Read-only file system"},
+            "cannot write to its directory /tmp: read-only",
+            "ssh n2 findmnt -T /tmp, or use another TMPDIR there",
         ),
         ({"python": "3.9.2"}, "/py is Python 3.9.2, on the other nodes 3.11.7", "[host.n2]"),
         (

@@ -8,10 +8,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import fabric
 import paramiko
 import pytest
 
 from ddpkit.errors import UsageError
+from ddpkit.transports import ssh
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.ssh_config import KnownHosts, is_encrypted, read_config
 
@@ -33,7 +35,7 @@ class Known:
 
     def check(self, host: str, key: Any, port: int = 22, **config: str) -> None:
         merged = {**self.config, **config}
-        self.hosts.check(merged, self.hosts.name(merged, host, port), key)
+        self.hosts.check(merged, self.hosts.name(merged, host, port), key, f"me@{host}")
 
     def refuses(self, words: str, host: str, key: Any, port: int = 22, **config: str) -> str:
         with pytest.raises(RefusedError, match=words) as caught:
@@ -115,7 +117,9 @@ def test_only_the_known_key_is_taken(tmp_path: Path) -> None:
     known.check("10.0.0.1", key)
     fix = known.refuses("has changed .now ssh-ed25519 SHA256:", "node1", other)
     assert f"ssh-keygen -R node1 -f {known.path}" in fix
-    assert "accept_new_host_keys" in known.refuses("is not known", "node2", key)
+    assert known.refuses("is not known", "node2", key) == (
+        "connect once, and compare the fingerprint: ssh me@node2; or add -o accept_new_host_keys=true"
+    )
     known.refuses("is not known", "node1.b", key)
 
 
@@ -262,3 +266,20 @@ def test_locked_keys_are_known_as_such(tmp_path: Path, form: str, passphrase: st
 def test_what_is_no_key_is_not_locked() -> None:
     assert not is_encrypted("")
     assert not is_encrypted("-----BEGIN OPENSSH PRIVATE KEY-----\n?\n-----END OPENSSH PRIVATE KEY-----\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "config", "target"),
+    [
+        ("node1", "", "node1"),
+        ("me@node1:2222", "", "-p 2222 me@node1"),
+        ("node1", "Host node1\n  HostName 10.0.0.9\n  User me\n  Port 2222\n", "node1"),
+        ("you@node1:22", "Host node1\n  User me\n  Port 2222\n", "-p 22 you@node1"),
+    ],
+)
+def test_the_ssh_that_a_person_would_type_for_a_connection(
+    typed: str, config: str, target: str, tmp_path: Path
+) -> None:
+    (tmp_path / "config").write_text(config)
+    settings = fabric.Config(ssh_config=read_config([tmp_path / "config"]), lazy=True)
+    assert ssh._target(fabric.Connection(typed, config=settings)) == target
