@@ -976,7 +976,7 @@ def parse_args(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_args(argv)
     if not args.timeout > 0 or args.mib < 1:
-        parser.error("--timeout and --mib have to be greater than 0")
+        parser.error("--timeout and --mib must be greater than 0")
     return args
 
 

@@ -11,7 +11,7 @@ from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.symptoms import RANKS, REQUESTS, STAGE_ENTRIES, find_symptom
 from ddpkit.distributed import nodelist
-from ddpkit.errors import PreflightError
+from ddpkit.errors import LaunchError, PreflightError
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
 from ddpkit.preflight.check import Check
@@ -189,7 +189,7 @@ def _died(failure: Failure, run: ProgramRun, where: Mapping[int, str]) -> Check:
     reached = [event["stage"] for event in run.stages]
     stage = "ranks" if "ranks" not in reached else "nccl" if "gloo" in reached else "gloo"
     scheduled = not ours and (failure.what.startswith("job ") or failure.what == "srun")
-    if scheduled and (failure.code == 4 or "srun: error" in last):
+    if scheduled and (failure.code == LaunchError.exit_code or "srun: error" in last):
         return check_refusal(f"{failure.what}: {failure.reason or last}", verdict.hint(failure))
     how, _, usually = verdict.describe_exit(failure).partition(": ") if not failure.reason else (failure.reason, "", "")
     what = f"rank {failure.rank}" if ours else failure.what

@@ -147,7 +147,7 @@ def test_in_an_allocation(bare: Bare, backend: str) -> None:
     done = examine(bare, "-b", backend, before=SALLOC)
     assert (done.code, done.bad("fail", "warn")) == (0, []), done.text
     (ranks,) = [check for check in done.checks if check["id"] == "ranks"]
-    assert ranks["evidence"] == "4 of 4 came"
+    assert ranks["evidence"] == "4 of 4 joined"
 
 
 @pytest.mark.parametrize("inner", [[], ["srun", "-N1", "-n1", "--overlap"]], ids=["shell", "step"])

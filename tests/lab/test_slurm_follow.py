@@ -99,7 +99,7 @@ def test_a_job_requeued_by_an_administrator_is_followed_on(
     command.wait_for("] ready, attempt 0", times=2)
     idle_lab.run("login", "scontrol", "requeue", command.record["job_id"])
     assert command.end() == 0, command.text
-    assert command.text.count("is started again") == 1
+    assert command.text.count("was requeued and starts again") == 1
     assert command.text.count("] ready, attempt 1") == 2
     assert "failed first" not in command.text
     assert command.record["state"] == "done"
@@ -126,7 +126,7 @@ def test_training_goes_on_after_a_requeue_by_an_administrator(
     command.wait_for("step 30")
     idle_lab.run("login", "scontrol", "requeue", command.record["job_id"])
     assert command.end() == 0, command.text
-    assert command.text.count("is started again") == 1
+    assert command.text.count("was requeued and starts again") == 1
     assert same_weights(folder, "plain/checkpoint_epoch_1.pt", "disturbed/checkpoint_epoch_1.pt")
 
 

@@ -311,7 +311,7 @@ def test_a_job_preempted_twice_has_the_weights_of_an_undisturbed_one(
         (job,) = [record["job_id"] for record in records if "disturbed" in record["command"]]
         idle_lab.run("login", "scancel", "--signal=USR1", f"{job}.0")
     assert command.end() == 0, command.text
-    assert command.text.count("is started again") == 2
+    assert command.text.count("was requeued and starts again") == 2
     compare = """
 import sys, torch
 paths = ("plain/checkpoint_epoch_4.pt", "disturbed/checkpoint_epoch_4.pt")

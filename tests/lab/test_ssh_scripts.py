@@ -217,7 +217,7 @@ def test_the_test_of_the_nodes(nodes: Nodes) -> None:
     here = nodes.run("./test_distributed.sh", "1", "--", "--mib", "0", host="node2")
     said = here.communicate(timeout=PATIENCE)[0]
     assert here.returncode == 2, said
-    assert "--mib must be greater than 0" in said
+    assert "--timeout and --mib must be greater than 0" in said
 
 
 @pytest.mark.torch

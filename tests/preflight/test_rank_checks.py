@@ -11,6 +11,7 @@ import pytest
 from conftest import PATIENCE
 
 from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.errors import LaunchError
 from ddpkit.execution.executor import Inbox
 from ddpkit.launchers.plan import Plan, Proc, RankStarter, Step
 from ddpkit.preflight import rank_checks
@@ -165,6 +166,16 @@ def test_what_a_scheduler_did_is_no_fault_of_a_rank(reason: str, doc: str) -> No
     assert (check.id, check.host, check.rank, check.doc) == ("scheduler", "", None, doc)
     assert reason in check.evidence
     assert check.cause
+
+
+def test_a_job_that_would_wait_forever_is_a_refused_request() -> None:
+    """Its failure has the exit code of a refusal: the cause is that of the request, and not of a job that ran."""
+    reason = "would wait forever (PartitionConfig), and was cancelled; for the available resources: sinfo --summarize"
+    failure = Failure(host="slurm", rank=None, what="job 7", code=LaunchError.exit_code, reason=reason)
+    (check,) = bad([], failure, slurm=True)
+    assert (check.id, check.host, check.doc) == ("scheduler", "", "slurm-bad-request")
+    assert check.cause == "no partition is large enough"
+    assert check.fix.startswith("sinfo --summarize")
 
 
 @pytest.mark.parametrize(
