@@ -331,8 +331,8 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
         [rank(state="t", pid=77), rank(), rank(), rank()],
         [
             (
-                "rank 0 on node1 makes no progress: a debugger or tracer holds it; "
-                "grep TracerPid /proc/77/status on node1"
+                "rank 0 on node1 makes no progress: a debugger or tracer has stopped it; "
+                "to find it: grep TracerPid /proc/77/status on node1"
             ),
         ],
     ),
