@@ -127,7 +127,7 @@ def test_the_terminal_may_close(
     script(WAITS)
     words = ["launch", "--detach", "-n", "2", "--", "job.py", "3"]
     shell = Terminal(["sh", "-c", '"$@"; cat', "sh", *WORDS, *words], tmp_path, clean_environ)
-    shell.wait_for(b" ends it")
+    shell.wait_for(b"; to stop it: ddpkit stop ")
     os.close(shell.end)  # a hang-up for everything in that terminal
     os.waitpid(shell.pid, 0)
     wait_until(lambda: ddpkit("logs", "--grep", "ready").stdout.count("\n") == 2)
@@ -179,7 +179,7 @@ def test_everything_arrives_and_no_value_is_seen(
         assert "sesame" not in path.read_text()
     (folder / "go").touch()
     gone(clean_environ, sockets)
-    assert json.loads(ddpkit("status", "--json").stdout)["state"] == "done"
+    assert json.loads(ddpkit("status", "--json", cwd=folder).stdout)["state"] == "done"
 
 
 EARLY = {

@@ -165,7 +165,7 @@ def test_a_node_that_runs_macos_is_named(laptop: Laptop, tmp_path: Path) -> None
     laptop.program("python-there", text.replace("= login ]", "= node1 ]"))
     done = laptop("launch", "-b", "ssh", "node1", "-n", "1", "--python", f"{tmp_path}/bin/python-there", "--", "job.py")
     assert done.returncode == 123, done.stderr
-    assert "it said: a node has to run Linux, and this one runs darwin" in done.stderr
+    assert "its output: a node has to run Linux, and this one runs darwin" in done.stderr
 
 
 # ---- the folder is copied

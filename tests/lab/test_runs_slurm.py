@@ -121,7 +121,8 @@ def test_a_detached_job(code: int, cluster: Cluster) -> None:
         now = cluster.now(host)
         job = now["job_id"]
         assert (now["state"], now["summary"]) == ("running", f"job {job} runs on node[1-2]")
-        assert re.search(rf"{run_id} .* running .* slurm-srun ", cluster.run("ps", host=host))
+        row = rf"^{run_id[-4:]} +job\.py {code} +running +2 +job {job} +\d+ s$"
+        assert re.search(row, cluster.run("ps", host=host), re.MULTILINE)
     assert cluster.run("logs", "--rank", "1") == "ready 1\n"
     assert cluster.run("logs", "--host", "node1", "--grep", "ready") == "[0 node1] ready 0\n"
     (cluster.folder / "go").touch()
@@ -221,7 +222,7 @@ def test_a_detached_step_in_an_allocation(cluster: Cluster) -> None:
         "salloc", "-Q", "-N2", "--ntasks-per-node=1", "sh", "-c", '"$@"; cat go.fifo', "sh", *WORDS, *words
     )
     os.mkfifo(cluster.folder / "go.fifo")
-    read_until(holder, " ends it")
+    read_until(holder, "; to stop it: ddpkit stop ")
     cluster.until_ready()
     now = cluster.now()
     assert (now["state"], now["job"], now["session"]["name"]) == ("running", None, f"ddpkit-{now['run_id']}")
