@@ -297,7 +297,7 @@ def test_what_a_container_needs_is_checked_first(
     (tmp_path / "job.py").touch()
     done = ddpkit("launch", "-o", "container=no.sif", "--", "job.py")
     assert done.returncode == 121
-    assert "image not found: no.sif" in done.stderr
+    assert f"image no.sif not found in {tmp_path}" in done.stderr
     named = ["-o", "container=plain", "-o", "container_runtime=docker", "--dry-run"]
     done = ddpkit("launch", *named, "--", "none.py")
     assert done.returncode == 121
