@@ -331,7 +331,7 @@ def test_a_stop_at_any_moment_is_not_lost(tmp_path: Path, clean_environ: dict[st
     [
         ("ps --json", 125, "ddpkit: error: cannot write the output: No space left on device"),
         ("launch --dry-run -n 2 -- true", 125, "ddpkit: error: cannot write the output: No space left on device"),
-        ("launch --json -n 2 -- true", 1, "cannot write the record to standard output: No space left on device"),
+        ("launch --json -n 2 -- true", 125, "cannot write the record to standard output: No space left on device"),
         ("launch --json -n 2 -- sh -c 'exit 7'", 7, "cannot write the record to standard output"),
         ("launch -n 2 -- echo words", 0, "done in"),
     ],

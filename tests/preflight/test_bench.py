@@ -57,7 +57,7 @@ def picture(path: Path) -> tuple[int, int, int]:
         (("--min-busbw", "fast"), "--min-busbw: fast is not a number greater than 0"),
         (("--timeout", "nan"), "--timeout: nan is not a number greater than 0"),
         (("--plot", "x.pdf"), "--plot x.pdf: the file name must end in .png"),
-        (("--plot", "no/x.png"), "--plot no/x.png: directory not found "),
+        (("--plot", "no/x.png"), "--plot no/x.png: directory not found: "),
         (("-n", "1"), "bench requires at least 2 ranks"),
         (("-N", "1:2"), "bench requires one number of nodes"),
         (("-n", "2"), "ranks per node were passed twice: 2 and -n 2"),
@@ -198,7 +198,7 @@ def test_json(ddpkit: DDPKIT) -> None:
     done = ddpkit("bench", "-n", "2", *QUICK, "--ops", "all_reduce", "--json", "--min-busbw", "1e6", env=CUDA)
     assert done.returncode == 122
     shown = json.loads(done.stdout)
-    keys = "ok seconds comm world_size nodes device torch results problems run_id backend folder exit_code died"
+    keys = "schema ok seconds comm world_size nodes device torch results problems run_id backend folder exit_code died"
     assert list(shown) == keys.split()
     assert (shown["ok"], shown["exit_code"], shown["backend"], shown["died"]) == (False, 122, "local", [])
     assert [one["bytes"] for one in shown["results"]] == [8, 128, 2048]
