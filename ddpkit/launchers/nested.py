@@ -1,4 +1,4 @@
-"""Launchers within the command of a rank, and Python in front of its script: words in, words out. Pure."""
+"""Launchers within the command of a rank, and the Python that starts its script: words in, words out. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MODULES = {
     "ddpkit": "ddpkit",
 }
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
-# Programs that start the one behind their own options.
+# Programs that start another program, named after their own options.
 _PREFIXES = ("env", "exec", "nohup", "time", "timeout", "nice", "ionice", "setsid", "stdbuf", "numactl", "taskset")
 _COUNTS = re.compile(r"(--(nproc[-_]per[-_]node|nproc|num[-_](processes|gpus)|np|ntasks(-per-node)?)|-np?)(?:=(.*))?")
 # Their flags without a value. The others are taken to have one.
@@ -51,7 +51,7 @@ class Nested:
 
 def find_launcher(command: Sequence[str]) -> Nested | None:
     """Find a launcher in the command of a rank, also after `env`, `python -m` and in `bash -c`."""
-    words = _behind_prefixes(list(command))
+    words = _skip_prefixes(list(command))
     name = PurePath(words[0]).name if words else ""
     if name in _SHELLS:
         return next((nested for part in _shell_commands(words[1:]) if (nested := find_launcher(part))), None)
@@ -103,7 +103,7 @@ def _python_words(words: list[str]) -> list[str]:
     return words
 
 
-def _behind_prefixes(words: list[str]) -> list[str]:
+def _skip_prefixes(words: list[str]) -> list[str]:
     while words and (PurePath(words[0]).name in _PREFIXES or re.match(r"\w+=", words[0])):
         words = words[1:]
         while words and re.fullmatch(r"-.*|\w+=.*|[\d,.:-]+[smhd]?", words[0], re.DOTALL):
