@@ -78,7 +78,7 @@ def test_a_full_disk_does_not_end_the_run(relay: Relay) -> None:
     relay.close()
     assert shown(relay).count(b"[0 a] x") == 3
     assert isinstance(relay.err, io.BytesIO)
-    assert relay.err.getvalue().count(b"No space left on device; the run goes on") == 1
+    assert relay.err.getvalue().count(b"No space left on device; the run continues") == 1
 
 
 BYTES = r"""

@@ -219,7 +219,7 @@ def test_a_job_that_nobody_follows(start: Callable[..., Launch], idle_lab: Lab, 
     until = time.monotonic() + PATIENCE
     while found is None:
         done = dump(idle_lab, tmp_path, "--json")
-        if done.returncode == 0 and "in lost" in done.stdout:
+        if done.returncode == 0 and "has not joined" in done.stdout:
             found = json.loads(done.stdout)
         assert done.returncode in (0, 1, 121), done.stderr
         assert "Traceback" not in done.stderr
@@ -250,7 +250,7 @@ def test_a_launcher_on_another_host(idle_lab: Lab, tmp_path: Path) -> None:
     until = time.monotonic() + PATIENCE
     while True:
         there = idle_lab.run("node2", *DDPKIT, "dump", run, "--json", cwd=tmp_path, env=env, check=False)
-        if "in lost" in there.stdout:
+        if "has not joined all_reduce #2" in there.stdout:
             break
         assert time.monotonic() < until, there.stdout + there.stderr
     assert json.loads(there.stdout)["findings"][0]["words"].startswith("rank 1 on node3 has not joined all_reduce #2")
