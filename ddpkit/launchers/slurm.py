@@ -18,14 +18,23 @@ from ddpkit.launchers.containers import Contained, option, runtimes, split_optio
 from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
 from ddpkit.launchers.shell import Secret, Value, join, quote
 
+# Defaults of variables, after `cores` was computed. See `_RECORDER` in `starters.py`.
+_DEFAULTS = """
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
+"""
+
 # Each task of `slurm-srun` is a rank. LOCAL_WORLD_SIZE is counted: SLURM_NTASKS_PER_NODE is the job's, maybe stale.
-_RANK = """\
+_RANK = (
+    """\
 n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
 export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
-cores=$((${SLURM_CPUS_ON_NODE:-1} / n)); [ "$cores" -gt 0 ] || cores=1
-export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
-echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2"""
+cores=$((${SLURM_CPUS_ON_NODE:-1} / n))"""
+    + _DEFAULTS
+    + 'echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2'
+)
 
 # In front of a rank that is a Python: see `ddpkit/node/rank_hook.py`. A rank under torchrun gets it from its tap.
 _HOOK = """
@@ -45,27 +54,20 @@ _ENTER = """
 echo "ddpkit: rank $RANK enters {program}" >&2
 set -- sh -c 'echo "ddpkit: rank $0 begins"; echo "ddpkit: rank $0 begins" >&2; exec "$@"' "$RANK" "$@\""""
 
-# Each task of `slurm-torchrun` is a node. $0 is the Python, $1 the agent's file, $2... the rank's command.
+# Each task of `slurm-torchrun` is a node. $0 is the Python, $1... the rank's command. {program}: an agent.
 # `trap` holds until the agent is ready for these signals.
 _AGENT = """\
 export NODE_RANK="$SLURM_PROCID"
-cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})); [ "$cores" -gt 0 ] || cores=1
-export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-$cores}}"
-agent="$1"; shift
-[ -r "$agent" ] || {{ echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 123; }}
-trap '' USR1 USR2
-{become} "$0" "$agent" --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
+cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})){defaults}{find}trap '' USR1 USR2
+{become} "$0" {program} --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
 
-# The same where there is no folder of a run to hold the agent: PyTorch's own. Signals then reach the ranks where SLURM
-# gives them to every process.
-_PLAIN_AGENT = """\
-export NODE_RANK="$SLURM_PROCID"
-cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})); [ "$cores" -gt 0 ] || cores=1
-export OMP_NUM_THREADS="${{OMP_NUM_THREADS:-$cores}}"
-trap '' USR1 USR2
-{become} "$0" -m torch.distributed.run --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
-    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
+# In front of the rank's command, the agent's file. Where there is no folder of a run to hold it, PyTorch's own agent
+# runs: signals then reach the ranks where SLURM gives them to every process.
+_FIND_AGENT = """\
+agent="$1"; shift
+[ -r "$agent" ] || { echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 123; }
+"""
 
 # Around each rank, then: torchrun ends with 1 whatever the code of the rank was.
 _TELL = """\
@@ -249,8 +251,14 @@ class Slurm(Contained):
             agent, tap = [], ["sh", "-c", _TELL, "rank"]
         # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
         words = [job.python, *agent, *(word.replace("$", "$$") for word in [*tap, *job.argv])]
-        text = _AGENT if job.folder else _PLAIN_AGENT
-        text = text.format(nnodes=nnodes, nproc=nproc, become="set --" if enter else "exec")
+        text = _AGENT.format(
+            nnodes=nnodes,
+            nproc=nproc,
+            defaults=_DEFAULTS,
+            find=_FIND_AGENT if job.folder else "",
+            become="set --" if enter else "exec",
+            program='"$agent"' if job.folder else "-m torch.distributed.run",
+        )
         return words, text + (f"\n{enter}" if enter else ""), more
 
     def _in_job(self, job: Job, command: str) -> list[str]:

@@ -20,6 +20,9 @@ from ddpkit.launchers.shell import Value
 # DDPKIT_TAP (the line pasted by hand) the script simply runs. Not a shell, which would drop variables with odd names.
 _TAP = 'tap = os.environ.get("DDPKIT_TAP"); exec(open(tap).read() if tap else "os.execvp(sys.argv[1], sys.argv[1:])")'
 
+# Collectives that torch's Flight Recorder keeps. Torch 2.2 to 2.10 keeps none by default, and `dump` and
+# `--hang-timeout` read them. Torch 2.8 and later warns of the second name; `rank_hook.py` sets it for older ones.
+_RECORDER = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 
 ELASTIC_RESTARTS = 3
 
@@ -128,6 +131,8 @@ def _node_env(job: Job, world: World, node_rank: int, *, elastic: bool) -> dict[
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
     }
+    if {*host.chosen, *job.env, *host.env}.isdisjoint(_RECORDER):
+        wished[_RECORDER[0]] = "2000"
     if elastic:
         # Else ranks that were started again meet the addresses of those before them in the agents' store, and wait for
         # a dead port (torch 2.13: a node that restarts alone counts its attempts, which name the keys, by itself).

@@ -6,8 +6,8 @@
 "stacks": [{"ranks", "frames": [[file, line, function], ...]}], "silent": {host: [rank, ...]},
 "ras": {host: address}, "findings": [{"kind", "ranks", "words"}]}. Times are seconds. `how` a stack was had is one of
 thread, faulthandler and py-spy, or empty; the kinds of findings are stopped, late, mismatch, silent, stacks, ras,
-stuck and none, the cause first. Beside it: `rank_N.json`, all that a rank answered; `rank_N.txt`, its stacks;
-`ras_HOST.txt`, NCCL's words.
+stuck, none and unrecorded, the cause first. Beside it: `rank_N.json`, all that a rank answered; `rank_N.txt`, its
+stacks; `ras_HOST.txt`, NCCL's words.
 """
 
 from __future__ import annotations

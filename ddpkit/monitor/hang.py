@@ -2,8 +2,8 @@
 
 Torch's Flight Recorder numbers the collectives of each process group, on every rank alike. The rank that has not begun
 the one in which the others wait is the late one; ranks whose collective with the same number is another one do not run
-the same program. Where there is no such record (PyTorch before 2.9 without NCCL, a rendezvous, send and recv), stacks
-tell the same, less surely: who is outside of torch.distributed while others are inside.
+the same program. Where there is no such record (PyTorch before 2.9 without NCCL, a recorder that is off, a rendezvous,
+send and recv), stacks tell the same, less surely: who is outside of torch.distributed while others are inside.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CALLS = ("T", "t", "D")
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that is odd. `kind`: stopped, late, mismatch, silent, stuck, stacks, ras, none."""
+    """One thing that is odd. `kind`: stopped, late, mismatch, silent, stuck, stacks, ras, none, unrecorded."""
 
     kind: str
     ranks: tuple[int, ...]  # the guilty ones
@@ -54,7 +54,7 @@ def judge(ranks: Sequence[Rank], silent: Mapping[str, Sequence[int]], workdir: s
     if not waits:
         findings += _judge_stacks(ranks, named, workdir)
     findings.sort(key=lambda finding: _ORDER.index(finding.kind))
-    return findings or [Finding(kind="none", ranks=(), words=_nothing(ranks, workdir))]
+    return [*(findings or [Finding(kind="none", ranks=(), words=_nothing(ranks, workdir))]), *_unrecorded(ranks)]
 
 
 _ORDER = ("stopped", "mismatch", "late", "silent", "stacks", "ras", "stuck", "none")
@@ -66,8 +66,9 @@ def _all_groups(ranks: Sequence[Rank]) -> list[tuple[str, str, tuple[int, ...]]]
     Two may share a name (a mesh): they are told apart by their ranks.
     """
     groups: dict[tuple[str, tuple[int, ...]], None] = {}
+    incomparable = frozenset().union(*(rank.incomparable for rank in ranks))
     for rank in ranks:
-        for key in rank.groups:
+        for key in (key for key in rank.groups if key not in incomparable):
             members = rank.members.get(key.partition(":")[0])
             groups[key, members or tuple(each.rank for each in ranks if key in each.groups)] = None
     count = Counter(key for key, _ in groups)
@@ -224,6 +225,22 @@ def _judge_stacks(ranks: Sequence[Rank], named: set[int], workdir: str) -> list[
         words = f"{wait}, all in the same place: {where(inside[0], workdir)}"
         findings.append(Finding(kind="stuck", ranks=(), words=words))
     return findings
+
+
+def _unrecorded(ranks: Sequence[Rank]) -> list[Finding]:
+    """Ranks without a record of collectives, by the reason."""
+    by_reason: dict[str, list[int]] = {}
+    for rank in ranks:
+        by_reason.setdefault(rank.unrecorded, []).append(rank.rank)
+    return [
+        Finding(
+            kind="unrecorded",
+            ranks=tuple(theirs),
+            words=f"only stacks of {format_ranks(theirs)} are compared, not their collectives: {reason}",
+        )
+        for reason, theirs in by_reason.items()
+        if reason
+    ]
 
 
 def _nothing(ranks: Sequence[Rank], workdir: str) -> str:

@@ -49,8 +49,10 @@ class Rank:
     wchan: str = ""
     stack: tuple[Frame, ...] = ()  # of the main thread, the innermost first
     threads: int = 0
-    recorded: bool = False  # it has a Flight Recorder
+    recorded: bool = False  # its Flight Recorder is on
+    unrecorded: str = ""  # why its Flight Recorder is off, if it said so
     groups: Mapping[str, InGroup] = field(default_factory=dict)  # by name and backend: `0:gloo`; each counts by itself
+    incomparable: frozenset[str] = frozenset()  # groups whose numbers count send and recv, which not all ranks call
     counted: Mapping[str, int] = field(default_factory=dict)  # by name: the number of the last collective
     members: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by name: global ranks
     idle: float | None = None  # seconds since its last collective began or ended; None: there was none, or no record
@@ -91,10 +93,12 @@ def read(number: int, host: str, facts: Mapping[str, Any], now: float) -> Rank:
     threads = facts.get("threads") or []
     main = next((thread for thread in threads if thread["main"]), None)
     record = facts.get("fr") or {}
+    names = [name for name, group in (facts.get("groups") or {}).items() if "nccl" in str(group.get("backend"))]
+    entries = [_entry(entry, names) for entry in record.get("entries") or []]
     members = {name: tuple(group["ranks"]) for name, group in (facts.get("groups") or {}).items()}
     times = [
         stamp / 1e9
-        for entry in record.get("entries") or []
+        for entry in entries
         for stamp in (entry.get("time_created_ns"), entry.get("time_discovered_completed_ns"))
         if stamp
     ]
@@ -108,8 +112,10 @@ def read(number: int, host: str, facts: Mapping[str, Any], now: float) -> Rank:
         wchan=facts.get("wchan") or "",
         stack=tuple((str(file), int(line or 0), str(name)) for file, line, name in main["frames"]) if main else (),
         threads=len(threads),
-        recorded=bool(record),
-        groups=_groups(record, now),
+        recorded=bool(record) and not record.get("off"),
+        unrecorded=record.get("off") or "",
+        groups=_groups(entries, now),
+        incomparable=frozenset(_key(entry) for entry in entries if entry.get("is_p2p") and entry.get("shared_numbers")),
         counted={
             str(name): int(status.get("last_enqueued_collective", 0))
             for name, status in (record.get("status") or {}).items()
@@ -119,13 +125,30 @@ def read(number: int, host: str, facts: Mapping[str, Any], now: float) -> Rank:
     )
 
 
-def _groups(record: Mapping[str, Any], now: float) -> dict[str, InGroup]:
+def _entry(entry: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
+    """Return an entry in the form of torch 2.4 and later. `names`: the rank's groups of NCCL, in their order.
+
+    The form of 2.2 and 2.3 numbers the groups of each rank, and has one number for collectives and for send and recv
+    (`torch/csrc/distributed/c10d/TraceUtils.h`). The time of 2.2 is in microseconds.
+    """
+    if "seq_id" not in entry:
+        return entry
+    group = entry.get("pg_id", 0)
+    return {
+        "collective_seq_id": entry["seq_id"],
+        "process_group": [names[group] if group < len(names) else str(group)],
+        "is_p2p": _op(entry).startswith(("send", "recv")),
+        "shared_numbers": True,
+        "time_created_ns": entry.get("time_created_us", 0) * 1000,
+        **entry,
+    }
+
+
+def _groups(recorded: Iterable[Mapping[str, Any]], now: float) -> dict[str, InGroup]:
     entries: dict[str, list[Mapping[str, Any]]] = {}
-    for entry in record.get("entries") or []:
+    for entry in recorded:
         if not entry.get("is_p2p"):
-            group = entry.get("process_group") or ["?"]
-            backend = str(entry.get("profiling_name") or "").partition(":")[0]
-            entries.setdefault(f"{group[0]}:{backend}", []).append(entry)
+            entries.setdefault(_key(entry), []).append(entry)
     groups = {}
     for name, rows in entries.items():
         # Gloo's never say "completed": they are retired when they are done (torch 2.13).
@@ -152,6 +175,12 @@ def labels(keys: Iterable[str]) -> dict[str, str]:
     known = list(dict.fromkeys(keys))
     names = [key.partition(":")[0] for key in known]
     return {key: key if names.count(key.partition(":")[0]) > 1 else key.partition(":")[0] for key in known}
+
+
+def _key(entry: Mapping[str, Any]) -> str:
+    """The group of an entry, by name and backend: `0:gloo`."""
+    group = entry.get("process_group") or ["?"]
+    return f"{group[0]}:{str(entry.get('profiling_name') or '').partition(':')[0]}"
 
 
 def _op(entry: Mapping[str, Any]) -> str:

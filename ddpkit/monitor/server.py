@@ -221,6 +221,9 @@ class MonitorServer:
         result = dump.compose(
             plan.run_id, plan.steps[0].workdir, answers, question.silent, self._reason, question.began
         )
+        if self._watch is not None:
+            for finding in self._watch.unrecorded(result.findings):
+                self._launcher.note(f"--hang-timeout: {finding.words}")
         hangs = self._watch is not None and self._watch.judged(
             time.time(), result.ranks, result.findings, self.last_line
         )

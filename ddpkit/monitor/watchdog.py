@@ -2,9 +2,9 @@
 
 What counts as progress is a collective that any rank begins or ends, by torch's Flight Recorder: a rank may print for
 hours and hang, and a long evaluation prints nothing and does not. A run hangs when there was none for so long while a
-rank waits in one (or is stopped). Without such a record (PyTorch before 2.9 without NCCL, or before the first process
-group) it is a line that any rank prints, or a stack that has changed. The next look is due when a hang could be one at
-the earliest: a run that trains is looked at once in every such time.
+rank waits in one (or is stopped). Without such a record (PyTorch before 2.9 without NCCL, a recorder that is off, or
+before the first process group) it is a line that any rank prints, or a stack that has changed. The next look is due
+when a hang could be one at the earliest: a run that trains is looked at once in every such time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,16 @@ class Watch:
         self.progress = now
         self.due = now + seconds
         self.warned = False
+        self._blind = False
         self._stacks: object = None
+
+    def unrecorded(self, findings: Sequence[Finding]) -> list[Finding]:
+        """Return the findings about a missing record of collectives, the first time that there are any."""
+        if self._blind:
+            return []
+        unrecorded = [finding for finding in findings if finding.kind == "unrecorded"]
+        self._blind = bool(unrecorded)
+        return unrecorded
 
     def judged(self, now: float, ranks: Sequence[Rank], findings: Sequence[Finding], last_line: float) -> bool:
         """Take one look. True: the run hangs, and it was not said before."""

@@ -13,9 +13,9 @@ it does with `fork_server.py`, which takes `register` from here. What a rank get
   length of steps to the supervisor. Its events go into a pipe that never blocks: where nobody reads, they are lost.
   Under SLURM there is no such pipe, and `rank_events_file.py` takes them.
 
-It costs one to three milliseconds, most of them to compile it, which is why it is short; it leaves no trace in
-`os.environ` or `sys.path`, and what a rank starts does not load it. A forked child has the handler, but neither the
-thread nor a file in its own name. Standard library only, Python 3.8 and later.
+It costs one to three milliseconds, most of them to compile it, which is why it is short. It leaves no trace in
+`sys.path` or `os.environ` (but see `_record`), and what a rank starts does not load it. A forked child has the handler,
+but neither the thread nor a file in its own name. Standard library only, Python 3.8 and later.
 """
 
 from __future__ import annotations
@@ -76,16 +76,25 @@ def register(folder: str) -> None:
 
             def imported(torch: Any) -> None:
                 mark("imported")
+                _record(torch)
                 _tell_versions(torch, tell, rank)
 
             if "torch" in sys.modules:
                 marks()
+                _record(sys.modules["torch"])
                 _tell_versions(sys.modules["torch"], tell, rank)
             else:
                 wanted["torch"] = (marks, imported)
         _when_imported(wanted)
     except Exception:
         pass
+
+
+def _record(torch: Any) -> None:
+    """Give the size of the Flight Recorder the name that torch before 2.8 reads. Later ones warn of it."""
+    size = os.environ.get("TORCH_FR_BUFFER_SIZE")
+    if size and [int(part) for part in torch.__version__.split(".")[:2]] < [2, 8]:
+        os.environ.setdefault("TORCH_NCCL_TRACE_BUFFER_SIZE", size)
 
 
 def _tell_versions(torch: Any, tell: Callable[..., None], rank: str) -> None:

@@ -6,7 +6,7 @@ C++ when it is asked. Where the interpreter lock never comes free it cannot answ
 does, with the stacks.
 
     {"ddpkit": "threads", "value": [{"name", "main", "frames": [[file, line, function], ...]}], "error"}
-    {"ddpkit": "fr", "value": {"entries", "total", "status"} or null, "error"}
+    {"ddpkit": "fr", "value": {"entries", "total", "status", "off": why nothing is recorded, or ""}, "error"}
     {"ddpkit": "groups", "value": {name: {"ranks", "backend"}}, "error"}
     {"ddpkit": "end", "value": null, "error": null}
 """
@@ -98,10 +98,10 @@ def _threads(main: int) -> list[dict[str, Any]]:
     return threads
 
 
-def _flight_recorder() -> dict[str, Any] | None:
-    """What torch recorded of this rank's collectives; None before PyTorch has such a record.
+def _flight_recorder() -> dict[str, Any]:
+    """What torch recorded of this rank's collectives.
 
-    There are two: one of NCCL (2.2 and later), and one of every other backend.
+    There are two records: one of NCCL (2.2 and later), and one of every other backend.
     """
     import pickle
 
@@ -109,20 +109,36 @@ def _flight_recorder() -> dict[str, Any] | None:
     entries: list[Any] = []
     status: dict[str, Any] = {}
     dumps = [getattr(c10d, name, None) for name in ("_dump_nccl_trace", "_dump_fr_trace")]
-    for dump in dumps:
-        if dump is not None:
-            try:
-                # Without the stacks of each entry: to name their lines, torch (2.13) imports sympy and half of itself,
-                # which takes a second, and for ever if the main thread hangs in an import.
-                record = pickle.loads(dump(True, False, False))
-            except TypeError:
-                record = pickle.loads(dump())  # 2.2
-            entries += record.get("entries") or []
-            status.update(record.get("pg_status") or {})
-    if not any(dumps):
-        return None
+    for dump in filter(None, dumps):
+        try:
+            # Without the stacks of each entry: to name their lines, torch (2.13) imports sympy and half of itself,
+            # which takes a second, and for ever if the main thread hangs in an import.
+            record = pickle.loads(dump(True, False, False))
+        except TypeError:
+            record = pickle.loads(dump())  # 2.2 and 2.3 take no arguments
+        if isinstance(record, list):
+            record = {"entries": record}  # 2.2
+        entries += record.get("entries") or []
+        status.update(record.get("pg_status") or {})
     entries.sort(key=lambda entry: entry.get("time_created_ns") or 0)
-    return {"entries": entries[-ENTRIES:], "total": len(entries), "status": status}
+    off = "" if entries else _off(dumps[0] is not None, dumps[1] is not None)
+    return {"entries": entries[-ENTRIES:], "total": len(entries), "status": status, "off": off}
+
+
+def _off(nccl: bool, others: bool) -> str:
+    """Why torch records no collective, or "". `nccl`, `others`: it has the recorder of NCCL, of other backends."""
+    version = sys.modules["torch"].__version__
+    backends = sorted({group["backend"] for group in _groups().values()})
+    if not others and not (nccl and "nccl" in "".join(backends)):
+        return "torch %s has no Flight Recorder for %s" % (version, " and ".join(backends) or "its backend")
+    number = [int(part) for part in version.split(".")[:2]]
+    name, old = "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"
+    if number < [2, 8]:
+        name = old
+    size = os.environ.get(name) or os.environ.get(old)
+    if (size or ("2000" if number >= [2, 11] else "0")).strip() != "0":
+        return ""  # on, and no collective was called
+    return "torch's Flight Recorder is off (%s)" % ("%s=0" % name if size else "%s is not set" % name)
 
 
 def _groups() -> dict[str, dict[str, Any]]:

@@ -386,7 +386,9 @@ def test_a_rank_that_does_not_go_on_is_named(what: str, fault: str, said: str, r
     started = ranks(3, fault=f"if RANK == {rank}:\n    {fault}")
     ended = started.end(stopped=(rank,) if what == "stops" else ())
     codes = [code for code, _, _ in ended]
-    assert sorted(codes) == ([122, 122] if what == "stops" else [9, 122, 122] if what == "dies" else [122, 122, 122]), ended
+    assert sorted(codes) == ([122, 122] if what == "stops" else [9, 122, 122] if what == "dies" else [122, 122, 122]), (
+        ended
+    )
     found = problems(ended)
     assert found, ended
     assert all(f"rank {rank} on {HOST}: " in line for line in found), found
