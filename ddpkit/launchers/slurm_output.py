@@ -32,7 +32,7 @@ RAISED = re.compile(r"(.*)ddpkit: rank (\d+) raised (\S+?)(?: at ([\d.]+)|, and 
 ENTERS = re.compile(r"ddpkit: rank (\d+) enters (\S+)")
 BEGINS = re.compile(r"ddpkit: rank (\d+) begins")
 # SLURM's own processes on a node, and its plug-ins, write to the outputs of a task.
-PLUGIN = re.compile(r"(slurmstepd|srun|pyxis): ")
+PLUGIN = re.compile(r"(slurmstepd|srun|pyxis)(?:-\S+)?: ")
 # Printed by a job's script that SLURM starts again, before anything else.
 ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
 

@@ -105,7 +105,7 @@ def _check_debugging(node: Node) -> Checks:
             doc="shm-unlinked",
         )
     elif scope is None:
-        yield node.check("debugging", "unknown", "not restricted (no Yama)")
+        yield node.check("debugging", "pass", "ptrace: any process of the same user (no Yama)")
     else:
         word = {0: "any process of the same user", 1: "children only: py-spy needs sudo"}.get(scope, "root only")
         yield node.check("debugging", "pass", f"ptrace: {word}")

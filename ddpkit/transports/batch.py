@@ -56,8 +56,9 @@ def submit(batch: Batch) -> str:
         )
     job_id = re.search(batch.job_id, reply.output, re.MULTILINE)
     if reply.exit_code != 0 or job_id is None:
-        words = reply.error or " ".join(reply.output.split())
-        hint = batch.ping if re.search(batch.unreachable, words) else batch.submit
+        lines = (reply.error or reply.output).splitlines()
+        words = "; ".join(line.strip().removeprefix(f"{batch.submit[0]}: error: ") for line in lines if line.strip())
+        hint = batch.ping if re.search(batch.unreachable, words) else batch.show_resources
         raise LaunchError(f"{batch.submit[0]} rejected the job: {words}", join(hint))
     return job_id[1]
 

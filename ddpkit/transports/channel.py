@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import queue
 import re
+import shutil
 import threading
 import time
 from collections import deque
@@ -76,6 +77,16 @@ def command(python: str, container: Container | None = None) -> str:
 def at_home(path: str) -> str:
     """A path as a word for a node's shell: a home folder is the node's to know."""
     return '"$HOME"/' + quote(path[2:]) if path.startswith("~/") else quote(path)
+
+
+def unresolved(host: str) -> RefusedError:
+    """Return the error of a name without an address. A program typed before `--` is one as well."""
+    what = f"its name {host} does not resolve here"
+    if shutil.which(host):
+        return RefusedError(
+            f"{what}; {host} is a program, and programs follow --", f"ddpkit launch ... -- {quote(host)}"
+        )
+    return RefusedError(what, login_fix("no-name", host))
 
 
 def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | None:

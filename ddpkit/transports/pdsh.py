@@ -28,7 +28,7 @@ from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install, no_fold
 from ddpkit.launchers.containers import split_option
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
-from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines
+from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
 from ddpkit.transports.hosts import ALONE, HostSpec
 from ddpkit.transports.protocol import LocalLink, program_request
 
@@ -312,6 +312,8 @@ class PdshStream:
             return RefusedError(f"pdsh could not start ssh on this machine: {LIMIT_REACHED}", LIMIT_FIX)
         for pattern, what, cause in _OPENSSH:
             if re.search(pattern, text):
+                if cause == "no-name":
+                    return unresolved(self.spec.name)
                 own = re.search(r"ssh-keygen -f .* -R .*", text)  # it knows which file has the key
                 fix = (
                     f"if the change is expected: {own[0]}"

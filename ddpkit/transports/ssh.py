@@ -23,7 +23,7 @@ from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.errors import NO_THREAD
 from ddpkit.transports import lifeline
 from ddpkit.transports._paramiko import fabric, paramiko
-from ddpkit.transports.channel import RefusedError, close_in_background, not_started
+from ddpkit.transports.channel import RefusedError, close_in_background, not_started, unresolved
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.ssh_config import KnownHosts, expects_second_factor, is_encrypted, read_config
 from ddpkit.transports.tcp import NoServerError, dial
@@ -356,7 +356,7 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
     host, port, user = connection.host, connection.port, connection.user
     at = f"{host} port {port}"
     if isinstance(error, socket.gaierror):
-        return RefusedError(f"its name {host} does not resolve here", login_fix("no-name", host))
+        return unresolved(host)
     if isinstance(error, paramiko.AuthenticationException):
         return RefusedError(
             f"sshd at {at} accepts none of the keys for user {user}", login_fix("no-key", host, f"{user}@{host}")
