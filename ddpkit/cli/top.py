@@ -19,6 +19,8 @@ from ddpkit.errors import UsageError
 from ddpkit.text import format_size
 
 if TYPE_CHECKING:
+    from ddpkit.monitor.client import JobSamples, LauncherSamples
+    from ddpkit.monitor.top import GpuProcess, HostRow, Size, Summary
     from ddpkit.run.record import Run
     from ddpkit.run.status import RunStatus
 
@@ -115,7 +117,7 @@ def _say_end(now: RunStatus, *, as_json: bool) -> None:
 # ---- samples
 
 
-def _once(run: Run, source: Any, *, pss: bool, as_json: bool) -> None:
+def _once(run: Run, source: LauncherSamples | JobSamples, *, pss: bool, as_json: bool) -> None:
     from ddpkit.monitor import top
 
     sample = source.sample(top.SPAN, pss)
@@ -137,7 +139,9 @@ def _once(run: Run, source: Any, *, pss: bool, as_json: bool) -> None:
         table(head, rows)
 
 
-def _watch(run: Run, source: Any, seconds: float, pss: bool, show: Callable[[dict[str, Any]], None]) -> None:
+def _watch(
+    run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: bool, show: Callable[[Summary], None]
+) -> None:
     """Show samples until the run ends. The first has two looks; each later one is compared with that before."""
     from ddpkit.monitor import top
 
@@ -152,16 +156,16 @@ def _watch(run: Run, source: Any, seconds: float, pss: bool, show: Callable[[dic
         time.sleep(max(0.05, began + seconds - time.monotonic()))
 
 
-def _live(run: Run, source: Any, seconds: float, pss: bool) -> None:
+def _live(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: bool) -> None:
     """On a terminal: the same place, over and over; on one that cannot, one below the other. Ctrl-C leaves it."""
-    last: list[dict[str, Any]] = []
+    last: list[Summary] = []
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):  # the terminal gets its own screen back
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         if os.environ.get("TERM", "dumb") in ("dumb", "unknown"):
 
-            def plain(summary: dict[str, Any]) -> None:
+            def plain(summary: Summary) -> None:
                 print("\n".join([time.strftime("%H:%M:%S"), *_head(summary)]))
                 for head, rows in _tables(summary):
                     table(head, rows)
@@ -182,7 +186,7 @@ def _live(run: Run, source: Any, seconds: float, pss: bool) -> None:
         _say_end(now, as_json=False)
 
 
-def _redraw(run: Run, source: Any, seconds: float, pss: bool, last: list[dict[str, Any]]) -> None:
+def _redraw(run: Run, source: LauncherSamples | JobSamples, seconds: float, pss: bool, last: list[Summary]) -> None:
     from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
@@ -193,7 +197,7 @@ def _redraw(run: Run, source: Any, seconds: float, pss: bool, last: list[dict[st
     title = f"run {run.run_id}: every {seconds:g} s; Ctrl-C closes this view only"
     with Live(Text(f"{title}\nasking ..."), console=console, screen=True, auto_refresh=False) as live:
 
-        def show(summary: dict[str, Any]) -> None:
+        def show(summary: Summary) -> None:
             last[:] = [summary]
             words = [f"{time.strftime('%H:%M:%S')} {title}", *_head(summary)[:MOST_SENTENCES]]
             tables = []
@@ -223,12 +227,12 @@ def _fitted(tables: list[Table], height: int) -> list[Table]:
     return fitted
 
 
-def _head(summary: dict[str, Any]) -> list[str]:
+def _head(summary: Summary) -> list[str]:
     ending = ["it is ending: its ranks are no longer sampled"] if summary["ending"] else []
     return [*ending, *(finding["words"] for finding in summary["findings"])]
 
 
-def _tables(summary: dict[str, Any], *, odd_first: bool = False) -> list[Table]:
+def _tables(summary: Summary, *, odd_first: bool = False) -> list[Table]:
     """Hosts, GPUs, ranks. `odd_first`: where not all have room, those that a finding names."""
     hosts: list[tuple[str, ...]] = [
         (
@@ -281,13 +285,13 @@ def _tables(summary: dict[str, Any], *, odd_first: bool = False) -> list[Table]:
     return tables
 
 
-def _gpus_of(host: dict[str, Any]) -> str:
+def _gpus_of(host: HostRow) -> str:
     if host["gpus"] is None:
         return "not known" if host["gpus_why"] else "no nvidia-smi"
     return str(len(host["gpus"]))
 
 
-def _other(process: dict[str, Any]) -> str:
+def _other(process: GpuProcess) -> str:
     whose = process["user"] or ("?" if process["ours"] is None else "somebody")
     size = "" if process["memory"] is None else f" {format_size(process['memory'])}"
     return f"{process['pid']} {whose}{size}"
@@ -307,7 +311,7 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.0f} %"
 
 
-def _of(size: dict[str, Any] | None) -> str:
+def _of(size: Size | None) -> str:
     if size is None or size["total"] is None:
         return "-"
     used = "-" if size["used"] is None else f"{size['used'] / GIB:.1f}"

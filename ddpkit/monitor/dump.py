@@ -1,6 +1,6 @@
 """Dump of a run: stacks and Flight Recorders of its ranks, collected from every node, judged, kept beside the logs.
 
-`summary.json`, which `ddpkit dump --json` prints: {"schema", "run_id", "t", "why", "folder", "seconds",
+`summary.json`, which `ddpkit dump --json` prints: {"schema", "run_id", "time", "why", "folder", "seconds",
 "ranks": [{"rank", "host", "pid", "state", "how", "why", "where", "call", "idle", "threads",
            "groups": {name: {"begun", "done", "pending": {"op", "seq", "sizes", "since"} or null}}}],
 "stacks": [{"ranks", "frames": [[file, line, function], ...]}], "silent": {host: [rank, ...]},
@@ -91,7 +91,7 @@ def compose(
     summary = {
         "schema": "ddpkit.dump/1",
         "run_id": run_id,
-        "t": began,
+        "time": began,
         "why": why,
         "folder": None,
         "seconds": round(time.time() - began, 2),
@@ -106,7 +106,7 @@ def compose(
 
 def write(dump: Dump, folder: Path) -> Path:
     """Keep a dump in the run's folder. Raises OSError."""
-    stem = folder / f"dump-{time.strftime('%Y%m%d-%H%M%S', time.localtime(dump.summary['t']))}"
+    stem = folder / f"dump-{time.strftime('%Y%m%d-%H%M%S', time.localtime(dump.summary['time']))}"
     path = stem
     for number in range(2, 100):
         try:

@@ -1,14 +1,7 @@
 """Resources of a run's nodes, GPUs and ranks at this moment, from samples of its nodes; and what stands out. Pure.
 
-`ddpkit.node.resource_sample` takes a sample. Two of the same node give rates. `compose` returns what
-`ddpkit top --json` prints:
-
-{"run_id", "t", "ending",
- "hosts": [{"host", "t", "cpus", "cpu", "load", "memory": {"total", "used"}, "shm": {"total", "used"},
-            "gpus": [{"index", "uuid", "name", "utilization", "memory", "temperature", "power",
-                      "processes": [{"pid", "rank", "ours", "user", "name", "memory"}]}] or null, "gpus_why"}],
- "ranks": [{"rank", "host", "pid", "state", "cpu", "rss", "pss", "tasks", "quiet", "gpus"}],
- "silent": {host: [rank, ...]}, "findings": [{"kind", "ranks", "words"}]}
+`ddpkit.node.resource_sample` takes a sample. Two of the same node give rates. `compose` returns a
+`Summary`, which `ddpkit top --json` prints.
 
 Memory is bytes, temperature degrees Celsius, power {"draw", "limit"} watts, `utilization` per cent as the driver says
 it. `cpu` of a host is the share of all its processors, of a rank the processors that it and all below it use. `quiet`
@@ -19,9 +12,9 @@ others, gpu-idle, memory and shm.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 IDLE = 0.02  # processors: below it a rank does nothing
 WORKS = 0.1  # processors: above it one works
@@ -32,6 +25,78 @@ MIB = 1 << 20
 SPAN = 0.5  # seconds between the two looks of a first sample
 
 Sample = Mapping[str, Any]
+Tell = Callable[[str, Sequence[int], str], None]  # kind, ranks, text of a finding
+
+
+class Size(TypedDict):
+    total: int | None  # bytes
+    used: int | None
+
+
+class Power(TypedDict):
+    draw: float | None  # watts
+    limit: float | None
+
+
+class GpuProcess(TypedDict):
+    pid: int
+    rank: int | None
+    ours: bool | None  # a process of this user
+    user: str | None
+    name: str | None
+    memory: int | None
+
+
+class Gpu(TypedDict):
+    index: int | str
+    uuid: str
+    name: str
+    utilization: float | None  # per cent, as the driver reports it
+    memory: Size
+    temperature: float | None  # degrees Celsius
+    power: Power
+    processes: list[GpuProcess]
+
+
+class HostRow(TypedDict):
+    host: str
+    time: float  # seconds since the epoch, by its clock
+    cpus: int
+    cpu: float | None  # share of all CPUs
+    load: list[float]
+    memory: Size | None
+    shm: Size | None
+    gpus: list[Gpu] | None
+    gpus_why: str
+
+
+class RankRow(TypedDict):
+    rank: int
+    host: str
+    pid: int
+    state: str
+    cpu: float | None  # CPUs that the rank and all its descendants use
+    rss: int
+    pss: int | None
+    tasks: int
+    quiet: float | None  # seconds since its last line
+    gpus: list[int | str]
+
+
+class FindingRow(TypedDict):
+    kind: str
+    ranks: list[int]
+    words: str
+
+
+class Summary(TypedDict):
+    run_id: str
+    time: float
+    ending: bool
+    hosts: list[HostRow]
+    ranks: list[RankRow]
+    silent: dict[str, list[int]]  # the ranks of each host that did not answer
+    findings: list[FindingRow]
 
 
 @dataclass(frozen=True)
@@ -53,17 +118,21 @@ def compose(
     run_id: str,
     samples: Mapping[str, Any],
     before: Sequence[Sample] = (),
-) -> dict[str, Any]:
-    """A sample of all nodes, {"t", "ending", "hosts", "silent"}, as numbers; `before`: the hosts of an earlier one."""
+) -> Summary:
+    """Return a sample of all nodes, {"t", "ending", "hosts", "silent"}, as numbers.
+
+    before: the hosts of an earlier sample.
+    """
     earlier = {sample["host"]: sample for sample in before}
-    hosts, ranks = [], []
+    hosts: list[HostRow] = []
+    ranks: list[RankRow] = []
     for sample in samples["hosts"]:
         looks = _looks(sample, earlier.get(sample["host"]))
         gpus, why = _gpus(sample)
         hosts.append(
             {
                 "host": sample["host"],
-                "t": sample["t"],
+                "time": sample["t"],
                 "cpus": sample["cpus"],
                 "cpu": _share(looks),
                 "load": sample["load"],
@@ -91,18 +160,19 @@ def compose(
     ranks.sort(key=lambda rank: rank["rank"])
     first = {rank["host"]: rank["rank"] for rank in reversed(ranks)}
     hosts.sort(key=lambda host: (first.get(host["host"], len(ranks)), host["host"]))
-    summary = {
+    silent = {host: list(theirs) for host, theirs in samples["silent"].items()}
+    return {
         "run_id": run_id,
-        "t": samples["t"],
+        "time": samples["t"],
         "ending": bool(samples.get("ending")),
         "hosts": hosts,
         "ranks": ranks,
-        "silent": {host: list(theirs) for host, theirs in samples["silent"].items()},
+        "silent": silent,
+        "findings": findings(hosts, ranks, silent),
     }
-    return {**summary, "findings": findings(summary)}
 
 
-def _of(process: Mapping[str, Any], rank: str) -> bool:
+def _of(process: GpuProcess, rank: str) -> bool:
     return process["rank"] is not None and process["rank"] == int(rank)
 
 
@@ -159,7 +229,7 @@ def _bytes(word: str) -> int | None:
     return None if value is None else int(value * MIB)
 
 
-def _gpus(sample: Sample) -> tuple[list[dict[str, Any]] | None, str]:
+def _gpus(sample: Sample) -> tuple[list[Gpu] | None, str]:
     """The GPUs of a node, and why they are not known: None is unknown, or no nvidia-smi; an empty list is none."""
     rows = sample["gpus"]
     if isinstance(rows, str):
@@ -168,7 +238,7 @@ def _gpus(sample: Sample) -> tuple[list[dict[str, Any]] | None, str]:
     if rows is None:
         return None, ""
     apps = sample["apps"]
-    gpus = []
+    gpus: list[Gpu] = []
     for index, uuid, bus, name, utilization, used, total, temperature, draw, limit in rows:
         gpus.append(
             {
@@ -200,17 +270,18 @@ def _gpus(sample: Sample) -> tuple[list[dict[str, Any]] | None, str]:
 # ---- what stands out
 
 
-def findings(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One sentence for each thing that is odd, what keeps a rank from working first."""
-    result: list[dict[str, Any]] = []
+def findings(
+    hosts: Sequence[HostRow], ranks: Sequence[RankRow], silent: Mapping[str, Sequence[int]]
+) -> list[FindingRow]:
+    """Return one sentence for each problem, those that stop a rank first."""
+    result: list[FindingRow] = []
 
     def say(kind: str, ranks: Sequence[int], words: str) -> None:
         result.append({"kind": kind, "ranks": list(ranks), "words": words})
 
-    for host, ranks in summary["silent"].items():
-        who = f" (ranks {', '.join(map(str, ranks))})" if ranks else ""
-        say("silent", ranks, f"{host} did not answer in time{who}")
-    ranks = summary["ranks"]
+    for name, theirs in silent.items():
+        who = f" (ranks {', '.join(map(str, theirs))})" if theirs else ""
+        say("silent", theirs, f"{name} did not answer in time{who}")
     for rank in ranks:
         name = f"rank {rank['rank']} on {rank['host']}"
         if rank["state"] in ("T", "t"):
@@ -219,30 +290,28 @@ def findings(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
         elif rank["state"] == "D" and rank["cpu"] is not None and rank["cpu"] < IDLE:
             say("stuck", [rank["rank"]], f"{name} waits for a disk, a network file system or a driver (state D)")
     _idle(ranks, say)
-    for host in summary["hosts"]:
+    for host in hosts:
         _of_host(host, say)
-    _idle_gpus(summary["hosts"], say)
+    _idle_gpus(hosts, say)
     return result
 
 
-def _idle(ranks: Sequence[Mapping[str, Any]], say: Any) -> None:
-    """A rank that uses no processor while most others do. NCCL and gloo wait with a busy or a sleeping thread."""
-    known = [rank for rank in ranks if rank["cpu"] is not None and rank["state"] not in ("T", "t", "D")]
-    busy = [rank["cpu"] for rank in known if rank["cpu"] >= WORKS]
+def _idle(ranks: Sequence[RankRow], say: Tell) -> None:
+    """A rank that uses no CPU while most others do. NCCL and gloo wait with a busy or a sleeping thread."""
+    known = [(rank, rank["cpu"]) for rank in ranks if rank["cpu"] is not None and rank["state"] not in ("T", "t", "D")]
+    busy = [cpu for _, cpu in known if cpu >= WORKS]
     if len(busy) * 2 < len(known):
         return
-    for rank in known:
-        if rank["cpu"] < IDLE and busy:
+    for rank, cpu in known:
+        if cpu < IDLE and busy:
             others = f"{100 * statistics.median(busy):.0f} %"
             words = f"rank {rank['rank']} on {rank['host']} uses no CPU, the other ranks {others} each (median)"
             say("idle", [rank["rank"]], words)
 
 
-def _of_host(host: Mapping[str, Any], say: Any) -> None:
-    for what, kind in (("memory", "memory"), ("shm", "shm")):
-        size = host[what]
-        if size and size["total"] and size["used"] / size["total"] > FULL:
-            name = "/dev/shm" if what == "shm" else "memory"
+def _of_host(host: HostRow, say: Tell) -> None:
+    for kind, name, size in (("memory", "memory", host["memory"]), ("shm", "/dev/shm", host["shm"])):
+        if size and size["total"] and size["used"] is not None and size["used"] / size["total"] > FULL:
             say(kind, [], f"{name} of {host['host']} is {100 * size['used'] / size['total']:.0f} % full")
     if host["gpus_why"]:
         say("gpus", [], f"GPUs of {host['host']}: {host['gpus_why']}")
@@ -250,24 +319,25 @@ def _of_host(host: Mapping[str, Any], say: Any) -> None:
         ours = sorted({each["rank"] for each in gpu["processes"] if each["rank"] is not None})
         for each in gpu["processes"]:
             if each["ours"] is False and ours:
-                size = "" if each["memory"] is None else f", {each['memory'] / MIB:.0f} MiB"
-                who = f"process {each['pid']} of {each['user'] or 'somebody'} ({each['name'] or '?'}{size})"
+                memory = "" if each["memory"] is None else f", {each['memory'] / MIB:.0f} MiB"
+                who = f"process {each['pid']} of {each['user'] or 'somebody'} ({each['name'] or '?'}{memory})"
                 names = f"rank{'s' if len(ours) > 1 else ''} {', '.join(map(str, ours))}"
                 say("others", ours, f"GPU {gpu['index']} of {host['host']}, {names}: also used by {who}")
 
 
-def _idle_gpus(hosts: Sequence[Mapping[str, Any]], say: Any) -> None:
+def _idle_gpus(hosts: Sequence[HostRow], say: Tell) -> None:
     used = [
-        (host["host"], gpu, [each["rank"] for each in gpu["processes"] if each["rank"] is not None])
+        (host["host"], gpu, gpu["utilization"], ranks)
         for host in hosts
         for gpu in host["gpus"] or ()
+        if gpu["utilization"] is not None
+        and (ranks := [each["rank"] for each in gpu["processes"] if each["rank"] is not None])
     ]
-    used = [each for each in used if each[2] and each[1]["utilization"] is not None]
-    busy = [gpu for _, gpu, _ in used if gpu["utilization"] >= GPU_WORKS]
-    if len(busy) * 2 < len(used):
+    busy = sum(utilization >= GPU_WORKS for _, _, utilization, _ in used)
+    if busy * 2 < len(used):
         return
-    for host, gpu, ranks in used:
-        if busy and gpu["utilization"] < GPU_IDLE:
+    for host, gpu, utilization, ranks in used:
+        if busy and utilization < GPU_IDLE:
             who = ", ".join(map(str, ranks))
-            idle = f"is idle ({gpu['utilization']:.0f} %), and {len(busy)} others are busy"
+            idle = f"is idle ({utilization:.0f} %), and {busy} others are busy"
             say("gpu-idle", ranks, f"GPU {gpu['index']} of {host} (rank {who}) {idle}")

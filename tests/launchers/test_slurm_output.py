@@ -133,7 +133,8 @@ def test_a_container_runtime_does_not_speak_as_a_rank() -> None:
     """What enroot prints while it unpacks an image was shown as rank 3's own output."""
     text = STARTS + "".join(f"{rank}: ddpkit: rank {rank} enters enroot\n" for rank in range(4))
     text += "3: [INFO] Extracting squashfs filesystem...\n3: ddpkit: rank 3 begins\n3: loading\n0: [WARN] a mount\n"
-    text += "3: slurmstepd: error: *** STEP 5.0 CANCELLED ***\n3: slurmstepd-node2: error: once more\n2: pyxis: importing docker image\n1: ddpkit: rank 2 begins\n"
+    text += "3: slurmstepd: error: *** STEP 5.0 CANCELLED ***\n3: slurmstepd-node2: error: once more\n"
+    text += "2: pyxis: importing docker image\n1: ddpkit: rank 2 begins\n"
     _, events = read(text)
     shown = [
         (each["rank"], each.get("agent"), each["host"], each["data"].strip()) for each in events if each["e"] == "out"

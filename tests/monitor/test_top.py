@@ -510,7 +510,7 @@ def host(name: str, gpus: Any = None, apps: Any = None, **ranks: Any) -> dict[st
     return {**sample, "ranks": rows, "gpus": gpus, "apps": apps}
 
 
-def composed(*hosts: dict[str, Any], **more: Any) -> dict[str, Any]:
+def composed(*hosts: dict[str, Any], **more: Any) -> top.Summary:
     return top.compose("run", {"t": 1.0, "ending": False, "hosts": list(hosts), "silent": {}, **more})
 
 
@@ -567,7 +567,9 @@ def test_a_gpu_that_waits_while_others_work() -> None:
 def test_parts_of_a_gpu() -> None:
     """MIG: the whole's use is not known, and its parts have names of their own on the same bus."""
     found = composed(host("a", [row(0, "[N/A]")], [app("MIG-5f", "0", bus="bus0")], r0=1.0))
-    (gpu,) = found["hosts"][0]["gpus"]
+    gpus = found["hosts"][0]["gpus"]
+    assert gpus
+    (gpu,) = gpus
     assert gpu["utilization"] is None
     assert [each["rank"] for each in gpu["processes"]] == [0]
     assert found["ranks"][0]["gpus"] == [0]
