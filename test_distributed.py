@@ -45,6 +45,9 @@ EVENT = "\x1eddpkit "
 CONSEQUENCES = ("closed by peer", "reset by peer", "roken pipe", "ncclRemoteError", "Application timeout caused pair")
 MAX_ROUNDS = 16  # of pairs
 PAIR_SECONDS = 1.5  # for one all_reduce of a pair; a pair takes three times that at most
+# Seconds for NCCL's start, apart from adding: 8 ranks take 4 to 8 without contexts and kernels. Libraries may be read
+# from a file server, and without persistence mode each GPU is initialized anew.
+NCCL_START = 30.0
 NCCL_ADVICE = "set NCCL_DEBUG=INFO for details; on nodes with several networks: export NCCL_SOCKET_IFNAME=<interface>"
 GLOO_ADVICE = "open all ports between the nodes; to select a network: export GLOO_SOCKET_IFNAME=<interface>"
 
@@ -92,6 +95,7 @@ class RankReport:
     device: str
     identity: str | None  # of the device, unique in the world; None without a device
     nccl: bool = True  # torch has it
+    nccl_version: str = ""  # of the library that is loaded
 
 
 def emit(kind: str, **event: object) -> None:
@@ -224,7 +228,18 @@ def describe_rank(env: RankEnv, count: int, identify: Callable[[int], tuple[str,
     name, identity = identify(index) if index < count else ("cpu", None)
     version, nccl = str(torch.__version__), torch.distributed.is_nccl_available()
     host, width = socket.gethostname(), env.local_world_size
-    return RankReport(env.rank, host, version, env.local_rank, width, count, name, identity, nccl)
+    return RankReport(env.rank, host, version, env.local_rank, width, count, name, identity, nccl, loaded_nccl())
+
+
+def loaded_nccl() -> str:
+    """Return the version of the loaded NCCL, which LD_LIBRARY_PATH can replace; '' where torch has none."""
+    import torch
+
+    try:
+        parts = torch.cuda.nccl.version()  # type: ignore[no-untyped-call]
+    except (AttributeError, RuntimeError):  # a build without NCCL
+        return ""
+    return ".".join(str(part) for part in parts) if isinstance(parts, tuple) else str(parts)
 
 
 # ---------------------------------------------------------------- problems that the reports show
@@ -264,6 +279,9 @@ def compare_reports(reports: list[RankReport]) -> list[RankProblem]:
         if one.torch != first.torch:
             text = f"has torch {one.torch}, rank {first.rank} on {first.host} has {first.torch}"
             add(text, "install the same torch", check="ranks")
+        if one.nccl_version != first.nccl_version and one.devices:
+            text = f"loads NCCL {one.nccl_version}, rank {first.rank} on {first.host} loads {first.nccl_version}"
+            add(text, "use the same environment on every node; check LD_LIBRARY_PATH and LD_PRELOAD", check="nccl")
         if one.identity is None and one.devices:
             add(
                 f"local rank {one.local_rank} of {one.local_world_size}, but torch sees only {one.devices} GPUs here",
@@ -292,25 +310,34 @@ class StepTimeoutError(RuntimeError):
     """A step took longer than its timeout."""
 
 
-def call_within(seconds: float, function: Callable[[], Any]) -> Any:
-    """Call a function in a thread, because it may hang in a library. Raises StepTimeoutError."""
-    results: list[Any] = []
+class ThreadCall:
+    """Call of a function in a thread of its own, because it may hang in a library."""
 
-    def call() -> None:
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._results: list[Any] = []
+        self._thread = threading.Thread(target=self._call, args=(function,), daemon=True)
+        self._thread.start()
+
+    def _call(self, function: Callable[[], Any]) -> None:
         try:
-            results.append((function(), None))
+            self._results.append((function(), None))
         except BaseException as error:
-            results.append((None, error))
+            self._results.append((None, error))
 
-    worker = threading.Thread(target=call, daemon=True)
-    worker.start()
-    worker.join(seconds)
-    if not results:
-        raise StepTimeoutError(f"no answer for {seconds:.0f} s")
-    value, error = results[0]
-    if error is not None:
-        raise error
-    return value
+    def result(self, seconds: float) -> Any:
+        """Return the function's value, or raise its error. Raises StepTimeoutError."""
+        self._thread.join(seconds)
+        if not self._results:
+            raise StepTimeoutError(f"no answer for {seconds:.0f} s")
+        value, error = self._results[0]
+        if error is not None:
+            raise error
+        return value
+
+
+def call_within(seconds: float, function: Callable[[], Any]) -> Any:
+    """Call a function in a thread. Raises StepTimeoutError."""
+    return ThreadCall(function).result(seconds)
 
 
 def wait_for_listener(env: RankEnv, seconds: float) -> None:
@@ -431,11 +458,11 @@ def time_all_reduce(env: RankEnv, device: Any, elements: int, seconds: float, gr
     for _ in range(3):
         numbers = pattern + (env.rank % 16 + 1)
         if device.type == "cuda":
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(device)
         began = time.perf_counter()
         dist.all_reduce(numbers, group=group)
         if device.type == "cuda":
-            torch.cuda.synchronize()
+            torch.cuda.synchronize(device)
         took = time.perf_counter() - began
         best = min(best, took)
         wrong = int((numbers != expected).sum())
@@ -452,11 +479,17 @@ def time_all_reduce(env: RankEnv, device: Any, elements: int, seconds: float, gr
 
 
 class BackendCheck:
-    """Sums over one backend. `doing` names the part that failed."""
+    """Start of one backend, and sums over it. `doing` names the current part, and `part` counts them."""
 
     def __init__(self, env: RankEnv, store: RankStore, backend: str, mib: int, seconds: float) -> None:
         self.env, self.store, self.backend, self.mib, self.seconds = env, store, backend, mib, seconds
-        self.doing = f"starting {backend}"
+        self.start_seconds = start_limit(backend, seconds)
+        self.started = threading.Event()  # also set by a start that failed
+        self.part, self.doing = 0, f"starting {backend}"
+
+    def begin(self, doing: str) -> None:
+        """Record the part that begins."""
+        self.part, self.doing = self.part + 1, doing
 
     def start(self) -> Any:
         """Start the process group instead of an earlier one. Returns its device."""
@@ -467,14 +500,20 @@ class BackendCheck:
         options: dict[str, Any] = {"rank": self.env.rank, "world_size": self.env.world_size}
         if self.backend == "nccl":
             device = torch.device("cuda", gpu_index(self.env, torch.cuda.device_count()))
-            torch.cuda.set_device(device)
+            self.begin(f"creating a CUDA context on {device}")
+            torch.cuda.set_device(device)  # of this thread
+            torch.cuda.synchronize(device)
             if "device_id" in inspect.signature(dist.init_process_group).parameters:  # torch >= 2.3
                 options["device_id"] = device
+        self.begin(f"starting {self.backend}")
         if dist.is_initialized():
             dist.destroy_process_group()
-        timeout = datetime.timedelta(seconds=self.seconds)
+        timeout = datetime.timedelta(seconds=self.start_seconds)
         store = self.store.connect_group(self.backend)
         dist.init_process_group(self.backend, timeout=timeout, store=store, **options)
+        if self.backend == "nccl":  # the first sum loads kernels, and connects where torch did not before
+            self.begin("the first all_reduce over nccl")
+            time_all_reduce(self.env, device, 1, self.start_seconds)
         return device
 
     def run(self) -> dict[str, Any]:
@@ -483,14 +522,17 @@ class BackendCheck:
         import torch.distributed as dist
 
         env = self.env
-        device = self.start()
-        self.doing = "a small all_reduce"
+        try:
+            device = self.start()
+        finally:
+            self.started.set()
+        self.begin("a small all_reduce")
         small = time_all_reduce(env, device, 1, self.seconds)
-        self.doing = f"an all_reduce of {self.mib} MiB"
+        self.begin(f"an all_reduce of {self.mib} MiB")
         large = time_all_reduce(env, device, self.mib * 2**18, self.seconds)
         if self.backend == "nccl":
             # Many programs exchange their CPU tensors so.
-            self.doing = "gloo beside NCCL"
+            self.begin("gloo beside NCCL")
             timeout = datetime.timedelta(seconds=self.seconds)
             time_all_reduce(env, torch.device("cpu"), 1, self.seconds, dist.new_group(backend="gloo", timeout=timeout))
         # The bandwidth of the busiest wire in a ring, as in nccl-tests.
@@ -498,15 +540,28 @@ class BackendCheck:
         return {"small_ms": small * 1e3, "large_ms": large * 1e3, "gb_per_s": moved / large / 1e9}
 
 
+def start_limit(backend: str, seconds: float) -> float:
+    """Return the seconds in which a backend must start, where a step of adding has `seconds`."""
+    return max(NCCL_START, seconds) if backend == "nccl" else seconds
+
+
 def check_backend(
     env: RankEnv, store: RankStore, backend: str, mib: int, seconds: float, advice: str
 ) -> dict[str, Any]:
     """Run a BackendCheck. Returns this rank's times, or its problem."""
     check = BackendCheck(env, store, backend, mib, seconds)
+    call = ThreadCall(check.run)
+    began = time.monotonic()
+    in_time = check.started.wait(check.start_seconds)
+    # gloo starts in the time of its sums, as it connects through the store alone.
+    left = seconds if backend == "nccl" else max(0.0, began + seconds - time.monotonic())
     try:
-        return dict(call_within(seconds, check.run))
+        return dict(call.result(left if in_time else 0.0))
     except StepTimeoutError:
-        return {"problem": f"no answer after {seconds:.3g} s of {check.doing}", "fix": advice, "late": True}
+        limit = seconds if in_time else check.start_seconds
+        fix = GPU_START_FIX if "CUDA context" in check.doing else advice
+        problem = f"no answer after {limit:.3g} s of {check.doing}"
+        return {"problem": problem, "fix": fix, "late": True, "part": check.part}
     except Exception as error:
         return {"problem": f"{check.doing}: {deciding_line(error)}", "fix": advice}
 
@@ -589,7 +644,10 @@ def find_failures(
     failed = [(one, results[one.rank]) for one in reports if "problem" in results[one.rank]]
     known = [each for each in failed if not each[1].get("late")]
     first = [each for each in known if not any(words in each[1]["problem"] for words in CONSEQUENCES)]
-    return [RankProblem(one.rank, one.host, own["problem"], own["fix"], check) for one, own in first or known or failed]
+    # The others wait in a later part for those that are in the earliest one.
+    earliest = min((own.get("part", 0) for _, own in failed), default=0)
+    stuck = [each for each in failed if each[1].get("part", 0) == earliest]
+    return [RankProblem(one.rank, one.host, own["problem"], own["fix"], check) for one, own in first or known or stuck]
 
 
 # ---------------------------------------------------------------- step: the speed of each rank alone
@@ -600,6 +658,8 @@ def time_local_work(env: RankEnv, gpu: bool) -> dict[str, float]:
     import torch
 
     device = torch.device("cuda", gpu_index(env, torch.cuda.device_count())) if gpu else None
+    if device is not None:
+        torch.cuda.set_device(device)  # of this thread; without it, pinned memory makes a context on GPU 0
     size, kind = (8192, torch.float16) if gpu else (384, torch.float32)
     # On a CPU the time of this thread: other processes do not count.
     clock = time.perf_counter if gpu else time.thread_time
@@ -608,31 +668,37 @@ def time_local_work(env: RankEnv, gpu: bool) -> dict[str, float]:
         torch.set_num_threads(1)
     factor = torch.ones((size, size), dtype=kind, device=device)
     block = torch.ones((16 if gpu else 4) << 20, dtype=torch.float32, pin_memory=gpu)
+    repeats = 8 if gpu else 1  # of one timing, so that the launch of a kernel takes little of it
 
     def best(function: Callable[[], object]) -> float:
         seconds = float("inf")
         for _ in range(8):
             began = clock()
-            function()
-            if gpu:
-                torch.cuda.synchronize()
+            for _ in range(repeats):
+                function()
+            if device is not None:
+                torch.cuda.synchronize(device)  # without a device, that of this thread
             seconds = min(seconds, clock() - began)
-        return seconds
+        return seconds / repeats
 
-    times = {"gemm": best(lambda: factor @ factor), "copy": best(lambda: block.to(device) if gpu else block.clone())}
+    def copy() -> object:
+        return block.to(device, non_blocking=True) if gpu else block.clone()
+
+    times = {"gemm": best(lambda: factor @ factor), "copy": best(copy)}
     torch.set_num_threads(threads)
     return times
 
 
 def find_slow_ranks(times: dict[int, dict[str, Any]], reports: list[RankReport], gpu: bool) -> list[RankProblem]:
     """Return ranks that are much slower than the median. GPUs of one kind differ little; CPUs are shared."""
-    bound = 1.15 if gpu else 2.5
     problems = []
     for name, words in (("gemm", "a matrix product"), ("copy", "a copy to the GPU" if gpu else "a copy in memory")):
         ordered = sorted(one[name] for one in times.values() if name in one)
         if len(ordered) < 2:
             continue
         median = ordered[(len(ordered) - 1) // 2]
+        # All ranks copy at the same time, and GPUs share PCIe switches.
+        bound = 1.15 if gpu and name == "gemm" else 2.5
         for one in reports:
             own = times.get(one.rank, {}).get(name, 0.0)
             if own > bound * median:
@@ -778,12 +844,14 @@ class RankCheck:
     def run_step(self, name: str, gpus: bool) -> bool:
         """Run one step with all other ranks. Returns whether all succeeded."""
         began = time.monotonic()
-        own = self._run_own_part(name, gpus)
-        self.store.publish(f"{name} {self.env.rank}", own)
-        emit("did", stage=name, rank=self.env.rank, **own)
         # All began together: a rank without a result soon after the timeout is lost.
         seconds = float(self.plan["seconds"])
         longest = 3 * seconds if name in ("mesh", "speed") else seconds
+        longest += start_limit(name, seconds) if name == "nccl" else 0.0
+        emit("begin", stage=name, rank=self.env.rank, waits=longest)
+        own = self._run_own_part(name, gpus)
+        self.store.publish(f"{name} {self.env.rank}", own)
+        emit("did", stage=name, rank=self.env.rank, **own)
         left = max(0.0, began + longest + 1 - time.monotonic())
         if self.env.rank:
             decision = self.store.read_one(f"after {name}", left + 1.5)

@@ -10,6 +10,7 @@ from ddpkit.errors import DdpkitError
 from ddpkit.execution import named_nodes, prepare
 from ddpkit.preflight import rank_program
 from ddpkit.preflight.check import Check
+from ddpkit.preflight.node import Checks
 from ddpkit.preflight.rank_program import PreflightOptions, check_settings
 
 MOST = 12  # attempts
@@ -72,39 +73,60 @@ def _pair(left: tuple[str, ...], right: tuple[str, ...], works: Works) -> tuple[
 def causes(
     settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, stage: str, hosts: Sequence[str]
 ) -> Iterator[Check]:
-    """Try again with fewer nodes, and for NCCL with parts of it left out."""
-    if stage == "nccl":
-        for name, cause, doc in SWITCHES:
-            options.progress(f"testing again with {name}=1")
-            if _works(settings, environ, options, stage, hosts, {name: "1"}):
-                text = f"succeeds with {name}=1"
-                yield Check(id="cause", status="fail", evidence=text, cause=cause, fix=f"--env {name}=1", doc=doc)
+    """Run the same ranks again: unchanged, with parts of NCCL left out, and on fewer nodes."""
+
+    def works(some: Sequence[str], env: Mapping[str, str]) -> bool:
+        how = " ".join(f"{name}={value}" for name, value in env.items())
+        where = "" if tuple(some) == tuple(hosts) else f" on {', '.join(some)}"
+        options.progress(f"testing again{where}{f' with {how}' if how else ''}")
+        return _works(settings, environ, options, stage, some, env)
+
+    return find_causes(stage, hosts, works)
+
+
+def find_causes(stage: str, hosts: Sequence[str], works: Callable[[Sequence[str], Mapping[str, str]], bool]) -> Checks:
+    """Yield the cause of a failed stage. `works` runs some hosts with more variables, and returns whether it passed.
+
+    A failure that does not occur again has no cause among variables and nodes: each of them would seem to fix it.
+    """
+    if works(hosts, {}):
+        yield _slow_start(stage)
+        return
+    switches = [switch for switch in SWITCHES if stage == "nccl" and works(hosts, {switch[0]: "1"})]
+    if len(switches) > 1:
+        names = " and with ".join(f"{name}=1" for name, _, _ in switches)
+        text, cause = f"succeeds with {names}", "the failure does not occur every time, so no variable is its cause"
+        yield Check(id="cause", status="unknown", evidence=text, cause=cause)
+        return
+    for name, cause, doc in switches:
+        text = f"succeeds with {name}=1"
+        yield Check(id="cause", status="fail", evidence=text, cause=cause, fix=f"--env {name}=1", doc=doc)
     if len(hosts) < 2:
         return
-
-    def works(some: Sequence[str]) -> bool:
-        options.progress(f"testing again on {', '.join(some)}")
-        return _works(settings, environ, options, stage, some, {})
-
-    for nodes in suspects(hosts, works):
+    for nodes in suspects(hosts, lambda some: works(some, {})):
         alone = len(nodes) == 1
-        text = (
-            f"{nodes[0]} fails alone"
-            if alone
-            else f"{' and '.join(nodes)} fail together; each succeeds with other nodes"
-        )
+        together = f"{' and '.join(nodes)} fail together; each succeeds with other nodes"
+        packets = "small packets pass between the two nodes, large data does not: an MTU, a cable or a filter"
+        ping = "" if alone else f"; to test large packets: ssh {nodes[0]} ping -M do -s 1372 {nodes[1]}"
         yield Check(
             id="cause",
             status="fail",
             host=nodes[-1],
-            evidence=text,
-            cause=""
-            if alone
-            else "small packets pass between the two nodes, large data does not: an MTU, a cable or a filter",
-            fix=f"-o exclude={nodes[-1]}"
-            + ("" if alone else f"; to test large packets: ssh {nodes[0]} ping -M do -s 1372 {nodes[1]}"),
+            evidence=f"{nodes[0]} fails alone" if alone else together,
+            cause="" if alone else packets,
+            fix=f"-o exclude={nodes[-1]}{ping}",
             doc="firewall-drop",
         )
+
+
+def _slow_start(stage: str) -> Check:
+    """Return the finding for ranks that succeed when they run again, unchanged."""
+    cause = "a slow first start: libraries were not in memory, or each GPU was initialized (persistence mode is off)"
+    if stage != "nccl":
+        cause = "a slow first start, or packets that are lost at times"
+    text = f"{stage} succeeds when the same ranks run again, unchanged"
+    fix = "ddpkit test --timeout 60; for GPUs: sudo nvidia-smi -pm 1" if stage == "nccl" else "ddpkit test --timeout 60"
+    return Check(id="cause", status="warn", evidence=text, cause=cause, fix=fix, doc="slow-first-start")
 
 
 def _works(

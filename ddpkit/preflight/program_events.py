@@ -39,7 +39,17 @@ class ReportEvent(_Event):
     device: str
     identity: str | None  # of its GPU
     nccl: bool
+    nccl_version: str  # of the library that is loaded; empty: none
     waits: float  # seconds that it waits for the others
+
+
+class BeginEvent(_Event):
+    """A rank begins its part of a stage."""
+
+    e: Literal["begin"]
+    stage: str
+    rank: int
+    waits: float  # seconds that it may take
 
 
 class FactsEvent(_Event):
@@ -129,6 +139,6 @@ class EndEvent(_Event):
 
 
 Event = (
-    StartEvent | ReportEvent | FactsEvent | UnknownEvent | DoneEvent | StageEvent | ProblemEvent | BenchEvent
-    | RowEvent | EndEvent
+    StartEvent | ReportEvent | BeginEvent | FactsEvent | UnknownEvent | DoneEvent | StageEvent | ProblemEvent
+    | BenchEvent | RowEvent | EndEvent
 )  # fmt: skip

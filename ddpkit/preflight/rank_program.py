@@ -242,7 +242,7 @@ def _follow(
     events: list[Event] = []
 
     def take(event: Event) -> None:
-        watch.reset(event["waits"] if event["e"] == "here" else 0.0)
+        watch.reset(event["waits"] if event["e"] == "here" or event["e"] == "begin" else 0.0)
         events.append(event)
         on_event(event)
 

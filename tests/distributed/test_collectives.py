@@ -244,6 +244,10 @@ def test_who_is_to_blame() -> None:
     assert blamed(state(torch=False, inside=False), state(), state()) == [None]  # rank 0 waits for the others' words
     assert blamed(state(), state(), state()) == [None]
     assert blamed(*[state(ended=True)] * 3) == []  # Ctrl-C
+    context = state(step=-3, where="creating a CUDA context on cuda:1")
+    (problem,) = results.blame_ranks({0: state(step=-2), 1: context, 2: state(step=-2)}, hosts, "nccl", "advice")
+    assert (problem.rank, problem.host) == (1, hosts[1])
+    assert problem.problem.endswith("near creating a CUDA context on cuda:1")
     (problem,) = results.blame_ranks({0: state(), 1: state()}, hosts, "gloo", "advice")
     assert (problem.host, problem.problem) == ("b", "ended, or hangs, near broadcast of 8")
 

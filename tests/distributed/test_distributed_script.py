@@ -171,6 +171,37 @@ def test_who_only_says_that_another_went_is_not_named() -> None:
     assert [(one.rank, one.problem) for one in found] == [(2, "starting gloo: Unable to find address for: ib7")]
 
 
+def test_a_rank_in_an_earlier_part_of_the_start_keeps_the_others_waiting() -> None:
+    stuck = {
+        "problem": "no answer after 30 s of creating a CUDA context on cuda:1",
+        "fix": "f",
+        "late": True,
+        "part": 1,
+    }
+    waits = {"problem": "no answer after 30 s of starting nccl", "fix": "f", "late": True, "part": 2}
+    results: dict[int, dict[str, Any]] = {0: waits, 1: stuck, 2: waits, 3: waits}
+    (found,) = script.find_failures(results, [report(rank) for rank in range(4)], "nccl")
+    assert (found.rank, found.host, found.problem) == (1, "node1", stuck["problem"])
+    alike = script.find_failures(dict.fromkeys(range(4), waits), [report(rank) for rank in range(4)], "nccl")
+    assert [one.rank for one in alike] == [0, 1, 2, 3]
+
+
+def test_a_start_of_nccl_has_more_time_than_its_sums() -> None:
+    """8 ranks need 4 to 8 s for ncclCommInitRank alone (see NCCL_START); a step has 5 s."""
+    assert script.start_limit("nccl", 5.0) >= 30
+    assert script.start_limit("nccl", 60.0) == 60
+    assert script.start_limit("gloo", 5.0) == 5
+
+
+def test_another_nccl_is_named() -> None:
+    """LD_LIBRARY_PATH of one node has an older NCCL than torch's own."""
+    reports = [report(rank, nccl_version="2.18.1" if rank == 2 else "2.28.9") for rank in range(4)]
+    (found,) = script.compare_reports(reports)
+    assert (found.rank, found.host, found.check) == (2, "node2", "nccl")
+    assert found.problem == "loads NCCL 2.18.1, rank 0 on node1 loads 2.28.9"
+    assert "LD_LIBRARY_PATH" in found.fix
+
+
 def test_a_missing_rank_is_looked_for_where_its_neighbours_are() -> None:
     here = {rank: report(rank) for rank in (0, 1, 2)}
     assert [(one.rank, one.host) for one in script.find_missing_ranks(here, 6, 30)] == [(3, "node2"), (4, ""), (5, "")]
@@ -244,6 +275,7 @@ def test_nccl_comes_with_the_device_and_gloo_beside_it() -> None:
     text = """
 import torch, torch.distributed as dist
 torch.cuda.set_device = lambda device: print("device", device)
+torch.cuda.synchronize = lambda device: print("context", device)
 torch.cuda.device_count = lambda: 2
 def start(backend, timeout=None, store=None, rank=-1, world_size=-1, device_id=None):
     print("start", backend, rank, world_size, device_id)
@@ -257,7 +289,9 @@ print(sorted(script.BackendCheck(env, script.RankStore(env, 10), "nccl", 1, 10).
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "device cuda:1",
+        "context cuda:1",
         "start nccl 0 1 cuda:1",
+        "add cuda:1 1 None",  # part of the start
         "add cuda:1 1 None",
         "add cuda:1 262144 None",
         "add cpu 1 gloo",

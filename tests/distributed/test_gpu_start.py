@@ -10,9 +10,13 @@ import errno
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from conftest import PATIENCE
 
 from ddpkit.distributed import check, process_group
 from ddpkit.distributed import torch as ddpkit_torch
@@ -148,3 +152,81 @@ def test_the_hint_for_an_error_of_nccl_is_not_a_network_interface() -> None:
     assert "nccl could not connect them: Duplicate GPU detected" in error.message
     assert "SOCKET_IFNAME" not in (error.hint or "")
     assert "ddpkit explain" in (error.hint or "")
+
+
+class Devices:
+    """torch.cuda as a model: a current device of each thread, and a queue of each device, in virtual seconds."""
+
+    def __init__(self, seconds: list[float]) -> None:
+        self.seconds = seconds  # of one product or copy, by device
+        self.now = 0.0
+        self.queues = [0.0] * len(seconds)  # when the work of a device ends
+        self.current = threading.local()
+        self.contexts: set[int] = set()
+
+    def index(self, device: Any = None) -> int:
+        own = getattr(self.current, "index", 0) if device is None or device.index is None else int(device.index)
+        self.contexts.add(own)
+        return own
+
+    def set_device(self, device: Any) -> None:
+        self.current.index = device.index
+
+    def submit(self, index: int) -> Devices:
+        self.now += 1e-5  # the launch alone
+        self.queues[index] = max(self.now, self.queues[index]) + self.seconds[index]
+        return self
+
+    def synchronize(self, device: Any = None) -> None:
+        self.now = max(self.now, self.queues[self.index(device)])
+
+    def ones(self, _: object, dtype: object, device: Any = None, pin_memory: bool = False) -> Factor:
+        return Factor(self, self.index(device) if device is not None or pin_memory else None)
+
+
+class Factor:
+    """A tensor of the model."""
+
+    def __init__(self, devices: Devices, index: int | None) -> None:
+        self.devices, self.index = devices, index
+
+    def __matmul__(self, _: object) -> object:
+        assert self.index is not None
+        return self.devices.submit(self.index)
+
+    def to(self, device: Any, non_blocking: bool) -> object:
+        return self.devices.submit(self.devices.index(device))
+
+
+def test_each_rank_times_the_work_of_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a device, synchronize() is of GPU 0: other ranks timed the launch alone, and made a context there."""
+    import torch
+
+    for rank in range(8):
+        model = Devices([0.002] * 7 + [0.004])
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+        monkeypatch.setattr(torch.cuda, "set_device", model.set_device)
+        monkeypatch.setattr(torch.cuda, "synchronize", model.synchronize)
+        monkeypatch.setattr(torch, "ones", model.ones)
+        monkeypatch.setattr(time, "perf_counter", lambda model=model: model.now)
+        times = check.time_local_work(check.RankEnv(rank, 8, rank, 8, "127.0.0.1", 1), gpu=True)
+        monkeypatch.undo()
+        assert times == pytest.approx(dict.fromkeys(("gemm", "copy"), model.seconds[rank]), rel=0.01)
+        assert model.contexts == {rank}
+
+
+def test_a_rank_whose_context_hangs_is_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound is NCCL's, and the sums have theirs after it."""
+    import torch
+
+    hung = threading.Event()
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _: hung.wait(PATIENCE))
+    monkeypatch.setattr(check, "NCCL_START", 0.3)
+    env = check.RankEnv(1, 2, 1, 2, "127.0.0.1", 1)
+    store: Any = None
+    result = check.check_backend(env, store, "nccl", 1, 0.1, "advice")
+    hung.set()
+    assert result["problem"] == "no answer after 0.3 s of creating a CUDA context on cuda:1"
+    assert (result["late"], result["fix"]) == (True, check.GPU_START_FIX)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddpkit.preflight.bisect import MOST, suspects
+from ddpkit.preflight.bisect import MOST, find_causes, suspects
 
 HOSTS = [f"node{number}" for number in range(1, 17)]
 
@@ -52,3 +53,46 @@ def test_what_takes_too_many_attempts_is_not_guessed() -> None:
 def test_two_nodes() -> None:
     assert suspects(HOSTS[:2], Cluster(("node1", "node2"))) == [("node1", "node2")]
     assert suspects(HOSTS[:2], Cluster(("node1",))) == [("node1",)]
+
+
+class Runner:
+    """Ranks that fail at the attempts of these numbers, and wherever a variable or a host does not suit them."""
+
+    def __init__(self, fails: Sequence[int] = (), needs: str = "", bad: str = "") -> None:
+        self.fails, self.needs, self.bad, self.attempts = fails, needs, bad, 0
+
+    def __call__(self, some: Sequence[str], env: Mapping[str, str]) -> bool:
+        self.attempts += 1
+        helped = not (self.needs or self.bad) or self.needs in env or (bool(self.bad) and self.bad not in some)
+        return self.attempts not in self.fails and helped
+
+
+@pytest.mark.parametrize("stage", ["gloo", "nccl"])
+@pytest.mark.parametrize("hosts", [HOSTS[:1], HOSTS[:4]])
+def test_a_failure_that_does_not_occur_again_has_no_cause(stage: str, hosts: list[str]) -> None:
+    """The first start was slow. Each switch and each half would seem to fix it."""
+    runner = Runner()
+    (check,) = find_causes(stage, hosts, runner)
+    assert (check.id, check.status, check.doc, check.host) == ("cause", "warn", "slow-first-start", "")
+    assert "succeeds when the same ranks run again, unchanged" in check.evidence
+    assert "--timeout 60" in check.fix
+    assert runner.attempts == 1
+
+
+def test_several_switches_that_each_work_are_no_cause() -> None:
+    """The repetition failed as well, and then nothing did."""
+    (check,) = find_causes("nccl", HOSTS[:2], Runner(fails=[1]))
+    assert (check.status, check.host, check.fix) == ("unknown", "", "")
+    assert "does not occur every time" in check.cause
+
+
+def test_one_switch_that_works_is_the_cause() -> None:
+    found = list(find_causes("nccl", HOSTS[:1], Runner(needs="NCCL_P2P_DISABLE")))
+    assert [(check.status, check.doc, check.fix) for check in found] == [
+        ("fail", "p2p-hang", "--env NCCL_P2P_DISABLE=1"),
+    ]
+
+
+def test_one_host_that_fails_is_the_cause() -> None:
+    (check,) = find_causes("nccl", HOSTS[:4], Runner(bad="node3"))
+    assert (check.status, check.host, check.evidence) == ("fail", "node3", "node3 fails alone")

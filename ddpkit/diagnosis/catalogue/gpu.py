@@ -127,6 +127,15 @@ ENTRIES = (
         link="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
     ),
     Entry(
+        id="slow-first-start",
+        title="The first start of NCCL or CUDA takes long; the same ranks start quickly after it",
+        cause="each first process initializes a GPU anew without persistence mode, which takes seconds a GPU. Libraries "
+        "on a file server are read once, and are in memory after it",
+        probe="time nvidia-smi; nvidia-smi --query-gpu=index,persistence_mode --format=csv",
+        fix="`sudo nvidia-smi -pm 1`, or enable the service nvidia-persistenced. For one test: `ddpkit test --timeout 60`",
+        link="https://docs.nvidia.com/deploy/driver-persistence/",
+    ),
+    Entry(
         id="straggler",
         title="One rank is slow and all others wait for it, without a message",
         cause="a GPU is hot or short of power, a PCIe link came up narrow, the node is busy, or the CPU binding is "

@@ -122,7 +122,6 @@ class BenchRank:
 
     def measure(self, nodes: list[str]) -> None:
         """Measure all cases; `nodes` has a node name per rank."""
-        self.watchdog.busy, self.watchdog.doing = True, f"starting {self.comm}"
         scopes = list_scopes(nodes, self.args.scope)
         # Two nodes of a pair use the group of the first ranks of all nodes.
         first_ranks = tuple(sorted(ranks[0] for ranks in ranks_by_node(nodes).values()))
@@ -149,12 +148,17 @@ class BenchRank:
         torch_dist: Any = dist
         patience = datetime.timedelta(seconds=4 * self.args.timeout + 60)  # the watchdog reports first
         options: dict[str, Any] = {"rank": self.env.rank, "world_size": self.env.world_size, "timeout": patience}
+        self.watchdog.busy = True
         if self.comm == "nccl":
+            self._begin(-3, f"creating a CUDA context on {self.device}")
             torch.cuda.set_device(self.device)
+            torch.cuda.synchronize(self.device)
             if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) >= (2, 3):
                 options["device_id"] = self.device
+        self._begin(-2, f"starting {self.comm}")
         dist.init_process_group(self.comm, store=torch_dist.PrefixStore("group", self.store.work), **options)
         handles: dict[tuple[int, ...], Any] = {tuple(range(self.env.world_size)): torch_dist.group.WORLD}
+        self._begin(-1, f"the first all_reduce over {self.comm}")
         for scope in scopes:
             for group in scope.groups:
                 ranks = first_ranks if scope.name == "pairs" else group.ranks
@@ -165,6 +169,11 @@ class BenchRank:
                     self.watchdog.note_progress()
         dist.all_reduce(torch.zeros(1, device=self.device))
         return handles
+
+    def _begin(self, step: int, doing: str) -> None:
+        """Record a part of the start. A rank in an earlier part than the others keeps them waiting."""
+        self.watchdog.step, self.watchdog.doing = step, doing
+        self.watchdog.note_progress()
 
     def _measure_case(self, case: Case, collective: Collective | None) -> None:
         step, rank = self.watchdog.step, self.env.rank

@@ -115,9 +115,13 @@ def blame_ranks(
         late = [rank for rank, state in states.items() if state["inside"] and not state["torch"]]
     if late and len(late) < len(states):
         return [
-            BenchFailure(r, hosts[r], f"hangs for {states[r]['seconds']:.0f} s in {states[r]['at']}, near {doing}",
-                         "the other ranks wait for it; check that line")
-            for r in late
-        ]  # fmt: skip
+            BenchFailure(
+                rank,
+                hosts[rank],
+                f"hangs for {states[rank]['seconds']:.0f} s in {states[rank]['at']}, near {states[rank]['where']}",
+                "the other ranks wait for it; check that line",
+            )
+            for rank in late
+        ]
     seconds = max(state["seconds"] for state in states.values())
     return [BenchFailure(None, "", f"{comm}: all ranks wait, for {seconds:.0f} s, in {doing}", advice)]

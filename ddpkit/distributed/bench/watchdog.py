@@ -30,7 +30,7 @@ class Watchdog:
     """
 
     def __init__(self, env: RankEnv, timeout: float, grace: float, output: Output) -> None:
-        self.step, self.doing, self.error = -1, "", ""
+        self.step, self.doing, self.error = -4, "", ""
         self.busy = False  # in own work, which ends soon; else it waits for the work of others
         self.store: BenchStore | None = None
         self.hosts = [""] * env.world_size
