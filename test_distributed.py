@@ -45,6 +45,7 @@ EVENT = "\x1eddpkit "
 CONSEQUENCES = ("closed by peer", "reset by peer", "roken pipe", "ncclRemoteError", "Application timeout caused pair")
 MAX_ROUNDS = 16  # of pairs
 PAIR_SECONDS = 1.5  # for one all_reduce of a pair; a pair takes three times that at most
+SMI_WAIT = 40.0  # for nvidia-smi on a node without persistence mode
 # Seconds for NCCL's start, apart from adding: 8 ranks take 4 to 8 without contexts and kernels. Libraries may be read
 # from a file server, and without persistence mode each GPU is initialized anew.
 NCCL_START = 30.0
@@ -1081,7 +1082,9 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
     args.step = args.timeout * min(4.0, max(1.0, took / 4)) * crowd
     # Other ranks may begin to import it later, or from a slower disk: as long again, and longer where that is long.
     args.meeting = args.timeout * crowd + max(1 + took, 2 * took - 3)
-    return run_checks(env, args, identify)
+    code = run_checks(env, args, identify)
+    args.look(SMI_WAIT)  # the launcher needs the facts of this node, also where the ranks were quicker
+    return code
 
 
 if __name__ == "__main__":

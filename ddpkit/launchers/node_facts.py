@@ -102,6 +102,8 @@ class InfinibandPort(TypedDict):
     device: str
     port: str
     state: str
+    pci: str  # path through its bridges; empty: not known
+    numa: str
 
 
 class PortOwner(TypedDict):
@@ -128,32 +130,47 @@ class Limits(TypedDict):
     memlock: int | None  # bytes
 
 
-# One row of nvidia-smi, by the names of its fields; an old nvidia-smi knows the first eight.
-Gpu = TypedDict(
-    "Gpu",
-    {
-        "index": str,
-        "uuid": str,
-        "name": str,
-        "pci.bus_id": str,
-        "driver_version": str,
-        "memory.total": str,
-        "memory.used": str,
-        "compute_mode": str,
-        "temperature.gpu": str,
-        "pcie.link.gen.current": str,
-        "pcie.link.gen.max": str,
-        "pcie.link.width.current": str,
-        "pcie.link.width.max": str,
-        "ecc.errors.uncorrected.volatile.total": str,
-        "retired_pages.pending": str,
-        "clocks_throttle_reasons.hw_slowdown": str,
-        "clocks_throttle_reasons.hw_thermal_slowdown": str,
-        "mig.mode.current": str,
-        "users": list[GpuUser],
-    },
-    total=False,
-)
+class Gpu(TypedDict, total=False):
+    """A GPU as nvidia-smi reports it: its texts, with units. An element that a driver does not know is missing."""
+
+    index: str
+    uuid: str
+    name: str
+    bus: str  # PCI address
+    mode: str  # compute mode
+    persistence: str
+    mig: str
+    memory_used: str
+    link_gen_max: str  # PCIe generation that this GPU in this slot can have; the current one is lower at rest
+    link_width: str
+    link_width_max: str
+    ecc: str
+    ecc_pending: str  # after the next reset
+    remap_pending: str  # rows of memory
+    remap_failure: str
+    retire_pending: str  # pages, before Ampere
+    recovery: str  # action that the driver recommends
+    fabric: str  # state of its registration with the NVSwitches
+    fabric_status: str
+    power_limit: str
+    clock_limit: str  # application clock
+    ecc_errors: int  # uncorrected, since the last reset
+    slow_because: list[str]  # active reasons for low clocks
+    links: int  # active NVLinks
+    pci: str  # path through its bridges; empty: not known
+    numa: str
+    users: list[GpuUser]
+
+
+class GpuHost(TypedDict):
+    """Facts of a node that its GPUs share."""
+
+    hidden: int  # GPUs that this process may not open
+    cuda_driver: str | None  # CUDA version of the loaded libcuda
+    direct: str  # way of network adapters to GPU memory; empty: none
+    redirects: int | None  # PCI bridges that redirect requests between devices (ACS)
+    others: dict[str, int]  # accelerators that are not NVIDIA's, by kind
+    inside: bool  # a process namespace of its own: pids of the driver mean other processes
 
 
 class NodeInventory(TypedDict):
@@ -178,3 +195,4 @@ class NodeInventory(TypedDict):
     port_owner: PortOwner | None
     names: dict[str, list[str] | str]  # by name: its addresses, or why it has none
     gpus: list[Gpu] | str | None  # text: why they are not known
+    gpu_host: GpuHost

@@ -10,28 +10,28 @@ import os
 import re
 import resource
 import socket
-import subprocess
 import sys
 import threading
 import time
 
 from ddpkit.node.env_names import env_matcher, nccl_conf
+from ddpkit.node.gpu_inventory import LATE, SMI_LIMIT, gpu_host, nvidia_smi, owner, pci_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-SMI_LIMIT = 6.0  # seconds for nvidia-smi; a hung driver must not hang us
-_LATE = "nvidia-smi does not answer within %g s" % SMI_LIMIT
 NAMES_LIMIT = 2.0  # seconds for what names mean; a dead name server takes 5 a question
 _is_reported = env_matcher("reported")
-SMI = (
-    "index", "uuid", "name", "pci.bus_id", "driver_version", "memory.total", "memory.used", "compute_mode",
-    "temperature.gpu", "pcie.link.gen.current", "pcie.link.gen.max", "pcie.link.width.current", "pcie.link.width.max",
-    "ecc.errors.uncorrected.volatile.total", "retired_pages.pending", "clocks_throttle_reasons.hw_slowdown",
-    "clocks_throttle_reasons.hw_thermal_slowdown", "mig.mode.current",
-)  # fmt: skip
+NO_GPU_HOST: dict[str, Any] = {
+    "hidden": 0,
+    "cuda_driver": None,
+    "direct": "",
+    "redirects": None,
+    "others": {},
+    "inside": False,
+}
 
 
 def gather(
@@ -44,7 +44,8 @@ def gather(
     looked_up: dict[str, Any] = {}
     asking = threading.Thread(target=_look_up, args=(names, looked_up), daemon=True)
     asking.start()  # a name server may think for long
-    gpus = _Asked(nvidia_smi if smi else list, _LATE)
+    gpus = _Asked(nvidia_smi if smi else list, LATE)
+    host = _Asked(gpu_host, dict(NO_GPU_HOST))  # opening a defective GPU can hang
     facts: dict[str, Any] = {
         "time": time.time(),
         "host": socket.gethostname(),
@@ -66,14 +67,15 @@ def gather(
     }
     asking.join(NAMES_LIMIT)
     facts["names"] = dict(looked_up)
-    facts["gpus"] = gpus.answer()
+    facts["gpus"] = gpus.answer(SMI_LIMIT + 1)
+    facts["gpu_host"] = host.answer(NAMES_LIMIT)
     return facts
 
 
 class _Asked:
     """Call in a thread. `late` stands for an answer that does not come."""
 
-    def __init__(self, function: Callable[[], Any], late: str) -> None:
+    def __init__(self, function: Callable[[], Any], late: Any) -> None:
         self._value: Any = late
         self._thread = threading.Thread(target=self._run, args=(function,), daemon=True)
         self._thread.start()
@@ -81,8 +83,8 @@ class _Asked:
     def _run(self, function: Callable[[], Any]) -> None:
         self._value = function()
 
-    def answer(self) -> Any:
-        self._thread.join(SMI_LIMIT + 1)
+    def answer(self, limit: float) -> Any:
+        self._thread.join(limit)
         return self._value
 
 
@@ -199,7 +201,7 @@ def port_owner(port: int) -> dict[str, Any] | None:
                 continue
             if owns:
                 words = (_read("/proc/" + pid + "/cmdline") or "").split("\0")
-                return {"pid": int(pid), "command": " ".join(words)[:60].strip(), "user": _owner(pid)}
+                return {"pid": int(pid), "command": " ".join(words)[:60].strip(), "user": owner(pid)}
     return None
 
 
@@ -210,7 +212,8 @@ def infiniband() -> list[dict[str, str]]:
         for port in sorted(_list(root + "/" + device + "/ports")):
             folder = "/".join((root, device, "ports", port))
             state = (_read(folder + "/state") or "").rpartition(":")[2].strip()
-            ports.append({"device": device, "port": port, "state": state})
+            place = pci_place(os.path.basename(os.path.realpath(root + "/" + device + "/device")))
+            ports.append({"device": device, "port": port, "state": state, **place})
     return ports
 
 
@@ -276,54 +279,3 @@ def driver() -> str | None:
     """The version of NVIDIA's kernel driver."""
     match = re.search(r"Kernel Module(?: for \S+)?\s+(\d[\d.]+)", _read("/proc/driver/nvidia/version") or "")
     return match.group(1) if match else None
-
-
-def nvidia_smi() -> list[dict[str, Any]] | str | None:
-    """GPUs as nvidia-smi reports them, each with its users; None: there is no nvidia-smi; text: its error."""
-    answer = _smi("--query-gpu=" + ",".join(SMI))
-    if isinstance(answer, str) and answer != _LATE:
-        # An old nvidia-smi refuses all for one field that it does not know.
-        answer = _smi("--query-gpu=" + ",".join(SMI[:8]))
-    if answer is None or isinstance(answer, str):
-        return answer
-    gpus: list[dict[str, Any]] = [dict(zip(SMI, row)) for row in answer]
-    users = _smi("--query-compute-apps=gpu_uuid,pid,used_memory,process_name")
-    for each in gpus:
-        rows = users if isinstance(users, list) else []
-        each["users"] = [
-            {"pid": int(row[1]), "memory": row[2], "name": row[3], "user": _owner(row[1])}
-            for row in rows
-            if len(row) > 3 and row[0] == each["uuid"] and row[1].isdigit()
-        ]
-    return gpus
-
-
-def _smi(query: str) -> list[list[str]] | str | None:
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", query, "--format=csv,noheader,nounits"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=SMI_LIMIT,
-            check=False,
-        )
-    except FileNotFoundError:
-        return None
-    except subprocess.TimeoutExpired:
-        return _LATE
-    except OSError as error:
-        return "nvidia-smi: " + str(error)
-    text = done.stdout.decode("utf-8", "replace").strip()
-    if done.returncode:
-        return text.splitlines()[0] if text else "nvidia-smi: exit code %d" % done.returncode
-    return [[word.strip() for word in line.split(",")] for line in text.splitlines() if "," in line]
-
-
-def _owner(pid: str) -> str:
-    try:
-        import pwd
-
-        return pwd.getpwuid(os.stat("/proc/" + pid).st_uid).pw_name
-    except (OSError, KeyError):
-        return ""

@@ -178,7 +178,7 @@ class _Smi:
                 status = ended_with
             elif time.monotonic() >= until:
                 os.kill(self.pid, signal.SIGKILL)
-                return "nvidia-smi does not answer"
+                return "nvidia-smi does not answer within %g s: it hangs, or persistence mode is off" % LIMIT
             else:
                 time.sleep(0.002)
         text = output.decode("utf-8", "replace").strip()

@@ -1,21 +1,36 @@
-"""Checks of GPUs, from nvidia-smi: missing, busy, broken, slow. Pure."""
+"""Checks of GPUs: missing, busy, defective or slow ones, and their way to network adapters. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from ddpkit.launchers.node_facts import Gpu
-from ddpkit.preflight.check import Check, Status
+from ddpkit.launchers.shell import count
+from ddpkit.preflight.check import Status
 from ddpkit.preflight.node import Checks, Node
+from ddpkit.text import format_ranges
+
+MPS = "nvidia-cuda-mps-server"  # shares a GPU in mode Exclusive_Process between processes
+LOST = ("GPU is lost", "Unknown Error")  # in place of values
+# Reasons for low clocks that name a fault. A power cap, idling and application clocks are normal.
+SLOWDOWNS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
+OFF = ("N/A", "[N/A]", "Not Supported", "None", "")
+Fault = tuple[Status, str, str, str, str]  # what, cause, command on the node, catalogue entry
 
 
 def check_gpus(nodes: Sequence[Node]) -> Checks:
     for node in nodes:
-        yield from _check_node(node)
+        yield from _check_node(node, nodes)
 
 
-def _check_node(node: Node) -> Checks:
+def _check_node(node: Node, nodes: Sequence[Node]) -> Checks:
     gpus = node.inventory["gpus"]
+    others = node.inventory["gpu_host"]["others"]
+    if others and (gpus is None or not isinstance(gpus, list) or not gpus):
+        yield node.check("gpus", "unknown", _other_accelerators(others))
+        return
     if gpus is None:
         yield node.check("gpus", "skip", "no nvidia-smi")
         return
@@ -25,16 +40,15 @@ def _check_node(node: Node) -> Checks:
         yield node.check("gpus", "skip" if none else "unknown", "none" if none else gpus)
         return
     if isinstance(gpus, str):
-        yield node.check(
-            "gpus",
-            "fail",
-            gpus,
-            cause="the driver does not answer",
-            fix=node.command("sudo dmesg | grep -i -e nvrm -e xid"),
-            doc="gpu-lost",
-        )
+        cause = "the driver does not answer" + ("; persistence mode may be off" if "within" in gpus else "")
+        look = node.command("sudo dmesg | grep -i -e nvrm -e xid")
+        yield node.check("gpus", "fail", gpus, cause=cause, fix=look, doc="gpu-lost")
         return
-    problems = [*_count(node, gpus), *(check for gpu in gpus for check in _one_gpu(node, gpu))]
+    problems = [*_count(node, gpus), *_host(node, gpus)]
+    for gpu in gpus:
+        name = f"GPU {gpu.get('index')} ({gpu.get('uuid')})"
+        for status, what, cause, fix, doc in _faults(node, gpu, _alike(gpu, nodes)):
+            problems.append(node.check("gpus", status, f"{name}: {what}", cause=cause, fix=node.command(fix), doc=doc))
     yield from problems
     if not problems and gpus:
         yield node.check("gpus", "pass", f"{len(gpus)} x {gpus[0].get('name', '')}")
@@ -42,10 +56,21 @@ def _check_node(node: Node) -> Checks:
         yield node.check("gpus", "skip", "none")
 
 
+def _other_accelerators(others: dict[str, int]) -> str:
+    kinds = ", ".join(f"{number} x {kind}" for kind, number in others.items())
+    return f"{kinds}: their health is not checked, only NVIDIA's is; the ranks are tested on what torch.cuda sees"
+
+
+def _alike(gpu: Gpu, nodes: Sequence[Node]) -> list[Gpu]:
+    """All GPUs of the same name, this one included."""
+    lists = [node.inventory["gpus"] for node in nodes]
+    return [each for gpus in lists if isinstance(gpus, list) for each in gpus if each.get("name") == gpu.get("name")]
+
+
 def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
     """Fewer than the driver knows, or than ranks; and parts of GPUs."""
-    known, seen = int(node.facts["gpus"] or 0), len(gpus)
-    if known > seen:
+    known, seen = int(node.facts["gpus"] or 0) - node.inventory["gpu_host"]["hidden"], len(gpus)
+    if known > seen and not node.isolated:
         yield node.check(
             "gpus",
             "fail",
@@ -53,6 +78,16 @@ def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
             cause="a GPU fell off the bus (Xid 79), or was disabled",
             fix=node.command("sudo dmesg | grep -i xid"),
             doc="gpu-lost",
+        )
+    elif node.isolated and node.slots > 1:
+        yield node.check(
+            "gpus",
+            "warn",
+            f"each of {node.slots} ranks sees only its own GPU; here, {seen} of them {'is' if seen == 1 else 'are'} "
+            "checked",
+            cause="ranks of one node cannot access each other's GPU memory (no P2P): NCCL copies through the host",
+            fix="-o gpus-per-node=N instead of gpus-per-task; or srun --gpu-bind=none",
+            doc="gpus-isolated",
         )
     elif 0 < seen < node.slots:
         yield node.check(
@@ -63,7 +98,7 @@ def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
             fix=f"-n {seen}",
             doc="invalid-device-ordinal",
         )
-    parts = [gpu.get("index") for gpu in gpus if gpu.get("mig.mode.current") == "Enabled"]
+    parts = [gpu.get("index") for gpu in gpus if gpu.get("mig") == "Enabled"]
     if parts and node.slots > 1:
         yield node.check(
             "gpus",
@@ -75,64 +110,156 @@ def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
         )
 
 
-def _one_gpu(node: Node, gpu: Gpu) -> Checks:
-    name = f"GPU {gpu.get('index')} ({gpu.get('uuid')})"
+def _host(node: Node, gpus: Sequence[Gpu]) -> Checks:
+    """Facts of the node that make all of its GPUs slow. One rank needs none of them."""
+    if node.slots < 2:
+        return
+    host = node.inventory["gpu_host"]
+    off = [int(gpu.get("index", 0)) for gpu in gpus if gpu.get("persistence") == "Disabled"]
+    if off:
+        yield node.check(
+            "gpus",
+            "warn",
+            f"persistence mode is off: GPU {format_ranges(off)}",
+            cause="the first process initializes each GPU anew, which takes seconds a GPU",
+            fix=node.command("sudo nvidia-smi -pm 1"),
+            doc="slow-first-start",
+        )
+    ports = [port for port in node.inventory["infiniband"] if port["state"] == "ACTIVE"]
+    server = any("GeForce" not in gpu.get("name", "") for gpu in gpus)
+    if ports and server and not host["direct"]:
+        yield node.check(
+            "gpus",
+            "warn",
+            "nvidia_peermem is not loaded, and this driver has no dma-buf",
+            cause="network adapters cannot access GPU memory (GPUDirect RDMA): NCCL copies through the host",
+            fix=node.command("sudo modprobe nvidia_peermem"),
+            doc="gdr-missing",
+        )
+    if host["redirects"] and len(gpus) > 1:
+        yield node.check(
+            "gpus",
+            "warn",
+            f"ACS is on at {count(host['redirects'], 'PCI bridge')}",
+            cause="requests between GPUs and adapters pass through the CPU, which is slow or hangs",
+            fix=node.command("sudo lspci -vvv | grep ACSCtl"),
+            doc="p2p-hang",
+        )
 
-    def warn(status: Status, what: str, cause: str, fix: str, doc: str) -> Check:
-        return node.check("gpus", status, f"{name}: {what}", cause=cause, fix=fix, doc=doc)
 
-    users = gpu.get("users") or []
+def _faults(node: Node, gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
+    """Yield what is wrong with one GPU."""
+    if any(str(gpu.get(field)) in LOST for field in ("persistence", "mode", "memory_used", "link_width")):
+        yield "fail", "is lost", "it fell off the bus (Xid 79)", "sudo dmesg | grep -i xid", "gpu-lost"
+        return
+    yield from _use(node, gpu)
+    yield from _memory(gpu)
+    yield from _speed(gpu, alike)
+    if gpu.get("fabric", "") in ("In Progress", "Not Started"):
+        cause = "nvidia-fabricmanager has not connected it to the NVSwitches; CUDA can fail with Error 802"
+        restart = "sudo systemctl restart nvidia-fabricmanager"
+        yield "warn", f"fabric state is {gpu['fabric']}", cause, restart, "cuda-init-failed"
+    elif gpu.get("fabric") == "Completed" and gpu.get("fabric_status", "Success") != "Success":
+        what = f"fabric status is {gpu.get('fabric_status')}"
+        log = "sudo journalctl -u nvidia-fabricmanager"
+        yield "fail", what, "its registration with the NVSwitches failed", log, "cuda-init-failed"
+
+
+def _use(node: Node, gpu: Gpu) -> Iterator[Fault]:
+    """Other processes, and modes that keep processes out."""
+    users = [each for each in gpu.get("users", []) if MPS not in each["name"]]
+    shared = len(users) < len(gpu.get("users", []))
+    inside = node.inventory["gpu_host"]["inside"]
     if users:
-        who = ", ".join(f"pid {each['pid']} {each['name']} ({each['user']}, {each['memory']} MiB)" for each in users)
-        yield warn(
-            "warn",
-            f"is in use by {who}",
-            "another job uses memory and time of this GPU",
-            node.command(f"ps -fp {','.join(str(each['pid']) for each in users)}"),
-            "gpu-memory-taken",
+        who = ", ".join(
+            f"pid {each['pid']} {each['name']} ({each['user'] or ('of the host' if inside else 'unknown')}, "
+            f"{each['memory']} MiB)"
+            for each in users
         )
-    elif _whole(gpu.get("memory.used")) > 1024:
-        yield warn(
-            "warn",
-            f"{gpu['memory.used']} MiB are in use, without a visible process",
-            "a process of another container or user, or one that crashed",
-            node.command("sudo fuser -v /dev/nvidia*"),
-            "gpu-memory-taken",
-        )
-    if gpu.get("compute_mode") == "Exclusive_Process" and users:
-        yield warn(
-            "fail",
-            "is in mode Exclusive_Process, and in use",
-            "only one process can use it",
-            node.command("sudo nvidia-smi -c 0"),
-            "gpu-busy",
-        )
-    if gpu.get("compute_mode") == "Prohibited":
-        yield warn(
-            "fail", "is in mode Prohibited", "no process can use it", node.command("sudo nvidia-smi -c 0"), "gpu-busy"
-        )
-    if _whole(gpu.get("ecc.errors.uncorrected.volatile.total")) > 0:
-        number = gpu["ecc.errors.uncorrected.volatile.total"]
-        reset = node.command("sudo nvidia-smi -r")
-        yield warn("fail", f"{number} uncorrected memory errors", "a defective memory row", reset, "gpu-ecc")
-    if str(gpu.get("retired_pages.pending")).lower() == "yes":
-        yield warn(
-            "fail",
-            "a row remap is pending",
-            "a GPU reset replaces the failed memory",
-            node.command("sudo nvidia-smi -r"),
-            "gpu-ecc",
-        )
-    for field in ("clocks_throttle_reasons.hw_slowdown", "clocks_throttle_reasons.hw_thermal_slowdown"):
-        if str(gpu.get(field)).lower() == "active":
-            look = node.command("nvidia-smi -q -d PERFORMANCE")
-            yield warn("warn", f"is throttled: {field.rpartition('.')[2]}", "heat or power", look, "straggler")
-    width, most = _whole(gpu.get("pcie.link.width.current")), _whole(gpu.get("pcie.link.width.max"))
-    if width and most and width < most:
-        look = node.command("sudo lspci -vv -d 10de:")
-        yield warn("warn", f"PCIe x{width} of x{most}", "the card or riser is not seated correctly", look, "straggler")
+        look = "nvidia-smi" if inside else f"ps -fp {','.join(str(each['pid']) for each in users)}"
+        yield "warn", f"is in use by {who}", "another job uses memory and time of this GPU", look, "gpu-memory-taken"
+    elif number(gpu.get("memory_used")) > 1024:
+        what = f"{gpu.get('memory_used')} are in use, without a visible process"
+        cause = "a process of another container or user, or one that crashed"
+        yield "warn", what, cause, "sudo fuser -v /dev/nvidia*", "gpu-memory-taken"
+    if gpu.get("mode") == "Exclusive_Process" and users and not shared:
+        what = "is in mode Exclusive_Process, and in use"
+        yield "fail", what, "only one process can use it", "sudo nvidia-smi -c 0", "gpu-busy"
+    if gpu.get("mode") == "Prohibited":
+        yield "fail", "is in mode Prohibited", "no process can use it", "sudo nvidia-smi -c 0", "gpu-busy"
 
 
-def _whole(value: object) -> int:
-    text = str(value).split(".")[0]
-    return int(text) if text.lstrip("-").isdigit() else 0
+def _memory(gpu: Gpu) -> Iterator[Fault]:
+    """Defective memory, and resets that wait."""
+    reset = f"sudo nvidia-smi -r -i {gpu.get('index')}"
+    if gpu.get("ecc_errors", 0):
+        yield "fail", f"{gpu['ecc_errors']} uncorrected memory errors", "a defective memory row", reset, "gpu-ecc"
+    if "Yes" in (gpu.get("remap_pending"), gpu.get("retire_pending")):
+        cause = "a GPU reset replaces the failed memory"
+        yield "fail", "a row remap is pending", cause, reset, "gpu-ecc"
+    if gpu.get("remap_failure") == "Yes":
+        cause = "it has no spare rows for its failed memory: the board must be replaced"
+        yield "fail", "a row remap failed", cause, "nvidia-smi -q -d ROW_REMAPPER", "gpu-ecc"
+    action = gpu.get("recovery", "None")
+    if action.startswith(("Reset", "Reboot", "Drain")) and gpu.get("remap_pending") != "Yes":
+        yield "fail", f"the driver recommends: {action}", "an earlier error of this GPU", reset, "gpu-ecc"
+    if gpu.get("ecc") != gpu.get("ecc_pending") and gpu.get("ecc_pending", "N/A") not in OFF:
+        what = f"ECC is {gpu.get('ecc')}, and {gpu.get('ecc_pending')} after a reset"
+        yield "warn", what, "the mode was changed, and the GPU not reset", reset, "gpu-ecc"
+
+
+def _speed(gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
+    """Clocks, PCIe and NVLink: against faults that the GPU reports, and against GPUs of the same name."""
+    reasons = [each for each in gpu.get("slow_because", []) if each in SLOWDOWNS]
+    if reasons:
+        look = "nvidia-smi -q -d PERFORMANCE"
+        yield "warn", f"is throttled: {', '.join(reasons)}", "heat or power", look, "straggler"
+    width, most = number(gpu.get("link_width")), number(gpu.get("link_width_max"))
+    if 0 < width < most:
+        cause = "the card or riser is not seated correctly"
+        yield "warn", f"PCIe x{width} of x{most}", cause, "sudo lspci -vv -d 10de:", "straggler"
+    field: Literal["power_limit", "clock_limit", "link_gen_max"]
+    for field, what, look in (
+        ("power_limit", "power limit", "nvidia-smi -q -d POWER"),
+        ("clock_limit", "application clock", "nvidia-smi -q -d CLOCK"),
+        ("link_gen_max", "PCIe generation", "sudo lspci -vv -d 10de:"),
+    ):
+        usual = Counter(number(each.get(field)) for each in alike).most_common(1)[0][0]
+        if 0 < number(gpu.get(field)) < usual:
+            text = f"{what} {gpu.get(field)}, on the other GPUs {usual}"
+            yield "warn", text, "its settings or its slot differ", look, "straggler"
+    usual = Counter(each.get("links", 0) for each in alike).most_common(1)[0][0]
+    if gpu.get("links", 0) < usual:
+        text = f"{gpu.get('links', 0)} active NVLinks, on the other GPUs {usual}"
+        yield "warn", text, "links are down or disabled", "nvidia-smi nvlink --status", "nvlink-error"
+
+
+def number(value: object) -> int:
+    """Return the integer that begins a value of nvidia-smi, as 16 of `16x`; 0 without one."""
+    digits = str(value).split(".")[0].split(" ")[0].rstrip("x")
+    return int(digits) if digits.isdecimal() else 0
+
+
+def closest_adapters(node: Node) -> str:
+    """Return the adapter nearest to each GPU: by the common path of PCI bridges, else by the NUMA node."""
+    gpus = node.inventory["gpus"]
+    if not isinstance(gpus, list):
+        return ""
+    pairs = []
+    for gpu in gpus:
+        path = gpu.get("pci", "").split("/")
+        best, depth = "", 0
+        for port in node.inventory["infiniband"]:
+            common = _common(path, port["pci"].split("/"))
+            # The root complex alone is shared by all devices of a socket.
+            shared = common if common > 1 else int(port["numa"] == gpu.get("numa") and port["numa"] not in ("", "-1"))
+            if path[0] and shared > depth:
+                best, depth = port["device"], shared
+        if best:
+            pairs.append(f"GPU {gpu.get('index')} {best}")
+    return ", ".join(pairs)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return the number of equal parts at the start."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

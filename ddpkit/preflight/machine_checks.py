@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ddpkit.preflight.check import Check
+from ddpkit.preflight.gpu_checks import closest_adapters
 from ddpkit.preflight.node import Checks, Node, check_each
 
 SKEW_WARN, SKEW_FAIL = 2.0, 5.0  # seconds; torchrun's c10d rendezvous takes a node for dead at 15
@@ -62,7 +63,8 @@ def check_infiniband(nodes: Sequence[Node]) -> Checks:
                 fix=node.command("ibstat"),
                 doc="ib-link-lost",
             )
-        return f"{len(ports) - len(down)} of {len(ports)} ports are active"
+        pairs = closest_adapters(node)
+        return f"{len(ports) - len(down)} of {len(ports)} ports are active" + (f"; nearest: {pairs}" if pairs else "")
 
     return check(nodes)
 

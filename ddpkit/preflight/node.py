@@ -22,6 +22,7 @@ class Node:
     facts: NodeFacts
     inventory: NodeInventory
     clock_offset: tuple[float, float] = (0.0, 0.0)  # seconds ahead of the launcher's clock: at least, at most
+    isolated: bool = False  # each rank sees only its own GPU
     env: Mapping[str, object] = field(default_factory=dict)  # variables that the launch sets for its ranks
 
     def check(

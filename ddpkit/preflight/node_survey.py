@@ -20,7 +20,8 @@ from ddpkit.transports.reachability import MANY, Reachability, all_peers
 from ddpkit.transports.survey import Connections, Survey
 
 HELLO_LIMIT = 7.0  # seconds for a node's Python to start; behind it come the ranks of the others, and 15 are for all
-GATHER_LIMIT = 10.0  # seconds: nvidia-smi on a node with a hung driver
+FACTS_LIMIT = 10.0  # seconds
+GATHER_LIMIT = 45.0  # seconds: nvidia-smi on a node without persistence mode, or with a hung driver
 
 
 @dataclass(kw_only=True)
@@ -56,7 +57,7 @@ class _NodeSurvey:
         for spec in pool.specs:
             result.checks.append(Check(id="transport", status="pass", host=spec.label, evidence="entered"))
         self._progress("collecting facts of the nodes")
-        self._drop(self._nodes.ask_facts(pool.scaled(GATHER_LIMIT)))
+        self._drop(self._nodes.ask_facts(pool.scaled(FACTS_LIMIT)))
         self._gather_inventories(smi=smi)
         if not pool.specs:
             return result
@@ -100,7 +101,8 @@ class _NodeSurvey:
             }
             for spec in pool.specs
         }
-        self._inventories, silent = pool.ask("inventory.gather", args, pool.scaled(GATHER_LIMIT))
+        limit = GATHER_LIMIT if smi else FACTS_LIMIT
+        self._inventories, silent = pool.ask("inventory.gather", args, pool.scaled(limit))
         self._drop(silent)
 
     def _node(self, spec: HostSpec) -> Node:

@@ -9,7 +9,7 @@ from ddpkit.launchers.plan import Plan
 from ddpkit.preflight import node_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import Node
-from ddpkit.preflight.program_events import DoneEvent
+from ddpkit.preflight.program_events import DoneEvent, ReportEvent
 from ddpkit.preflight.rank_program import ProgramRun
 from ddpkit.transports.compatibility import most_common, torch_version
 from ddpkit.transports.reachability import OPEN_PORTS
@@ -20,6 +20,7 @@ def check_slurm_nodes(run: ProgramRun, plan: Plan) -> list[Check]:
     reported = {event["look"]["host"]: event for event in run.node_facts}
     attempts = {event["host"]: event for event in run.done("mesh") if "host" in event}
     per_node = max(1, plan.world_size // max(1, len(reported)))
+    isolated = isolated_hosts(run)
     nodes = [
         Node(
             label=host,
@@ -28,11 +29,26 @@ def check_slurm_nodes(run: ProgramRun, plan: Plan) -> list[Check]:
             facts=event["look"],
             inventory=event["facts"],
             clock_offset=_clock_offset(attempts.get(host)),
+            isolated=host in isolated,
         )
         for host, event in reported.items()
     ]
     checks = node_checks.check_nodes(nodes) if nodes else []
     return [*checks, *_check_versions(nodes), *_check_mesh(attempts, nodes)]
+
+
+def isolated_hosts(run: ProgramRun) -> set[str]:
+    """Return the hosts on which each rank sees one GPU, its own: `srun --gpus-per-task=1` with ConstrainDevices."""
+    ranks: dict[str, list[ReportEvent]] = {}
+    for event in run.reports:
+        ranks.setdefault(event["host"], []).append(event)
+    return {
+        host
+        for host, events in ranks.items()
+        if len(events) > 1
+        and all(event["devices"] == 1 for event in events)
+        and len({event["identity"] for event in events}) == len(events)
+    }
 
 
 def _clock_offset(event: DoneEvent | None) -> tuple[float, float]:

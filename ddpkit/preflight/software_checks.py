@@ -58,8 +58,21 @@ def check_driver(node: Node, nodes: Sequence[Node]) -> Check | str:
             )
         return node.check("driver", "skip", why)
     least = _DRIVERS.get(cuda.partition(".")[0], 0)
+    loaded = node.inventory["gpu_host"]["cuda_driver"]  # of libcuda, which packages of forward compatibility replace
     if int(driver.partition(".")[0]) >= least:
-        return f"driver {driver}, CUDA {cuda}"
+        common = most_common([str(each.inventory["driver"]) for each in nodes if each.inventory["driver"]])
+        if driver == common:
+            return f"driver {driver}, CUDA {cuda}"
+        return node.check(
+            "driver",
+            "warn",
+            f"driver {driver}, on the other nodes {common}",
+            cause="NCCL chooses other ways and speeds with another driver",
+            fix=f"install NVIDIA driver {common} on {node.label}",
+            doc="versions-differ",
+        )
+    if loaded and int(loaded.partition(".")[0]) >= int(cuda.partition(".")[0]):
+        return f"driver {driver}, CUDA {cuda} by forward compatibility (libcuda of CUDA {loaded})"
     return node.check(
         "driver",
         "fail",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ddpkit.launchers import node_facts
-from ddpkit.node import inventory, probe
+from ddpkit.node import gpu_inventory, inventory, probe
 
 
 def keys(kind: Any) -> set[str]:
@@ -46,4 +46,6 @@ def test_parts_of_an_inventory_have_the_keys_of_their_types(gathered: dict[str, 
 
 def test_a_file_system_and_a_gpu_have_the_keys_of_their_types(gathered: dict[str, Any]) -> None:
     assert set(gathered["space"]["tmp"]) == keys(node_facts.Space)
-    assert {*inventory.SMI, "users"} == keys(node_facts.Gpu)
+    computed = {"index", "ecc_errors", "slow_because", "links", "pci", "numa", "users"}
+    assert {*gpu_inventory.FIELDS, *computed} == keys(node_facts.Gpu)
+    assert set(gathered["gpu_host"]) == set(inventory.NO_GPU_HOST) == keys(node_facts.GpuHost)

@@ -61,6 +61,7 @@ def gathered(**changes: Any) -> Any:
         "port_owner": None,
         "names": {},
         "gpus": None,
+        "gpu_host": dict(inventory.NO_GPU_HOST),
     }
     return {**found, **changes}
 

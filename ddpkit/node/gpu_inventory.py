@@ -1,0 +1,285 @@
+"""GPUs of a node for the preflight: one nvidia-smi for everything, and kernel facts that change their speed.
+
+Standard library only, Python 3.8 and later. Nothing here judges. A value that could not be read is None or missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import re
+import struct
+import subprocess
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+    from xml.etree.ElementTree import Element
+
+# Seconds for nvidia-smi. Without persistence mode it initializes every GPU: 30 s for 8 of them (Azure/aks-gpu#105).
+SMI_LIMIT = 40.0
+LATE = "nvidia-smi does not answer within %g s" % SMI_LIMIT
+FIRST_SPACE = "pid:[4026531836]"  # the process namespace of the machine itself (PROC_PID_INIT_INO)
+# Elements of `nvidia-smi -q -x`, of schemas 10 (driver 418) to 13 (driver 590); the first one that exists counts.
+FIELDS = {
+    "uuid": ("uuid",),
+    "name": ("product_name",),
+    "bus": ("pci/pci_bus_id",),
+    "mode": ("compute_mode",),
+    "persistence": ("persistence_mode",),
+    "mig": ("mig_mode/current_mig",),
+    "memory_used": ("fb_memory_usage/used",),
+    "link_gen_max": ("pci/pci_gpu_link_info/pcie_gen/max_link_gen",),
+    "link_width": ("pci/pci_gpu_link_info/link_widths/current_link_width",),
+    "link_width_max": ("pci/pci_gpu_link_info/link_widths/max_link_width",),
+    "ecc": ("ecc_mode/current_ecc",),
+    "ecc_pending": ("ecc_mode/pending_ecc",),
+    "remap_pending": ("remapped_rows/remapped_row_pending",),
+    "remap_failure": ("remapped_rows/remapped_row_failure",),
+    "retire_pending": ("retired_pages/pending_retirement", "retired_pages/pending_blacklist"),
+    "recovery": ("gpu_recovery_action",),
+    "fabric": ("fabric/state",),
+    "fabric_status": ("fabric/status",),
+    "power_limit": ("gpu_power_readings/current_power_limit", "power_readings/enforced_power_limit"),
+    "clock_limit": ("applications_clocks/graphics_clock",),
+}
+LINK = re.compile(r"^\s+Link \d+: [\d.]+ GB/s")
+
+
+def nvidia_smi() -> list[dict[str, Any]] | str | None:
+    """GPUs as nvidia-smi reports them, each with its users; None: nvidia-smi not found; text: its error.
+
+    The XML has the same elements from every driver. Fields of --query-gpu differ, and one that a driver does not know
+    makes it refuse all; remapped rows have a query of their own there.
+    """
+    until = time.monotonic() + SMI_LIMIT
+    try:
+        everything, nvlink = _start("-q", "-x"), _start("nvlink", "--status")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return "nvidia-smi: " + str(error)
+    code, text = _finish(everything, until)
+    _, links = _finish(nvlink, min(until, time.monotonic() + 10))  # the driver is initialized by now
+    if code is None:
+        return LATE
+    if "<nvidia_smi_log>" not in text:  # one lost GPU gives an exit code as well, beside the others
+        first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+        return first or "nvidia-smi: exit code %d" % code
+    return read_gpus(text, links)
+
+
+def _start(*words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["nvidia-smi", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def _finish(program: subprocess.Popen[bytes], until: float) -> tuple[int | None, str]:
+    """Exit code and output; None: it did not end. One that hangs in the driver is not waited for."""
+    try:
+        output, _ = program.communicate(timeout=max(0.1, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        program.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            program.wait(0.5)
+        if program.stdout is not None:
+            program.stdout.close()
+        return None, ""
+    return program.returncode, output.decode("utf-8", "replace")
+
+
+def read_gpus(text: str, links: str = "") -> list[dict[str, Any]] | str:
+    """Read the output of `nvidia-smi -q -x`, and that of `nvidia-smi nvlink --status`."""
+    from xml.etree import ElementTree  # costs 10 ms
+
+    try:
+        root = ElementTree.fromstring(text[text.index("<nvidia_smi_log>") :])
+    except ElementTree.ParseError as error:
+        return "the output of nvidia-smi is no XML: %s" % error
+    active: dict[str, int] = {}
+    uuid = ""
+    for line in links.splitlines():
+        head = re.match(r"GPU \d+: .*\(UUID: ([^)]+)\)", line)
+        uuid = head.group(1) if head else uuid
+        active[uuid] = active.get(uuid, 0) + bool(LINK.match(line))
+    gpus = []
+    for index, element in enumerate(root.iter("gpu")):
+        gpu: dict[str, Any] = {"index": str(index)}
+        for name, paths in FIELDS.items():
+            value = next((value for value in map(element.findtext, paths) if value is not None), None)
+            if value is not None:
+                gpu[name] = value.strip()
+        gpu["ecc_errors"] = _uncorrected(element)
+        gpu["slow_because"] = _slow_because(element)
+        gpu["links"] = active.get(gpu.get("uuid", ""), 0)
+        gpu.update(pci_place(gpu.get("bus", "")[-12:].lower()))
+        gpu["users"] = [_user(one) for one in element.iter("process_info") if "C" in (one.findtext("type") or "C")]
+        gpus.append(gpu)
+    return gpus
+
+
+def _uncorrected(gpu: Element) -> int:
+    """Uncorrected memory errors since the last reset."""
+    volatile = gpu.find("ecc_errors/volatile")
+    counts = [each.text or "" for each in volatile if "uncorrectable" in each.tag] if volatile is not None else []
+    counts.append(gpu.findtext("ecc_errors/volatile/double_bit/total") or "")  # before Ampere
+    return sum(int(count) for count in counts if count.strip().isdigit())
+
+
+def _slow_because(gpu: Element) -> list[str]:
+    """Active reasons for low clocks, without the common prefix of their names."""
+    for kind in ("clocks_event_reason", "clocks_throttle_reason"):
+        group = gpu.find(kind + "s")
+        if group is not None:
+            return [each.tag[len(kind) + 1 :] for each in group if (each.text or "").strip() == "Active"]
+    return []
+
+
+def _user(process: Element) -> dict[str, Any]:
+    pid = (process.findtext("pid") or "0").strip()
+    memory = (process.findtext("used_memory") or "").replace("MiB", "").strip()
+    name = (process.findtext("process_name") or "").strip()
+    # The driver reports pids of the machine; in a container, another process has that number.
+    return {"pid": int(pid), "memory": memory, "name": name, "user": "" if inside() else owner(pid)}
+
+
+def owner(pid: str) -> str:
+    """Name of the user of a process; empty: not known."""
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.stat("/proc/" + pid).st_uid).pw_name
+    except (OSError, KeyError):
+        return ""
+
+
+def inside() -> bool:
+    """Whether this process has a process namespace of its own."""
+    try:
+        return os.readlink("/proc/self/ns/pid") != FIRST_SPACE
+    except OSError:
+        return False
+
+
+# ---- the node
+
+
+def gpu_host(root: str = "/") -> dict[str, Any]:
+    """Facts of the node that all of its GPUs share."""
+    version = _read(root + "proc/driver/nvidia/version")
+    return {
+        "hidden": hidden(root),
+        "cuda_driver": cuda_driver() if root == "/" else None,
+        "direct": gpu_direct(root, version, os.uname().release),
+        "redirects": redirects(root),
+        "others": other_accelerators(root),
+        "inside": inside(),
+    }
+
+
+def hidden(root: str = "/") -> int:
+    """How many device files of NVIDIA GPUs this process may not open: a cgroup of SLURM or of a container."""
+    number = 0
+    for name in _names(root + "dev"):
+        if re.match(r"nvidia\d+$", name):
+            try:
+                os.close(os.open(root + "dev/" + name, os.O_RDWR | os.O_CLOEXEC))
+            except OSError as error:
+                number += error.errno in (errno.EPERM, errno.EACCES)
+    return number
+
+
+def cuda_driver() -> str | None:
+    """The CUDA of libcuda, as 12.8. Packages of forward compatibility replace it; it needs no GPU and no cuInit."""
+    try:
+        library, version = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+        if library.cuDriverGetVersion(ctypes.byref(version)) != 0:
+            return None
+    except (OSError, AttributeError):
+        return None
+    return "%d.%d" % (version.value // 1000, version.value % 1000 // 10)
+
+
+def gpu_direct(root: str, version: str, release: str) -> str:
+    """The way in which network adapters reach the memory of GPUs: a kernel module, or dma-buf; empty: none."""
+    for name in ("nvidia_peermem", "nv_peer_mem"):
+        if os.path.isdir(root + "sys/module/" + name):
+            return name
+    kernel = re.match(r"(\d+)\.(\d+)", release)
+    new = kernel is not None and (int(kernel.group(1)), int(kernel.group(2))) >= (5, 12)
+    return "dma-buf" if new and "Open Kernel Module" in version else ""
+
+
+def redirects(root: str = "/") -> int | None:
+    """How many PCI bridges send requests between devices to the CPU (ACS); None: only root may read it, or a VM.
+
+    Source: PCI Express Base Specification, extended capability 0x0D; bit 2 of its control register.
+    """
+    if re.search(r"(?m)^flags\s*:.*\bhypervisor\b", _read(root + "proc/cpuinfo")):
+        return None  # a virtual machine needs ACS on its host
+    folder, number, known = root + "sys/bus/pci/devices/", 0, False
+    for name in _names(folder):
+        if not _read(folder + name + "/class").startswith("0x0604"):
+            continue
+        try:
+            with open(folder + name + "/config", "rb") as file:
+                config = file.read(4096)
+        except OSError:
+            continue
+        known = known or len(config) > 256
+        number += _redirects(config)
+    return number if known else None
+
+
+def _redirects(config: bytes) -> bool:
+    place = 0x100
+    for _ in range(64):  # a defective device may have a loop
+        if not 0x100 <= place <= len(config) - 8:
+            return False
+        head = struct.unpack_from("<I", config, place)[0]
+        if head & 0xFFFF == 0x0D:
+            return bool(struct.unpack_from("<H", config, place + 6)[0] & 4)
+        place = head >> 20
+    return False
+
+
+def other_accelerators(root: str = "/") -> dict[str, int]:
+    """Accelerators of other vendors, by kind."""
+    topology = root + "sys/class/kfd/kfd/topology/nodes/"
+    counts = {
+        "AMD GPU": sum(_read(topology + name + "/gpu_id") not in ("", "0") for name in _names(topology)),
+        "Ascend NPU": sum(bool(re.match(r"davinci\d+$", name)) for name in _names(root + "dev")),
+    }
+    drm = root + "sys/class/drm/"
+    cards = [drm + name + "/device/" for name in _names(drm) if re.match(r"card\d+$", name)]
+    # Of Intel's, those that drive no display: class 0x0380.
+    intel = [card for card in cards if _read(card + "vendor") == "0x8086" and _read(card + "class")[:6] == "0x0380"]
+    counts["Intel GPU"] = len(intel)
+    return {kind: count for kind, count in counts.items() if count}
+
+
+def pci_place(address: str, root: str = "/") -> dict[str, str]:
+    """Path of a PCI device through its bridges, and its NUMA node, from sysfs. Empty: not known."""
+    device = root + "sys/bus/pci/devices/" + address
+    if not address or not os.path.exists(device):
+        return {"pci": "", "numa": ""}
+    return {"pci": os.path.realpath(device).partition("/devices/")[2], "numa": _read(device + "/numa_node")}
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
