@@ -32,14 +32,46 @@ def check_environment(nodes: Sequence[Node]) -> Checks:
         odd = [name for name in names if _plain(values.get(name)) != common[name]]
         for name in odd:
             yield _differs(node, name, values.get(name), common[name])
-        wrong = list(_contradictions(values, alone=len(nodes) == 1, gpus=bool(node.facts["gpus"])))
+        gpus = bool(node.facts["gpus"])
+        wrong = list(_contradictions(values, alone=len(nodes) == 1, gpus=gpus))
         for status, text, cause, fix in wrong:
             yield node.check("environment", status, text, cause=cause, fix=fix, doc="env-differs")
+        for text, cause, fix in _left_over(values) if gpus else ():
+            wrong.append(("warn", text, cause, fix))
+            yield node.check("environment", "warn", text, cause=cause, fix=fix, doc="env-left-over")
         if not odd and not wrong:
             yield node.check("environment", "pass", f"{len(values)} set")
 
 
-_HARMLESS = frozenset(("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_VERSION"))
+# NCCL accepts different values on different nodes. A GID index is of one adapter's own table.
+_HARMLESS = frozenset("NCCL_DEBUG NCCL_DEBUG_SUBSYS NCCL_VERSION NCCL_IB_GID_INDEX NCCL_TOPO_FILE".split())
+_TRUE = ("1", "Y", "YES", "T", "TRUE")  # as torch reads them, in any case
+# Variables that help to find a fault, and make every later run slow.
+_LEFT_OVER = (
+    ("NCCL_P2P_DISABLE", "GPUs of a node copy through the host"),
+    ("NCCL_SHM_DISABLE", "ranks of a node communicate over the network"),
+    ("NCCL_IB_DISABLE", "NCCL uses Ethernet instead of InfiniBand or RoCE"),
+    ("NCCL_NVB_DISABLE", "GPUs without a direct NVLink use PCIe"),
+    ("NCCL_PXN_DISABLE", "GPUs use distant network adapters"),
+    ("NCCL_CHECKS_DISABLE", "NCCL does not report wrong arguments"),
+)
+_FORCED = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NTHREADS", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_BUFFSIZE")
+# Names of NCCL's user guide, and of torch's watchdog; a name with one wrong letter has no effect.
+_NCCL_NAMES = (
+    *(name for name, _ in _LEFT_OVER),
+    *_FORCED,
+    *"""NCCL_SOCKET_IFNAME NCCL_SOCKET_FAMILY NCCL_SOCKET_RETRY_CNT NCCL_SOCKET_NTHREADS NCCL_NSOCKS_PERTHREAD
+    NCCL_CROSS_NIC NCCL_IB_HCA NCCL_IB_TIMEOUT NCCL_IB_RETRY_CNT NCCL_IB_GID_INDEX NCCL_IB_ROCE_VERSION_NUM NCCL_IB_SL
+    NCCL_IB_TC NCCL_IB_RETURN_ASYNC_EVENTS NCCL_IB_ADDR_FAMILY NCCL_IB_ADDR_RANGE NCCL_IB_QPS_PER_CONNECTION
+    NCCL_IB_SPLIT_DATA_ON_QPS NCCL_IB_PCI_RELAXED_ORDERING NCCL_IB_ADAPTIVE_ROUTING NCCL_IB_MERGE_NICS NCCL_NET
+    NCCL_NET_PLUGIN NCCL_NET_GDR_LEVEL NCCL_NET_GDR_READ NCCL_NET_GDR_C2C NCCL_P2P_LEVEL NCCL_P2P_DIRECT_DISABLE
+    NCCL_DEBUG NCCL_DEBUG_FILE NCCL_DEBUG_SUBSYS NCCL_CONF_FILE NCCL_TOPO_FILE NCCL_TOPO_DUMP_FILE NCCL_NVLS_ENABLE
+    NCCL_COLLNET_ENABLE NCCL_CUMEM_ENABLE NCCL_DMABUF_ENABLE NCCL_MNNVL_ENABLE NCCL_HOSTID NCCL_IGNORE_CPU_AFFINITY
+    NCCL_LAUNCH_MODE NCCL_GRAPH_REGISTER NCCL_COMM_ID NCCL_COMM_BLOCKING NCCL_MIN_CTAS NCCL_MAX_CTAS NCCL_RAS_ENABLE
+    TORCH_NCCL_BLOCKING_WAIT TORCH_NCCL_ASYNC_ERROR_HANDLING TORCH_NCCL_TRACE_BUFFER_SIZE TORCH_NCCL_DUMP_ON_TIMEOUT
+    TORCH_NCCL_ENABLE_MONITORING TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC TORCH_NCCL_AVOID_RECORD_STREAMS
+    TORCH_NCCL_HIGH_PRIORITY TORCH_NCCL_DEBUG_INFO_TEMP_FILE TORCH_FR_BUFFER_SIZE TORCH_DISTRIBUTED_DEBUG""".split(),
+)
 _UNSET = ""
 # Of a line in one of NCCL's own files: where it stands.
 _FROM = re.compile(r"^(.*) \((/[^()]*)\)$")
@@ -103,17 +135,38 @@ def _contradictions(values: Mapping[str, str], *, alone: bool, gpus: bool) -> It
                 cause,
                 f"--env {name}=INTERFACE, with a route to the other nodes",
             )
-    if values.get("TORCH_NCCL_BLOCKING_WAIT") == "1" and values.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0") not in "0":
-        text = "TORCH_NCCL_BLOCKING_WAIT and TORCH_NCCL_ASYNC_ERROR_HANDLING are both set"
-        yield (
-            "warn",
-            text,
-            "torch uses the first, and its watchdog does not end hanging ranks",
-            "--env TORCH_NCCL_BLOCKING_WAIT=0",
-        )
+    for name in ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"):
+        if values.get(name, "").upper() in _TRUE:
+            cause = "torch's watchdog does not end hanging ranks"
+            yield "warn", f"{name} is {values[name]}", cause, f"--env {name}=0"
     if values.get("CUDA_LAUNCH_BLOCKING") == "1":
         cause = "every kernel launch waits for its end: slow, for debugging only"
         yield "warn", "CUDA_LAUNCH_BLOCKING is 1", cause, "--env CUDA_LAUNCH_BLOCKING=0"
     if "libnccl" in values.get("LD_PRELOAD", ""):
         cause = "it loads an NCCL other than torch's own"
         yield "warn", f"LD_PRELOAD is {values['LD_PRELOAD']}", cause, "--env LD_PRELOAD="
+
+
+def _left_over(values: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield variables of a search for a fault, and names without an effect: what, why, and what to do."""
+    for name, cause in _LEFT_OVER:
+        if _plain(values.get(name)) not in ("", "0"):
+            yield f"{name} is {_plain(values[name])}", cause, f"--env {name}=0"
+    for name in _FORCED:
+        if name in values:
+            cause = "NCCL does not choose by size and topology: slow, or an error with another number of ranks"
+            yield f"{name} is {_plain(values[name])}", cause, f"grep -rn {name} ~/.bashrc ~/.profile /etc/nccl.conf"
+    if values.get("TORCH_DISTRIBUTED_DEBUG", "").upper() == "DETAIL":
+        cause = "every collective is compared between all ranks first: slow, for debugging only"
+        yield "TORCH_DISTRIBUTED_DEBUG is DETAIL", cause, "--env TORCH_DISTRIBUTED_DEBUG=OFF"
+    for name in sorted(set(values) - set(_NCCL_NAMES)):
+        right = next((each for each in _NCCL_NAMES if _one_edit(name, each)), "")
+        if right:
+            yield f"{name} is no variable of NCCL", f"{right} is one", f"--env {right}={_shown(name, values[name])}"
+
+
+def _one_edit(wrong: str, right: str) -> bool:
+    """Return whether one letter is wrong, missing or too many, or two are exchanged."""
+    at = next((at for at, (a, b) in enumerate(zip(wrong, right, strict=False)) if a != b), min(len(wrong), len(right)))
+    rest, other = wrong[at:], right[at:]
+    return rest[1:] == other[1:] or rest == other[1:] or rest[1:] == other or rest == other[1::-1] + other[2:]

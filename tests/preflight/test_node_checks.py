@@ -415,7 +415,9 @@ def test_what_only_prints_is_a_warning_and_secrets_are_not_shown() -> None:
         ({"GLOO_SOCKET_IFNAME": "lo"}, "is lo", "fail"),
         ({"CUDA_LAUNCH_BLOCKING": "1"}, "CUDA_LAUNCH_BLOCKING", "warn"),
         ({"LD_PRELOAD": "/usr/lib/libnccl.so.2"}, "LD_PRELOAD", "warn"),
-        ({"TORCH_NCCL_BLOCKING_WAIT": "1", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "3"}, "both set", "warn"),
+        ({"TORCH_NCCL_BLOCKING_WAIT": "1"}, "TORCH_NCCL_BLOCKING_WAIT is 1", "warn"),
+        ({"TORCH_NCCL_BLOCKING_WAIT": "true"}, "TORCH_NCCL_BLOCKING_WAIT is true", "warn"),
+        ({"NCCL_BLOCKING_WAIT": "yes"}, "NCCL_BLOCKING_WAIT is yes", "warn"),
     ],
 )
 def test_settings_that_break_runs(environ: dict[str, str], words: str, status: str) -> None:
@@ -432,6 +434,42 @@ def test_lo_is_fatal_for_nccl_where_there_are_gpus_and_harmless_on_one_machine()
     lo = {"NCCL_SOCKET_IFNAME": "lo"}
     assert {check.status for check in environment(lo, lo, gpus=2)} == {"fail"}
     assert environment(lo) == []
+
+
+@pytest.mark.parametrize("name", ["NCCL_IB_GID_INDEX", "NCCL_TOPO_FILE"])
+def test_variables_that_may_differ_are_a_warning(name: str) -> None:
+    """A GID index is of one adapter's table, and a topology file of one machine."""
+    (check,) = environment({name: "3"}, {name: "1"}, {name: "3"})
+    assert (check.host, check.status) == ("n2", "warn")
+
+
+@pytest.mark.parametrize(
+    ("environ", "words", "fix"),
+    [
+        ({"NCCL_P2P_DISABLE": "1"}, "NCCL_P2P_DISABLE is 1", "--env NCCL_P2P_DISABLE=0"),
+        ({"NCCL_IB_DISABLE": "1 (/etc/nccl.conf)"}, "NCCL_IB_DISABLE is 1", "--env NCCL_IB_DISABLE=0"),
+        ({"NCCL_SHM_DISABLE": "1"}, "NCCL_SHM_DISABLE is 1", "--env NCCL_SHM_DISABLE=0"),
+        ({"NCCL_ALGO": "Ring"}, "NCCL_ALGO is Ring", "grep -rn NCCL_ALGO"),
+        ({"NCCL_PROTO": "Simple"}, "NCCL_PROTO is Simple", "grep -rn NCCL_PROTO"),
+        ({"TORCH_DISTRIBUTED_DEBUG": "detail"}, "TORCH_DISTRIBUTED_DEBUG is DETAIL", "=OFF"),
+        ({"NCCL_SOCKET_IFNAM": "eth0"}, "NCCL_SOCKET_IFNAM is no variable", "--env NCCL_SOCKET_IFNAME=eth0"),
+        ({"NCCL_IB_HAC": "mlx5"}, "NCCL_IB_HAC is no variable", "--env NCCL_IB_HCA=mlx5"),
+        ({"NCCL_DEBUGG": "INFO"}, "NCCL_DEBUGG is no variable", "--env NCCL_DEBUG=INFO"),
+        ({"NCCL_P2P_NVL_CHUNKSIZE": "1"}, None, ""),  # of NCCL, and not in its guide
+        ({"NCCL_P2P_DISABLE": "0"}, None, ""),
+        ({"NCCL_DEBUG": "INFO", "NCCL_IB_HCA": "mlx5_0", "NCCL_NVLS_CHUNKSIZE": "1"}, None, ""),
+    ],
+)
+def test_variables_that_were_left_over(environ: dict[str, str], words: str | None, fix: str) -> None:
+    found = environment(environ, environ, gpus=2)
+    assert [check.host for check in found] == (["n1", "n2"] if words else [])
+    for check in found:
+        assert words is not None
+        assert words in check.evidence
+        assert fix in check.fix
+        assert (check.status, check.doc) == ("warn", "env-left-over")
+        assert check.cause
+    assert environment(environ, environ) == []  # without GPUs, NCCL is not used
 
 
 # ---- who reaches whom

@@ -53,6 +53,15 @@ ENTRIES = (
         link="https://github.com/NVIDIA/nccl/issues/1328",
     ),
     Entry(
+        id="env-left-over",
+        title="Runs are slow, or a variable of NCCL has no effect: NCCL_P2P_DISABLE=1, NCCL_ALGO, a mistyped name",
+        cause="a variable that helped to find a fault is still set in a start-up file, a module or /etc/nccl.conf. NCCL "
+        "ignores names that it does not know",
+        probe="env | grep -E '^(TORCH_)?NCCL|TORCH_DISTRIBUTED_DEBUG'; cat /etc/nccl.conf ~/.nccl.conf",
+        fix="unset it where it is set; for one run: `--env NAME=0`",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    ),
+    Entry(
         id="collective-mismatch",
         title="collective mismatch error, local size ... remote size ...",
         patterns=(r"collective mismatch error",),
