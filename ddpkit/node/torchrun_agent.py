@@ -1,6 +1,8 @@
-"""torchrun as the task of a SLURM step: passes USR1 and USR2 on to its ranks, instead of dying of them.
+"""torchrun as the task of a SLURM step: passes USR1 and USR2 on to its ranks, and ends soon after SIGTERM.
 
-It also takes away the folder for logs that torchrun makes on each node, does not write to here, and would leave.
+An agent whose ranks have ended waits for the other agents inside C++, where Python handles no signal. SLURM would
+kill it only after KillWait, 30 seconds by default. A thread ends it. The directory for logs that torchrun makes on
+each node is removed as well: nothing is written there.
 
 SLURM gives a signal to the task alone where it tracks processes with cgroups, and to every process below it where it
 does not. The tap of each rank knows which it was, and passes on what the rank did not get by itself.
@@ -11,15 +13,19 @@ ready.
 
 from __future__ import annotations
 
-import atexit
 import os
 import runpy
 import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from types import FrameType
+
+# Signals that end torchrun, and seconds without a rank after which they end it for certain.
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+ALONE = 1.0
 
 
 def children() -> list[int]:
@@ -46,12 +52,34 @@ def pass_on(number: int, _: FrameType | None) -> None:
             pass
 
 
+def end_alone(signals: int, logs: str) -> None:
+    """End this process once it got a signal of ENDING and has had no rank for ALONE seconds.
+
+    signals: a descriptor that yields a byte, the signal's number, for each signal (`signal.set_wakeup_fd`).
+    """
+    number = 0
+    while number not in ENDING:
+        number = os.read(signals, 1)[0]
+    since = time.monotonic()
+    while time.monotonic() - since < ALONE:
+        time.sleep(ALONE / 10)
+        if children():
+            since = time.monotonic()
+    shutil.rmtree(logs, ignore_errors=True)
+    os._exit(128 + number)
+
+
 if __name__ == "__main__":
     for each in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(each, pass_on)
     del sys.path[0]  # this file's folder: nothing of a run is to be imported
-    if "PET_LOG_DIR" not in os.environ:
-        logs = tempfile.mkdtemp(prefix="ddpkit-torchrun-")
-        atexit.register(shutil.rmtree, logs, ignore_errors=True)
-        sys.argv.insert(1, "--log_dir=" + logs)
-    runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
+    logs = tempfile.mkdtemp(prefix="ddpkit-torchrun-") if "PET_LOG_DIR" not in os.environ else ""
+    sys.argv[1:1] = ["--log_dir=" + logs] if logs else []
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=end_alone, args=(reader, logs), daemon=True).start()
+    try:
+        runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
+    finally:
+        shutil.rmtree(logs, ignore_errors=True)

@@ -54,7 +54,7 @@ SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 ReturnToService=2
 SlurmdTimeout=10
-KillWait=5
+KillWait=30
 JobRequeue=1
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1,requeue_setup_env_fail
 # A salloc without a command gives a shell on the first node, as many sites have it.

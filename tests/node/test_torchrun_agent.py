@@ -1,0 +1,66 @@
+"""`torchrun_agent.py`, the task of a SLURM step that starts ranks with torchrun."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+AGENT = Path(__file__).parents[2] / "ddpkit/node/torchrun_agent.py"
+BARRIER = "for other agents to finish"
+Start = Callable[[int], "subprocess.Popen[str]"]
+
+pytestmark = [pytest.mark.torch, pytest.mark.live]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start an agent of two, with one rank each. Rank 0 ends at once, rank 1 when this test does."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    env = {**os.environ, "TMPDIR": str(tmp_path), "LOGLEVEL": "INFO", "TORCHELASTIC_LOG_LEVEL": "INFO"}
+    agents: list[subprocess.Popen[str]] = []
+
+    def agent(number: int) -> subprocess.Popen[str]:
+        words = ["--nnodes=2", "--nproc_per_node=1", f"--node_rank={number}", "--master_addr=127.0.0.1"]
+        words += [f"--master_port={port}", "--no_python", "sh", "-c", '[ "$RANK" = 0 ] || sleep 600']
+        started = subprocess.Popen([sys.executable, AGENT, *words], env=env, text=True, stderr=subprocess.PIPE)
+        agents.append(started)
+        return started
+
+    yield agent
+    for each in agents:
+        each.send_signal(signal.SIGTERM)
+    for each in agents:
+        try:
+            each.communicate(timeout=60)
+        finally:
+            each.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_agent_without_ranks_ends_by_a_signal(number: signal.Signals, start: Start, tmp_path: Path) -> None:
+    """It waited in C++ for the other agent, and ended only by SIGKILL: after 30 s with SLURM's default KillWait."""
+    first, second = start(0), start(1)
+    assert first.stderr
+    before = []
+    for line in first.stderr:
+        before.append(line)
+        if BARRIER in line:
+            break
+    else:
+        pytest.fail("".join(before))
+    first.send_signal(number)
+    first.wait(timeout=60)
+    assert first.returncode == 128 + number
+    assert second.poll() is None  # so it was not the other agent that ended the wait
+    second.send_signal(signal.SIGTERM)
+    second.wait(timeout=60)
+    assert list(tmp_path.glob("ddpkit-torchrun-*")) == []
