@@ -51,7 +51,7 @@ class DistEnv:
     device_index: int | None
     """Index of this rank's accelerator among the visible ones. None: no device is visible."""
     source: str
-    """explicit, ddpkit, torchrun, torch, slurm, openmpi, mpich, mvapich, lsf, legacy or single."""
+    """explicit, ddpkit, torchrun, torch, slurm, openmpi, mpich, mvapich, lsf, flux, pals, legacy or single."""
     origin: Mapping[str, str] = field(hash=False)
 
 

@@ -83,6 +83,11 @@ def complete_set(environ: Environ, source: str, because: str, local_rank: Num | 
         )
         known_node = read_number(environ, order[0]) or read_number(environ, order[1])
         known_nodes = read_number(environ, "GROUP_WORLD_SIZE")
+    pods = read_number(environ, "PET_NNODES")
+    if local_rank is None and local_world is None and pods is not None and pods.value == world.value:
+        # Kubeflow names each pod's place for torchrun, beside RANK and WORLD_SIZE: as many pods as ranks.
+        local_rank, local_world = Num(0, "PET_NNODES (one rank per pod)"), Num(1, "PET_NNODES (one rank per pod)")
+        known_node, known_nodes = read_number(environ, "PET_NODE_RANK"), pods
     if local_rank is None and world.value > 1:
         raise EnvError(
             f"rank {rank.value} of {world.value} ({source}) has no local rank: LOCAL_RANK is not set",
@@ -147,6 +152,8 @@ _JOB_NAMES = {
     "mpich": "MPI job",
     "mvapich": "MVAPICH job",
     "lsf": "LSF job",
+    "flux": "Flux job",
+    "pals": "PALS job",
 }
 
 

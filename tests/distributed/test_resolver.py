@@ -118,6 +118,9 @@ OMPI = {
 OMPI_ONE_NODE = OMPI | {"OMPI_COMM_WORLD_LOCAL_RANK": "3", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
 PMI = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
 PALS = {"PMI_RANK": "3", "PMI_SIZE": "4", "PMI_LOCAL_RANK": "1", "PMI_LOCAL_SIZE": "2"}
+CRAY = {"PALS_RANKID": "3", "PMI_SIZE": "4", "PALS_LOCAL_RANKID": "1", "PMI_LOCAL_SIZE": "2", "PALS_NODEID": "1"}
+FLUX = {"FLUX_TASK_RANK": "3", "FLUX_JOB_SIZE": "4", "FLUX_TASK_LOCAL_ID": "1", "FLUX_JOB_NNODES": "2"}
+POD = {"RANK": "3", "WORLD_SIZE": "4", "PET_NNODES": "4", "PET_NODE_RANK": "3", "PET_NPROC_PER_NODE": "auto"}
 MV2 = {
     "MV2_COMM_WORLD_RANK": "3",
     "MV2_COMM_WORLD_SIZE": "4",
@@ -566,6 +569,48 @@ MPI_ROWS = [
     good("jsrun, no launch node", JSM | {"LSB_MCPU_HOSTS": "h1 4 h2 4"}, master_addr="h1"),
     good("jsrun, one slot everywhere", JSM | {"LSB_MCPU_HOSTS": "h1 1 h2 1"}, master_addr="h1"),
     bad("jsrun, no hosts", without(JSM, "LSB_MCPU_HOSTS"), "MASTER_ADDR is not set"),
+    bad("jsrun, no local size", without(JSM, "JSM_NAMESPACE_LOCAL_SIZE"), "JSM_NAMESPACE_LOCAL_SIZE is not set"),
+    good("Flux", FLUX | MASTER, **ON_NODE_1, source="flux", master_addr="n1"),
+    good("Flux, which sets PMI_* as well", FLUX | MASTER | {"PMI_RANK": "3", "PMI_SIZE": "4"}, **ON_NODE_1),
+    good(
+        "Flux, task by task over the nodes",
+        FLUX | MASTER | {"FLUX_TASK_RANK": "1", "FLUX_TASK_LOCAL_ID": "0"},
+        **{"rank": 1, "local_rank": 0, "local_world_size": 2, "node_rank": 1},
+    ),
+    good(
+        "Flux, one node",
+        FLUX | {"FLUX_JOB_NNODES": "1", "FLUX_TASK_LOCAL_ID": "3"},
+        **{"local_world_size": 4, "num_nodes": 1, "master_addr": "127.0.0.1"},
+    ),
+    good("Flux, one task", {"FLUX_TASK_RANK": "0", "FLUX_JOB_SIZE": "1"}, **ALONE, source="flux"),
+    bad("Flux, nodes with 3 and 1", FLUX | MASTER | {"FLUX_TASK_LOCAL_ID": "0"}, "the ranks of each node differ"),
+    bad("Flux, 5 on 2 nodes", FLUX | MASTER | {"FLUX_JOB_SIZE": "5"}, "the ranks of each node differ"),
+    bad("Flux, no master", FLUX, "MASTER_ADDR is not set", hint="flux hostlist"),
+    bad("Flux, half", without(FLUX, "FLUX_JOB_SIZE"), "FLUX_JOB_SIZE is not"),
+    good("PALS, its own variables", CRAY | MASTER, **ON_NODE_1, source="pals"),
+    good("PALS and PMI", CRAY | PALS | MASTER, **ON_NODE_1, source="pals"),
+    good(
+        "PALS knows the node",
+        CRAY | MASTER | {"PALS_LOCAL_RANKID": "0", "PALS_RANKID": "1"},
+        **{"rank": 1, "local_rank": 0, "node_rank": 1},
+    ),
+    bad("PALS, no master", CRAY, "MASTER_ADDR is not set", hint="$PBS_NODEFILE"),
+    good(
+        "Azure ML",
+        without(OMPI, "OMPI_COMM_WORLD_LOCAL_SIZE")
+        | {"AZ_BATCH_MASTER_NODE": "10.0.0.4:6000", "AZ_BATCH_HOST_LIST": "10.0.0.4,10.0.0.5"},
+        **ON_NODE_1,
+        source="openmpi",
+        master_addr="10.0.0.4",
+    ),
+    bad("ALPS", {"ALPS_APP_PE": "3"}, "ALPS_APP_PE=3 is set: ALPS started this process", hint="DDPKIT_WORLD_SIZE"),
+    bad("PMIx alone", {"PMIX_RANK": "0"}, "PMIX_RANK=0 is set: PMIx started this process", hint="unset PMIX_RANK"),
+    good("PMIx of a SLURM step", STEP | {"PMIX_RANK": "3"}, source="slurm"),
+    good("PMIx of a step without SLURM", STEP | {"PMIX_RANK": "3", "DDPKIT_DETECT_SLURM": "0"}, **ALONE),
+    good("PALS of a SLURM step", STEP | CRAY, source="slurm"),
+    good("PALS of a step without SLURM", STEP | CRAY | {"DDPKIT_DETECT_SLURM": "0"}, **ALONE),
+    good("Kubeflow, a rank a pod", POD | MASTER, rank=3, local_rank=0, local_world_size=1, node_rank=3, num_nodes=4),
+    bad("Kubeflow, ranks unlike pods", POD | MASTER | {"PET_NNODES": "2"}, "LOCAL_RANK is not set"),
 ]
 
 DEVICE_ROWS = [
