@@ -21,9 +21,9 @@ import contextlib
 import datetime
 import errno
 import importlib
-import inspect
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -179,6 +179,15 @@ def identify_gpu(index: int) -> tuple[str, str]:
         visible = f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', '')} {index}"
         identity = f"{socket.gethostname()} " + (visible if None in pci else ":".join(f"{part:x}" for part in pci))
     return properties.name, str(identity)
+
+
+def binds_device(version: str) -> bool:
+    """Return whether init_process_group may get a device_id with this torch: from 2.3 on, but not 2.6.0 to 2.7.0.
+
+    There NCCL with a device_id is non-blocking, and hangs at random: https://github.com/pytorch/pytorch/pull/154055
+    """
+    number = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    return number >= (2, 3) and not (2, 6) <= number < (2, 7, 1)
 
 
 def gpu_index(env: RankEnv, count: int) -> int:
@@ -504,7 +513,7 @@ class BackendCheck:
             self.begin(f"creating a CUDA context on {device}")
             torch.cuda.set_device(device)  # of this thread
             torch.cuda.synchronize(device)
-            if "device_id" in inspect.signature(dist.init_process_group).parameters:  # torch >= 2.3
+            if binds_device(torch.__version__):
                 options["device_id"] = device
         self.begin(f"starting {self.backend}")
         if dist.is_initialized():

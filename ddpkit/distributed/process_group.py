@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | None, init_timeout: float) -> None:
     """Connect all ranks at the master address, then start the group on that store. Raises EnvError."""
-    import inspect
     from datetime import timedelta
 
     import torch
@@ -25,8 +24,8 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
     options: dict[str, Any] = {}
     if timeout is not None:
         options["timeout"] = timedelta(seconds=timeout)
-    if backend == "nccl" and "device_id" in inspect.signature(dist.init_process_group).parameters:
-        options["device_id"] = own  # torch >= 2.3; nccl then connects now instead of in the first step
+    if "nccl" in backend and own.type == "cuda" and takes_device(torch.__version__):  # also in cpu:gloo,cuda:nccl
+        options["device_id"] = own  # nccl then connects now instead of in the first step
     if env.world_size == 1:
         dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1, **options)
         return
@@ -34,7 +33,7 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
     # gloo connects all pairs of ranks at its start, each with the timeout of a collective (half an hour in torch 2.13).
     # A rank may have died since, or its host name may resolve to 127.0.1.1.
     set_group_timeout = getattr(dist.distributed_c10d, "_set_pg_timeout", None)
-    patient = backend == "gloo" and set_group_timeout is not None
+    patient = "gloo" in backend and set_group_timeout is not None
     starting = {**options, "timeout": timedelta(seconds=init_timeout)} if patient else options
     try:
         # torch's rendezvous: under torchrun the store is the agent's.
@@ -57,6 +56,17 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
             set_group_timeout(lasting)
     except (RuntimeError, TimeoutError, OSError) as error:
         raise _start_error(env, backend, init_timeout, error, connected=store is not None) from error
+
+
+def takes_device(version: str) -> bool:
+    """Return whether init_process_group may get a device_id with this torch: from 2.3 on, but not 2.6.0 to 2.7.0.
+
+    There NCCL with a device_id is non-blocking, and hangs at random: https://github.com/pytorch/pytorch/pull/154055
+    """
+    import re
+
+    number = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+    return number >= (2, 3) and not (2, 6) <= number < (2, 7, 1)
 
 
 def error_reason(error: BaseException) -> str:
@@ -82,6 +92,11 @@ def _start_error(env: DistEnv, backend: str, init_timeout: float, error: Excepti
         return EnvError(
             f"{rank} met the others at {endpoint}, but {backend} could not connect them: {message}",
             "ddpkit explain LOG, with this rank's log; for details: export NCCL_DEBUG=INFO",
+        )
+    if connected and "nccl" not in backend and "gloo" not in backend:  # no variable of theirs chooses a network
+        return EnvError(
+            f"{rank} reached the store at {endpoint}, but {backend} could not connect the ranks: {message}",
+            f"python -c 'import torch; print(torch.__config__.show())', for a build with {backend}; or: init(\"gloo\")",
         )
     if connected:
         return EnvError(

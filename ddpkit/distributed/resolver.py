@@ -286,14 +286,23 @@ def _device_index(environ: Environ, local_rank: Num) -> tuple[int | None, str]:
 
 # No wide prefix has this use: the variables are printed, and DDPKIT_* or SLURM_* may hold a secret.
 _is_relevant = env_matcher("place")
-_VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+_VISIBLE = (
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+    "ASCEND_RT_VISIBLE_DEVICES",
+)
 
 
 def _count_devices(text: str) -> int:
-    """Count devices as the CUDA runtime does: indices, GPU-... and MIG-... ids, up to the first other entry."""
+    """Count devices as the CUDA runtime does: indices, GPU-... and MIG-... ids, up to the first other entry.
+
+    Intel's ZE_AFFINITY_MASK has tiles of a device as well: `0.1`.
+    """
     count = 0
     for entry in map(str.strip, text.split(",")):
-        if not (is_number(entry) or entry.startswith(("GPU-", "MIG-"))):
+        if not (is_number(entry.replace(".", "", 1)) or entry.startswith(("GPU-", "MIG-"))):
             break
         count += 1
     return count

@@ -118,7 +118,7 @@ def is_main(env: DistEnv | None = None) -> bool:
 
 
 def device(env: DistEnv) -> torch.device:
-    """Return the rank's own device: its GPU or other accelerator, else the CPU.
+    """Return the rank's own device: its GPU or other accelerator, else the CPU. On an Apple laptop also the CPU.
 
     Raises EnvError where the rank's device index is not among the devices that torch sees, and where torch is built for
     CUDA, the node has GPUs for this process, and torch can use none of them: the CPU is no fallback.
@@ -136,9 +136,10 @@ def device(env: DistEnv) -> torch.device:
             return torch.device("cpu")
         kind, count = accelerator.current_accelerator().type, accelerator.device_count()
         if kind == "mps":
-            return torch.device("mps")  # there is one, and it has no index
+            return torch.device("cpu")  # DDP cannot reduce its tensors, and it has no float64
     if env.device_index >= count:
-        visible = "CUDA_VISIBLE_DEVICES=" + os.environ.get("CUDA_VISIBLE_DEVICES", "(not set)")
+        name = _VISIBLE_BY_KIND.get(kind, "CUDA_VISIBLE_DEVICES")
+        visible = f"{name}={os.environ.get(name, '(not set)')}"
         raise EnvError(
             f"rank {env.rank} (local rank {env.local_rank} of {env.local_world_size}) would use "
             f"{kind}:{env.device_index}, but torch sees {count} of them here ({visible})",
@@ -247,7 +248,7 @@ def barrier() -> None:
     dist = _dist()
     if dist is None:
         return
-    if dist.get_backend() == "nccl":
+    if "nccl" in dist.get_backend():  # also cpu:gloo,cuda:nccl
         import torch
 
         # By default nccl uses the rank as the device's index, which is wrong on a second node and can hang.
@@ -259,6 +260,7 @@ def barrier() -> None:
 # --- private functions ---
 
 _DEVICES = "/dev"
+_VISIBLE_BY_KIND = {"xpu": "ZE_AFFINITY_MASK", "npu": "ASCEND_RT_VISIBLE_DEVICES"}
 
 
 def _dist() -> Any:
@@ -342,7 +344,7 @@ def _select_device(env: DistEnv) -> torch.device:
     own = device(env)
     if own.type == "cuda":
         torch.cuda.set_device(own)
-    elif own.type not in ("cpu", "mps"):
+    elif own.type != "cpu":
         accelerator: Any = torch.accelerator
         # Renamed from set_device_idx in torch 2.7.
         (getattr(accelerator, "set_device_index", None) or accelerator.set_device_idx)(own.index)
@@ -355,7 +357,7 @@ def _default_backend(own: torch.device) -> str:
     if own.type == "cuda" and dist.is_nccl_available():
         return "nccl"
     choose = getattr(dist, "get_default_backend_for_device", None)  # torch >= 2.6
-    if own.type not in ("cpu", "cuda", "mps") and choose is not None:
+    if own.type not in ("cpu", "cuda") and choose is not None:
         try:
             return str(choose(own))
         except ValueError:  # torch knows no backend for it
@@ -369,7 +371,7 @@ def _collective_device() -> torch.device:
     import torch.distributed as dist
 
     backend = dist.get_backend()
-    if backend == "nccl":
+    if "nccl" in backend:
         return torch.device("cuda", torch.cuda.current_device())
     accelerator: Any = getattr(torch, "accelerator", None)
     if backend in ("gloo", "mpi") or accelerator is None or not accelerator.is_available():

@@ -9,6 +9,7 @@ srun itself (some versions do not take it from the job), ranks from the *step's*
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -181,13 +182,13 @@ class Slurm(Contained):
 
     def _gpus(self) -> int:
         """GPUs on each node, as asked for; 0 where none were."""
-        for text in (self.gpus_per_node, self.gres if self.gres.startswith("gpu") else ""):
-            count = text.rpartition(":")[2] if text else ""
-            if count.isdecimal():
-                return int(count)
-            if text == "gpu":
-                return 1
-        return 0
+        items = [item.strip() for item in re.sub(r"\([^)]*\)", "", self.gres).split(",")]  # without sockets: (S:0-1)
+        gres = [item.removeprefix("gres/") for item in items]
+        counts = [item.partition(":")[2].rpartition(":")[2] for item in gres if item.partition(":")[0] == "gpu"]
+        asked = (
+            [item.strip().rpartition(":")[2] for item in self.gpus_per_node.split(",")] if self.gpus_per_node else []
+        )
+        return sum(int(count) if count.isdecimal() else 1 for count in asked or counts)
 
     def _step(self, job: Job, world: Request, nnodes: int, nproc: int) -> Step:
         held = world.allocation

@@ -51,7 +51,8 @@ ENV_NAMES = (
     ("place", "OMPI_MCA_ess_base_jobid OMPI_COMM_WORLD_* MV2_COMM_WORLD_* JSM_NAMESPACE_*"),
     ("place", "LSB_JOBID LSB_HOSTS LSB_MCPU_HOSTS PBS_JOBID"),
     # GPUs
-    ("place container", "CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES"),
+    ("place container", "CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES ZE_AFFINITY_MASK"),
+    ("place container", "ASCEND_RT_VISIBLE_DEVICES"),
     ("forwarded", "CUDA_LAUNCH_BLOCKING* CUDA_DEVICE_ORDER* CUBLAS_*"),
     ("reported", "CUDA_* HIP_* ROCR_* NVIDIA_*"),
     # libraries of the ranks

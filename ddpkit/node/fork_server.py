@@ -19,6 +19,11 @@ import threading
 import time
 from typing import Any
 
+# Many modules call torch.cuda.is_available(). With this set it asks NVML, and forks can still use CUDA.
+NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+GPU_FILES = ("/dev/nvidia-uvm", "/dev/kfd")  # opened by the start of CUDA, of ROCm; NVML opens neither
+BAD_FORK = ("_cuda_isInBadFork", "_xpu_isInBadFork")  # of torch._C; a build for the CPU has none
+
 
 def _tidy(hook: str) -> None:
     """Leave no trace of this file: neither in the rank nor in what the rank starts."""
@@ -52,18 +57,43 @@ def _complain(error: Exception) -> None:
 
 def _import(modules: list[str]) -> str | None:
     """Import the modules. Returns why a fork is not safe now, or None."""
+    chosen = os.environ.get(NVML)
+    os.environ.setdefault(NVML, "1")
     for name in modules:
         try:
             __import__(name)
         except Exception as error:
             # If the script needs it, it meets the same error, with a traceback that names its line.
             print("ddpkit: -o preload cannot import %s: %s" % (name, error), file=sys.stderr, flush=True)
+    if chosen is None:
+        os.environ.pop(NVML, None)
     if threading.active_count() > 1:
         return "importing %s starts threads" % ", ".join(modules)
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
+    if _uses_gpus():
         return "importing %s initialises CUDA" % ", ".join(modules)
     return None
+
+
+def _uses_gpus() -> bool:
+    """Whether this process has begun to use GPUs: by the files that it holds, and by torch's own flag in a fork."""
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink("/proc/self/fd/" + fd) in GPU_FILES:
+                return True
+        except OSError:
+            pass  # the descriptor of the listing itself
+    torch = sys.modules.get("torch")
+    known = [getattr(torch._C, name, None) for name in BAD_FORK] if torch is not None else []
+    if not any(known):
+        return False
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            code = int(any(ask() for ask in filter(None, known)))
+        finally:
+            os._exit(code)
+    return bool(os.waitpid(pid, 0)[1])
 
 
 def _become(rank: dict[str, Any], folder: str) -> None:

@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 _is_stale = env_matcher("stale")
 SIOCGIFADDR = 0x8915
 TMP_NEEDS = 1 << 16  # bytes: the supervisor's files, and those of a rank's own workers
+# Each cuts down the devices that a process sees: NVIDIA, AMD, AMD's runtime, Intel, Huawei.
+VISIBLE = (
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+    "ASCEND_RT_VISIBLE_DEVICES",
+)
 LOOK_LIMIT = 10.0  # seconds for the node's Python to say which torch it would import
 # Where the job's Python would import torch from, and which version. To import it, or only json or re, takes longer.
 _TORCH = r"""
@@ -60,8 +68,7 @@ def gpus(environ: Mapping[str, str], root: str = "/") -> int:
     """How many GPUs a process with this environment sees, without torch: 0 where none is known.
 
     Sources: DDPKIT_GPUS (for accelerators unknown to this function), then what the kernel drivers of NVIDIA and AMD
-    list, cut down by CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES. Raises ValueError where
-    DDPKIT_GPUS is no count.
+    list, cut down by the variables of VISIBLE. Raises ValueError where DDPKIT_GPUS is no count.
     """
     declared = environ.get("DDPKIT_GPUS")
     if declared is not None:
@@ -69,19 +76,39 @@ def gpus(environ: Mapping[str, str], root: str = "/") -> int:
             raise ValueError(f"DDPKIT_GPUS={declared} is not an integer")
         present = int(declared)
     else:
-        nodes = [name for name in _names(f"{root}/dev") if re.fullmatch("nvidia[0-9]+", name)]
-        present = len(_names(f"{root}/proc/driver/nvidia/gpus")) or len(nodes)
-        if not present:
-            # Every node of the topology with a graphics id is a GPU; processors have the id 0.
-            topology = f"{root}/sys/class/kfd/kfd/topology/nodes"
-            present = sum(_text(f"{topology}/{name}/gpu_id") not in ("", "0") for name in _names(topology))
-    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        present = _nvidia_gpus(root) or _amd_gpus(root)
+    for name in VISIBLE:
         visible = environ.get(name)
         if visible is not None:
             # The first entry that is none ends the list, for CUDA as well.
             entries = itertools.takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), visible.split(","))
             present = min(present, len(list(entries)))
     return present
+
+
+def _nvidia_gpus(root: str) -> int:
+    """GPUs that the driver lists and that have a device file here: a container (CDI) gets the files of its own alone.
+
+    Before their first use a machine may lack the files, and nvidia-modprobe, which is not in containers, makes them.
+    """
+    listed = len(_names(f"{root}/proc/driver/nvidia/gpus"))
+    files = sum(bool(re.fullmatch("nvidia[0-9]+", name)) for name in _names(f"{root}/dev"))
+    if listed and not files:
+        return listed if os.path.exists(f"{root}/usr/bin/nvidia-modprobe") else 0
+    return min(listed, files) if listed else files
+
+
+def _amd_gpus(root: str) -> int:
+    """GPUs of the kernel's topology (processors have the graphics id 0) whose device file is here."""
+    topology = f"{root}/sys/class/kfd/kfd/topology/nodes"
+    nodes = [f"{topology}/{name}" for name in _names(topology)]
+    files = _names(f"{root}/dev/dri")
+    count = 0
+    for node in nodes:
+        if _text(f"{node}/gpu_id") not in ("", "0"):
+            minor = re.search(r"^drm_render_minor (\d+)$", _text(f"{node}/properties"), re.MULTILINE)
+            count += minor is None or "renderD" + minor[1] in files
+    return count
 
 
 def _names(folder: str) -> list[str]:

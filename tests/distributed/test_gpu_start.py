@@ -230,3 +230,58 @@ def test_a_rank_whose_context_hangs_is_the_one_that_is_named(monkeypatch: pytest
     hung.set()
     assert result["problem"] == "no answer after 0.3 s of creating a CUDA context on cuda:1"
     assert (result["late"], result["fix"]) == (True, check.GPU_START_FIX)
+
+
+# With a device_id NCCL is non-blocking in torch 2.6.0 to 2.7.0, and hangs at random (pytorch#153960).
+VERSIONS = {
+    "2.2.2+cu121": False,
+    "2.3.0": True,
+    "2.5.1+cu124": True,
+    "2.6.0+cu124": False,
+    "2.7.0": False,
+    "2.7.1+cu126": True,
+    "2.10.0": True,
+    "2.13.0a0+git1": True,
+}
+
+
+@pytest.mark.parametrize(("version", "bound"), VERSIONS.items())
+@pytest.mark.parametrize("backend", ["nccl", "cpu:gloo,cuda:nccl", "gloo"])
+def test_the_group_gets_its_device(version: str, bound: bool, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    import torch.distributed as dist
+
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **options: given.update(options))
+    monkeypatch.setattr(torch, "__version__", version)
+    own = torch.device("cuda", 3)
+    process_group.start_group(resolve({}), backend, own, None, 60.0)
+    assert given.get("device_id") == (own if bound and "nccl" in backend else None)
+    assert check.binds_device(version) is bound
+
+
+def test_an_apple_laptop_means_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DDP over gloo cannot reduce tensors of mps, and mps has no float64 (pytorch#122602)."""
+    import torch
+
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("mps"))
+    assert device(resolve({})).type == "cpu"
+
+
+def test_words_for_an_accelerator_of_intel(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("xpu"))
+    monkeypatch.setenv("ZE_AFFINITY_MASK", "0,1")
+    ranks = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    env = resolve(ranks)
+    with pytest.raises(EnvError, match=r"would use xpu:3, but torch sees 2 of them here \(ZE_AFFINITY_MASK=0,1\)"):
+        device(env)
+    missing = RuntimeError("Distributed package doesn't have XCCL built in")
+    error = process_group._start_error(env, "xccl", 60.0, missing, connected=True)
+    assert "xccl could not connect the ranks: Distributed package doesn't have XCCL built in" in error.message
+    assert "SOCKET_IFNAME" not in (error.hint or "")

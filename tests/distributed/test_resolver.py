@@ -627,6 +627,11 @@ DEVICE_ROWS = [
         ("HIP_VISIBLE_DEVICES", "2", 0),
         ("ROCR_VISIBLE_DEVICES", "GPU-1a2b", 0),
         ("ROCR_VISIBLE_DEVICES", "0,1", 1),
+        ("ZE_AFFINITY_MASK", "3", 0),
+        ("ZE_AFFINITY_MASK", "2.1", 0),
+        ("ZE_AFFINITY_MASK", "0.0,0.1", 1),
+        ("ASCEND_RT_VISIBLE_DEVICES", "5", 0),
+        ("ASCEND_RT_VISIBLE_DEVICES", "4,5,6,7", 1),
     )
 ] + [
     good(

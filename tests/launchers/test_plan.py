@@ -310,3 +310,25 @@ def test_a_task_of_slurm_turns_the_flight_recorder_on(backend: str, chosen: dict
     script = f'{line}\necho "$TORCH_FR_BUFFER_SIZE"'
     done = subprocess.run(["sh", "-c", script], env=chosen, capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == ("2000" if not chosen else chosen.get("TORCH_FR_BUFFER_SIZE", ""))
+
+
+@pytest.mark.parametrize(
+    ("options", "ranks"),
+    [
+        ({"gres": "gpu:8"}, 8),
+        ({"gres": "gpu"}, 1),
+        ({"gres": "gpu:a100"}, 1),
+        ({"gres": "gpu:a100:4"}, 4),
+        ({"gres": "gpu:a100:4,nvme:1"}, 4),
+        ({"gres": "nvme:1,gres/gpu:a100:4"}, 4),
+        ({"gres": "gpu:a100:2,gpu:v100:2"}, 4),
+        ({"gres": "gpu:4(S:0-1)"}, 4),
+        ({"gres": "gpu:h100:8(IDX:0-3,5-8)"}, 8),
+        ({"gres": "nvme:2"}, 1),
+        ({"gpus_per_node": "a100:4"}, 4),
+        ({"gpus_per_node": "4"}, 4),
+        ({"gpus_per_node": "2", "gres": "gpu:4"}, 2),
+    ],
+)
+def test_ranks_of_a_node_from_the_requested_gpus(options: dict[str, object], ranks: int) -> None:
+    assert make(options, JOB, replace(ASKED, nnodes=1), "slurm-srun").world_size == ranks

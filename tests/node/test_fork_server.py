@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -125,6 +126,69 @@ def test_a_module_that_starts_a_thread_is_not_forked(ddpkit: DDPKIT, script: SCR
     assert done.returncode == 0, done.stderr
     assert "importing threaded starts threads" in done.stderr
     assert done.stdout.count("argv ['a b'] 1") == 2
+
+
+# What forks of a CUDA build of torch can see of it (2.11, executed with a stand-in driver): `cudaGetDeviceCount` marks
+# them, and NVML does not.
+MODEL_OF_CUDA = """
+import os
+from types import SimpleNamespace
+__version__, version = "2.11.0+cu130", SimpleNamespace(cuda="13.0", hip=None)
+used = bad = False
+def in_child():
+    global bad
+    bad = used
+os.register_at_fork(after_in_child=in_child)
+def is_available():
+    global used
+    used = used or os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK") != "1"
+    return True
+def init():
+    global used
+    if bad:
+        raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+    used = True
+cuda = SimpleNamespace(is_available=is_available, init=init, is_initialized=lambda: used)
+_C = SimpleNamespace(_cuda_isInBadFork=lambda: bad)
+default_generator = SimpleNamespace(seed=lambda: 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "refused"),
+    [
+        ("import torch\nAVAILABLE = torch.cuda.is_available()\n", False),
+        ("import torch\ntorch.cuda.init()\n", True),
+        ("import os\nFILE = os.open('/dev/null', os.O_RDONLY)\n", True),  # in place of /dev/nvidia-uvm
+        ("import torch\n", False),
+    ],
+)
+def test_a_module_that_uses_a_gpu_is_not_forked(module: str, refused: bool, tmp_path: Path) -> None:
+    """It would poison the forks. A question about the number of GPUs does not."""
+    (tmp_path / "torch.py").write_text(MODEL_OF_CUDA)
+    (tmp_path / "uses_gpu.py").write_text(module)
+    program = f"""
+import os, sys
+sys.path.insert(0, {str(tmp_path)!r})
+sys.stdin.close()
+from ddpkit.node import fork_server
+fork_server.GPU_FILES = (os.devnull,)
+print(fork_server._import(["uses_gpu"]))
+print(os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK"), flush=True)
+pid = os.fork()
+if pid == 0:
+    sys.modules["torch"].cuda.init() if "torch" in sys.modules else None
+    os._exit(0)
+print(os.waitpid(pid, 0)[1])
+"""
+    env = {key: value for key, value in os.environ.items() if key != "PYTORCH_NVML_BASED_CUDA_CHECK"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, input="", capture_output=True, text=True, timeout=60, check=False
+    )
+    first, variable, status = done.stdout.splitlines()
+    assert first == ("importing uses_gpu initialises CUDA" if refused else "None"), done.stderr
+    assert variable == "None"
+    assert refused or status == "0", done.stderr
 
 
 def test_a_module_that_is_missing_is_the_scripts_own_error(ddpkit: DDPKIT, script: SCRIPT) -> None:

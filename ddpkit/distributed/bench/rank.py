@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
-import re
 import socket
 import time
 from typing import Any
@@ -23,7 +22,16 @@ from ddpkit.distributed.bench.output import Output
 from ddpkit.distributed.bench.results import BenchFailure, find_slow_groups, find_wrong_results, measure_group
 from ddpkit.distributed.bench.store import BenchStore
 from ddpkit.distributed.bench.watchdog import Watchdog
-from ddpkit.distributed.check import BAD, GPU_START_FIX, GpuStartError, RankEnv, count_gpus, deciding_line, gpu_index
+from ddpkit.distributed.check import (
+    BAD,
+    GPU_START_FIX,
+    GpuStartError,
+    RankEnv,
+    binds_device,
+    count_gpus,
+    deciding_line,
+    gpu_index,
+)
 
 
 class BenchRank:
@@ -153,7 +161,7 @@ class BenchRank:
             self._begin(-3, f"creating a CUDA context on {self.device}")
             torch.cuda.set_device(self.device)
             torch.cuda.synchronize(self.device)
-            if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) >= (2, 3):
+            if binds_device(torch.__version__):
                 options["device_id"] = self.device
         self._begin(-2, f"starting {self.comm}")
         dist.init_process_group(self.comm, store=torch_dist.PrefixStore("group", self.store.work), **options)
