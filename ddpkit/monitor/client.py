@@ -39,7 +39,7 @@ from ddpkit.run.timeline import process_began, read_object
 from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
 from ddpkit.transports.srun_overlap import SILENCE_LIMIT, OverlapStep
 
-PATIENCE = 14.0  # seconds for a launcher to answer
+PATIENCE = 20.0  # seconds for a launcher to answer
 
 
 # ---- dumps

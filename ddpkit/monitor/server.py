@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # see above
     from ddpkit.monitor.watchdog import Watch
 
 DUMP, DUMP_LIMIT = "stack_dump.collect", 7.5  # seconds for a dump, the start of its command and all answers included
+WATCH_LIMIT = 15.0  # seconds in which a node looks at its ranks for --hang-timeout
 DUMP_MINIMUM = 1.5  # seconds in which a node looks at its ranks, where the command took long to start
 SAMPLE, SAMPLE_LIMIT = "resource_sample.sample", 4.0  # seconds in which a node takes a sample, without its span
 # Files in the run's folder.
@@ -211,6 +212,8 @@ class MonitorServer:
             ends = [request["until"] - time.time() for request in self._requests(DUMP_REQUESTS, ("until",))]
             living = self._living()
             limit = dump_limit(max(ends, default=DUMP_LIMIT), answer_time(living.values()))
+            if reason == "watch" and not ends:
+                limit = WATCH_LIMIT  # nobody waits for it, and NCCL's own watch may need so long for a lost rank
             self._dump = Question(living, DUMP, {}, limit, read_answer)
 
     def _finish_dump(self, question: Question) -> None:

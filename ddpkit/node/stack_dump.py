@@ -32,10 +32,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LIMIT = 6.0  # seconds for everything
+LIMIT = 6.0  # seconds for everything but RAS
 PATIENCE = 1.0  # seconds for the thread to begin; then faulthandler is asked
 RAS_ADDR = "localhost:28028"  # NCCL 2.24 and later, unless NCCL_RAS_ADDR says otherwise
-RAS_LIMIT = 5.0
+RAS_LIMIT = 15.0  # seconds; NCCL waits twice for its peers, and 5 s longer for those that wait for others
+RAS_PEERS = 2  # seconds that NCCL waits for a peer
+RAS_TRIES = 16  # connections, until a process of these ranks answers
 STILL = 0.06  # seconds without a new byte after which faulthandler has said everything
 LOOK_AGAIN = 0.02
 THREAD = b"ddpkit-dump"
@@ -45,8 +47,9 @@ HEAD = re.compile(r"(Current thread|Thread) (0x[0-9a-f]+)(?: \[(.*)\])? \(most r
 
 
 def collect(ranks: dict[str, dict[str, Any]], limit: float = LIMIT) -> dict[str, Any]:
-    """Everything about these ranks ({rank: {"pid"}}) of this machine, in `limit` seconds."""
-    until = time.monotonic() + limit
+    """Everything about these ranks ({rank: {"pid"}}) of this machine, in `limit` seconds, all but RAS in LIMIT."""
+    began = time.monotonic()
+    until = began + min(limit, LIMIT)
     facts: dict[str, Any] = {}
     asked = []
     for rank, process in ranks.items():
@@ -55,7 +58,7 @@ def collect(ranks: dict[str, dict[str, Any]], limit: float = LIMIT) -> dict[str,
         thread = threading.Thread(target=one.ask, args=(until,), daemon=True)
         thread.start()
         asked.append(thread)
-    ras = _ras(ranks, until)
+    ras = _ras(ranks, began + min(limit, RAS_LIMIT))
     for thread in asked:
         thread.join(max(0.0, until + 0.5 - time.monotonic()))
     return {
@@ -319,7 +322,7 @@ def py_spy(pid: int) -> str | None:
 
 
 def _ras(ranks: dict[str, dict[str, Any]], until: float) -> dict[str, Any] | None:
-    """What NCCL's own watch of all its ranks says; None where nothing listens."""
+    """What NCCL's own watch of all its ranks says; None where nothing of these ranks listens."""
     address = RAS_ADDR
     for process in ranks.values():
         try:
@@ -329,25 +332,68 @@ def _ras(ranks: dict[str, dict[str, Any]], until: float) -> dict[str, Any] | Non
                         address = entry.partition(b"=")[2].decode()
         except (OSError, UnicodeDecodeError):
             continue
-    return ask_ras(address, min(until, time.monotonic() + RAS_LIMIT))
+    pids = [process["pid"] for process in ranks.values()]
+    table = processes()
+    return ask_ras(address, until, [*pids, *(each for pid in pids for each in below(pid, table))])
 
 
-def ask_ras(address: str, until: float) -> dict[str, Any] | None:
-    """Ask NCCL RAS at HOST:PORT for its verbose status."""
+def ask_ras(address: str, until: float, pids: list[int]) -> dict[str, Any] | None:
+    """Ask NCCL RAS at HOST:PORT for its verbose status; None where none of these processes answers.
+
+    Processes of all jobs of a host listen at one port (SO_REUSEPORT), and the kernel chooses one for each connection.
+    """
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]") or "localhost", int(port)), 1.0) as connection:
-            connection.sendall(b"VERBOSE STATUS\n")
-            text = b""
-            while time.monotonic() < until:
-                connection.settimeout(max(0.1, until - time.monotonic()))
-                try:
-                    data = connection.recv(1 << 16)
-                except OSError:
-                    break
-                if not data:
-                    break
-                text += data
+        for _ in range(RAS_TRIES):
+            with socket.create_connection((host.strip("[]") or "localhost", int(port)), 1.0) as connection:
+                # For ranks that do not answer NCCL itself waits 5 s and more, unless it is told otherwise.
+                connection.sendall(b"TIMEOUT %d\n" % RAS_PEERS)
+                connection.settimeout(RAS_PEERS)
+                said = connection.recv(1 << 16)  # OK, or an error of another version
+                if said and _serves(connection, pids):
+                    connection.sendall(b"VERBOSE STATUS\n")
+                    return {"address": address, "text": _received(connection, until).decode("utf-8", "replace")}
     except (OSError, ValueError):
-        return None
-    return {"address": address, "text": text.decode("utf-8", "replace")}
+        pass
+    return None
+
+
+def _received(connection: socket.socket, until: float) -> bytes:
+    text = b""
+    while time.monotonic() < until:
+        connection.settimeout(max(0.1, until - time.monotonic()))
+        try:
+            data = connection.recv(1 << 16)
+        except OSError:
+            break
+        if not data:
+            return text
+        text += data
+    return text + b"\n(NCCL RAS had not said more when the time was over)\n"
+
+
+def _serves(connection: socket.socket, pids: list[int]) -> bool:
+    """Whether one of these processes has the other end of a connection on this machine; true where nobody knows."""
+    here, there = connection.getsockname()[1], connection.getpeername()[1]
+    for name in ("tcp", "tcp6"):
+        for line in read_text("/proc/self/net/" + name).splitlines()[1:]:
+            words = line.split()
+            ports = [int(word.rpartition(":")[2], 16) for word in words[1:3]]
+            if ports == [there, here]:
+                return any(_holds(pid, "socket:[%s]" % words[9]) for pid in pids)
+    return True
+
+
+def _holds(pid: int, link: str) -> bool:
+    folder = "/proc/%d/fd" % pid
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return False  # it has ended
+    for name in names:
+        try:
+            if os.readlink("%s/%s" % (folder, name)) == link:
+                return True
+        except OSError:
+            pass  # closed meanwhile
+    return False

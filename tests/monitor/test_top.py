@@ -365,7 +365,7 @@ def test_a_folder_that_cannot_be_written_to(start: START, ddpkit: DDPKIT, script
     (run_of(tmp_path) / "top.json").mkdir()  # the launcher cannot answer; the run goes on
     done = ddpkit("top", str(run_of(tmp_path)))
     assert done.returncode == 125
-    assert "did not answer in 14 s, or cannot write to " in done.stderr
+    assert "did not answer in 20 s, or cannot write to " in done.stderr
     assert not list(run_of(tmp_path).glob("top.*.ask"))
     (tmp_path / "go").touch()
     assert command.end() == 0, command.text

@@ -245,12 +245,15 @@ Warnings
 
 
 def serve(answer: bytes) -> tuple[str, list[bytes], threading.Thread]:
+    """NCCL RAS in this process: a line for each command."""
     listener = socket.create_server(("127.0.0.1", 0))
     asked: list[bytes] = []
 
     def one() -> None:
         connection, _ = listener.accept()
         with connection, listener:
+            asked.append(connection.recv(1024))
+            connection.sendall(b"OK\n")
             asked.append(connection.recv(1024))
             connection.sendall(answer)
 
@@ -261,18 +264,79 @@ def serve(answer: bytes) -> tuple[str, list[bytes], threading.Thread]:
 
 def test_nccl_ras_is_asked_and_read() -> None:
     address, asked, thread = serve(RAS.encode())
-    said = stack_dump.ask_ras(address, time.monotonic() + 5)
+    said = stack_dump.ask_ras(address, time.monotonic() + 5, [os.getpid()])
     thread.join(PATIENCE)
-    assert asked == [b"VERBOSE STATUS\n"]
+    assert asked == [b"TIMEOUT 2\n", b"VERBOSE STATUS\n"]
     assert said == {"address": address, "text": RAS}
     (finding,) = hang.ras(RAS)
     assert finding.ranks == (21,)
     assert "Process 3487984 on node 172.16.64.213 managing GPU 5" in finding.words
 
 
+LISTENS = """
+import socket, sys
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+listener.bind(("127.0.0.1", int(sys.argv[1])))
+listener.listen(64)
+print(listener.getsockname()[1], flush=True)
+while True:
+    with listener.accept()[0] as connection:
+        connection.recv(1024)
+        connection.sendall(b"OK\\n")
+        if connection.recv(1024):
+            connection.sendall(sys.argv[2].encode())
+"""
+
+
+def test_the_nccl_ras_of_another_job_is_not_read() -> None:
+    """All jobs of a host listen at one port, and the kernel chooses one of them."""
+
+    def listens(port: str, text: str) -> tuple[subprocess.Popen[str], str]:
+        words = [sys.executable, "-c", LISTENS, port, text]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        return process, process.stdout.readline().strip()
+
+    theirs, port = listens("0", "the other job")
+    ours, _ = listens(port, "our job")
+    address = f"127.0.0.1:{port}"
+    try:
+        for _ in range(8):
+            said = stack_dump.ask_ras(address, time.monotonic() + PATIENCE, [ours.pid])
+            assert said == {"address": address, "text": "our job"}
+        assert stack_dump.ask_ras(address, time.monotonic() + PATIENCE, [os.getpid()]) is None
+    finally:
+        for process in (theirs, ours):
+            process.kill()
+            process.communicate()
+
+
+def test_what_nccl_ras_has_not_said_in_time_is_reported() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def one() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1024)
+                connection.sendall(b"OK\n")
+                connection.recv(1024)
+                connection.sendall(b"Job summary")
+                connection.recv(1024)  # until the other one goes
+
+        thread = threading.Thread(target=one, daemon=True)
+        thread.start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        said = stack_dump.ask_ras(address, time.monotonic() + 0.5, [os.getpid()])
+        thread.join(PATIENCE)
+    assert said is not None
+    assert said["text"].startswith("Job summary\n(NCCL RAS had not said more")
+
+
 def test_the_ranks_say_where_nccl_ras_listens(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     address, _, thread = serve(RAS.encode())
     monkeypatch.setattr(stack_dump, "RAS_ADDR", address)
+    monkeypatch.setattr(stack_dump, "below", lambda pid, table: [os.getpid()])  # as if it were a child of the rank
     process = start(WAITS)
     found = stack_dump.collect({"0": {"pid": process.pid}})
     thread.join(PATIENCE)
@@ -285,8 +349,8 @@ def test_the_ranks_say_where_nccl_ras_listens(start: Start, monkeypatch: pytest.
 def test_no_nccl_ras() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
-    assert stack_dump.ask_ras(address, time.monotonic() + 5) is None
-    assert stack_dump.ask_ras("nonsense", time.monotonic() + 5) is None
+    assert stack_dump.ask_ras(address, time.monotonic() + 5, [os.getpid()]) is None
+    assert stack_dump.ask_ras("nonsense", time.monotonic() + 5, []) is None
     assert hang.ras("NCCL version 2.24.1\n\nErrors\n======\n\nWarnings\n========\n\n") == []
 
 
