@@ -5,6 +5,8 @@ torch waits as long as for a collective (10 or 30 minutes), and its message name
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ddpkit.distributed.resolver import DistEnv
@@ -42,13 +44,14 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
         )
         store, _, _ = next(rendezvous)
         # The start of the group waits for the other ranks in this store, with the same timeout.
-        dist.init_process_group(
-            backend,
-            store=dist.PrefixStore("default_pg", store),
-            rank=env.rank,
-            world_size=env.world_size,
-            **starting,
-        )
+        with _reported_late(env, backend, own, init_timeout):
+            dist.init_process_group(
+                backend,
+                store=dist.PrefixStore("default_pg", store),
+                rank=env.rank,
+                world_size=env.world_size,
+                **starting,
+            )
         # Now both serve collectives and wait as long as these may.
         lasting = options.get("timeout", timedelta(minutes=30))  # torch's own default
         store.set_timeout(lasting)
@@ -56,6 +59,29 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
             set_group_timeout(lasting)
     except (RuntimeError, TimeoutError, OSError) as error:
         raise _start_error(env, backend, init_timeout, error, connected=store is not None) from error
+
+
+@contextmanager
+def _reported_late(env: DistEnv, backend: str, own: torch.device, seconds: float) -> Iterator[None]:
+    """Log a warning if the block takes longer than `seconds`: NCCL's start has no limit of its own, and no output."""
+    import logging
+    import os
+    import socket
+    import threading
+
+    host, pid = socket.gethostname(), os.getpid()
+    text = (
+        f"rank {env.rank} of {env.world_size} on {host} ({own}) has been in the start of {backend} for {seconds:g} s. "
+        "All ranks have joined. One died or hangs since then, or the network blocks them. "
+        f"Its stack: ddpkit dump, or py-spy dump --pid {pid}"
+    )
+    timer = threading.Timer(seconds, logging.getLogger(__name__).warning, ("%s", text))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def takes_device(version: str) -> bool:

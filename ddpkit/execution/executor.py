@@ -25,6 +25,7 @@ from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.monitor.server import MonitorServer
 from ddpkit.run.heartbeat import Vitals
+from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.timeline import Timeline
 from ddpkit.transports.protocol import ASK, LOOK, NODE, Link, request
 
@@ -132,6 +133,8 @@ class Carrier:
         while self.left():
             self.monitor.turn()
             self.timeline.turn()
+            for words in self.timeline.late_start(describe_late_start):
+                self.note(f"{words}; for their stacks: ddpkit dump {self.plan.run_id}")
             self.end_if_unrecoverable()
             try:
                 index, message = self.inbox.get_nowait()

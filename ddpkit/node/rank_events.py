@@ -13,7 +13,7 @@ What is told goes to the supervisor, or under SLURM to `rank_events_file.py`: su
 later over 1 and 5 seconds; a step costs 2 to 5 microseconds more. A step that is compiled as a whole (`torch.compile`
 around `optimizer.step`) is left alone, and not counted.
 
-    mark RANK NAME TIME               NAME: python, import, imported, meet, group, step (the first one)
+    mark RANK NAME TIME               NAME: python, import, imported, cuda, meet, connect, group, step (the first one)
     versions RANK PYTHON TORCH CUDA NCCL                after the import, of one rank of each node; -: there is none
     raised RANK TIME TYPE                               an exception ends the script: torch's teardown takes seconds
     steps RANK COUNT WHOLE MOST KNOWN OWN MOST_OWN      counts, and seconds; KNOWN: of how many steps OWN is the sum
@@ -42,6 +42,7 @@ def start(tell: Callable[..., None], mark: Callable[[str], None], rank: str, wan
     _when_raised(lambda kind: tell("raised", rank, time.time(), kind))
     steps = Steps(tell, mark, rank)
     wanted["torch.distributed.rendezvous"] = (None, lambda module: _meeting(module, mark))
+    wanted["torch.cuda"] = (None, lambda module: _starting_cuda(module, mark))
     wanted["torch.optim.optimizer"] = (None, steps.hook)
     wanted["torch.nn.modules.module"] = (None, steps.watch)
 
@@ -72,12 +73,19 @@ def _when_raised(say: Callable[[str], None]) -> None:
 
 
 def _meeting(module: Any, mark: Callable[[str], None]) -> None:
-    """Its `rendezvous` only gives an iterator: no frame of ours stands in the stack of a rank that waits."""
+    """Its `rendezvous` only gives an iterator: no frame of ours stands in the stack of a rank that waits.
+
+    With the iterator's first item the ranks have found each other; NCCL or gloo connects them next.
+    """
     before = module.rendezvous
 
     def rendezvous(*args: Any, **options: Any) -> Any:
         mark("meet")
-        return before(*args, **options)
+        return map(joined, before(*args, **options))
+
+    def joined(item: Any) -> Any:
+        mark("connect")
+        return item
 
     rendezvous.__doc__, rendezvous.__module__ = before.__doc__, before.__module__
     rendezvous.__wrapped__ = before  # type: ignore[attr-defined]
@@ -87,6 +95,18 @@ def _meeting(module: Any, mark: Callable[[str], None]) -> None:
         if getattr(known, "rendezvous", None) is before:
             known.rendezvous = rendezvous
     module.rendezvous = rendezvous
+
+
+def _starting_cuda(module: Any, mark: Callable[[str], None]) -> None:
+    """Mark the time when CUDA has started in this rank."""
+    before = module._lazy_init
+
+    def _lazy_init() -> None:
+        before()
+        module._lazy_init = before
+        mark("cuda")
+
+    module._lazy_init = _lazy_init
 
 
 def _not_compiled(function: Any) -> None:

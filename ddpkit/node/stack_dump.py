@@ -349,8 +349,8 @@ def ask_ras(address: str, until: float, pids: list[int]) -> dict[str, Any] | Non
                 # For ranks that do not answer NCCL itself waits 5 s and more, unless it is told otherwise.
                 connection.sendall(b"TIMEOUT %d\n" % RAS_PEERS)
                 connection.settimeout(RAS_PEERS)
-                said = connection.recv(1 << 16)  # OK, or an error of another version
-                if said and _serves(connection, pids):
+                reply = connection.recv(1 << 16)  # OK, or an error of another version
+                if reply and _serves(connection, pids):
                     connection.sendall(b"VERBOSE STATUS\n")
                     return {"address": address, "text": _received(connection, until).decode("utf-8", "replace")}
     except (OSError, ValueError):

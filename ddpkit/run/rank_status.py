@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ddpkit.run import timeline
 from ddpkit.run.heartbeat import StatusFile
+from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.record import Run
 from ddpkit.run.status import RunStatus, age, command
 from ddpkit.text import format_ranks
@@ -57,6 +59,7 @@ class RankSample:
     age: float  # seconds
     ranks: tuple[RankStatus, ...]
     silent: dict[str, float]  # hosts whose last sign of life is too old, and its age in seconds
+    late_start: tuple[str, ...] = ()  # see `describe_late_start`
 
 
 def read_ranks(run: Run) -> RankSample | None:
@@ -70,7 +73,10 @@ def read_ranks(run: Run) -> RankSample | None:
         return None
     # Clocks of hosts differ a little: an age is never below zero.
     return RankSample(
-        age=max(0.0, time.time() - then), ranks=tuple(sorted(rows, key=lambda row: row.rank)), silent=silent
+        age=max(0.0, time.time() - then),
+        ranks=tuple(sorted(rows, key=lambda row: row.rank)),
+        silent=silent,
+        late_start=tuple(describe_late_start((timeline.read(Path(run.folder)) or {}).get("ranks", {}), time.time())),
     )
 
 
@@ -116,7 +122,7 @@ def _signal(number: int) -> str:
 
 def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
     """Return a sentence for each oddity, the cause before its consequences."""
-    lines = []
+    lines = list(sample.late_start)
     if sample.age > STALE and now.state == "running":
         lines.append(f"the last check of the ranks is {age(sample.age)} old")
     for host, silent in sample.silent.items():

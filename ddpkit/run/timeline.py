@@ -22,7 +22,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -80,6 +80,7 @@ class Timeline:
         self._written = 0.0
         self._changed = False
         self._lines: set[int] = set()  # ranks that have printed
+        self._looked = 0.0  # time.monotonic() of the last look for a late start; infinity: it was reported
 
     def record(self, host: str, event: Event) -> None:
         """Record an event of a supervisor."""
@@ -112,6 +113,14 @@ class Timeline:
         """Write what is new, now and then, also between two events."""
         if self._changed and time.monotonic() - self._written >= EVERY:
             self.write()
+
+    def late_start(self, describe: Callable[[Mapping[str, RankTimeline], float], list[str]]) -> list[str]:
+        """Return what `describe` reports of the ranks now, the first time that it does. Looks now and then."""
+        if time.monotonic() - self._looked < EVERY:
+            return []
+        words = describe(self._ranks, time.time())
+        self._looked = math.inf if words else time.monotonic()
+        return words
 
     def _rank(self, host: str, rank: int | str) -> RankTimeline:
         return self._ranks.setdefault(str(rank), {"host": host, "attempts": 0, "marks": {}, "bins": []})

@@ -7,7 +7,9 @@ torch.cuda is modelled after what CUDA builds of torch 2.11 do where `cuInit` an
 from __future__ import annotations
 
 import errno
+import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -285,3 +287,29 @@ def test_words_for_an_accelerator_of_intel(monkeypatch: pytest.MonkeyPatch) -> N
     error = process_group._start_error(env, "xccl", 60.0, missing, connected=True)
     assert "xccl could not connect the ranks: Distributed package doesn't have XCCL built in" in error.message
     assert "SOCKET_IFNAME" not in (error.hint or "")
+
+
+def test_a_rank_in_the_start_of_nccl_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NCCL's start has no limit. It is modelled as a start that ends when the warning was logged."""
+    import torch.distributed
+
+    dist: Any = torch.distributed  # torch's stubs leave out the stores
+    logged = threading.Event()
+    lines: list[str] = []
+
+    class Log(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+            logged.set()
+
+    handler, logger = Log(), logging.getLogger(process_group.__name__)
+    logger.addHandler(handler)
+    env = resolve({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "node1", "MASTER_PORT": "1"})
+    monkeypatch.setattr(dist, "rendezvous", lambda *_, **__: iter([(dist.HashStore(), 1, 2)]))
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: logged.wait(60))
+    try:
+        process_group.start_group(env, "nccl", torch.device("cuda", 1), None, 0.05)
+    finally:
+        logger.removeHandler(handler)
+    (line,) = lines
+    assert line.startswith(f"rank 1 of 2 on {socket.gethostname()} (cuda:1) has been in the start of nccl for 0.05 s")

@@ -204,11 +204,13 @@ def test_where_the_seconds_went() -> None:
         "python": 12.5,
         "import": 13.0,
         "imported": 15.0,
+        "cuda": 15.25,
         "meet": 15.5,
+        "connect": 15.75,
         "group": 16.0,
         "step": 20.0,
     }
-    slow = {**marks, "meet": 19.0, "group": 19.1}
+    slow = {**marks, "cuda": 15.5, "meet": 19.0, "connect": 19.05, "group": 19.1}
     launch: LaunchFile = {"began": 10.0, "prepared": 11.5, "entered": {"a": 10.8}}
     told: TimelineFile = {
         "ranks": {"0": {"host": "a", "marks": marks, "attempts": 1}, "1": {"host": "b", "marks": slow, "attempts": 2}}
@@ -219,7 +221,7 @@ def test_where_the_seconds_went() -> None:
     assert [phase.phase for phase in found.phases] == list(start.PHASES)
     meet = next(phase for phase in found.phases if phase.phase == "meet")
     assert (meet.rank, meet.host) == (1, "b")
-    assert (meet.seconds, meet.longest) == pytest.approx((2.25, 4.0))
+    assert (meet.seconds, meet.longest) == pytest.approx((1.875, 3.5))
     for row in found.rows:
         assert row.segments[0].begin == 0
         assert [each.end for each in row.segments[:-1]] == [each.begin for each in row.segments[1:]]
@@ -232,6 +234,38 @@ def test_clocks_that_disagree_a_little_give_no_negative_time() -> None:
     }
     found = start.of({"began": 10.0, "prepared": 12.05}, told, WHY)
     assert all(each.end >= each.begin for each in found.rows[0].segments)
+
+
+def test_cuda_counts_where_the_script_started_it() -> None:
+    """Here after the rendezvous, whose seconds are not CUDA's."""
+    marks = {"start": 12.0, "imported": 13.0, "meet": 14.0, "connect": 18.0, "group": 18.5, "cuda": 19.0, "step": 21.0}
+    told: TimelineFile = {"ranks": {"0": {"host": "a", "marks": marks, "attempts": 1}}}
+    (row,) = start.of({"began": 10.0, "prepared": 11.0}, told, WHY).rows
+    took = {each.phase: each.end - each.begin for each in row.segments}
+    assert (took["connect"], took["group"], took["cuda"], took["step"]) == pytest.approx((4.0, 0.5, 0.5, 2.0))
+
+
+B200 = "(kernels {}, alloc {}, bootstrap {}, allgathers 0.08, topo 1.10, graphs 0.01, connections 0.39, rest 0.00)"
+
+
+def test_nccls_own_timings_are_in_the_words() -> None:
+    """Lines of 8 B200 (github.com/NVIDIA/nccl/issues/1646), and of an older NCCL (nccl-tests/issues/273)."""
+    lines = [
+        "d5618706-01:1106802:1106870 [3] NCCL INFO Init timings - ncclCommInitRankConfig: rank 3 nranks 8 total 55.01 "
+        + B200.format("52.45", "0.41", "0.57"),
+        "[node1 0] d5618706-01:1106799:1106856 [0] NCCL INFO Init timings - ncclCommInitRankConfig: rank 0 nranks 8 "
+        + "total 55.17 "
+        + B200.format("52.33", "0.42", "0.84"),
+        "dc02-p21-t208-n012:7622:7638 [2] NCCL INFO Init timings: rank 2 nranks 8 total 0.66 (kernels 0.42, "
+        + "bootstrap 0.07, allgathers 0.03, topo 0.06, graphs 0.05, connections 0.02, rest 0.00)",
+    ]
+    most = "NCCL's own init timings, slowest: rank 0 of 8, 55.17 s, of which kernels 52.33 s."
+    assert start.init_timings(lines) == most
+    assert start.init_timings(lines[2:]).endswith("rank 2 of 8, 0.66 s, of which kernels 0.42 s.")
+    assert start.init_timings(["step 1", "NCCL INFO Init START"]) == ""
+    marks = {"start": 12.0, "python": 12.5, "import": 13.0, "step": 80.0}
+    told: TimelineFile = {"ranks": {"0": {"host": "a", "marks": marks, "attempts": 1}}}
+    assert start.of({"began": 10.0, "prepared": 11.0}, told, WHY, most).words.endswith(most)
 
 
 def test_ranks_that_tell_nothing() -> None:

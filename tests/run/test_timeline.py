@@ -32,7 +32,7 @@ while time.monotonic() < until:
     optimizer.step()
 print("done", flush=True)
 """
-MARKS = ["start", "python", "import", "imported", "meet", "group", "step", "line", "end"]
+MARKS = ["start", "python", "import", "imported", "meet", "connect", "group", "step", "line", "end"]
 
 
 def kept(folder: Path, name: str = timeline.TIMELINE) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from ddpkit.run import metrics, timeline
 from ddpkit.run.record import Run
 from ddpkit.run.timeline import LaunchFile, TimelineFile
 
+HEAD = 1 << 22  # bytes of the log with what is printed at the start
 TAIL = 1 << 16  # bytes of the log that are looked at
 LINES = 25  # of them that are shown
 TEST = "test.json"  # where the output of `ddpkit test --json` is taken from
@@ -26,6 +27,7 @@ class Files:
     test: Mapping[str, Any] | None = None  # see `ddpkit.preflight.check.report`
     metrics: Path | None = None
     records: list[dict[str, Any]] = field(default_factory=list)  # of the metrics file
+    head: tuple[str, ...] = ()  # the first lines of all ranks
     tail: tuple[str, ...] = ()  # the last lines of all ranks
 
 
@@ -42,8 +44,17 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
         test=timeline.read_object(folder / TEST),
         metrics=path,
         records=metrics.read(path) if path else [],
+        head=_first(folder / "all.log"),
         tail=tuple(lines[-LINES - 1 :][:LINES]),
     )
+
+
+def _first(path: Path) -> tuple[str, ...]:
+    try:
+        with path.open("rb") as file:
+            return tuple(file.read(HEAD).decode("utf-8", "replace").split("\n"))
+    except OSError:
+        return ()
 
 
 def _last(path: Path) -> list[str]:

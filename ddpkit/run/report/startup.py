@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -16,10 +17,13 @@ PHASES = {
     "python": "start its Python",
     "import": "script, up to import torch",
     "imported": "import torch",
+    "cuda": "script, up to the start of CUDA in this rank",
     "meet": "script, up to the rendezvous",
-    "group": "rendezvous of the ranks",
+    "connect": "rendezvous of the ranks",
+    "group": "start of the process group: NCCL, gloo",
     "step": "model, data, first optimizer step",
 }
+OPTIONAL = ("queued", "cuda")  # of ranks of a job, of ranks with a GPU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +66,8 @@ class Start:
     words: str  # where most of the time went; or why that is not known
 
 
-def of(launch: LaunchFile | None, timeline: TimelineFile | None, why_not: str) -> Start:
-    """The start of a run. `why_not`: what to say where nothing was recorded."""
+def of(launch: LaunchFile | None, timeline: TimelineFile | None, why_not: str, nccl: str = "") -> Start:
+    """The start of a run. `why_not`: what to say where nothing was recorded. `nccl`: see `init_timings`."""
     ranks = (timeline or {}).get("ranks", {})
     if timeline is None or not ranks:
         return Start(rows=(), phases=(), total=None, entered={}, words=why_not)
@@ -74,7 +78,8 @@ def of(launch: LaunchFile | None, timeline: TimelineFile | None, why_not: str) -
     steps = [segment.end for row in rows for segment in row.segments if segment.phase == "step"]
     total = max(steps) if len(steps) == len(rows) else None
     entered = {host: float(when) - began for host, when in (launch or {}).get("entered", {}).items()}
-    return Start(rows=rows, phases=phases, total=total, entered=entered, words=_words(rows, phases, total))
+    words = " ".join(filter(None, (_words(rows, phases, total), nccl)))
+    return Start(rows=rows, phases=phases, total=total, entered=entered, words=words)
 
 
 def _row(number: int, known: RankTimeline, began: float, prepared: float | None) -> Row:
@@ -82,19 +87,46 @@ def _row(number: int, known: RankTimeline, began: float, prepared: float | None)
     if prepared is not None:
         marks["prepared"] = float(prepared)
     segments, last = [], 0.0
-    for name in PHASES:
-        if name in marks:
-            # Clocks of two machines agree to some milliseconds: no phase ends before it began.
-            end = max(last, float(marks[name]) - began)
-            segments.append(Segment(phase=name, begin=last, end=end))
-            last = end
+    for name in _in_order(marks):
+        # Clocks of two machines agree to some milliseconds: no phase ends before it began.
+        end = max(last, float(marks[name]) - began)
+        segments.append(Segment(phase=name, begin=last, end=end))
+        last = end
     return Row(
         rank=number,
         host=str(known.get("host", "")),
         segments=tuple(segments),
         attempts=int(known.get("attempts", 0)),
-        missing=tuple(name for name in PHASES if name not in marks and name != "queued"),
+        missing=tuple(name for name in PHASES if name not in marks and name not in OPTIONAL),
     )
+
+
+def _in_order(marks: Mapping[str, float]) -> list[str]:
+    """Return the marks in the order of PHASES, but CUDA, which a script may start at any time, by its time."""
+    names = [name for name in PHASES if name in marks and name != "cuda"]
+    if "cuda" in marks:
+        names.insert(sum(marks[name] <= marks["cuda"] for name in names), "cuda")
+    return names
+
+
+def init_timings(lines: Iterable[str]) -> str:
+    """Return NCCL's own times of its slowest start, from lines that it prints with NCCL_DEBUG=INFO; else empty."""
+    matches = [match for line in lines if (match := _INIT_TIMINGS.search(line))]
+    if not matches:
+        return ""
+    slowest = max(matches, key=lambda match: float(match["total"]))
+    parts = dict(re.findall(r"(\w+) ([0-9.]+)", slowest["parts"]))
+    longest = max(parts, key=lambda name: float(parts[name]), default="")
+    most = f", of which {longest} {parts[longest]} s" if longest else ""
+    return (
+        f"NCCL's own init timings, slowest: rank {slowest['rank']} of {slowest['ranks']}, {slowest['total']} s{most}."
+    )
+
+
+_INIT_TIMINGS = re.compile(
+    r"NCCL INFO Init timings(?: - \w+)?: rank (?P<rank>\d+) nranks (?P<ranks>\d+) total (?P<total>[0-9.]+) "
+    r"\((?P<parts>[^)]*)\)"
+)
 
 
 def _phase(name: str, rows: Sequence[Row]) -> Phase | None:
