@@ -254,10 +254,11 @@ def test_nccls_own_timings_are_in_the_words() -> None:
         "d5618706-01:1106802:1106870 [3] NCCL INFO Init timings - ncclCommInitRankConfig: rank 3 nranks 8 total 55.01 "
         + B200.format("52.45", "0.41", "0.57"),
         "[node1 0] d5618706-01:1106799:1106856 [0] NCCL INFO Init timings - ncclCommInitRankConfig: rank 0 nranks 8 "
-        + "total 55.17 "
-        + B200.format("52.33", "0.42", "0.84"),
-        "dc02-p21-t208-n012:7622:7638 [2] NCCL INFO Init timings: rank 2 nranks 8 total 0.66 (kernels 0.42, "
-        + "bootstrap 0.07, allgathers 0.03, topo 0.06, graphs 0.05, connections 0.02, rest 0.00)",
+        "total 55.17 " + B200.format("52.33", "0.42", "0.84"),
+        (
+            "dc02-p21-t208-n012:7622:7638 [2] NCCL INFO Init timings: rank 2 nranks 8 total 0.66 (kernels 0.42, "
+            "bootstrap 0.07, allgathers 0.03, topo 0.06, graphs 0.05, connections 0.02, rest 0.00)"
+        ),
     ]
     most = "NCCL's own init timings, slowest: rank 0 of 8, 55.17 s, of which kernels 52.33 s."
     assert start.init_timings(lines) == most
