@@ -131,9 +131,10 @@ class Limits(TypedDict):
 
 
 class Gpu(TypedDict, total=False):
-    """A GPU as nvidia-smi reports it: its texts, with units. An element that a driver does not know is missing."""
+    """A GPU as nvidia-smi or AMD's driver reports it: texts with units. What a driver does not know is missing."""
 
     index: str
+    vendor: str  # AMD; NVIDIA where it is missing
     uuid: str
     name: str
     bus: str  # PCI address
@@ -169,7 +170,7 @@ class GpuHost(TypedDict):
     cuda_driver: str | None  # CUDA version of the loaded libcuda
     direct: str  # way of network adapters to GPU memory; empty: none
     redirects: int | None  # PCI bridges that redirect requests between devices (ACS)
-    others: dict[str, int]  # accelerators that are not NVIDIA's, by kind
+    others: dict[str, int]  # accelerators without checks, by kind
     inside: bool  # a process namespace of its own: pids of the driver mean other processes
 
 

@@ -1,4 +1,4 @@
-"""GPUs of a node for the preflight: one nvidia-smi for everything, and kernel facts that change their speed.
+"""GPUs of a node for the preflight, from nvidia-smi and the files of kernel drivers.
 
 Standard library only, Python 3.8 and later. Nothing here judges. A value that could not be read is None or missing.
 """
@@ -165,6 +165,63 @@ def inside() -> bool:
         return False
 
 
+# ---- AMD
+
+
+def gpus_of_node() -> list[dict[str, Any]] | str | None:
+    """GPUs of NVIDIA, else those of AMD; None: neither; text: why they are not known."""
+    gpus = nvidia_smi()
+    if gpus is None or not gpus or "No devices" in gpus:
+        return amd_gpus() or gpus
+    return gpus
+
+
+def amd_gpus(root: str = "/") -> list[dict[str, Any]]:
+    """AMD's GPUs, from the files of their kernel driver: no tool is needed, and none starts the driver.
+
+    Source: kernel documentation, gpu/amdgpu; /sys/class/kfd lists processes and topology.
+    """
+    kfd = root + "sys/class/kfd/kfd/"
+    gpus: list[dict[str, Any]] = []
+    for name in sorted(_names(kfd + "topology/nodes"), key=lambda name: int(name) if name.isdigit() else 0):
+        gpu_id = _read(kfd + "topology/nodes/" + name + "/gpu_id")
+        lines = _read(kfd + "topology/nodes/" + name + "/properties").splitlines()
+        properties = dict(line.split(None, 1) for line in lines if " " in line)
+        if gpu_id in ("", "0"):
+            continue  # a CPU, or a GPU of another container
+        device = root + "sys/class/drm/renderD" + properties.get("drm_render_minor", "") + "/device"
+        errors = re.search(r"ue: (\d+)", _read(device + "/ras/umc_err_count") or _read(device + "/ras/aca_umc"))
+        used = _read(device + "/mem_info_vram_used")
+        number = properties.get("unique_id", "")
+        gpu: dict[str, Any] = {
+            "index": str(len(gpus)),
+            "uuid": "GPU-%x" % int(number) if number.isdigit() else gpu_id,
+            "name": _read(device + "/product_name") or "AMD gfx" + properties.get("gfx_target_version", ""),
+            "vendor": "AMD",
+            "ecc_errors": int(errors.group(1)) if errors else 0,
+            "slow_because": [],
+            "links": 0,
+            "users": _kfd_users(kfd + "proc/", gpu_id),
+        }
+        if used.isdigit():
+            gpu["memory_used"] = "%d MiB" % (int(used) >> 20)
+        for field, file in (("link_width", "/current_link_width"), ("link_width_max", "/max_link_width")):
+            gpu[field] = _read(device + file)
+        gpu.update(pci_place(os.path.basename(os.path.realpath(device)), root))
+        gpus.append(gpu)
+    return gpus
+
+
+def _kfd_users(folder: str, gpu_id: str) -> list[dict[str, Any]]:
+    users = []
+    for pid in filter(str.isdigit, _names(folder)):
+        used = _read(folder + pid + "/vram_" + gpu_id)
+        if used.isdigit() and int(used):
+            name = _read("/proc/" + pid + "/comm")
+            users.append({"pid": int(pid), "memory": str(int(used) >> 20), "name": name, "user": owner(pid)})
+    return users
+
+
 # ---- the node
 
 
@@ -172,7 +229,6 @@ def gpu_host(root: str = "/") -> dict[str, Any]:
     """Facts of the node that all of its GPUs share."""
     version = _read(root + "proc/driver/nvidia/version")
     return {
-        "hidden": hidden(root),
         "cuda_driver": cuda_driver() if root == "/" else None,
         "direct": gpu_direct(root, version, os.uname().release),
         "redirects": redirects(root),
@@ -248,12 +304,8 @@ def _redirects(config: bytes) -> bool:
 
 
 def other_accelerators(root: str = "/") -> dict[str, int]:
-    """Accelerators of other vendors, by kind."""
-    topology = root + "sys/class/kfd/kfd/topology/nodes/"
-    counts = {
-        "AMD GPU": sum(_read(topology + name + "/gpu_id") not in ("", "0") for name in _names(topology)),
-        "Ascend NPU": sum(bool(re.match(r"davinci\d+$", name)) for name in _names(root + "dev")),
-    }
+    """Accelerators that ddpkit has no checks for, by kind."""
+    counts = {"Ascend NPU": sum(bool(re.match(r"davinci\d+$", name)) for name in _names(root + "dev"))}
     drm = root + "sys/class/drm/"
     cards = [drm + name + "/device/" for name in _names(drm) if re.match(r"card\d+$", name)]
     # Of Intel's, those that drive no display: class 0x0380.

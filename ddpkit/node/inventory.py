@@ -15,7 +15,7 @@ import threading
 import time
 
 from ddpkit.node.env_names import env_matcher, nccl_conf
-from ddpkit.node.gpu_inventory import LATE, SMI_LIMIT, gpu_host, nvidia_smi, owner, pci_place
+from ddpkit.node.gpu_inventory import LATE, SMI_LIMIT, gpu_host, gpus_of_node, hidden, owner, pci_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 
 NAMES_LIMIT = 2.0  # seconds for what names mean; a dead name server takes 5 a question
 _is_reported = env_matcher("reported")
-NO_GPU_HOST: dict[str, Any] = {
-    "hidden": 0,
-    "cuda_driver": None,
-    "direct": "",
-    "redirects": None,
-    "others": {},
-    "inside": False,
-}
 
 
 def gather(
@@ -44,8 +36,7 @@ def gather(
     looked_up: dict[str, Any] = {}
     asking = threading.Thread(target=_look_up, args=(names, looked_up), daemon=True)
     asking.start()  # a name server may think for long
-    gpus = _Asked(nvidia_smi if smi else list, LATE)
-    host = _Asked(gpu_host, dict(NO_GPU_HOST))  # opening a defective GPU can hang
+    gpus = _Asked(gpus_of_node if smi else list, LATE)
     facts: dict[str, Any] = {
         "time": time.time(),
         "host": socket.gethostname(),
@@ -68,7 +59,8 @@ def gather(
     asking.join(NAMES_LIMIT)
     facts["names"] = dict(looked_up)
     facts["gpus"] = gpus.answer(SMI_LIMIT + 1)
-    facts["gpu_host"] = host.answer(NAMES_LIMIT)
+    # Only now, as nvidia-smi has initialized the GPUs; to open a defective one can hang.
+    facts["gpu_host"] = {**gpu_host(), "hidden": _Asked(hidden, 0).answer(NAMES_LIMIT) if smi else 0}
     return facts
 
 

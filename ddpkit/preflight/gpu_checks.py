@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 from ddpkit.launchers.node_facts import Gpu
 from ddpkit.launchers.shell import count
 from ddpkit.preflight.check import Status
+from ddpkit.preflight.env_checks import rank_environ
 from ddpkit.preflight.node import Checks, Node
 from ddpkit.text import format_ranges
 
@@ -16,6 +18,13 @@ MPS = "nvidia-cuda-mps-server"  # shares a GPU in mode Exclusive_Process between
 LOST = ("GPU is lost", "Unknown Error")  # in place of values
 # Reasons for low clocks that name a fault. A power cap, idling and application clocks are normal.
 SLOWDOWNS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
+# Commands of NVIDIA's tools, and those that do it for AMD.
+AMD_COMMANDS = {
+    "sudo nvidia-smi -r -i": "sudo amd-smi reset -G -g",
+    "nvidia-smi -q -d PERFORMANCE": "amd-smi metric --clock --power",
+    "lspci -vv -d 10de:": "lspci -vv -d 1002:",
+    "fuser -v /dev/nvidia*": "fuser -v /dev/kfd",
+}
 OFF = ("N/A", "[N/A]", "Not Supported", "None", "")
 Fault = tuple[Status, str, str, str, str]  # what, cause, command on the node, catalogue entry
 
@@ -44,21 +53,44 @@ def _check_node(node: Node, nodes: Sequence[Node]) -> Checks:
         look = node.command("sudo dmesg | grep -i -e nvrm -e xid")
         yield node.check("gpus", "fail", gpus, cause=cause, fix=look, doc="gpu-lost")
         return
-    problems = [*_count(node, gpus), *_host(node, gpus)]
-    for gpu in gpus:
+    chosen = visible(gpus, rank_environ(node).get("CUDA_VISIBLE_DEVICES"))
+    problems = [*_count(node, gpus), *_host(node, chosen)]
+    for gpu in chosen:
         name = f"GPU {gpu.get('index')} ({gpu.get('uuid')})"
-        for status, what, cause, fix, doc in _faults(node, gpu, _alike(gpu, nodes)):
-            problems.append(node.check("gpus", status, f"{name}: {what}", cause=cause, fix=node.command(fix), doc=doc))
+        for status, what, cause, command, doc in _faults(node, gpu, _alike(gpu, nodes)):
+            fix = node.command(_command(gpu, command))
+            problems.append(node.check("gpus", status, f"{name}: {what}", cause=cause, fix=fix, doc=doc))
     yield from problems
-    if not problems and gpus:
-        yield node.check("gpus", "pass", f"{len(gpus)} x {gpus[0].get('name', '')}")
-    elif not gpus:
-        yield node.check("gpus", "skip", "none")
+    if not problems and chosen:
+        yield node.check("gpus", "pass", f"{len(chosen)} x {chosen[0].get('name', '')}")
+    elif not chosen:
+        yield node.check("gpus", "skip", "none, by CUDA_VISIBLE_DEVICES" if gpus else "none")
+
+
+def visible(gpus: Sequence[Gpu], names: str | None) -> list[Gpu]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names, by index or by the start of a UUID; all where it is not set.
+
+    nvidia-smi lists all of them. The UUID of a MIG instance does not name its GPU.
+    """
+    if names is None:
+        return list(gpus)
+    entries = list(itertools.takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), names.split(",")))
+    uuids = tuple(entry.removeprefix("MIG-").partition("/")[0] for entry in entries if "GPU-" in entry)
+    if len(uuids) < len(entries) and any(entry.startswith("MIG-") for entry in entries):
+        return list(gpus)
+    return [gpu for gpu in gpus if gpu.get("index") in entries or (uuids and gpu.get("uuid", "").startswith(uuids))]
+
+
+def _command(gpu: Gpu, command: str) -> str:
+    """Return a command of NVIDIA's tools, or the one that does the same for another vendor."""
+    for part, other in AMD_COMMANDS.items() if gpu.get("vendor") == "AMD" else ():
+        command = command.replace(part, other)
+    return command
 
 
 def _other_accelerators(others: dict[str, int]) -> str:
     kinds = ", ".join(f"{number} x {kind}" for kind, number in others.items())
-    return f"{kinds}: their health is not checked, only NVIDIA's is; the ranks are tested on what torch.cuda sees"
+    return f"{kinds}: ddpkit has no checks for them, and tests the ranks over gloo"
 
 
 def _alike(gpu: Gpu, nodes: Sequence[Node]) -> list[Gpu]:

@@ -236,13 +236,18 @@ def run(
     return done
 
 
+def announced_silence(event: Event) -> float:
+    """Return the seconds for which a rank announces to be silent: it waits for others, or begins a stage."""
+    return event["waits"] if event["e"] == "here" or event["e"] == "begin" else 0.0
+
+
 def _follow(
     live: LiveRun, on_event: Callable[[Event], None], note: Callable[[str], None], watch: SilenceWatch
 ) -> ProgramRun:
     events: list[Event] = []
 
     def take(event: Event) -> None:
-        watch.reset(event["waits"] if event["e"] == "here" or event["e"] == "begin" else 0.0)
+        watch.reset(announced_silence(event))
         events.append(event)
         on_event(event)
 

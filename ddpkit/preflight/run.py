@@ -16,7 +16,15 @@ from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
 from ddpkit.node import inventory as inventory_program
 from ddpkit.node import probe
-from ddpkit.preflight import causes, disk_check, node_checks, rank_checks, request_checks, slurm_checks
+from ddpkit.preflight import (
+    causes,
+    disk_check,
+    node_checks,
+    rank_checks,
+    request_checks,
+    slurm_checks,
+    software_checks,
+)
 from ddpkit.preflight import rank_program as ranks
 from ddpkit.preflight.check import Check, CheckReport, ordered
 from ddpkit.preflight.node import Node
@@ -61,7 +69,7 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
     elif options.ranks:
         _scheduled(settings, environ, options, result)
     # A second attempt at the mesh repeats some checks.
-    result.checks = ordered(dict.fromkeys(result.checks), result.hosts)
+    result.checks = ordered(dict.fromkeys(software_checks.join_nccl(result.checks)), result.hosts)
     result.seconds = time.monotonic() - began
     return result
 
@@ -154,6 +162,9 @@ def _ranks(
     done = ranks.run(plan, transport, settings.log_dir, counter.add_event, options.note, silence, options.signals)
     result.folder = done.folder
     result.checks += rank_checks.check_ranks(done, plan, speed=options.depth == "full")
+    where = rank_checks.rank_hosts(plan, done)
+    versions = {where.get(event["rank"], event["host"]): event["nccl_version"] for event in done.reports}
+    result.checks += software_checks.loaded_nccl(versions)
     return done
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.node import Checks, Node, check_each
@@ -22,7 +23,7 @@ def check_nccl(nodes: Sequence[Node]) -> Checks:
         if not version:
             if common:
                 return node.check("nccl-version", "unknown", "no package of NCCL found")
-            return node.check("nccl-version", "skip", "torch was installed without NCCL")
+            return node.check("nccl-version", "skip", "no package of NCCL; the ranks report the one that they load")
         if version == common:
             return str(version)
         return node.check(
@@ -35,6 +36,33 @@ def check_nccl(nodes: Sequence[Node]) -> Checks:
         )
 
     return check(nodes)
+
+
+LOADED = "NCCL that its ranks load: "
+
+
+def loaded_nccl(versions: Mapping[str, str]) -> Checks:
+    """Checks from the NCCL that ranks have loaded. `versions`: by host; empty: none."""
+    for host, version in versions.items():
+        if version:
+            yield Check(id="nccl-version", status="pass", host=host, evidence=LOADED + version)
+
+
+def join_nccl(checks: Sequence[Check]) -> list[Check]:
+    """Return the checks with one for the NCCL of each host: the loaded one counts, and its package is compared."""
+    loaded = {each.host: each.evidence[len(LOADED) :] for each in checks if each.evidence.startswith(LOADED)}
+    joined = []
+    for each in checks:
+        version = loaded.get(each.host, "") if each.id == "nccl-version" else ""
+        package = each.evidence if each.status == "pass" and version and not each.evidence.startswith(LOADED) else ""
+        if package and package != version:
+            cause = "LD_LIBRARY_PATH or LD_PRELOAD replaces the NCCL that torch was built for"
+            text = f"its ranks load NCCL {version}, and torch came with {package}"
+            fix = "--env LD_LIBRARY_PATH= --env LD_PRELOAD="
+            joined.append(replace(each, status="warn", evidence=text, cause=cause, fix=fix, doc="nccl-mismatch"))
+        elif not (package or (version and each.status in ("skip", "unknown"))):
+            joined.append(each)
+    return joined
 
 
 def _nccl_name(node: Node) -> str:

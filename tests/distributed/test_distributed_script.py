@@ -300,6 +300,27 @@ print(sorted(script.BackendCheck(env, script.RankStore(env, 10), "nccl", 1, 10).
 
 
 @pytest.mark.torch
+def test_a_rank_ends_after_the_facts_of_its_node() -> None:
+    """nvidia-smi can take longer than all stages. The facts come here when the stages have ended."""
+    text = """
+import threading, types
+from ddpkit.node import probe
+ended = threading.Event()
+run_checks = script.run_checks
+def run(*args):
+    code = run_checks(*args)
+    ended.set()
+    return code
+script.run_checks = run
+sys.modules["probe"] = probe
+sys.modules["inventory"] = types.SimpleNamespace(gather=lambda *_: {"late": ended.wait(60)})
+"""
+    done = run("-c", START + text + END, "--nodes", "usual", "--timeout", "5", "--mib", "1", DDPKIT_EVENTS="1")
+    assert done.returncode == 0, done.stdout
+    assert '"facts": {"late": true}' in done.stdout
+
+
+@pytest.mark.torch
 def test_a_rank_that_dies_is_named() -> None:
     die = "if os.environ['RANK'] == '1': script.time_all_reduce = lambda *_: os._exit(9)\n"
     ended = ranks(3, [0, 1, 2], die + END, "--json", "--timeout", "10")

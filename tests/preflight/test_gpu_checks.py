@@ -17,15 +17,19 @@ import gpu_outputs as outputs
 import pytest
 from gpu_outputs import A100, A100_MIG, H100, uuid
 from test_compatibility import facts as look
-from test_node_checks import gathered
+from test_node_checks import NO_GPU_HOST, gathered
 
-from ddpkit.node import gpu_inventory, inventory
-from ddpkit.preflight import slurm_checks
+from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.launchers.plan import Plan, Proc, RankStarter, Step
+from ddpkit.node import gpu_inventory
+from ddpkit.preflight import rank_checks, slurm_checks
 from ddpkit.preflight.check import Check
-from ddpkit.preflight.gpu_checks import check_gpus, closest_adapters
+from ddpkit.preflight.gpu_checks import check_gpus, closest_adapters, visible
 from ddpkit.preflight.machine_checks import check_infiniband
 from ddpkit.preflight.node import Node
-from ddpkit.preflight.software_checks import check_driver
+from ddpkit.preflight.node_checks import check_nodes
+from ddpkit.preflight.rank_program import ProgramRun
+from ddpkit.preflight.software_checks import LOADED, check_driver, check_nccl, join_nccl, loaded_nccl
 
 PROGRAM = """#!/bin/sh
 case "$*" in
@@ -308,13 +312,6 @@ FAULTS = {
         fix="ACSCtl",
         doc="p2p-hang",
     ),
-    "MI300X": Row(
-        gpus=[],
-        host={"others": {"AMD GPU": 8}},
-        everything="echo 'No devices were found'; exit 6",
-        status="unknown",
-        evidence="8 x AMD GPU: their health is not checked",
-    ),
     "Ascend": Row(
         gpus=[],
         host={"others": {"Ascend NPU": 8}},
@@ -378,7 +375,7 @@ def inspected(folder: Path, given: Row, monkeypatch: pytest.MonkeyPatch) -> Node
     monkeypatch.setattr(gpu_inventory, "SMI_LIMIT", 1.0 if "sleep 60" in given.everything else 60.0)
     monkeypatch.setattr(gpu_inventory, "inside", lambda: bool(given.host.get("inside")))
     port = {"device": "mlx5_0", "port": "1", "state": "ACTIVE", "pci": "", "numa": ""}
-    host = {**inventory.NO_GPU_HOST, **given.host}
+    host = {**NO_GPU_HOST, **given.host}
     told = gathered(gpus=gpu_inventory.nvidia_smi(), gpu_host=host, infiniband=[port] * given.ports)
     known = look(1, gpus=given.known)
     return Node(label="node1", target="node1", slots=given.slots, facts=known, inventory=told, isolated=given.isolated)
@@ -458,6 +455,162 @@ def test_a_faulty_node_of_two_is_the_only_one_with_a_finding(
     assert row.evidence in check.evidence
 
 
+@pytest.mark.parametrize(
+    ("names", "indices"),
+    [
+        (None, "01234567"),
+        ("4,5", "45"),
+        (f"{uuid(6)},{uuid(7)[:12]}", "67"),
+        (f"MIG-{uuid(2)}/1/0", "2"),  # before driver 470
+        ("MIG-7a1c9e2b-0d4f-5c6a-8b3e-2f9d1a7c4e60", "01234567"),  # names no GPU
+        ("2,-1,3", "2"),
+        ("", ""),
+        ("NoDevFiles", ""),
+        ("9", ""),
+    ],
+)
+def test_the_gpus_that_a_variable_names(names: str | None, indices: str) -> None:
+    eight: Any = [{"index": str(number), "uuid": uuid(number)} for number in range(8)]
+    assert "".join(each["index"] for each in visible(eight, names)) == indices
+
+
+def test_other_gpus_may_be_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody trains on the fourth GPU of a shared machine, and CUDA_VISIBLE_DEVICES names others."""
+    given = Row(gpus=[*gpus(3, H100), gpu(BUSY, PROCESS), *gpus(3, H100)], slots=2)
+    node = inspected(tmp_path, given, monkeypatch)
+    assert [check.status for check in check_gpus([node])] == ["warn"]
+    assert [check.status for check in check_gpus([replace(node, env={"CUDA_VISIBLE_DEVICES": "4,5"})])] == ["pass"]
+    assert [check.status for check in check_gpus([replace(node, env={"CUDA_VISIBLE_DEVICES": "3,4"})])] == ["warn"]
+
+
+def ports(*down: int) -> list[dict[str, str]]:
+    """Eight adapters of a DGX H100."""
+    states = ["DOWN" if number in down else "ACTIVE" for number in range(8)]
+    return [
+        {"device": f"mlx5_{number}", "port": "1", "state": state, "pci": "", "numa": ""}
+        for number, state in enumerate(states)
+    ]
+
+
+def sixteen(pair: Sequence[Node], *problems: Any) -> list[Check]:
+    """All checks of two nodes of 8, and of their 16 ranks: a launcher's view."""
+    plan = Plan(run_id="r", backend="slurm-srun", steps=(STEP,), world_size=16, grace=1.0)
+    events: list[Any] = []
+    for rank in range(16):
+        host = f"node{rank // 8 + 1}"
+        own = {"devices": 8, "identity": f"GPU-{rank}", "nccl_version": "2.28.9"}
+        events.append({"e": "rank", "rank": rank, "sender": rank, "host": host, "nodes": ""})
+        events.append({"e": "here", "rank": rank, "sender": rank, "host": host, "waits": 5.0, **own})
+    events += problems or [
+        {"e": "stage", "stage": stage, "sender": 0} for stage in ("ranks", "gloo", "gpu-map", "nccl")
+    ]
+    failure = Failure(host="node2", rank=9, what="rank", code=122) if problems else None
+    run = ProgramRun(outcome=Outcome(failure=failure), events=events, folder="logs/x")
+    checks = [*check_nodes(pair), *rank_checks.check_ranks(run, plan, speed=False)]
+    return [check for check in checks if check.status in ("warn", "fail")]
+
+
+STEP = Step(
+    host="slurm",
+    node_rank=0,
+    ranks=range(16),
+    workdir="/",
+    env={},
+    procs=(Proc(name="rank", argv=("python",)),),
+    rank_starter=RankStarter.SRUN,
+)
+BUSY = {**H100, "fb_memory_usage/used": "40321 MiB"}
+E802: Any = {
+    "e": "problem",
+    "rank": 9,
+    "sender": 9,
+    "host": "node2",
+    "problem": "torch cannot use the GPUs of this node: Unexpected error from cudaGetDeviceCount(). Did you run some "
+    "cuda functions before calling NumCudaDevices() that might have already set an error? Error 802: system not yet "
+    "initialized",
+    "fix": "nvidia-smi; sudo dmesg | grep -i -e nvrm -e xid",
+    "check": "gpu-map",
+    "level": "fail",
+    "cause": "",
+}
+# Faults of the second node of two with 8 H100 each: what differs from the first, and the one finding.
+TEN: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, str, str]]] = {
+    "802": ({}, {}, ("gpu-map", "Error 802: system not yet initialized", "cuda-init-failed")),
+    "a GPU lost": ({"gpus": gpus(7, H100)}, {}, ("gpus", "nvidia-smi lists 7 GPUs, and the driver 8", "gpu-lost")),
+    "MIG on one": (
+        {"gpus": [*gpus(7, H100), gpu({**H100, "mig_mode/current_mig": "Enabled"})]},
+        {},
+        ("gpus", "MIG is on: GPU 7", "duplicate-gpu"),
+    ),
+    "driver differs": ({}, {"driver": "535.183.01"}, ("driver", "driver 535.183.01, on the other", "versions-differ")),
+    "no persistence": (
+        {"gpus": gpus(8, {**H100, "persistence_mode": "Disabled"})},
+        {},
+        ("gpus", "persistence mode is off: GPU 0-7", "slow-first-start"),
+    ),
+    "one GPU busy": (
+        {"gpus": [*gpus(7, H100), gpu(BUSY, PROCESS)]},
+        {},
+        ("gpus", f"GPU 7 ({uuid(7)}): is in use by pid {ME}", "gpu-memory-taken"),
+    ),
+    "IB link down": ({}, {"infiniband": ports(3)}, ("infiniband", "mlx5_3:1 is DOWN", "ib-link-lost")),
+    "peermem missing": ({}, {"direct": ""}, ("gpus", "nvidia_peermem is not loaded", "gdr-missing")),
+    "pending remap": (
+        {"gpus": gpus(8, H100, remapped_row_pending="Yes")},
+        {},
+        ("gpus", f"GPU 3 ({uuid(3)}): a row remap is pending", "gpu-ecc"),
+    ),
+}
+
+
+def two_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: dict[str, Any], facts: dict[str, Any]
+) -> list[Node]:
+    common = {"driver": "570.86.15", "cuda": "12.8", "nccl": "2.28.9", "infiniband": ports()}
+    unlimited = {"limits": {"nofile": 65536, "memlock": None}}
+    nodes = []
+    for node, own in zip(pair(tmp_path, monkeypatch, **row), ({}, facts), strict=True):
+        host = {**NO_GPU_HOST, "direct": own.get("direct", "nvidia_peermem")}
+        known: Any = {**node.inventory, **common, **unlimited, **own, "gpu_host": host}
+        known["cpus"] = {"machine": 224, "allowed": list(range(224)), "quota": None}
+        known["memory"] = {"total": 2 << 40, "free": 2 << 40, "bound": None, "used": None}
+        nodes.append(replace(node, inventory=known))
+    return nodes
+
+
+def test_two_healthy_nodes_and_their_ranks_get_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sixteen(two_nodes(tmp_path, monkeypatch, {}, {})) == []
+
+
+@pytest.mark.parametrize("name", TEN)
+def test_one_fault_of_two_nodes_is_the_only_finding(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row, facts, (check_id, evidence, doc) = TEN[name]
+    (check,) = sixteen(two_nodes(tmp_path, monkeypatch, row, facts), *([E802] if name == "802" else []))
+    assert (check.id, check.host, check.doc) == (check_id, "node2", doc)
+    assert evidence in check.evidence
+    assert check.cause
+    assert check.fix
+
+
+def test_one_gpu_for_each_task_is_a_warning_for_each_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`srun --gpus-per-task=1` with ConstrainDevices: nvidia-smi of a task lists one GPU of 8."""
+    node = two_nodes(tmp_path, monkeypatch, {"gpus": gpus(1, H100), "links": [18]}, {})[1]
+    events: list[Any] = [
+        {"e": "facts", "sender": 8 * number, "look": look(number, host=f"node{number}"), "facts": node.inventory}
+        for number in (1, 2)
+    ]
+    for rank in range(16):
+        own = {"devices": 1, "identity": f"GPU-{rank}", "host": f"node{rank // 8 + 1}"}
+        events.append({"e": "here", "rank": rank, "sender": rank, **own})
+    plan = Plan(run_id="r", backend="slurm-srun", steps=(STEP,), world_size=16, grace=1.0)
+    run = ProgramRun(outcome=Outcome(), events=events, folder="logs/x")
+    checks = [check for check in slurm_checks.check_slurm_nodes(run, plan) if check.id == "gpus"]
+    assert [(check.host, check.status, check.doc) for check in checks] == [
+        ("node1", "warn", "gpus-isolated"),
+        ("node2", "warn", "gpus-isolated"),
+    ]
+
+
 # ---- the driver
 
 
@@ -474,7 +627,7 @@ def test_a_faulty_node_of_two_is_the_only_one_with_a_finding(
 )
 def test_a_driver_that_is_too_old(driver: str | None, cuda: str, loaded: str | None, status: str) -> None:
     """G09."""
-    told = gathered(driver=driver, cuda=cuda, gpu_host={**inventory.NO_GPU_HOST, "cuda_driver": loaded})
+    told = gathered(driver=driver, cuda=cuda, gpu_host={**NO_GPU_HOST, "cuda_driver": loaded})
     (check,) = check_driver([Node(label="node1", target="node1", slots=1, facts=look(1, gpus=0), inventory=told)])
     assert check.status == status
     assert status != "fail" or ("580 or later" in check.evidence and check.doc == "driver-too-old" and check.fix)
@@ -487,6 +640,29 @@ def test_another_driver_on_one_node() -> None:
         for number, driver in enumerate(("570.86.15", "570.86.15", "535.183.01"))
     ]
     assert [check.status for check in check_driver(nodes)] == ["pass", "pass", "warn"]
+
+
+# ---- NCCL as loaded
+
+
+@pytest.mark.parametrize(
+    ("package", "loaded", "expected"),
+    [
+        ("2.28.9", "2.28.9", [("pass", LOADED + "2.28.9")]),
+        (None, "2.28.9", [("pass", LOADED + "2.28.9")]),  # NGC's torch: no package of NCCL
+        (
+            "2.28.9",
+            "2.18.1",
+            [("warn", "its ranks load NCCL 2.18.1, and torch came with 2.28.9"), ("pass", LOADED + "2.18.1")],
+        ),
+        ("2.28.9", "", [("pass", "2.28.9")]),  # no rank started
+        (None, "", [("skip", "no package of NCCL; the ranks report the one that they load")]),
+    ],
+)
+def test_the_loaded_nccl_counts(package: str | None, loaded: str, expected: list[tuple[str, str]]) -> None:
+    node = Node(label="n1", target="n1", slots=1, facts=look(1), inventory=gathered(nccl=package))
+    checks = join_nccl([*check_nccl([node]), *loaded_nccl({"n1": loaded})])
+    assert [(check.status, check.evidence) for check in checks] == expected
 
 
 # ---- one GPU for each task
@@ -509,9 +685,6 @@ def reports(*each: tuple[int, str]) -> list[Any]:
     ],
 )
 def test_isolated_ranks_have_different_gpus(events: list[Any], isolated: set[str]) -> None:
-    from ddpkit.diagnosis.outcome import Outcome
-    from ddpkit.preflight.rank_program import ProgramRun
-
     assert slurm_checks.isolated_hosts(ProgramRun(outcome=Outcome(), events=events)) == isolated
 
 
@@ -519,13 +692,8 @@ def test_isolated_ranks_have_different_gpus(events: list[Any], isolated: set[str
 
 
 def test_other_accelerators_are_counted(tmp_path: Path) -> None:
-    """8 MI300X as their KFD lists them: processors have the id 0."""
+    """Files as the drivers of Ascend and Intel make them; of Intel's, the first drives no display."""
     root = f"{tmp_path}/"
-    for node, gpu_id in enumerate((0, 0, 28851, 51499, 57707, 29539, 6035, 22683, 18026, 11743)):
-        place = tmp_path / f"sys/class/kfd/kfd/topology/nodes/{node}"
-        place.mkdir(parents=True)
-        (place / "gpu_id").write_text(f"{gpu_id}\n")
-    assert gpu_inventory.other_accelerators(root) == {"AMD GPU": 8}
     (tmp_path / "dev").mkdir()
     for name in ("davinci0", "davinci1", "davinci_manager"):
         (tmp_path / "dev" / name).touch()
@@ -534,7 +702,65 @@ def test_other_accelerators_are_counted(tmp_path: Path) -> None:
         place.mkdir(parents=True)
         (place / "vendor").write_text(vendor)
         (place / "class").write_text(kind)
-    assert gpu_inventory.other_accelerators(root) == {"AMD GPU": 8, "Ascend NPU": 2, "Intel GPU": 1}
+    assert gpu_inventory.other_accelerators(root) == {"Ascend NPU": 2, "Intel GPU": 1}
+
+
+# KFD's properties of an MI100, as recorded for the tests of a monitoring tool (pyfakefs, "arcturus"); the other files
+# after the kernel's documentation of amdgpu. For MI300X, the name and the count are changed.
+KFD = "simd_count 480\ngfx_target_version 90008\nvendor_id 4098\ndomain 0\ndrm_render_minor {0}\nunique_id {1}\n"
+
+
+def mi300x(root: Path, **odd: str) -> str:
+    """A node of 8 MI300X; the fourth has the changes: names of files with `__` for `/`."""
+    nodes = root / "sys/class/kfd/kfd/topology/nodes"
+    for number in range(10):  # the first two are CPUs
+        (nodes / str(number)).mkdir(parents=True)
+        (nodes / str(number) / "gpu_id").write_text(f"{42698 + number if number > 1 else 0}\n")
+        properties = KFD.format(126 + number, 7809984429061111109 + number) if number > 1 else "cpu_cores_count 96\n"
+        (nodes / str(number) / "properties").write_text(properties)
+        if number > 1:
+            device = root / f"sys/bus/pci/devices/0000:{number:02x}:00.0"
+            files = {"product_name": "AMD Instinct MI300X", "mem_info_vram_used": "297639936"}
+            files |= {"current_link_width": "16", "max_link_width": "16", "ras__umc_err_count": "ue: 0\nce: 0"}
+            for name, text in {**files, **(odd if number == 5 else {})}.items():
+                file = device / name.replace("__", "/")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text + "\n")
+            drm = root / f"sys/class/drm/renderD{126 + number}"
+            drm.mkdir(parents=True)
+            (drm / "device").symlink_to(device)
+    return f"{root}/"
+
+
+@pytest.mark.parametrize(
+    ("odd", "status", "evidence", "fix"),
+    [
+        ({}, "pass", "8 x AMD Instinct MI300X", ""),
+        ({"current_link_width": "8"}, "warn", "GPU 3 (GPU-6c62b25e6b0b4b4a): PCIe x8 of x16", "lspci -vv -d 1002:"),
+        ({"ras__umc_err_count": "ue: 2\nce: 9"}, "fail", "2 uncorrected memory errors", "amd-smi reset -G -g 3"),
+        ({"mem_info_vram_used": "42280000000"}, "warn", "40321 MiB are in use, without", "fuser -v /dev/kfd"),
+    ],
+)
+def test_gpus_of_amd(odd: dict[str, str], status: str, evidence: str, fix: str, tmp_path: Path) -> None:
+    found: Any = gpu_inventory.amd_gpus(mi300x(tmp_path, **odd))
+    evidence = evidence.replace("GPU-6c62b25e6b0b4b4a", f"GPU-{7809984429061111114:x}")
+    node = Node(label="n1", target="n1", slots=8, facts=look(1, gpus=8), inventory=gathered(gpus=found))
+    (check,) = check_gpus([node])
+    assert check.status == status
+    assert evidence in check.evidence
+    assert fix in check.fix
+    assert "nvidia" not in check.fix
+
+
+def test_a_process_on_a_gpu_of_amd(tmp_path: Path) -> None:
+    root = mi300x(tmp_path)
+    process = tmp_path / "sys/class/kfd/kfd/proc" / ME
+    process.mkdir(parents=True)
+    (process / "vram_42701").write_text("1610571776\n")
+    (process / "vram_42702").write_text("0\n")
+    users = [each["users"] for each in gpu_inventory.amd_gpus(root)]
+    assert [len(each) for each in users] == [0, 1, 0, 0, 0, 0, 0, 0]
+    assert (users[1][0]["pid"], users[1][0]["memory"]) == (os.getpid(), "1535")
 
 
 def bridge(control: int) -> bytes:

@@ -39,6 +39,16 @@ def space(free: int, total: int = 100 * GIB, **changes: Any) -> dict[str, Any]:
     return {**found, "read_only": False, **changes}
 
 
+NO_GPU_HOST: dict[str, Any] = {
+    "hidden": 0,
+    "cuda_driver": None,
+    "direct": "",
+    "redirects": None,
+    "others": {},
+    "inside": False,
+}
+
+
 def gathered(**changes: Any) -> Any:
     """What a healthy node without GPUs says of itself, as a node of a cluster said it."""
     found: dict[str, Any] = {
@@ -61,7 +71,7 @@ def gathered(**changes: Any) -> Any:
         "port_owner": None,
         "names": {},
         "gpus": None,
-        "gpu_host": dict(inventory.NO_GPU_HOST),
+        "gpu_host": dict(NO_GPU_HOST),
     }
     return {**found, **changes}
 

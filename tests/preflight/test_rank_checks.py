@@ -65,6 +65,13 @@ def bad(events: list[Any], failure: Failure | None = None, *, slurm: bool = Fals
     return [check for check in found if check.status == "fail"]
 
 
+def test_a_rank_that_begins_a_long_stage_may_be_silent() -> None:
+    """NCCL has 30 s for its start, and no event comes meanwhile."""
+    assert ranks.announced_silence(event("begin", 0, stage="nccl", waits=65.0)) == 65
+    assert ranks.announced_silence(event("here", 0, waits=7.0)) == 7
+    assert ranks.announced_silence(event("did", 0, stage="gloo")) == 0
+
+
 REFUSED = Failure(host="node1", rank=0, what="rank", code=122)
 
 
