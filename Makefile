@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INTEROP := .venv-interop
 
-.PHONY: demo test test-again test-thorough test-fast test-light test-interop lab rounds healthy check golden schema pictures docs bench dist release-check clean
+.PHONY: demo test test-again test-thorough test-fast test-light test-interop lab rounds healthy check golden schema pictures docs bench diagnosis dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -53,6 +53,11 @@ lab: $(VENV)/.dev $(VENV)/.torch
 rounds: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python tests/lab/rounds.py --seed $(or $(SEED),1)
+
+# The score of `ddpkit explain` on labelled logs of real failures and healthy runs. tests/diagnosis/record_cases.py
+# provokes and records them again.
+diagnosis: $(VENV)/.dev
+	$(BIN)/python tests/diagnosis/score.py $(CASES)
 
 # Fifty tests of healthy nodes over each way in: `ddpkit test` must find nothing. Half an hour; ROUNDS=5 is shorter.
 healthy: $(VENV)/.dev $(VENV)/.torch

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Recorder of the labelled logs: record_cases.py [--missing] [--interop BIN] [CATEGORY or part of a name]...
+
+Provokes each fault again with real programs in the lab, and writes cases/CATEGORY/NAME.txt. Needs root and the lab's
+packages (`make lab`); some cases need Open MPI, podman, or `make test-interop`'s Python. The labels are in
+recording/*.py: they state what was provoked, and are never taken from an answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "lab"), str(Path(__file__).parent)]
+
+from cluster import Lab  # noqa: E402
+from recording import scene  # noqa: E402
+
+CASES = Path(__file__).with_name("cases")
+
+
+def record(here: scene.Scene, each: scene.Recorded) -> None:
+    """Make one log, and write it with its header."""
+    here.folder.mkdir(parents=True)
+    try:
+        log = here.neutral(each.record(here))
+    finally:
+        while here.undo:
+            here.undo.pop()()
+        shutil.rmtree(here.folder, ignore_errors=True)
+    path = CASES / f"{each.name}.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    header = "".join(f"{key}: {value}\n" for key, value in each.label.items())
+    path.write_text(f"{header}---\n{log}", encoding="utf-8")
+    print(f"{each.name}: {len(log)} characters", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*")
+    parser.add_argument("--missing", action="store_true", help="cases without a recording only")
+    parser.add_argument("--interop", default=str(Path(__file__).parents[2] / ".venv-interop/bin"))
+    args = parser.parse_args()
+    from recording import clusters, frameworks, healthy, machine, training  # noqa: F401  fill the table
+
+    chosen = [each for name, each in scene.CASES.items() if not args.parts or any(part in name for part in args.parts)]
+    if args.missing:
+        chosen = [each for each in chosen if not (CASES / f"{each.name}.txt").exists()]
+    shared = Path(tempfile.mkdtemp(prefix="ddpkit-record-"))
+    lab = Lab(shared)
+    failed = 0
+    try:
+        lab.up()
+        here = scene.Scene(lab, shared / "project", args.interop)
+        for each in chosen:
+            try:
+                record(here, each)
+            except Exception:
+                failed += 1
+                print(f"{each.name}: not recorded\n{traceback.format_exc()}", flush=True)
+    finally:
+        lab.down()
+        shutil.rmtree(shared, ignore_errors=True)
+    print(f"{len(chosen) - failed} recorded, {failed} not")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

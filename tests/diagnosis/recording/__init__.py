@@ -1,0 +1,1 @@
+"""Faults and healthy runs, each a small function that makes a labelled log."""

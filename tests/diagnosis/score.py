@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Score of `ddpkit explain` on labelled logs: `make diagnosis`, or score.py [-v] [CATEGORY or part of a name]...
+
+A case is one file, cases/CATEGORY/NAME.txt: a header, a line `---`, and the log. The header's keys:
+
+provoked    the fault that was made, or the source of the text. This is the truth; no key depends on an answer
+cause       catalogue ids that are right (`a or b`), `own-exception`, `healthy`, or `not-in-log`: only consequences show
+says        regular expression for the line that must be found, for example of the script's own exception
+partly      catalogue ids that name the right area
+rank, host  guilty rank and host, if the log shows them; several ranks: `0 or 1`
+action      stop, retry, or exclude HOST: the right decision of `ddpkit explain --action`
+
+RIGHT: the cause, and its rank and host where the label has them. PARTLY: a consequence, a death without its reason, or
+the cause without rank or host. WRONG: another cause, rank or host, or a failure in a healthy log. UNKNOWN: no answer.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
+from ddpkit.diagnosis.log_match import LogMatch
+
+CASES = Path(__file__).with_name("cases")
+KEYS = frozenset(("provoked", "cause", "says", "partly", "rank", "host", "action"))
+GRADES = ("RIGHT", "PARTLY", "WRONG", "UNKNOWN")
+MOST_WRONG = 0  # WRONG cases of today. The test fails when there are more; this figure only decreases
+SECONDARY = ("death", "generic", "consequence")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One labelled log."""
+
+    name: str  # CATEGORY/NAME
+    label: dict[str, str]
+    log: str
+
+    @property
+    def category(self) -> str:
+        return self.name.partition("/")[0]
+
+    def options(self, key: str) -> list[str]:
+        """Return the values that are right: none where the label does not have the key."""
+        return re.split(r" or |, ", self.label[key]) if key in self.label else []
+
+
+def load(path: Path) -> Case:
+    """Read one file. Raises ValueError for an unknown key, and without a cause."""
+    header, _, log = path.read_text(encoding="utf-8").partition("---\n")
+    label = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in header.splitlines())}
+    if set(label) - KEYS or not {"provoked", "cause"} <= set(label):
+        raise ValueError(f"{path}: the header has {sorted(label)}")
+    return Case(name=f"{path.parent.name}/{path.stem}", label=label, log=log)
+
+
+def cases() -> list[Case]:
+    return [load(path) for path in sorted(CASES.glob("*/*.txt"))]
+
+
+def grade(case: Case, found: LogAnalysis) -> str:
+    """Return the grade of an analysis. Pure."""
+    first = found.first
+    if case.label["cause"] == "healthy":
+        if first is None or first.kind == "hint":
+            return "RIGHT" if found.first_alarm is None or first is not None else "PARTLY"
+        return "WRONG"
+    if first is None or (first.kind == "hint" and first.id not in case.options("cause")):
+        return "RIGHT" if case.label["cause"] == "not-in-log" else "UNKNOWN"
+    if case.label["cause"] == "not-in-log":
+        return "RIGHT" if first.kind in SECONDARY else "WRONG"
+    if first.id in case.options("cause") and re.search(case.label.get("says", ""), first.text):
+        return _grade_place(case, first)
+    if first.id in case.options("partly") or first.kind in SECONDARY:
+        return "PARTLY"
+    return "WRONG"
+
+
+def _grade_place(case: Case, first: LogMatch) -> str:
+    """Grade the rank and the host of the right cause."""
+    speaker = first.speaker
+    number = speaker.rank if speaker.rank is not None else speaker.local
+    pairs = ((case.options("rank"), "" if number is None else str(number)), (case.options("host"), speaker.host))
+    grades = ["PARTLY" if not named else "RIGHT" if named in right else "WRONG" for right, named in pairs if right]
+    return max(grades, key=GRADES.index, default="RIGHT")
+
+
+def describe(found: LogAnalysis) -> str:
+    """Return the answer in one line."""
+    first = found.first
+    if first is None:
+        return f"not known, line {found.first_alarm[1]}: {found.first_alarm[2]}" if found.first_alarm else "no failure"
+    who = first.speaker.describe()
+    return f"{first.id} ({first.kind}){f', {who}' if who else ''}, line {first.number}: {first.text}"
+
+
+def grade_all(chosen: Iterable[Case]) -> list[tuple[Case, str, LogAnalysis]]:
+    found = [(case, analyze_log([(case.name, case.log)])) for case in chosen]
+    return [(case, grade(case, each), each) for case, each in found]
+
+
+def table(graded: Iterable[tuple[Case, str, LogAnalysis]]) -> str:
+    """Return the counts by category, and of all."""
+    counts: dict[str, Counter[str]] = {}
+    for case, name, _ in graded:
+        counts.setdefault(case.category, Counter())[name] += 1
+    counts["all"] = sum(counts.values(), Counter())
+    healthy = [name for case, name, _ in graded if case.label["cause"] == "healthy"]
+    width = max(map(len, counts))
+    lines = [f"{'':{width}} {'cases':>7}" + "".join(f"{name:>9}" for name in GRADES)]
+    for category, count in counts.items():
+        lines.append(f"{category:{width}} {count.total():7}" + "".join(f"{count[name]:9}" for name in GRADES))
+    share = {name: counts["all"][name] / (counts["all"].total() or 1) for name in GRADES}
+    lines.append(f"{'':{width}} {'':7}" + "".join(f"{share[name]:9.1%}" for name in GRADES))
+    lines.append(f"{len(healthy)} healthy logs, {healthy.count('WRONG')} of them blamed")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    words = [word for word in sys.argv[1:] if word != "-v"]
+    graded = grade_all(case for case in cases() if not words or any(word in case.name for word in words))
+    for case, name, found in graded:
+        if name != "RIGHT" or "-v" in sys.argv:
+            wanted = ", ".join(
+                f"{key} {value}" for key, value in case.label.items() if key in ("cause", "rank", "host")
+            )
+            print(
+                f"{name:8}{case.name}: {case.label['provoked']}\n    right: {wanted}\n    found: {describe(found)[:240]}"
+            )
+    print(table(graded))
+    wrong = sum(name == "WRONG" for _, name, _ in graded)
+    if wrong > MOST_WRONG:
+        print(f"{wrong} WRONG, {MOST_WRONG} at most: a rule became worse, or a new case needs one")
+    return int(wrong > MOST_WRONG)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

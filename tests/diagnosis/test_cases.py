@@ -1,0 +1,65 @@
+"""Labelled logs: no more of them get a wrong diagnosis than before, and the benchmark itself is right."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import score
+
+from ddpkit.diagnosis.analyze import analyze_log
+from ddpkit.diagnosis.catalogue import BY_ID
+
+LOG = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/a/train.py", line 3, in <module>
+[rank1]:     go()
+"""
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[score.Case]:
+    return score.cases()
+
+
+def test_wrong_diagnoses_do_not_increase(cases: list[score.Case]) -> None:
+    wrong = [f"{case.name}: {score.describe(found)}" for case, name, found in score.grade_all(cases) if name == "WRONG"]
+    assert len(wrong) <= score.MOST_WRONG, "\n".join(wrong)
+
+
+def test_labels_are_valid(cases: list[score.Case]) -> None:
+    ids = {*BY_ID, "own-exception", "healthy", "not-in-log"}
+    for case in cases:
+        assert set(case.options("cause") + case.options("partly")) <= ids, case.name
+        assert re.fullmatch(r"(stop|retry|exclude \S+)?", case.label.get("action", "")), case.name
+        assert case.log.strip(), case.name
+
+
+def test_recordings_are_small_and_neutral(cases: list[score.Case]) -> None:
+    """A recording shows no path of the machine that made it."""
+    for case in cases:
+        assert len(case.log) <= 9000, case.name
+        assert not re.search(r"ddpkit-record-|/work/", case.log), case.name
+
+
+@pytest.mark.parametrize(
+    ("label", "log", "right"),
+    [
+        ({"cause": "own-exception", "rank": "1"}, LOG + "[rank1]: KeyError: 3", "RIGHT"),
+        ({"cause": "own-exception", "says": "KeyError"}, LOG + "[rank1]: KeyError: 3", "RIGHT"),
+        ({"cause": "own-exception", "rank": "0"}, LOG + "[rank1]: KeyError: 3", "WRONG"),
+        ({"cause": "own-exception", "rank": "1", "host": "node2"}, LOG + "[rank1]: KeyError: 3", "PARTLY"),
+        ({"cause": "own-exception", "says": "IndexError"}, LOG + "[rank1]: KeyError: 3", "WRONG"),
+        ({"cause": "disk-full"}, LOG + "[rank1]: KeyError: 3", "WRONG"),
+        ({"cause": "healthy"}, LOG + "[rank1]: KeyError: 3", "WRONG"),
+        ({"cause": "healthy"}, "step 1 loss 0.3\n", "RIGHT"),
+        ({"cause": "healthy"}, "error of an unknown form\n", "PARTLY"),
+        ({"cause": "disk-full"}, "step 1 loss 0.3\n", "UNKNOWN"),
+        ({"cause": "disk-full"}, "Connection closed by peer [10.0.0.2]:4711\n", "PARTLY"),
+        ({"cause": "not-in-log"}, "Connection closed by peer [10.0.0.2]:4711\n", "RIGHT"),
+        ({"cause": "not-in-log"}, LOG + "[rank1]: KeyError: 3", "WRONG"),
+    ],
+)
+def test_grades(label: dict[str, str], log: str, right: str) -> None:
+    case = score.Case(name="a/b", label={"provoked": "a fault", **label}, log=log)
+    assert score.grade(case, analyze_log([("log", log)])) == right
