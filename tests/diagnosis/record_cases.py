@@ -23,7 +23,7 @@ from recording import scene  # noqa: E402
 CASES = Path(__file__).with_name("cases")
 
 
-def record(here: scene.Scene, each: scene.Recorded) -> None:
+def record(here: scene.Scene, each: scene.Recorded, folder: Path) -> None:
     """Make one log, and write it with its header."""
     here.folder.mkdir(parents=True)
     try:
@@ -32,33 +32,48 @@ def record(here: scene.Scene, each: scene.Recorded) -> None:
         while here.undo:
             here.undo.pop()()
         shutil.rmtree(here.folder, ignore_errors=True)
-    path = CASES / f"{each.name}.txt"
+    write(folder / f"{each.name}.txt", each, log)
+    print(f"{each.name}: {len(log)} characters", flush=True)
+
+
+def write(path: Path, each: scene.Recorded, log: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     header = "".join(f"{key}: {value}\n" for key, value in each.label.items())
     path.write_text(f"{header}---\n{log}", encoding="utf-8")
-    print(f"{each.name}: {len(log)} characters", flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("parts", nargs="*")
     parser.add_argument("--missing", action="store_true", help="cases without a recording only")
+    parser.add_argument("--relabel", action="store_true", help="write the headers of recordings again, and no log")
+    parser.add_argument("--to", type=Path, default=CASES, help="directory of the recordings")
     parser.add_argument("--interop", default=str(Path(__file__).parents[2] / ".venv-interop/bin"))
     args = parser.parse_args()
     from recording import clusters, frameworks, healthy, machine, training  # noqa: F401  fill the table
 
     chosen = [each for name, each in scene.CASES.items() if not args.parts or any(part in name for part in args.parts)]
+    if args.relabel:
+        for each in chosen:
+            if (path := args.to / f"{each.name}.txt").exists():
+                write(path, each, path.read_text(encoding="utf-8").partition("---\n")[2])
+        return 0
     if args.missing:
-        chosen = [each for each in chosen if not (CASES / f"{each.name}.txt").exists()]
+        chosen = [each for each in chosen if not (args.to / f"{each.name}.txt").exists()]
+    return record_all(chosen, args.to, args.interop)
+
+
+def record_all(chosen: list[scene.Recorded], folder: Path, interop: str) -> int:
+    """Record cases in a lab of their own. Return 1 if one could not be recorded."""
     shared = Path(tempfile.mkdtemp(prefix="ddpkit-record-"))
     lab = Lab(shared)
     failed = 0
     try:
         lab.up()
-        here = scene.Scene(lab, shared / "project", args.interop)
+        here = scene.Scene(lab, shared / "project", interop)
         for each in chosen:
             try:
-                record(here, each)
+                record(here, each, folder)
             except Exception:
                 failed += 1
                 print(f"{each.name}: not recorded\n{traceback.format_exc()}", flush=True)

@@ -129,9 +129,8 @@ def main() -> int:
             wanted = ", ".join(
                 f"{key} {value}" for key, value in case.label.items() if key in ("cause", "rank", "host")
             )
-            print(
-                f"{name:8}{case.name}: {case.label['provoked']}\n    right: {wanted}\n    found: {describe(found)[:240]}"
-            )
+            print(f"{name:8}{case.name}: {case.label['provoked']}")
+            print(f"    right: {wanted}\n    found: {describe(found)[:240]}")
     print(table(graded))
     wrong = sum(name == "WRONG" for _, name, _ in graded)
     if wrong > MOST_WRONG:
