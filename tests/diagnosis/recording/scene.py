@@ -58,6 +58,12 @@ class Scene:
         )
         return Started(process, seconds + 20)
 
+    def kill(self, host: str, part: str, name: str = "KILL") -> None:
+        """Send a signal to the processes of a host that have a text in their command line."""
+        for pid, command in self.lab.processes(host).items():
+            if part in command:
+                self.lab.run(host, "kill", f"-{name}", str(pid), check=False)
+
     @contextmanager
     def without(self, apply: str, revert: str, host: str = "node1") -> Iterator[None]:
         """Break a host with one command, and repair it with another."""
