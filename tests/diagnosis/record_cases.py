@@ -17,7 +17,6 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "lab"), str(Path(__file__).parent)]
 
-from cluster import Lab  # noqa: E402
 from recording import scene  # noqa: E402
 
 CASES = Path(__file__).with_name("cases")
@@ -66,7 +65,7 @@ def main() -> int:
 def record_all(chosen: list[scene.Recorded], folder: Path, interop: str) -> int:
     """Record cases in a lab of their own. Return 1 if one could not be recorded."""
     shared = Path(tempfile.mkdtemp(prefix="ddpkit-record-"))
-    lab = Lab(shared)
+    lab = scene.Cluster(shared)
     failed = 0
     try:
         lab.up()

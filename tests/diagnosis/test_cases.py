@@ -28,10 +28,11 @@ def test_wrong_diagnoses_do_not_increase(cases: list[score.Case]) -> None:
 
 
 def test_labels_are_valid(cases: list[score.Case]) -> None:
-    ids = {*BY_ID, "own-exception", "healthy", "not-in-log"}
+    ids = {*BY_ID, "own-exception", "healthy", "not-in-log", "any"}
     for case in cases:
         assert set(case.options("cause") + case.options("partly")) <= ids, case.name
         assert re.fullmatch(r"(stop|retry|exclude \S+)?", case.label.get("action", "")), case.name
+        assert "says" in case.label or case.label["cause"] != "any", case.name
         assert case.log.strip(), case.name
 
 

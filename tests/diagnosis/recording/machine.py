@@ -122,10 +122,9 @@ def _(scene: Scene) -> str:
     return scene.run("srun -N2 -n2 python src/train.py", "login")
 
 
-@case("files/stale-init", "the file of init_method=file:// is of an earlier run", "bad-init-method", partly="peer-died")
+@case("arguments/init-method", "init_method has a scheme that torch does not know", "bad-init-method", action="stop")
 def _(scene: Scene) -> str:
-    init = 'dist.init_process_group("gloo", init_method="file:///tmp/nowhere/init", rank=0, world_size=1)'
-    trained(scene, init=init)
+    trained(scene, init='dist.init_process_group("gloo", init_method="http://node1:29500", rank=0, world_size=1)')
     return scene.run("python train.py")
 
 
@@ -155,7 +154,7 @@ def _(scene: Scene) -> str:
         """,
     )
     return scene.run(
-        "chmod 755 . ..; ulimit -u 40; exec setpriv --reuid 54322 --clear-groups timeout 25 python load.py"
+        "chmod 755 . ..; ulimit -u 40; exec timeout 25 setpriv --reuid 54322 --clear-groups python load.py"
     )
 
 

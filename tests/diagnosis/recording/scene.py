@@ -20,6 +20,16 @@ ROOT = Path(__file__).parents[3]
 LONGEST = 8000  # characters of a recording
 
 
+class Cluster(Lab):
+    """The lab, with two partitions of which one preempts the jobs of the other."""
+
+    def _write_files(self) -> None:
+        super()._write_files()
+        with (self.folder / "etc/slurm.conf").open("a") as conf:
+            conf.write("PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n")
+            conf.write("PartitionName=low Nodes=ALL PriorityTier=1\nPartitionName=high Nodes=ALL PriorityTier=9\n")
+
+
 @dataclass
 class Scene:
     """Real programs on the lab's hosts. `folder` is the working directory on all of them."""

@@ -141,7 +141,7 @@ FAULTS = {
     ),
     "worker-killed": Fault(
         provoked="a DataLoader worker of rank 1 is killed with SIGKILL",
-        cause="dataloader-worker-died or host-out-of-memory",
+        cause="dataloader-worker-died or killed or host-out-of-memory",
         top=textwrap.dedent("""
             class Lines(torch.utils.data.Dataset):
                 def __len__(self):
@@ -204,7 +204,8 @@ FAULTS = {
     "collective-order": Fault(
         provoked="with TORCH_DISTRIBUTED_DEBUG=DETAIL, rank 0 reduces and rank 1 broadcasts",
         cause="collectives-mismatch",
-        top='os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"',
+        top="dist.set_debug_level(dist.DebugLevel.DETAIL)",
+        init='dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=9))',
         body="""
             if rank == 0:
                 dist.all_reduce(torch.ones(4))
