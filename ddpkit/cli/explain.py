@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,6 +43,9 @@ def explain(
     ] = None,
     as_json: JsonFlag = False,
     as_list: Annotated[bool, typer.Option("--list", help="List the ids of all known failures.")] = False,
+    as_action: Annotated[
+        bool, typer.Option("--action", help="Print the action after the failure as JSON: stop, retry or exclude.")
+    ] = False,
 ) -> None:
     """Find the first failure in a log, its cause and its fix; or print a known failure by its id."""
     if as_list:
@@ -51,6 +55,8 @@ def explain(
         raise UsageError("no log named", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -")
     entry = _entry(files[0]) if len(files) == 1 else None
     if entry is not None:
+        if as_action:
+            raise UsageError(f"{entry.id} is a catalogue id, and an action needs a log", f"ddpkit explain {entry.id}")
         if as_json:
             print_json("catalogue_entry", _entry_as_dict(entry))
         else:
@@ -61,7 +67,9 @@ def explain(
     # One file after the other: their texts need not be in memory at once more than twice.
     texts = list(_texts(files))
     result = analyze.analyze_log(texts)
-    if as_json:
+    if as_action:
+        print_json("action", _action(result))
+    elif as_json:
         print_json("explain", _as_dict(result))
     else:
         _show(result, _record(files[0]) if len(files) == 1 else None, many=len(texts) > 1)
@@ -274,6 +282,12 @@ def _consequences(result: LogAnalysis, many: bool) -> Iterator[str]:
         yield f"  {'line ' if not many else ''}{places}{more}: {group[0].cause}"
 
 
+def _action(result: LogAnalysis) -> dict[str, object]:
+    from ddpkit.diagnosis.action import decide
+
+    return asdict(decide(result))
+
+
 def _as_dict(result: LogAnalysis) -> dict[str, Any]:
     def one(match: LogMatch) -> dict[str, Any]:
         return {
@@ -294,6 +308,7 @@ def _as_dict(result: LogAnalysis) -> dict[str, Any]:
     return {
         "known": result.first is not None,
         "first": None if result.first is None else one(result.first),
+        "action": _action(result),
         "alike": [one(each) for each in result.alike],
         "others": [one(each) for each in result.others],
         "hints": [one(each) for each in result.hints],

@@ -90,7 +90,8 @@ def _grade_place(case: Case, first: LogMatch, silent: set[str]) -> str:
     ranks, rank = case.options("rank"), "" if number is None else str(number)
     if first.id in WAITING and rank not in ranks:
         rank = next(iter(silent & set(ranks)), "")
-    pairs = ((ranks, rank), (case.options("host"), "" if first.id in WAITING and silent else speaker.host))
+    host = speaker.host if speaker.host in case.options("host") else first.values.get("host", speaker.host)
+    pairs = ((ranks, rank), (case.options("host"), "" if first.id in WAITING and silent else host))
     grades = ["PARTLY" if not named else "RIGHT" if named in right else "WRONG" for right, named in pairs if right]
     return max(grades, key=GRADES.index, default="RIGHT")
 

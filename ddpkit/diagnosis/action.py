@@ -1,0 +1,112 @@
+"""Action after a failure: stop, retry, or exclude a host. Pure: an analysis of logs in, a decision out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ddpkit.diagnosis.analyze import LogAnalysis
+from ddpkit.diagnosis.log_match import LogMatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """A decision and its reason. `host` is set for `exclude` alone; `id` is empty if the cause is not known."""
+
+    action: Literal["stop", "retry", "exclude"]
+    host: str | None
+    id: str
+    reason: str
+
+
+# Faults of one node, by catalogue id. Without a host in the log, a retry is the only choice.
+NODE: Mapping[str, str] = {
+    "gpu-lost": "a GPU of the host is lost",
+    "gpu-ecc": "the memory of a GPU of the host has errors",
+    "nvlink-error": "an NVLink connection of the host has errors",
+    "driver-library-mismatch": "the host needs a restart: its GPU driver and library differ",
+    "cuda-init-failed": "CUDA does not start on the host",
+    "ib-link-lost": "the network adapter of the host lost its link",
+    "ib-retry": "the network adapter of the host gets no answer",
+    "ib-modify-qp": "the network adapter of the host cannot connect",
+    "disk-full": "a file system of the host is full",
+    "read-only-fs": "a file system of the host is read-only",
+    "io-error": "a file system of the host does not answer",
+    "stale-handle": "the host lost a network file system",
+    "host-out-of-memory": "the kernel's OOM killer ended a process of the host",
+    "slurm-node-failure": "SLURM lost the host",
+    "slurm-kill-failed": "SLURM cannot end processes of the host",
+    "task-launch-failed": "SLURM cannot start a task on the host",
+    "ssh-unreachable": "the host is not reachable by SSH",
+    "ssh-lost": "the SSH connection to the host was lost",
+    "gpu-busy": "other processes use the GPUs of the host",
+    "gpu-memory-taken": "other processes use the GPU memory of the host",
+}
+# The same id for another failure: its line shows a mistake that each host would repeat.
+REQUEST: Mapping[str, str] = {
+    "host-out-of-memory": r"DefaultCPUAllocator|MemoryError|Unable to allocate|Cannot allocate memory",
+    "ssh-unreachable": r"not resolve|not known|name resolution",
+}
+# Failures that do not occur again, or that a later start avoids.
+RETRY: Mapping[str, str] = {
+    "slurm-preempted": "the job was preempted",
+    "slurm-requeued": "the job was requeued",
+    "asked-again": "the script requests a restart (exit code 75)",
+    "user-signal": "the scheduler sent a user signal before it ends the job",
+    "port-in-use": "a new run gets another port",
+    "hub-unreachable": "the server was not reachable",
+    "hub-rate-limit": "the server rejects too many requests",
+    "slurm-unreachable": "SLURM's controller did not answer",
+    "munge": "an authentication of SLURM failed",
+    "ssh-max-startups": "sshd refused a login, as too many began at the same time",
+    "ssh-max-sessions": "sshd refused a session on a connection",
+    "master-unreachable": "rank 0 was not reachable",
+    "monitored-barrier": "a rank did not reach a barrier in time",
+    "rendezvous-timeout": "a node did not join in time",
+    "rendezvous-closed": "a node joined after the rendezvous had closed",
+    "ranks-missing": "a rank did not join in time",
+    "store-wait": "a rank did not answer in time",
+    "store-lost": "the connection to rank 0 was lost",
+    "dataloader-worker-died": "a DataLoader worker died without a reason",
+    "dataloader-timeout": "a DataLoader worker did not answer in time",
+    "ray-actor-died": "a Ray actor died without a reason",
+}
+# Ends that a person or a limit caused. A retry would ignore them.
+ENDED: Mapping[str, str] = {
+    "slurm-time-limit": "the job reached its time limit: request more time, or continue from a checkpoint",
+    "slurm-cancelled": "the job was cancelled",
+    "interrupted": "a user interrupted the run",
+    "terminated": "the run was ended with SIGTERM",
+    "hangup": "the terminal of the run was closed",
+}
+
+
+def decide(analysis: LogAnalysis) -> Action:
+    """Return the action after a failure with these logs."""
+    first = analysis.first
+    if first is None or first.kind == "hint":
+        return Action(action="retry", host=None, id="", reason="the cause is not known")
+    if first.id in ENDED:
+        return Action(action="stop", host=None, id=first.id, reason=ENDED[first.id])
+    if first.id in NODE:
+        return _decide_node(first)
+    if first.id in RETRY:
+        return Action(action="retry", host=None, id=first.id, reason=RETRY[first.id])
+    if first.kind == "cause":
+        return Action(action="stop", host=None, id=first.id, reason=f"it would fail again: {first.cause}")
+    return Action(
+        action="retry", host=None, id=first.id, reason=f"the log does not show the first cause: {first.cause}"
+    )
+
+
+def _decide_node(first: LogMatch) -> Action:
+    """Exclude the host of a fault, unless each host would repeat it."""
+    if first.id in REQUEST and re.search(REQUEST[first.id], first.text):
+        return Action(action="stop", host=None, id=first.id, reason=f"it would fail again: {first.cause}")
+    host = first.values.get("host") or first.speaker.host
+    if not host:
+        reason = f"{NODE[first.id]}, but the log does not show which host"
+        return Action(action="retry", host=None, id=first.id, reason=reason)
+    return Action(action="exclude", host=host, id=first.id, reason=NODE[first.id])

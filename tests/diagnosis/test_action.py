@@ -1,0 +1,72 @@
+"""Action after a failure: the script's own error ends a series of restarts, and a node's fault excludes the node."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ddpkit.diagnosis.action import ENDED, NODE, REQUEST, RETRY, decide
+from ddpkit.diagnosis.analyze import analyze_log
+from ddpkit.diagnosis.catalogue import BY_ID
+
+OWN = """\
+[1 node2] Traceback (most recent call last):
+[1 node2]   File "/home/me/train.py", line 3, in <module>
+[1 node2]     labels[9]
+[1 node2] IndexError: list index out of range
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "action", "host"),
+    [
+        (OWN, "stop", None),
+        (OWN.replace("IndexError: list", "ModuleNotFoundError: No module named 'a'"), "stop", None),
+        ("[1 node2] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n", "stop", None),
+        ("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", "stop", None),
+        ("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***", "retry", None),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO JOB REQUEUE ***", "retry", None),
+        ("[1 node2] CUDA error: uncorrectable ECC error encountered\n", "exclude", "node2"),
+        ("CUDA error: uncorrectable ECC error encountered\n", "retry", None),
+        ("[1 node2] OSError: [Errno 28] No space left on device\n", "exclude", "node2"),
+        ("[1 node2] OSError: [Errno 30] Read-only file system: '/scratch'\n", "exclude", "node2"),
+        ("[1 node2] RuntimeError: DefaultCPUAllocator: can't allocate memory\n", "stop", None),
+        ("Nov 22 10:00:00 node2 kernel: Out of memory: Killed process 42 (python)\n", "exclude", "node2"),
+        ("ssh: connect to host node3 port 22: No route to host\n", "exclude", "node3"),
+        ("ssh: Could not resolve hostname node9: Name or service not known\n", "stop", None),
+        ("RuntimeError: Connection closed by peer [10.0.0.2]:4711\n", "retry", None),
+        ("KeyboardInterrupt\n", "stop", None),
+        ("step 3 loss 0.2\n", "retry", None),
+    ],
+)
+def test_decisions(log: str, action: str, host: str | None) -> None:
+    decision = decide(analyze_log([("log", log)]))
+    assert (decision.action, decision.host) == (action, host), decision
+    assert decision.reason
+
+
+def test_ids_are_in_the_catalogue_and_in_one_table() -> None:
+    tables = [*NODE, *RETRY, *ENDED]
+    assert len(tables) == len(set(tables))
+    assert set(tables) <= set(BY_ID)
+    assert set(REQUEST) <= set(NODE)
+
+
+def test_the_command_prints_one_document(
+    ddpkit: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "a.log").write_text("ssh: connect to host node4 port 22: No route to host\n")
+    alone = json.loads(ddpkit("explain", "a.log", "--action").stdout)
+    assert alone.pop("schema") == "ddpkit.action/1"
+    assert (alone["action"], alone["host"], alone["id"]) == ("exclude", "node4", "ssh-unreachable")
+    assert json.loads(ddpkit("explain", "a.log", "--json").stdout)["action"] == alone
+
+
+def test_an_entry_has_no_action(ddpkit: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    done = ddpkit("explain", "port-in-use", "--action")
+    assert done.returncode == 121
+    assert done.stderr.splitlines()[1] == "hint: ddpkit explain port-in-use"
