@@ -63,9 +63,7 @@ def main():
 if __name__ == "__main__":
     main()
 """
-CONFIG = (
-    '{"train_batch_size": 8, "optimizer": {"type": "SGD", "params": {"lr": 0.01}}, "zero_optimization": {"stage": 1}}'
-)
+CONFIG = '{"train_batch_size": 8, "optimizer": {"type": "SGD", "params": {"lr": 0.01}}, "zero_optimization": {"stage": 1}, "zero_allow_untested_optimizer": True}'
 LIGHTNING = """\
 import os, sys, time
 
@@ -218,6 +216,14 @@ def _(scene: Scene) -> str:
     scene.write("train.py", script(DEEPSPEED, ""))
     scene.write("hosts", "node1 gpus=2\n")
     return deepspeed(scene, "--hostfile hosts")
+
+
+@case(
+    "deepspeed/untested", "the optimizer is not tested with ZeRO", "own-exception", says="untested ZeRO", action="stop"
+)
+def _(scene: Scene) -> str:
+    scene.write("train.py", script(DEEPSPEED, "", config=CONFIG.replace("True", "False")))
+    return deepspeed(scene)
 
 
 @case("deepspeed/batch-size", "train_batch_size is not divisible by the ranks", "batch-size-config", action="stop")

@@ -51,6 +51,7 @@ class Fault:
     provoked: str
     cause: str
     body: str = "pass"
+    first: str = ""  # before the imports
     top: str = ""
     init: str = INIT
     model: str = MODEL
@@ -62,7 +63,7 @@ class Fault:
     def text(self) -> str:
         where = "if step == 3:" if self.every else "if step == 3 and rank == 1:"
         body = textwrap.indent(f"{where}\n{textwrap.indent(textwrap.dedent(self.body).strip(), '    ')}", "    ")
-        return SCRIPT.format(top=self.top, fault=body, init=self.init, model=self.model)
+        return SCRIPT.format(first=self.first, top=self.top, fault=body, init=self.init, model=self.model)
 
     def label(self) -> dict[str, str]:
         kept = {key: getattr(self, key) for key in ("says", "partly", "action") if getattr(self, key)}
@@ -204,7 +205,7 @@ FAULTS = {
     "collective-order": Fault(
         provoked="with TORCH_DISTRIBUTED_DEBUG=DETAIL, rank 0 reduces and rank 1 broadcasts",
         cause="collectives-mismatch",
-        top="dist.set_debug_level(dist.DebugLevel.DETAIL)",
+        first='import os\nos.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"\n',
         init='dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=9))',
         body="""
             if rank == 0:
@@ -430,7 +431,7 @@ MORE = {
     "srun": "value-error sigkill segfault exit-3 worker-exception checkpoint-cut collective-size module-missing",
     "srun-label": "value-error sigkill abort slow-rank barrier-too-few data-missing",
     "ddpkit-local": "value-error chained sigkill segfault exit-3 worker-killed module-missing syntax slow-rank shapes",
-    "ddpkit-ssh": "value-error sigkill worker-exception data-missing no-cuda collective-order",
+    "ddpkit-ssh": "value-error sigkill worker-exception data-missing no-cuda unused-parameters",
     "ddpkit-slurm": "value-error sigkill exit-3 no-nccl memory-limit",
     "ddpkit-torchrun": "value-error segfault module-missing",
     "torchrun-nodes": "value-error sigkill worker-exception unused-parameters exit-3",
