@@ -26,7 +26,10 @@ def record(here: scene.Scene, each: scene.Recorded, folder: Path) -> None:
     """Make one log, and write it with its header."""
     here.folder.mkdir(parents=True)
     try:
+        here.codes.clear()
         log = here.neutral(each.record(here))
+        if each.label["cause"] == "healthy" and any(here.codes):
+            raise RuntimeError(f"a healthy run ended with {here.codes}:\n{log}")
     finally:
         while here.undo:
             here.undo.pop()()

@@ -72,7 +72,7 @@ def _(scene: Scene) -> str:
     "slurm/step-waits",
     "a step waits for an earlier step of the allocation, and is cancelled",
     "step-refused",
-    partly="slurm-cancelled interrupted",
+    partly="slurm-cancelled or interrupted",
 )
 def _(scene: Scene) -> str:
     inner = "srun -n1 --exact -c8 sleep 8 & sleep 1; timeout -s INT 4 srun -n1 -c8 --exact hostname; wait"

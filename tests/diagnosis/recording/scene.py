@@ -38,6 +38,7 @@ class Scene:
     folder: Path
     interop: str = ""  # bin directory of the Python that has Accelerate, Lightning, DeepSpeed
     undo: list[Callable[[], object]] = field(default_factory=list)
+    codes: list[int] = field(default_factory=list)  # exit codes of the commands that ended
 
     def write(self, name: str, text: str, mode: int = 0o644) -> str:
         path = self.folder / name
@@ -66,7 +67,7 @@ class Scene:
             stderr=subprocess.STDOUT,
             bufsize=0,
         )
-        return Started(process, seconds + 20)
+        return Started(process, seconds + 20, self.codes)
 
     def kill(self, host: str, part: str, name: str = "KILL") -> None:
         """Send a signal to the processes of a host that have a text in their command line."""
@@ -120,6 +121,7 @@ class Started:
 
     process: subprocess.Popen[bytes]
     seconds: float
+    codes: list[int]
     seen: bytes = b""
 
     def wait_for(self, text: str) -> None:
@@ -134,6 +136,7 @@ class Started:
     def finish(self) -> str:
         assert self.process.stdout is not None
         rest = self.process.communicate(timeout=self.seconds)[0]
+        self.codes.append(self.process.returncode)
         return (self.seen + rest).decode(errors="replace")
 
 
