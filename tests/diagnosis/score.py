@@ -72,10 +72,11 @@ def grade(case: Case, found: LogAnalysis) -> str:
         if first is None or first.kind == "hint":
             return "RIGHT" if found.first_alarm is None or first is not None else "PARTLY"
         return "WRONG"
+    hidden = "not-in-log" in case.options("cause")
     if first is None or (first.kind == "hint" and first.id not in case.options("cause")):
-        return "RIGHT" if case.label["cause"] == "not-in-log" else "UNKNOWN"
-    if case.label["cause"] == "not-in-log":
-        return "RIGHT" if first.kind in SECONDARY else "WRONG"
+        return "RIGHT" if hidden else "UNKNOWN"
+    if hidden and first.kind in SECONDARY:
+        return "RIGHT"
     if {first.id, "any"} & set(case.options("cause")) and re.search(case.label.get("says", ""), first.text):
         return _grade_place(case, first, {str(rank) for rank in found.silent_ranks})
     if first.id in case.options("partly") or first.kind in SECONDARY:
