@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ddpkit.diagnosis.action import decide
 from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
 from ddpkit.diagnosis.log_match import LogMatch
 
@@ -97,6 +98,11 @@ def _grade_place(case: Case, first: LogMatch, silent: set[str]) -> str:
     return max(grades, key=GRADES.index, default="RIGHT")
 
 
+def action(found: LogAnalysis) -> str:
+    decision = decide(found)
+    return f"{decision.action} {decision.host}" if decision.host else decision.action
+
+
 def describe(found: LogAnalysis) -> str:
     """Return the answer in one line."""
     first = found.first
@@ -124,6 +130,9 @@ def table(graded: Iterable[tuple[Case, str, LogAnalysis]]) -> str:
         lines.append(f"{category:{width}} {count.total():7}" + "".join(f"{count[name]:9}" for name in GRADES))
     share = {name: counts["all"][name] / (counts["all"].total() or 1) for name in GRADES}
     lines.append(f"{'':{width}} {'':7}" + "".join(f"{share[name]:9.1%}" for name in GRADES))
+    decided = [(case, action(found)) for case, _, found in graded if "action" in case.label]
+    right = sum(each in case.options("action") for case, each in decided)
+    lines.append(f"{right} of {len(decided)} actions right")
     lines.append(f"{len(healthy)} healthy logs, {healthy.count('WRONG')} of them blamed")
     return "\n".join(lines)
 

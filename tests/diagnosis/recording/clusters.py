@@ -160,6 +160,8 @@ def _(scene: Scene) -> str:
     "slurmd of node4 is dead when the step starts",
     "task-launch-failed or slurm-node-failure",
     partly="slurm-unreachable",
+    host="node4",
+    action="exclude node4",
 )
 def _(scene: Scene) -> str:
     scene.kill("node4", "slurmd")
@@ -402,7 +404,12 @@ def _(scene: Scene) -> str:
     return second_sshd(scene, "-o ForceCommand=/usr/sbin/nologin", f"{SSH2200} node2 hostname")
 
 
-@case("ssh/connection-lost", "the server's process of the connection is killed", "ssh-lost", action="retry")
+@case(
+    "ssh/connection-lost",
+    "the server's process of the connection is killed",
+    "ssh-lost",
+    action="retry or exclude node2",
+)
 def _(scene: Scene) -> str:
     started = scene.start("ssh node2 'echo step 1; sleep 30'", "login")
     started.wait_for("step 1")
