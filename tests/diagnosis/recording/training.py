@@ -347,7 +347,11 @@ FAULTS = {
     "too-many-files": Fault(
         provoked="rank 1 opens more files than ulimit -n allows",
         cause="too-many-files",
-        body="kept = [open(__file__) for _ in range(5000)]",
+        body="""
+            import resource
+            resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+            kept = [open(__file__) for _ in range(5000)]
+        """,
     ),
     "memory-limit": Fault(
         provoked="rank 1 allocates more memory than the machine has",
