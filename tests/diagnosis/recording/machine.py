@@ -784,13 +784,18 @@ def _(scene: Scene) -> str:
     return scene.run(f"GLOO_SOCKET_IFNAME=ib0 {TORCHRUN} train.py")
 
 
-@case("network/loopback-name", "the name of node1 resolves to 127.0.1.1 on it", "name-is-loopback")
+@case(
+    "network/loopback-name",
+    "the name of each host resolves to 127.0.1.1 on it, as an installer of Debian makes it",
+    "name-is-loopback",
+)
 def _(scene: Scene) -> str:
     trained(scene, init='dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=4))')
-    hosts = f"{scene.lab.folder}/etc/hosts"
-    apply = f"cd {scene.folder}; sed 's/^[0-9.]* node1$/127.0.1.1 node1/' {hosts} > own; mount --bind own /etc/hosts"
-    with scene.without(apply, "umount /etc/hosts"):
-        return srun_ranks(scene, env="MASTER_ADDR=10.77.0.1")
+    for name in ("node1", "node2"):
+        edit = f"sed 's/^[0-9.]* {name}$/127.0.1.1 {name}/' {scene.lab.folder}/etc/hosts > {scene.folder}/{name}"
+        scene.lab.run(name, "bash", "-c", f"{edit}; mount --bind {scene.folder}/{name} /etc/hosts")
+        scene.undo.append(lambda name=name: scene.lab.run(name, "umount", "/etc/hosts"))  # type: ignore[misc]
+    return srun_ranks(scene, env="MASTER_ADDR=10.77.0.1")
 
 
 def srun_ranks(scene: Scene, options: str = "", env: str = "") -> str:
