@@ -47,7 +47,7 @@ def test_labels_are_valid(cases: list[score.Case]) -> None:
 def test_recordings_are_small_and_neutral(cases: list[score.Case]) -> None:
     """A recording shows no path of the machine that made it."""
     for case in cases:
-        assert len(case.log) <= 9000, case.name
+        assert len(case.log) <= 17_000, case.name
         assert not re.search(r"ddpkit-record-|/work/", case.log), case.name
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from cluster import Lab
 
 ROOT = Path(__file__).parents[3]
-LONGEST = 8000  # characters of a recording
+LONGEST = 16_000  # characters of a recording
 
 
 class Cluster(Lab):
@@ -103,9 +103,11 @@ class Scene:
 
 def cut(text: str) -> str:
     """Return a long log without its middle, as people post it."""
-    if len(text) <= LONGEST:
-        return text
     lines = text.splitlines(keepends=True)
+    if len(text) > LONGEST:
+        lines = [line for line in lines if not re.fullmatch(r"(\[rank\d+\]:)?[ ~^]+\n", line)]
+    if sum(map(len, lines)) <= LONGEST:
+        return "".join(lines)
     head: list[str] = []
     tail: list[str] = []
     while sum(map(len, head)) < LONGEST * 0.45:
