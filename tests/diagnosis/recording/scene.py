@@ -102,12 +102,14 @@ class Scene:
 
 
 def cut(text: str) -> str:
-    """Return a long log without its middle, as people post it."""
+    """Return a long log without column markers and frames of libraries, then without its middle, as people post it."""
+    if len(text) > LONGEST // 2:
+        text = re.sub(r"(?m)^(\[rank\d+\]:)?[ ~^]+\n", "", text)
+    if len(text) > LONGEST // 2:
+        text = re.sub(r'(?m)^(\[rank\d+\]:)? +File "[^"\n]*/site-packages/lightning/.*\n.*\n', "", text)
+    if len(text) <= LONGEST:
+        return text
     lines = text.splitlines(keepends=True)
-    if len(text) > LONGEST:
-        lines = [line for line in lines if not re.fullmatch(r"(\[rank\d+\]:)?[ ~^]+\n", line)]
-    if sum(map(len, lines)) <= LONGEST:
-        return "".join(lines)
     head: list[str] = []
     tail: list[str] = []
     while sum(map(len, head)) < LONGEST * 0.45:
