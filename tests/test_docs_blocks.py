@@ -35,6 +35,7 @@ OUTPUTS = {
     "top": "tests/monitor/test_top.py",
     "lost to waiting": "tests/test_docs_blocks.py",
     "not needed": "tests/test_docs_blocks.py",
+    "action": "tests/test_docs_blocks.py",
 }
 
 
@@ -231,6 +232,11 @@ def test_what_stands_on_a_terminal() -> None:
 def test_the_rank_that_the_others_wait_for() -> None:
     words = steps.of(test_report.timeline(0.02, 0.02, 0.02, 0.07), "").words
     assert shape(" ".join(output("lost to waiting").split())) == shape(words)
+
+
+def test_the_action_after_a_failure(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("[1 node2] RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
+    assert ddpkit("explain", "a.log", "--action").stdout == output("action")
 
 
 def test_a_flag_that_is_not_needed(ddpkit: DDPKIT, tmp_path: Path) -> None:
