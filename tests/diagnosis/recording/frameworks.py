@@ -145,7 +145,7 @@ def framework(name: str, fault: str) -> None:
 for _name, _faults in {
     "accelerate": "value-error sigkill worker-exception module-missing exit-3 data-missing checkpoint-pickled shapes",
     "deepspeed": "value-error sigkill module-missing key-error segfault exit-3",
-    "lightning": "value-error sigkill shapes worker-exception",
+    "lightning": "value-error sigkill worker-exception",
     "lightning-torchrun": "value-error segfault data-missing",
 }.items():
     for _fault in _faults.split():
