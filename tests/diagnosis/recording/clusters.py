@@ -63,7 +63,11 @@ def _(scene: Scene) -> str:
     return scene.run("salloc -N1 -n1 srun -n 40 --exact python train.py", "login")
 
 
-@case("slurm/step-gres", "a step requests GPUs that its allocation does not have", "step-refused or slurm-bad-request")
+@case(
+    "slurm/step-gres",
+    "a step requests GPUs that its allocation does not have",
+    "step-refused or slurm-bad-request or slurm-nested-job",
+)
 def _(scene: Scene) -> str:
     return scene.run("salloc -N1 -n1 srun --gres=gpu:2 python train.py", "login")
 
@@ -532,7 +536,7 @@ for _name, _command, _provoked, _cause in (
     ("docker-compose-daemon", "docker ps", "no Docker daemon runs", "docker-daemon"),
     ("podman-pull", "podman run --rm docker.io/pytorch/pytorch:2.9 python train.py", "the registry cannot be reached", "image-not-found or hub-unreachable"),
     ("podman-short-name", "podman run --rm my-training-image python train.py", "no registry has the image", "image-not-found"),
-    ("podman-mount", "podman run --rm -v /data/imagenet:/data --rootfs /none python", "the directory to mount does not exist", "container-start-failed or file-missing"),
+    ("podman-mount", "podman run --rm -v /data/imagenet:/data --rootfs /none python", "the directory to mount does not exist", "container-start-failed or file-missing or container-mount-missing"),
     ("podman-cdi", "podman run --rm --device nvidia.com/gpu=all --rootfs /usr hostname", "the machine has no GPU devices for containers", "docker-no-gpu or container-start-failed"),
 ):  # fmt: skip
     shell(f"containers/{_name}", _command, _provoked, _cause, on="node1")
