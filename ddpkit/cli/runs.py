@@ -215,6 +215,8 @@ def stop(
     if everything and run is not None:
         raise UsageError("--all and RUN exclude each other", f"ddpkit stop {run}")
     chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", one=True)]
+    if not chosen:
+        print("no run of this project is running", file=sys.stderr)
     seen = status.get_statuses(chosen)
     if dry_run:
         plans = [_stop_plan(now, at_once=at_once) for now in seen if now.living or now.state == "unknown"]
@@ -229,8 +231,6 @@ def stop(
         for now in ended:
             print(f"run {now.run.run_id} has ended already: {now.words}")
         return
-    if not chosen:
-        print("no run of this project is running", file=sys.stderr)
     with ThreadPoolExecutor(max(1, len(chosen))) as pool:
         after = list(pool.map(lambda each: control.stop(each, at_once=at_once), chosen))
     if as_json:
