@@ -81,6 +81,8 @@ ENDED: Mapping[str, str] = {
     "terminated": "the run was ended with SIGTERM",
     "hangup": "the terminal of the run was closed",
 }
+# SIGTERM also ends ranks after another rank failed. These lines show that the launcher received it.
+LAUNCHER_ENDED = re.compile(r"SignalException: Process \d+ got signal|ended by SIGTERM")
 
 
 def decide(analysis: LogAnalysis) -> Action:
@@ -88,7 +90,8 @@ def decide(analysis: LogAnalysis) -> Action:
     first = analysis.first
     if first is None or first.kind == "hint":
         return Action(action="retry", host=None, id="", reason="the cause is not known")
-    if first.id in ENDED:
+    lines = [first.text, *(each.text for each in analysis.alike)]
+    if first.id in ENDED and (first.id != "terminated" or any(map(LAUNCHER_ENDED.search, lines))):
         return Action(action="stop", host=None, id=first.id, reason=ENDED[first.id])
     if first.id in NODE:
         return _decide_node(first)

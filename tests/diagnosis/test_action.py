@@ -40,6 +40,8 @@ OWN = """\
         ("ssh: Could not resolve hostname node9: Name or service not known\n", "stop", None),
         ("RuntimeError: Connection closed by peer [10.0.0.2]:4711\n", "retry", None),
         ("KeyboardInterrupt\n", "stop", None),
+        ("Sending process 7 closing signal SIGTERM\nSignalException: Process 3 got signal: 15\n", "stop", None),
+        ("Sending process 7 closing signal SIGTERM\n", "retry", None),
         ("step 3 loss 0.2\n", "retry", None),
     ],
 )

@@ -30,9 +30,9 @@ def test_wrong_diagnoses_do_not_increase(cases: list[score.Case]) -> None:
 def test_no_healthy_host_is_excluded(cases: list[score.Case]) -> None:
     """A retry where a stop is right costs time; an exclusion costs a node."""
     for case in cases:
-        decision = score.action(analyze_log([(case.name, case.log)]))
-        allowed = case.options("action") or [f"exclude {host}" for host in case.options("host")]
-        assert not decision.startswith("exclude") or decision in allowed, f"{case.name}: {decision}"
+        if case.label["cause"] == "healthy" or "action" in case.label:
+            decision = score.action(analyze_log([(case.name, case.log)]))
+            assert not decision.startswith("exclude") or decision in case.options("action"), f"{case.name}: {decision}"
 
 
 def test_labels_are_valid(cases: list[score.Case]) -> None:

@@ -37,7 +37,13 @@ def _(scene: Scene) -> str:
         return scene.run(f"{TORCHRUN} train.py")
 
 
-@case("files/disk-full-write", "the log file of rank 0 is on a full file system", "disk-full", rank="0")
+@case(
+    "files/disk-full-write",
+    "the log file of rank 0 is on a full file system",
+    "disk-full",
+    rank="0",
+    action="exclude node1",
+)
 def _(scene: Scene) -> str:
     body = '    if step == 3 and rank == 0:\n        open("/mnt/metrics.csv", "w").write("x" * 4_000_000)'
     trained(scene, fault=body)
@@ -63,14 +69,25 @@ def _(scene: Scene) -> str:
         return scene.run("head -c 9000000 /dev/zero > a; tar cf data.tar a; tar xf data.tar -C /mnt && python train.py")
 
 
-@case("files/read-only", "the file system of the checkpoints is mounted read-only", "read-only-fs", rank="0")
+@case(
+    "files/read-only",
+    "the file system of the checkpoints is mounted read-only",
+    "read-only-fs",
+    rank="0",
+    action="exclude node1",
+)
 def _(scene: Scene) -> str:
     trained(scene, fault='    if step == 3 and rank == 0:\n        os.makedirs("/mnt/run1/checkpoints")')
     with scene.without("mount -t tmpfs -o ro tmpfs /mnt", "umount /mnt"):
         return scene.run(f"{TORCHRUN} train.py")
 
 
-@case("files/read-only-save", "torch.save writes to a read-only file system", "read-only-fs or permission-denied")
+@case(
+    "files/read-only-save",
+    "torch.save writes to a read-only file system",
+    "read-only-fs or permission-denied",
+    action="exclude node1",
+)
 def _(scene: Scene) -> str:
     trained(scene, fault=saving("/mnt/last.pt"))
     with scene.without("mount -t tmpfs -o ro tmpfs /mnt", "umount /mnt"):
