@@ -455,7 +455,7 @@ def _(scene: Scene) -> str:
 @case(
     "ssh/ddpkit-node-lost",
     "node3 loses its network in the middle of a run of ddpkit",
-    "ssh-lost or peer-died or not-in-log",
+    "ssh-lost or node-lost or peer-died or not-in-log",
     action="exclude node3",
 )
 def _(scene: Scene) -> str:
