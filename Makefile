@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INTEROP := .venv-interop
+CUDA := .venv-cuda
+# Up to torch 2.10 the flight recorder is off by default, from 2.11 it is on. 5 to 7 GB of disk each.
+CUDA_TORCH ?= 2.11.0 2.10.0
 
-.PHONY: demo test test-again test-thorough test-fast test-light test-interop lab rounds healthy check golden schema pictures docs bench diagnosis dist release-check clean
+.PHONY: demo test test-again test-thorough test-fast test-light test-interop test-cuda gpu lab rounds healthy check golden schema pictures docs bench diagnosis dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -42,6 +45,17 @@ test-interop: $(VENV)/.dev $(INTEROP)/.ready
 	$(BIN)/python tests/lab/cluster.py install
 	rm -rf $(INTEROP)/cells
 	$(BIN)/pytest -n 2 -m interop --durations=25 tests/test_example_scripts.py tests/interop; code=$$?; $(BIN)/python tests/interop/table.py $(INTEROP)/cells; exit $$code
+
+# CUDA builds of torch over a stand-in driver, without a GPU: CUDA that does not start is reported as that, everywhere.
+# It downloads 2 to 3 GB a version, and needs a C compiler. `make test` skips these tests, with the reason.
+test-cuda: $(VENV)/.dev $(CUDA_TORCH:%=$(CUDA)/%/.ready)
+	CUDA_PYTHONS="$(subst $() ,:,$(strip $(CUDA_TORCH:%=$(CURDIR)/$(CUDA)/%/bin/python)))" \
+		$(BIN)/pytest -n 2 --durations=5 tests/gpu/test_standin.py
+
+# On a machine with NVIDIA GPUs: run ddpkit on them, within 9 minutes. docs/how-to/gpu.md has the rest.
+# GPU_PYTHON is a Python with a CUDA build of torch, typer and rich; without it, one is made with torch of the index.
+gpu: $(if $(GPU_PYTHON),,$(CUDA)/$(firstword $(CUDA_TORCH))/.ready)
+	$(or $(GPU_PYTHON),$(CUDA)/$(firstword $(CUDA_TORCH))/bin/python) tests/gpu/verify.py
 
 # A cluster to try things on: four nodes and a login host, with sshd, pdsh and SLURM. Says how to enter it and end it.
 lab: $(VENV)/.dev $(VENV)/.torch
@@ -136,5 +150,14 @@ $(INTEROP)/.ready: constraints.txt tests/interop/requirements.txt
 		"from deepspeed.comm.torch import build_shm_op; build_shm_op()"
 	touch $@
 
+# The pin of torch is another version.
+$(CUDA)/%/.ready: constraints.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	sed '/^torch==/d' constraints.txt > $(@D)/constraints.txt
+	@echo "torch $* with CUDA takes minutes, and prints nothing"
+	$(@D)/bin/pip install -q -c $(@D)/constraints.txt torch==$* numpy rich typer
+	$(@D)/bin/python -c "import torch; assert torch.version.cuda, 'the index has torch without CUDA'"
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(INTEROP) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(INTEROP) $(CUDA) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

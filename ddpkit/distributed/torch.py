@@ -304,11 +304,17 @@ def _init_timeout(argument: float) -> float:
 
 
 def _require_no_gpu(env: DistEnv) -> None:
-    """Raise EnvError if this process may open a GPU that torch cannot use, as after `Error 802` of CUDA."""
+    """Raise EnvError if this process has a GPU that torch cannot use, as after `Error 802` of CUDA.
+
+    A GPU is a device file that this process may open, or a device of NVML. WSL has no such files.
+    """
     import torch
 
-    path = _openable_gpu() if torch.version.cuda else ""
-    if not path:
+    if not torch.version.cuda:
+        return
+    path = _openable_gpu()
+    count = torch.cuda.device_count()  # NVML's, without CUDA_VISIBLE_DEVICES' hidden ones
+    if not path and not count:
         return
     try:
         torch.cuda.init()  # type: ignore[no-untyped-call]
@@ -316,7 +322,7 @@ def _require_no_gpu(env: DistEnv) -> None:
     except Exception as error:  # RuntimeError, and torch's DeferredCudaCallError, which is none
         reason = error_reason(error)
     raise EnvError(
-        f"rank {env.rank} (local rank {env.local_rank} of {env.local_world_size}): this node has GPUs ({path}), "
+        f"rank {env.rank} (local rank {env.local_rank} of {env.local_world_size}): this node has GPUs ({path or count}), "
         f"and torch cannot use them: {reason}",
         "nvidia-smi; to train on the CPU: export CUDA_VISIBLE_DEVICES=",
     )

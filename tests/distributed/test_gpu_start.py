@@ -66,6 +66,13 @@ def test_a_rank_does_not_fall_back_to_the_cpu(broken_cuda: Path) -> None:
     assert "export CUDA_VISIBLE_DEVICES=" in (failed.value.hint or "")
 
 
+def test_a_gpu_without_a_device_file_is_counted(broken_cuda: Path) -> None:
+    """WSL has no /dev/nvidia0. NVML counts the GPU."""
+    (broken_cuda / "nvidia0").unlink()
+    with pytest.raises(EnvError, match=r"this node has GPUs \(1\), and torch cannot use them: .*Error 802"):
+        device(resolve({}))
+
+
 def test_the_check_reports_the_words_of_cuda(broken_cuda: Path) -> None:
     with pytest.raises(check.GpuStartError, match="Error 802: system not yet initialized"):
         check.count_gpus()

@@ -94,12 +94,28 @@ ENTRIES = (
         link="https://pytorch.org/get-started/locally/",
     ),
     Entry(
+        id="cuda-compat-refused",
+        title="Error 804: forward compatibility was attempted on non supported HW",
+        patterns=(
+            r"forward compatibility was attempted on non supported HW",
+            r"cudaErrorCompatNotSupportedOnDevice",
+            r"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+        ),
+        cause="the process loads the libcuda.so of a `cuda-compat` package, and this GPU supports only that of the "
+        "driver. Or the driver was updated, and the old kernel module is still loaded",
+        probe="nvidia-smi; cat /proc/driver/nvidia/version; echo $LD_LIBRARY_PATH; ldconfig -p | grep libcuda.so",
+        fix="remove the `compat` directory from LD_LIBRARY_PATH (`--env LD_LIBRARY_PATH=`), use an image for the "
+        "driver's CUDA version, or reboot the node",
+        link="https://docs.nvidia.com/deploy/cuda-compatibility/",
+    ),
+    Entry(
         id="cuda-init-failed",
         doubtful=True,
         title="CUDA initialization: CUDA unknown error; Unexpected error from cudaGetDeviceCount()",
         patterns=(
             r"Unexpected error from cudaGetDeviceCount\(\)",
-            r"CUDA initialization: (?:CUDA unknown error|Unexpected error)",
+            r"CUDA unknown error - this may be due to an incorrectly set up environment",
+            r"CUDA driver initialization failed, you might not have a CUDA gpu",
             r"CUDA error: initialization error",
             r"\bcudaErrorSystemNotReady\b",
             r"\bsystem not yet initialized",

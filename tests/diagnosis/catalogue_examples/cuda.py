@@ -79,7 +79,21 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/mattshma/bigdata/issues/108",
         ),
     ),
+    "cuda-compat-refused": (
+        (
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 804: forward compatibility was attempted on non supported HW",
+            "torch 2.11 with CUDA 13.0, whose cuInit returned 804",
+        ),
+    ),
     "cuda-init-failed": (
+        (
+            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start. Setting the available devices to be zero.",
+            "torch 2.11 with CUDA 13.0, whose cuInit returned 999",
+        ),
+        (
+            "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu.",
+            "torch 2.11 with CUDA 13.0, whose cuInit returned 3",
+        ),
         (
             "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 802: system not yet initialized",
             "torch 2.2, source",

@@ -1,0 +1,48 @@
+"""Rank that shares one GPU with all other ranks, over NCCL: `shared_gpu.py check|bench|SCRIPT ARGUMENTS`.
+
+NCCL refuses two ranks on one GPU of one host. NCCL_HOSTID makes each rank a host of its own for NCCL, so their data go
+through sockets. With SAME_HOST=1 NCCL does refuse them: its message is then what is tested.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+
+rank = os.environ["RANK"]
+os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0] or "0"
+if os.environ.get("SAME_HOST") != "1":
+    os.environ["NCCL_HOSTID"] = f"rank{rank}"
+
+
+def identify(index: int) -> tuple[str, str]:
+    """Return the GPU's name, and another identity for each rank: else ddpkit's own checks refuse them."""
+    from ddpkit.distributed import check
+
+    name, identity = check.identify_gpu(index)
+    return name, f"{identity} rank {rank}"
+
+
+def main(program: str, argv: list[str]) -> int:
+    if program == "check":
+        from ddpkit.distributed import check
+
+        return check.main(argv, identify)
+    if program == "bench":
+        from ddpkit.distributed import collectives
+        from ddpkit.distributed.bench import agreement
+
+        vars(agreement)["identify_gpu"] = identify
+        return collectives.main(argv)
+    sys.argv = [program, *argv]
+    sys.path[0] = str(Path(program).resolve().parent)
+    runpy.run_path(program, run_name="__main__")
+    return 0
+
+
+code = main(sys.argv[1], sys.argv[2:])
+sys.stdout.flush()
+sys.stderr.flush()
+os._exit(code)  # a thread of gloo may abort while the interpreter ends

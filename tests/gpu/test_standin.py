@@ -1,0 +1,178 @@
+"""CUDA builds of torch over a stand-in driver: NVML counts eight GPUs, and CUDA does not start.
+
+`make test-cuda` installs torch with CUDA (5 GB a version), and sets CUDA_PYTHONS to the interpreters. The messages are
+genuine: torch and the CUDA runtime make them from the driver's answers. Nothing here needs a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import PATIENCE, Command
+
+from ddpkit.diagnosis.analyze import analyze_log
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+LEFT_OUT = "left out: `make test-cuda` runs it with CUDA builds of torch (5 GB a version)"
+PYTHONS = [path for path in os.environ.get("CUDA_PYTHONS", "").split(os.pathsep) if path]
+PARAMS: list[Any] = PYTHONS or [pytest.param("", marks=pytest.mark.skip(reason=LEFT_OUT))]
+NOT_READY = "Error 802: system not yet initialized"
+START = Callable[..., Command]
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+
+pytestmark = [pytest.mark.cuda, pytest.mark.torch]
+
+
+@pytest.fixture(scope="session", params=PARAMS, ids=lambda path: Path(path).parts[-3] if path else "none")
+def python(request: pytest.FixtureRequest) -> str:
+    """Interpreter with a CUDA build of torch."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Compile the stand-in driver. Returns the environment that loads it, for two ranks on the GPUs of this machine."""
+    folder = tmp_path_factory.mktemp("driver")
+    for source, library in (("cuda.c", "libcuda.so.1"), ("nvml.c", "libnvidia-ml.so.1")):
+        output = str(folder / library)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", output, str(HERE / "standin" / source)], check=True)
+    return {"LD_LIBRARY_PATH": str(folder), "PYTHONPATH": f"{ROOT}:{HERE / 'programs'}", "DDPKIT_GPUS": "2"}
+
+
+def run(python: str, code: str, env: dict[str, str], *args: str) -> str:
+    """Run Python code to its end, without a launcher. Returns its output."""
+    argv = [python, "-W", "ignore", "-c", code, *args]
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    done = subprocess.run(
+        argv,
+        env={**kept, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    return done.stdout
+
+
+def test_the_build_has_cuda_and_the_driver_counts(python: str, driver: dict[str, str]) -> None:
+    """The stand-in is in use: without this, all other tests could pass on a build for the CPU."""
+    code = "import torch; print(torch.version.cuda is not None, torch.cuda.device_count(), torch.cuda.is_available())"
+    assert run(python, code, driver).splitlines()[-1] == "True 8 False"
+
+
+# By the answer of cuInit, a number of cudaError_t; the last driver is that of CUDA 11.8.
+CAUSES = {
+    "STANDIN_ERROR=802": "cuda-init-failed",
+    "STANDIN_ERROR=803": "cuda-init-failed",
+    "STANDIN_ERROR=804": "cuda-compat-refused",
+    "STANDIN_ERROR=999": "cuda-init-failed",
+    "STANDIN_ERROR=3": "cuda-init-failed",
+    "STANDIN_ERROR=100": "no-cuda-gpus",
+    "STANDIN_ERROR=46": "gpu-busy",
+    "STANDIN_DRIVER=11080": "driver-too-old",
+}
+START_EACH = """
+import os, sys, torch, traceback
+for setting in sys.argv[1:]:  # torch is imported once; CUDA starts in a process of its own
+    if os.fork() == 0:
+        os.environ.update([setting.split("=")])
+        print("setting", setting, flush=True)
+        try:
+            torch.cuda.init()
+        except RuntimeError:
+            traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+"""
+
+
+def test_the_cause_of_each_error(python: str, driver: dict[str, str]) -> None:
+    """ddpkit knows the message that torch makes of each answer of the driver."""
+    parts = run(python, START_EACH, driver, *CAUSES).split("setting ")[1:]
+    found = {}
+    for part in parts:
+        setting, _, text = part.partition("\n")
+        first = analyze_log([("log", text)]).first
+        found[setting] = first.entry.id if first and first.entry else text
+    assert found == CAUSES
+
+
+@pytest.mark.parametrize("command", ["test", "bench"])
+def test_the_checks_report_cuda(command: str, python: str, driver: dict[str, str], ddpkit: DDPKIT) -> None:
+    """The failure is CUDA's. It was once reported as a port in use."""
+    done = ddpkit(command, "2", "--python", python, env=driver)
+    text = done.stdout + done.stderr
+    assert done.returncode == 122, text
+    assert "torch cannot use the GPUs of this node: Unexpected error from cudaGetDeviceCount()" in text
+    assert NOT_READY in text
+    assert "hint: nvidia-smi" in text
+    assert "cannot listen" not in text
+    assert "NCCL_SOCKET_IFNAME" not in text
+
+
+def test_init_does_not_fall_back_to_the_cpu(python: str, driver: dict[str, str]) -> None:
+    text = run(python, "from ddpkit.distributed import torch as d; d.init(); print('started')", driver)
+    assert "started" not in text
+    assert "this node has GPUs (8), and torch cannot use them: " in text
+    assert NOT_READY in text
+
+
+def test_a_launch_does_not_train_on_the_cpu(
+    python: str, driver: dict[str, str], ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    """train.py once trained on the CPU here, with exit code 0. The verdict has CUDA's cause."""
+    script = [str(ROOT / "train.py"), "--dataset", "synthetic", "--synthetic-size", "64", "--epochs", "1"]
+    done = ddpkit("launch", "-n", "2", "--python", python, "--", *script, env=driver)
+    text = done.stdout + done.stderr
+    assert done.returncode == 5, text  # train.py's own code for a bad environment
+    assert "device cpu" not in text
+    assert NOT_READY in text
+    assert not (tmp_path / "checkpoints").exists()
+    (record,) = (tmp_path / "logs").glob("*/run.json")
+    assert json.loads(record.read_text())["failure"]["diagnosis"]["id"] == "cuda-init-failed"
+
+
+@pytest.mark.parametrize("hidden", [{"CUDA_VISIBLE_DEVICES": ""}, {"STANDIN_GPUS": "0"}], ids=min)
+def test_hidden_gpus_and_none_mean_the_cpu(
+    hidden: dict[str, str], python: str, driver: dict[str, str], ddpkit: DDPKIT
+) -> None:
+    script = [str(ROOT / "train.py"), "--dataset", "synthetic", "--synthetic-size", "64", "--epochs", "1"]
+    given = ["--env", "CUDA_VISIBLE_DEVICES="] if "CUDA_VISIBLE_DEVICES" in hidden else []
+    done = ddpkit("launch", "-n", "1", "--python", python, *given, "--", *script, env={**driver, **hidden})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "device cpu, backend gloo" in done.stdout
+
+
+@pytest.mark.parametrize("modules", ["torch", "torch,poison"])
+def test_preload_does_not_poison_the_ranks(modules: str, python: str, driver: dict[str, str], ddpkit: DDPKIT) -> None:
+    """A module that calls torch.cuda.is_available() starts CUDA. After a fork, CUDA could not start in any rank."""
+    options = ["-n", "2", "-o", f"preload={modules}", "--python", python]
+    done = ddpkit("launch", *options, "--", str(HERE / "programs" / "uses_gpu.py"), env=driver)
+    text = done.stdout + done.stderr
+    assert text.count("CUDA may start: True") == 2, text
+    assert "preload has no effect" not in text
+
+
+def test_dump_has_a_record_of_the_collectives(
+    python: str, driver: dict[str, str], start: START, ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    """torch's flight recorder is off by default up to 2.10, and on from 2.11: a launch has it on with both."""
+    env = {**driver, "STANDIN_GPUS": "0"}
+    options = ["-n", "2", "--python", python, "--env", "CUDA_VISIBLE_DEVICES="]
+    command = start("launch", *options, "--", str(HERE / "programs" / "faults.py"), "hang", env=env)
+    command.wait_for("hangs now")
+    command.wait_for("step 7")
+    (folder,) = (tmp_path / "logs").iterdir()
+    done = ddpkit("dump", str(folder), "--json", env=env)
+    found = json.loads(done.stdout)
+    assert [(one["kind"], one["ranks"]) for one in found["findings"]] == [("late", [1])], found["findings"]
+    assert "rank 1 on" in found["findings"][0]["words"]
