@@ -322,8 +322,8 @@ def _require_no_gpu(env: DistEnv) -> None:
     except Exception as error:  # RuntimeError, and torch's DeferredCudaCallError, which is none
         reason = error_reason(error)
     raise EnvError(
-        f"rank {env.rank} (local rank {env.local_rank} of {env.local_world_size}): this node has GPUs ({path or count}), "
-        f"and torch cannot use them: {reason}",
+        f"rank {env.rank} (local rank {env.local_rank} of {env.local_world_size}): this node has GPUs "
+        f"({path or count}), and torch cannot use them: {reason}",
         "nvidia-smi; to train on the CPU: export CUDA_VISIBLE_DEVICES=",
     )
 

@@ -96,11 +96,7 @@ ENTRIES = (
     Entry(
         id="cuda-compat-refused",
         title="Error 804: forward compatibility was attempted on non supported HW",
-        patterns=(
-            r"forward compatibility was attempted on non supported HW",
-            r"cudaErrorCompatNotSupportedOnDevice",
-            r"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
-        ),
+        patterns=(r"forward compatibility was attempted on non supported HW",),
         cause="the process loads the libcuda.so of a `cuda-compat` package, and this GPU supports only that of the "
         "driver. Or the driver was updated, and the old kernel module is still loaded",
         probe="nvidia-smi; cat /proc/driver/nvidia/version; echo $LD_LIBRARY_PATH; ldconfig -p | grep libcuda.so",

@@ -82,17 +82,17 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "cuda-compat-refused": (
         (
             "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 804: forward compatibility was attempted on non supported HW",
-            "torch 2.11 with CUDA 13.0, whose cuInit returned 804",
+            "torch 2.11 with CUDA 13.0, cuInit returned 804, run",
         ),
     ),
     "cuda-init-failed": (
         (
             "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start. Setting the available devices to be zero.",
-            "torch 2.11 with CUDA 13.0, whose cuInit returned 999",
+            "torch 2.11 with CUDA 13.0, cuInit returned 999, run",
         ),
         (
             "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu.",
-            "torch 2.11 with CUDA 13.0, whose cuInit returned 3",
+            "torch 2.11 with CUDA 13.0, cuInit returned 3, run",
         ),
         (
             "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 802: system not yet initialized",
