@@ -29,6 +29,7 @@ class Check:
     limit: float = 60.0  # seconds
     env: Mapping[str, str] = field(default_factory=dict)
     gpus: int = 1  # GPUs that it needs; 0: none, and no CUDA either
+    single: bool = False  # several GPUs would be used one by each rank
     numpy: bool = False
     recording: bool = False  # nothing is expected: the output is kept as a fixture
     # `settle` seconds after a line that matches `ready`, these commands run, and then Ctrl-C ends the program.
@@ -217,7 +218,8 @@ PREFLIGHT = (
         name="test-shared-gpu",
         purpose="`ddpkit test` names two ranks that use the same GPU",
         env=TWO,
-        argv=(*DDPKIT, "test", "2", "--env", "CUDA_VISIBLE_DEVICES=0"),
+        argv=(*DDPKIT, "test", "2"),
+        single=True,
         code=122,
         present=("uses the same GPU as rank 0",),
         limit=120,

@@ -189,6 +189,8 @@ def missing(check: Check, machine: Machine) -> str:
     if check.gpus > len(machine.gpus):
         needed = f"{check.gpus} GPUs" if check.gpus > 1 else "a GPU on which CUDA starts"
         return f"it needs {needed}; this machine has {len(machine.gpus)}"
+    if check.single and len(machine.gpus) > 1:
+        return f"it needs one GPU alone; this machine has {len(machine.gpus)}"
     return "it needs numpy" if check.numpy and not machine.numpy else ""
 
 
