@@ -24,6 +24,7 @@ class Action:
 # Faults of one node, by catalogue id. Without a host in the log, a retry is the only choice.
 NODE: Mapping[str, str] = {
     "gpu-lost": "a GPU of the host is lost",
+    "gpu-xid": "a GPU of the host reported an error",
     "gpu-ecc": "the memory of a GPU of the host has errors",
     "nvlink-error": "an NVLink connection of the host has errors",
     "driver-library-mismatch": "the host needs a restart: its GPU driver and library differ",
@@ -37,6 +38,8 @@ NODE: Mapping[str, str] = {
     "stale-handle": "the host lost a network file system",
     "host-out-of-memory": "the kernel's OOM killer ended a process of the host",
     "slurm-node-failure": "SLURM lost the host",
+    "user-unknown": "the host does not know the user",
+    "node-lost": "the host or its network is down",
     "slurm-kill-failed": "SLURM cannot end processes of the host",
     "task-launch-failed": "SLURM cannot start a task on the host",
     "ssh-unreachable": "the host is not reachable by SSH",
@@ -66,6 +69,9 @@ RETRY: Mapping[str, str] = {
     "monitored-barrier": "a rank did not reach a barrier in time",
     "rendezvous-timeout": "a node did not join in time",
     "rendezvous-closed": "a node joined after the rendezvous had closed",
+    "k8s-unschedulable": "no node had free resources",
+    "shared-cache": "ranks used one cache at the same time",
+    "rendezvous-host-gone": "the host of the rendezvous ended",
     "ranks-missing": "a rank did not join in time",
     "store-wait": "a rank did not answer in time",
     "store-lost": "the connection to rank 0 was lost",
