@@ -1,4 +1,4 @@
-"""The thread of a rank that answers: stacks, torch's Flight Recorder, process groups.
+"""The thread of a rank that answers: stacks, torch's Flight Recorder, process groups. The end of torch's threads.
 
 `rank_hook.py` starts it. It waits for a signal that is sent to it alone, and writes lines of JSON into the rank's file
 in memory. A thread and not a handler, because Python runs handlers in the main thread only, and that one is blocked in
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 THREAD = "ddpkit-dump"  # as /proc/PID/task/TID/comm shows it: at most 15 characters
 ENTRIES = 300  # of the Flight Recorder that an answer holds, the last ones
 FRAMES = 100  # of one thread
+LAST = 2.0  # seconds for threads of torch, after the script's end
 
 
 def start(fd: int, number: int) -> None:
@@ -37,7 +38,48 @@ def start(fd: int, number: int) -> None:
     except OSError:
         tasks = []
     if THREAD not in [_name(task) for task in tasks]:
+        import atexit
+
+        atexit.register(_finish_threads, os.getpid(), _thread.get_native_id())
         _thread.start_new_thread(_run, (fd, number, os.getpid(), _thread.get_ident(), name))
+
+
+def _finish_threads(pid: int, main: int) -> None:
+    """Let torch's own threads drop the last tensors before Python ends, for at most `LAST` seconds.
+
+    A thread of gloo releases a tensor just after the main thread continues, and needs the interpreter lock for it. Once
+    Python ends (before 3.14), that lock ends the thread inside a destructor of C++: "terminate called without an
+    active exception", SIGABRT (https://github.com/pytorch/pytorch/pull/179291). `destroy_process_group` does not help
+    while a DistributedDataParallel holds the group. Nothing is destroyed here, and no other rank is waited for. Threads
+    of Python itself are left alone: some never rest.
+    """
+    if os.getpid() != pid:
+        return
+    try:
+        import time
+
+        python = {str(thread.native_id) for thread in getattr(sys.modules.get("threading"), "_active", {}).values()}
+        until, before = time.monotonic() + LAST, None
+        while time.monotonic() < until:
+            now = {task: _activity(task) for task in os.listdir("/proc/self/task") if task not in python}
+            now.pop(str(main), None)
+            # The lock is free during the sleep: who waited for it has run since, or is running.
+            if now == before and not any(text.startswith(("R", "D")) for text in now.values()):
+                return
+            before = now
+            time.sleep(0.001)
+    except Exception:
+        pass  # the end of a script must not show it
+
+
+def _activity(task: str) -> str:
+    """The state of one thread, and how often it ran; empty after its end."""
+    try:
+        with open("/proc/self/task/%s/status" % task) as file:
+            text = file.read()
+    except OSError:
+        return ""
+    return text[text.find("State:") + 6 :].lstrip()[:1] + text[text.find("voluntary_ctxt_switches") :]
 
 
 def _name(task: str) -> str:

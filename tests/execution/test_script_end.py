@@ -1,0 +1,71 @@
+"""A script that trained, and did not end torch's threads itself, has succeeded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Command
+
+pytestmark = [pytest.mark.torch, pytest.mark.live]
+
+# A thread of gloo runs Python when the script of rank 0 ends. As a rule it only drops a tensor, for which it needs the
+# same lock. Rank 1 joins after the callback was registered: a callback of finished work runs in the main thread.
+LATE = """
+import time
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+store = dist.distributed_c10d._get_default_store()
+began = []
+
+
+def late(future):
+    began.append(True)
+    until = time.thread_time() + 0.2
+    while time.thread_time() < until:
+        pass
+    print("finished", flush=True)
+
+
+if dist.get_rank() == 1:
+    store.wait(["registered"])
+    dist.all_reduce(torch.ones(1))
+else:
+    dist.all_reduce(torch.ones(1), async_op=True).get_future().then(late)
+    store.set("registered", "")
+    while not began:
+        time.sleep(0.001)
+"""
+# It neither rests nor ends: the end of the rank does not wait for it for ever.
+BUSY = LATE.replace("time.thread_time() + 0.2", "float('inf')")
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("-o", "starter=torchrun"), ("-o", "preload=torch")], ids=["ranks", "torchrun", "preload"]
+)
+def test_a_thread_of_gloo_finishes_before_python_ends(
+    options: tuple[str, ...], start: Callable[..., Command], tmp_path: Path
+) -> None:
+    (tmp_path / "late.py").write_text(LATE)
+    command = start("launch", "-b", "local", "-n", "2", *options, "--", "late.py")
+    assert command.end() == 0, command.text
+    assert command.text.count("finished") == 1, command.text
+
+
+def test_it_is_waited_for_only_so_long(start: Callable[..., Command], tmp_path: Path) -> None:
+    """The abort is then named as one of torch's own teardown."""
+    (tmp_path / "busy.py").write_text(BUSY)
+    command = start("launch", "-b", "local", "-n", "2", "--", "busy.py")
+    assert command.end() == 134, command.text
+    assert "in torch's own teardown, after the script had ended" in command.text
+
+
+def test_without_the_hook_it_aborts(start: Callable[..., Command], tmp_path: Path) -> None:
+    """Torch without ddpkit does so; if this test fails, torch or Python has changed, and the hook may be superfluous."""
+    (tmp_path / "late.py").write_text(LATE)
+    command = start("launch", "-b", "local", "-n", "2", "--", "late.py", env={"DDPKIT_DUMP": "0"})
+    assert command.end() == 134, command.text
+    assert "in torch's own teardown, after the script had ended" in command.text
