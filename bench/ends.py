@@ -2,8 +2,9 @@
 
     python bench/ends.py [RUNS]     RUNS of 4 ranks each way (100), two busy loops beside them
 
-A rank here ends as DistributedDataParallel under gloo does: the last tensors belong to torch alone. The main thread keeps
-the interpreter lock until Python ends, as a script may that computes to its last line. Without this the abort is rare.
+A rank here ends as DistributedDataParallel under gloo does: the last tensors belong to torch alone. The main thread
+keeps the interpreter lock until Python ends, as a script may that computes to its last line. Without this the abort is
+rare.
 """
 
 from __future__ import annotations

@@ -69,6 +69,14 @@ def write_files(plan: Plan) -> None:
         Path(file.path).write_text(text)
 
 
+def known_ranks(event: Event, world_size: int) -> bool:
+    """Return whether the ranks of an event exist. A node's word for it is not enough: files bear their numbers."""
+    if event["e"] == "beat" or event["e"] == "steps":
+        return all(int(rank) < world_size for rank in event["ranks"])
+    rank = event.get("rank")
+    return not isinstance(rank, int) or 0 <= rank < world_size
+
+
 class Display(Protocol):
     """The screen of a run: `ddpkit.console.writer.Screen`, or `ddpkit.console.text.TextDisplay`."""
 
@@ -176,6 +184,8 @@ class Carrier:
 
     def on_event(self, node: Node, event: Event) -> None:
         step = node.step
+        if not known_ranks(event, self.plan.world_size):
+            return
         host = event.get("host", step.host)
         self.timeline.record(host, event)
         if event["e"] == "out":

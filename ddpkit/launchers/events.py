@@ -6,7 +6,9 @@ Each is one line of JSON. `e` is the kind of an event, `c` the kind of a command
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 if TYPE_CHECKING:
     from typing_extensions import NotRequired  # in `typing` from Python 3.11
@@ -171,6 +173,96 @@ Event = (
     OutputEvent | ExitEvent | FailedEvent | LeftoverEvent | StuckEvent | RefusedEvent | EndEvent |
     LostEvent | NoteEvent
 )  # fmt: skip
+
+
+_Test = Callable[[object], bool]
+
+
+def _integer(value: object) -> bool:
+    return type(value) is int and 0 <= value < 1 << 31
+
+
+def _number(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= cast(float, value) < 1e13  # neither NaN nor infinite; bytes, seconds
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _or_none(test: _Test, value: object) -> bool:
+    return value is None or test(value)
+
+
+def _list(test: _Test, value: object) -> bool:
+    return isinstance(value, list) and all(map(test, value))
+
+
+def _by_rank(test: _Test, value: object) -> bool:
+    return isinstance(value, dict) and all(map(_rank_text, value)) and all(map(test, value.values()))
+
+
+def _rank_text(value: object) -> bool:
+    return isinstance(value, str) and value.isdecimal() and value.isascii() and len(value) < 10
+
+
+def _sample(value: object) -> bool:
+    return isinstance(value, dict) and all(name in value and test(value[name]) for name, test in _SAMPLE.items())
+
+
+def _step_record(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 6 and all(map(_number, value))
+
+
+_MAYBE_RANK, _MAYBE_NUMBER = partial(_or_none, _integer), partial(_or_none, _number)
+_TEXTS = partial(_list, _text)
+_SAMPLE: dict[str, _Test] = {"pid": _MAYBE_RANK, "state": _text, "cpu": _number, "rss": _number, "out": _MAYBE_NUMBER}
+_END: dict[str, _Test] = {"rank": _integer, "code": _MAYBE_RANK, "signal": _MAYBE_RANK, "t": _number}
+# What a supervisor sends: the keys that each kind has, and those that it may have.
+_REQUIRED: dict[str, dict[str, _Test]] = {
+    "hello": {"pid": _integer},
+    "source": {},
+    "answer": {"id": _integer, "data": _text},
+    "beat": {"t": _number, "ranks": partial(_by_rank, _sample)},
+    "start": {"rank": _integer, "pid": _integer, "t": _number},
+    "mark": {"rank": _integer, "name": _text, "t": _number},
+    "versions": {"rank": _integer, "versions": _TEXTS},
+    "steps": {"t": _number, "ranks": partial(_by_rank, partial(_list, _step_record))},
+    "out": {"rank": _MAYBE_RANK, "fd": lambda value: value in (1, 2) and type(value) is int, "data": _text},
+    "exit": _END,
+    "failed": {"rank": _MAYBE_RANK, "code": _MAYBE_RANK, "t": _number, "what": _text},
+    "left": {"names": _TEXTS},
+    "stuck": {"names": _TEXTS},
+    "refused": {"message": _text},
+    "end": {},
+}  # fmt: skip
+_OPTIONAL: dict[str, _Test] = {
+    "t": _number, "more": lambda value: isinstance(value, bool), "signal": _MAYBE_RANK, "reason": _text,
+    "raised": _text, "oom": _text,
+}  # fmt: skip
+
+
+def from_node(value: object) -> Event | None:
+    """Check an event that a supervisor on another machine sent. Returns None if it cannot be one.
+
+    Only known keys are kept: no node speaks for another host. Texts for the screen have no control characters.
+    """
+    kind = value.get("e") if isinstance(value, dict) else None
+    required = _REQUIRED.get(kind) if isinstance(kind, str) else None
+    if required is None or not isinstance(value, dict):
+        return None
+    if not all(name in value and test(value[name]) for name, test in required.items()):
+        return None
+    extra = {name for name, test in _OPTIONAL.items() if name in value and test(value[name])}
+    kept = {name: value[name] for name in ("e", *required, *sorted(extra - required.keys()))}
+    return cast(Event, kept if kind in ("out", "answer") else {name: _visible(each) for name, each in kept.items()})
+
+
+def _visible(value: object) -> object:
+    """A text, or a list of texts, without control characters."""
+    if isinstance(value, list):
+        return [_visible(each) for each in value]
+    return "".join(char if char.isprintable() else " " for char in value) if isinstance(value, str) else value
 
 
 def failure(event: ExitEvent) -> FailedEvent:

@@ -21,13 +21,15 @@ from ddpkit.launchers.events import Event, OutputEvent
 
 PIECE = 1024
 # Printed by each rank's own shell (or tap) to its standard error before the script runs.
-STARTED = re.compile(r"ddpkit: rank (\d+) on (\S+) pid (\d+) step (\S+)")
+STARTED = re.compile(r"ddpkit: rank (\d{1,9}) on ([\w.-]+) pid (\d{1,9}) step ([\w.]+)")
 # Printed by the tap of a rank under torchrun, whose label is the node's and not the rank's.
-RANK_LINE = re.compile(r"\[rank (\d+)\] (.*)", re.DOTALL)
-RANK_ENDED = re.compile(r"ddpkit: rank (\d+) ended: code (\S+) signal (\S+)")
+RANK_LINE = re.compile(r"\[rank (\d{1,9})\] (.*)", re.DOTALL)
+RANK_ENDED = re.compile(r"ddpkit: rank (\d{1,9}) ended: code (\d{1,3}|None) signal (\d{1,2}|None)")
 # Printed by a rank that an exception ends, and later once more if it does not end (`ddpkit/node/rank_events_file.py`).
 # A script may have left a line without an end in front of it.
-RAISED = re.compile(r"(.*)ddpkit: rank (\d+) raised (\S+?)(?: at ([\d.]+)|, and its process continues)", re.DOTALL)
+RAISED = re.compile(
+    r"(.*)ddpkit: rank (\d+) raised (\w+)(?: at (\d{1,11}\.?\d*)|, and its process continues)", re.DOTALL
+)
 # Printed before a rank enters a container, and in it, on both outputs, before the rank's program runs.
 ENTERS = re.compile(r"ddpkit: rank (\d+) enters (\S+)")
 BEGINS = re.compile(r"ddpkit: rank (\d+) begins")
@@ -36,7 +38,7 @@ PLUGIN = re.compile(r"(slurmstepd|srun|pyxis)(?:-\S+)?: ")
 # Printed by a job's script that SLURM starts again, before anything else.
 ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
 
-_LABEL = re.compile(r" *(\d+): (.*)", re.DOTALL)
+_LABEL = re.compile(r" *(\d{1,9}): (.*)", re.DOTALL)
 _ENDED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): (.*)")
 _CODE = re.compile(r"Exited with exit code (\d+)")
 _SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_signals()}
@@ -102,9 +104,11 @@ class SrunReader:
         text = self._joined(number, task, labelled[2]) if labelled else line
         if text is None:
             return
-        started = STARTED.match(text)
-        over = RANK_ENDED.match(text)
+        started = STARTED.fullmatch(text)
+        over = RANK_ENDED.fullmatch(text) if self.torchrun else None  # without a tap, only a script can print it
         inner = RANK_LINE.fullmatch(text) if self.torchrun else None
+        if started and not self.torchrun and (int(started[1]) != int(task) or int(task) in self.pids):
+            started = None  # a script's own line: its shell has printed the first one
         if started:
             rank, host, pid, self.step = int(started[1]), started[2], int(started[3]), started[4]
             self.hosts[rank], self.pids[rank] = host, pid

@@ -22,6 +22,13 @@ CHUNK = 1 << 16
 MAX_RECORDS = 100  # of a rank's steps that wait for a heartbeat
 
 
+def _number(word: str) -> float:
+    value = float(word)
+    if not 0 <= value < 1e13:  # nor NaN
+        raise ValueError(word)
+    return value
+
+
 def make_pipe(path: str) -> int:
     """Make a named pipe. It is opened for both, so that it never reads as ended between two writers."""
     os.mkfifo(path, 0o600)
@@ -67,14 +74,21 @@ class RankPipes:
 
     def read_wrappers(self) -> None:
         for line in self._wrappers.read() if self._wrappers is not None else ():
-            kind, local, rank, *rest = line.decode().split()
-            if kind == "start":
-                self._output.assign(int(local), int(rank))
-                self._table.on_start(int(rank), int(rest[0]), float(rest[1]))
-            else:
-                code, number = (None if word == "None" else int(word) for word in rest[:2])
-                self._output.drain_local(int(local))
-                self._table.on_exit(int(rank), code, number, float(rest[2]))
+            try:
+                self._read_wrapper(*line.decode().split())
+            except (ValueError, TypeError):
+                continue  # a script wrote it
+
+    def _read_wrapper(self, kind: str, local: str, rank: str, first: str, second: str, third: str = "") -> None:
+        if kind == "start":
+            pid, when = int(first), _number(second)
+            self._output.assign(int(local), int(rank))
+            self._table.on_start(int(rank), pid, when)
+        elif kind == "exit":
+            code, number = (None if word == "None" else int(word) for word in (first, second))
+            when = _number(third)
+            self._output.drain_local(int(local))
+            self._table.on_exit(int(rank), code, number, when)
 
     def _read_hooks(self) -> None:
         """Nonsense, which a script may write, must do no harm."""
@@ -82,13 +96,15 @@ class RankPipes:
             try:
                 kind, rank, *rest = line.decode().split()
                 if kind == "mark":
-                    self._send(e="mark", rank=int(rank), name=rest[0], t=float(rest[1]))
+                    self._send(e="mark", rank=int(rank), name=rest[0], t=_number(rest[1]))
                 elif kind == "versions":
                     self._send(e="versions", rank=int(rank), versions=rest)
                 elif kind == "raised":
-                    self._table.on_exception(int(rank), float(rest[0]), rest[1])
-                elif kind == "steps" and len(self._steps.setdefault(rank, [])) < MAX_RECORDS:
-                    self._steps[rank].append([float(word) for word in rest])
+                    self._table.on_exception(int(rank), _number(rest[0]), rest[1])
+                elif kind == "steps" and int(rank) in self._table.ranks:
+                    records = self._steps.setdefault(rank, [])
+                    if len(rest) == 6 and len(records) < MAX_RECORDS:
+                        records.append([_number(word) for word in rest])
             except (ValueError, IndexError):
                 continue
 

@@ -19,13 +19,14 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from ddpkit.diagnosis.symptoms import login_fix
-from ddpkit.launchers.events import Command, Event
+from ddpkit.launchers.events import Command, Event, from_node
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import join, quote
 from ddpkit.transports.protocol import BOOT, Caller, Pieces, program
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
 BEAT = 5.0  # seconds between two signs of life
+LINE_LIMIT = 1 << 24  # bytes of one event, of which a supervisor sends at most a tenth
 LONG_READ = 2.0  # seconds that a stream's `read` takes only where this machine stood still
 
 
@@ -256,6 +257,8 @@ class Channel:
                 if data:
                     quiet = 0.0
                     *lines, held = (held + data).split(b"\n")
+                    if len(held) > LINE_LIMIT:
+                        raise ValueError(f"a line of more than {LINE_LIMIT} bytes")
                     self._take(lines)  # may last: a screen that nobody reads holds it up
                     continue
                 # A launcher that was stopped, or sleeps with its laptop, heard nothing because it did not listen.
@@ -281,9 +284,11 @@ class Channel:
                     self._noise.append(text)
                 continue
             try:
-                event: Event = json.loads(line)
+                event = from_node(json.loads(line))
             except ValueError:
                 continue  # it was cut off in the middle of a word
+            if event is None:
+                continue
             if "t" in event:
                 # In our time, so that what happened first is known although clocks differ and some lines come late.
                 self._ahead = min(self._ahead, time.time() - event["t"])

@@ -31,6 +31,7 @@ from ddpkit.transports import lifeline
 ASK = signal.SIGURG
 # Asks it for a sample of its nodes (`ddpkit top`), if a shell wants one: a terminal sends it when its size changes.
 LOOK = signal.SIGWINCH
+WHOLE_LIMIT = 1 << 28  # bytes of one output or answer, which comes in pieces
 ANSWER_TIME = 2.0  # seconds beyond a call's own limit, for its answer's way back
 STEP_START_TIME = 1.0  # seconds more where the call is answered by a SLURM step, which has to start
 NODE = Path(__file__).parents[1] / "node"
@@ -157,6 +158,8 @@ class Pieces:
 
     def _join(self, key: tuple[int | None, ...], data: str, more: bool) -> str | None:
         data = self._held.pop(key, "") + data
+        if len(data) > WHOLE_LIMIT:
+            raise ValueError(f"an output or an answer of more than {WHOLE_LIMIT} bytes")
         if more:
             self._held[key] = data
         return None if more else data

@@ -119,7 +119,7 @@ run_command() {
 
     if [ "$code" -ne 0 ] && read -r failure <"$scratch/failures"; then
         case ${failure##*: } in
-        "Exited with exit code "*) code=${failure##* } ;;
+        "Exited with exit code "[1-9]*) code=${failure##* } ;;
         Aborted*) code=134 ;;
         "Bus error"*) code=135 ;;
         Killed*) code=137 ;;

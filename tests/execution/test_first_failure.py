@@ -14,7 +14,7 @@ import pytest
 from ddpkit.console.relay import Relay
 from ddpkit.console.writer import Screen
 from ddpkit.diagnosis.outcome import Outcome
-from ddpkit.execution.executor import carry
+from ddpkit.execution.executor import carry, known_ranks
 from ddpkit.launchers.events import Command
 from ddpkit.launchers.plan import Plan, Proc, Step
 
@@ -114,3 +114,20 @@ def test_what_agents_say_when_all_ranks_have_ended_well_is_only_in_the_log(tmp_p
     assert b"one rank runs" in err.getvalue()
     assert b"DistNetworkError" not in err.getvalue()
     assert "DistNetworkError" in (tmp_path / "all.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("event", "known"),
+    [
+        ({"e": "out", "rank": 3, "fd": 1, "data": ""}, True),
+        ({"e": "out", "rank": None, "fd": 1, "data": ""}, True),
+        ({"e": "out", "rank": 4, "fd": 1, "data": ""}, False),
+        ({"e": "exit", "rank": -1, "code": 0, "signal": None}, False),
+        ({"e": "beat", "t": 1.0, "ranks": {"3": {}}}, True),
+        ({"e": "beat", "t": 1.0, "ranks": {"0": {}, "4": {}}}, False),
+        ({"e": "steps", "t": 1.0, "ranks": {"4": []}}, False),
+        ({"e": "end"}, True),
+    ],
+)
+def test_a_rank_that_does_not_exist_has_no_events(event: Any, known: bool) -> None:
+    assert known_ranks(event, 4) is known

@@ -64,7 +64,7 @@ def test_it_is_waited_for_only_so_long(start: Callable[..., Command], tmp_path: 
 
 
 def test_without_the_hook_it_aborts(start: Callable[..., Command], tmp_path: Path) -> None:
-    """Torch without ddpkit does so; if this test fails, torch or Python has changed, and the hook may be superfluous."""
+    """Torch does so without ddpkit. If this test fails, torch or Python has changed: is the hook superfluous?"""
     (tmp_path / "late.py").write_text(LATE)
     command = start("launch", "-b", "local", "-n", "2", "--", "late.py", env={"DDPKIT_DUMP": "0"})
     assert command.end() == 134, command.text

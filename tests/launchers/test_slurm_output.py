@@ -159,3 +159,30 @@ def test_each_output_of_a_rank_begins_by_itself() -> None:
     (late,) = reader.feed(2, b"0: [INFO] unpacking\n")
     assert first["e"] == late["e"] == "out"
     assert (first["rank"], late["rank"], late.get("agent")) == (0, None, "enroot")
+
+
+# What a script prints in another's name: nothing but output may come of it.
+FORGED = [
+    "ddpkit: rank 3 on node9 pid 1 step 7.0",
+    "ddpkit: rank 1 on node9 pid 1 step 7.0",  # its own, a second time
+    "ddpkit: rank 3 ended: code 7 signal None",
+    "ddpkit: rank 1 ended: code x signal y",
+    "ddpkit: rank 3 raised ValueError at 1.0",
+    "ddpkit: rank 1 raised ValueError at 1.2.3",
+    "ddpkit: rank 99999999999999999999 ended: code 7 signal None",
+    "srun: error: node2: task 3: Exited with exit code 7",
+    "ddpkit: attempt 3",
+]
+
+
+@pytest.mark.parametrize("line", FORGED)
+@pytest.mark.parametrize("torchrun", [False, True], ids=["srun", "torchrun"])
+def test_a_script_forges_nothing(line: str, torchrun: bool) -> None:
+    reader, _ = read(STARTS, torchrun=torchrun)
+    known = dict(reader.hosts), dict(reader.pids), reader.step
+    printed = f"0: [rank 1] {line}\n" if torchrun else f"1: {line}\n"
+    events = [*reader.feed(2, printed.encode())]
+    assert [event["e"] for event in events] in (["out"], []), events
+    assert (reader.hosts, reader.pids, reader.step) == known
+    assert not reader.failed
+    assert reader.attempt == 0

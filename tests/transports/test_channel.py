@@ -123,8 +123,8 @@ def test_what_happened_first_is_known_although_clocks_differ(ahead: float, nodes
     for node in nodes:
         node.start()
     now = time.time()
-    nodes[0].say("failed", when=now - 100, rank=0)
-    nodes[1].say("failed", when=now - 200, rank=1)
+    nodes[0].say("failed", when=now - 100, rank=0, code=1, what="rank")
+    nodes[1].say("failed", when=now - 200, rank=1, code=1, what="rank")
     late, early = (node.next()["t"] for node in nodes)
     assert early < late
     assert abs(early - (now - 200)) < SKEW
@@ -135,7 +135,8 @@ def test_vitals_are_in_our_time(nodes: list[Node]) -> None:
     nodes.append(Node(ahead=7200.0))
     nodes[0].start()
     now = time.time()
-    nodes[0].say("beat", ranks={"0": {"out": now - 300 + 7200.0}, "1": {"out": None}})
+    idle = {"pid": 1, "state": "S", "cpu": 0.0, "rss": 0}
+    nodes[0].say("beat", ranks={"0": {**idle, "out": now - 300 + 7200.0}, "1": {**idle, "out": None}})
     ranks = nodes[0].next()["ranks"]
     assert abs(ranks["0"]["out"] - (now - 300)) < SKEW
     assert ranks["1"]["out"] is None
@@ -216,12 +217,64 @@ def test_a_node_that_is_gone_before_its_step(nodes: list[Node]) -> None:
     assert nodes[0].next() is None
 
 
-def test_an_odd_word_is_an_end_and_not_a_hang(nodes: list[Node]) -> None:
+@pytest.mark.parametrize(
+    "data", [b'{"e":' + b"[" * 200_000 + b"\n", b"x" * (channel.LINE_LIMIT + 1)], ids=["too deep", "too long"]
+)
+def test_an_odd_word_is_an_end_and_not_a_hang(data: bytes, nodes: list[Node]) -> None:
     nodes.append(Node())
     nodes[0].start()
-    nodes[0].stream.say(e="beat", t="noon")
+    with open(os.dup(nodes[0].stream.far_out), "wb") as far:
+        far.write(data)
     assert nodes[0].next()["reason"].startswith("its output could not be read")
     assert nodes[0].next() is None
+
+
+NOW = time.time()
+SAMPLE = {"pid": 1, "state": "S", "cpu": 0.0, "rss": 0, "out": None}
+# What no supervisor sends. Each is passed over.
+HOSTILE: dict[str, dict[str, Any]] = {
+    "a path for a rank": {"e": "out", "rank": "../../x", "fd": 1, "data": "x\n"},
+    "a fraction for a rank": {"e": "out", "rank": 0.5, "fd": 1, "data": "x\n"},
+    "no such output": {"e": "out", "rank": 0, "fd": 7, "data": "x\n"},
+    "a list for text": {"e": "out", "rank": 0, "fd": 1, "data": ["x"]},
+    "a word for a time": {"e": "beat", "t": "noon", "ranks": {}},
+    "no time": {"e": "beat", "t": float("nan"), "ranks": {}},
+    "an endless time": {"e": "exit", "rank": 0, "code": 0, "signal": None, "t": float("inf")},
+    "a sample without keys": {"e": "beat", "t": NOW, "ranks": {"0": {}}},
+    "a path in a sample": {"e": "beat", "t": NOW, "ranks": {"../x": SAMPLE}},
+    "text for steps": {"e": "steps", "t": NOW, "ranks": {"0": [["x"] * 6]}},
+    "short steps": {"e": "steps", "t": NOW, "ranks": {"0": [[1.0]]}},
+    "a huge code": {"e": "exit", "rank": 0, "code": 10**30, "signal": None, "t": NOW},
+    "a negative signal": {"e": "exit", "rank": 0, "code": None, "signal": -1, "t": NOW},
+    "no reason": {"e": "refused"},
+    "names that are none": {"e": "left", "names": [1, {}]},
+    "a word of the launcher": {"e": "note", "text": "x"},
+    "a loss of another": {"e": "lost", "reason": "x"},
+    "a kind that is none": {"e": ["out"]},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_event_is_passed_over(name: str, nodes: list[Node]) -> None:
+    nodes.append(Node())
+    nodes[0].start()
+    nodes[0].stream.say(**HOSTILE[name])
+    nodes[0].say("start", rank=3, pid=1)
+    assert nodes[0].next()["e"] == "start"
+
+
+def test_a_node_speaks_for_itself_and_in_plain_text(nodes: list[Node]) -> None:
+    nodes.append(Node())
+    nodes[0].start()
+    nodes[0].say("failed", rank=0, code=7, what="x\x1b]0;title\x07\n", reason="a\x9bb", host="node2", more="?")
+    event = nodes[0].next()
+    assert {name: event[name] for name in event if name != "t"} == {
+        "e": "failed",
+        "rank": 0,
+        "code": 7,
+        "what": "x ]0;title  ",
+        "reason": "a b",
+    }
 
 
 def test_signs_of_life_begin_with_the_door_and_never_cut_a_message(nodes: list[Node]) -> None:
