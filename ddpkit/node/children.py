@@ -22,7 +22,10 @@ def exit_status(status: int) -> tuple[int | None, int | None]:
 
 
 class Children:
+    """`on_orphan` is set by the supervisor: a process that something else started, and that outlived it."""
+
     def __init__(self, loop: EventLoop) -> None:
+        self.on_orphan: Callable[[int, int], None]
         self.living: dict[int, Callable[[int], None]] = {}  # process id: called with the wait status
         self._loop = loop
         self._pidfds: dict[int, int] = {}
@@ -63,3 +66,5 @@ class Children:
             os.close(fd)
         if pid in self.living:
             self.living.pop(pid)(status)
+        else:
+            self.on_orphan(pid, status)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 
+ORPHANED = "its helper process was killed"  # a rank wrapper, or the process that imported torch for all ranks
 SETTLE = 0.7  # seconds between an exception that ends a rank and its being called the first failure
 
 
@@ -63,11 +64,18 @@ class RankTable:
         if self.stopping:
             kill(pid, signal.SIGTERM)
 
-    def on_exit(self, rank: int, code: int | None, number: int | None, when: float) -> None:
+    def on_orphan_exit(self, pid: int, status: int) -> None:
+        """A process ended whose parent is gone. Of a rank: its helper was killed, and then the kernel ended it."""
+        for number, rank in list(self.ranks.items()):
+            if rank.alive and rank.pid == pid:
+                self._output.drain(number)
+                self.on_exit(number, *exit_status(status), time.time(), ORPHANED)
+
+    def on_exit(self, rank: int, code: int | None, number: int | None, when: float, reason: str = "") -> None:
         if rank in self.ranks:
             self.ranks[rank].alive = False
         why = self._oom.why(self.ranks[rank].pid) if number == signal.SIGKILL and rank in self.ranks else ""
-        more = {"oom": why} if why and not self.stopping else {}
+        more = {"oom": why} if why and not self.stopping else {"reason": reason} if reason else {}
         self._send(e="exit", rank=rank, code=code, signal=number, t=when, **more)
         if code != 0:
             self._failures.append({"rank": rank, "code": code, "signal": number, "t": when, "what": "rank", **more})

@@ -69,6 +69,7 @@ class Supervisor:
     """One run on this node: connects the parts, and runs the loop."""
 
     def __init__(self, request: dict[str, Any], received: bytes = b"", programs: Programs | None = None) -> None:
+        self.guard = os.getppid()
         self.loop = EventLoop()
         self.launcher = LauncherIO(self.loop, float(request.get("silence", 0.0)), received)
         send = self.launcher.send
@@ -81,6 +82,7 @@ class Supervisor:
         self.calls = RankCalls(self.loop, send, self.table, self.output, programs or Programs())
         self.shutdown = Shutdown(self.table, send, self.calls.cancel, float(request["grace"]))
         self.table.on_failure = self.stop
+        self.children.on_orphan = self.table.on_orphan_exit
         self.launcher.on_pause = self.output.pause
         self.launcher.on_command = self.on_command
         self.launcher.on_gone = self.on_launcher_gone
@@ -105,7 +107,8 @@ class Supervisor:
 
     def on_term(self) -> None:
         """An administrator ends the supervisor, or the kernel does because its guard was killed."""
-        self.report_own_failure(signal=signal.SIGTERM)
+        orphaned = {} if os.getppid() == self.guard else {"reason": "its guard process was killed"}
+        self.report_own_failure(signal=signal.SIGTERM, **orphaned)
         self.stop()
 
     def report_own_failure(self, **details: object) -> None:

@@ -144,8 +144,8 @@ def test_killed_supervisor(
     guard, worker = command.supervisors()
     os.kill(worker if victim == "worker" else guard, signal.SIGKILL)
     assert command.end() != 0, command.text
-    if victim == "worker":
-        assert "the supervisor on" in command.text
+    assert "the supervisor on" in command.text
+    assert ("its guard process was killed" in command.text) == (victim == "guard"), command.text
     command.wait_for_no_survivor()
 
 
@@ -157,6 +157,19 @@ STUBBORN = (
     )
     + "\nwhile True: time.sleep(3600)\n"
 )
+
+
+@torch
+def test_a_killed_helper_is_the_first_cause(start: Callable[..., Command], script: Callable[[str], str]) -> None:
+    """The rank of a killed rank wrapper is named, and not one that torchrun then ended."""
+    script("import os\nprint('rank', os.environ['RANK'], 'helper', os.getppid(), flush=True)\n" + SLEEP)
+    command = start_two(start, ["-o", "starter=torchrun"])
+    found = re.search(r"rank 1 helper (\d+)", command.text)
+    assert found is not None, command.text
+    os.kill(int(found[1]), signal.SIGKILL)
+    assert command.end() == 128 + signal.SIGKILL, command.text
+    assert re.search(r"rank 1 on \S+ failed first, after .*: its helper process was killed", command.text), command.text
+    command.wait_for_no_survivor()
 
 
 def test_second_interrupt_ends_at_once(start: Callable[..., Command], script: Callable[[str], str]) -> None:
