@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from cluster import Lab, missing
+from hang_limit import pytest_runtest_protocol  # noqa: F401 - a hook
 from hypothesis import HealthCheck, settings
 from launching import folder, launch  # noqa: F401 - fixtures
 from program import MARK as MARK
