@@ -62,10 +62,14 @@ class Node:
 
 
 def write_files(plan: Plan) -> None:
-    """Write what the plan needs on disk, into the run's own folder. Raises OSError."""
+    """Write what the plan needs on disk, into the run's own folder. Raises OSError.
+
+    Ranks run some of it: whatever the umask allows, no other user may change it.
+    """
     for file in plan.files:
         text = (NODE / f"{file.copy_of}.py").read_text() if file.copy_of else file.text
-        Path(file.path).parent.mkdir(exist_ok=True)
+        Path(file.path).parent.mkdir(mode=0o755, exist_ok=True)
+        Path(file.path).touch(mode=0o644)
         Path(file.path).write_text(text)
 
 

@@ -135,7 +135,7 @@ class Enroot:
         create, remove = join(["enroot", "create", "--name", name, want.image]), join(["enroot", "remove", "-f", name])
         return [
             f"( flock 9 && {{ enroot list | grep -Fqx -e {quote(name)} || {create} || {{ {remove}; false; }}; }}",
-            f') 9>"/tmp/ddpkit-$(id -u)-"{quote(name)}.lock </dev/null >&2 || exit 1',
+            f') 9>>"/tmp/ddpkit-$(id -u)-"{quote(name)}.lock </dev/null >&2 || exit 1',
         ]
 
     def srun(self, want: Want) -> str:

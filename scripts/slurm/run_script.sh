@@ -49,7 +49,7 @@ start() {
             echo "$SLURMD_NODENAME: making the container $CONTAINER_NAME"
             enroot create -n "$CONTAINER_NAME" "$CONTAINER_IMAGE"
         fi
-    ) 9>"${TMPDIR:-/tmp}/enroot-$(id -u)-$CONTAINER_NAME.lock"
+    ) 9>>"${TMPDIR:-/tmp}/enroot-$(id -u)-$CONTAINER_NAME.lock"
 
     # A container sees no variable of the host but those named here. Values stay off the command line.
     options=(--root --rw --mount "$PWD:$CONTAINER_WORKDIR")

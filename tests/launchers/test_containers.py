@@ -21,6 +21,7 @@ from hostile import ARGS, ENV, PROBE
 from test_plan import ASKED, HELD, JOB, JOB_INSIDE, TWO, make
 
 from ddpkit.errors import UsageError
+from ddpkit.launchers.containers import Enroot, Want
 from ddpkit.launchers.shell import Secret
 from ddpkit.node import supervisor
 
@@ -310,3 +311,19 @@ def test_what_a_container_needs_is_checked_first(
     assert "python3 none.py" in done.stdout
     done = ddpkit("launch", *named, "--python", "/opt/python", "--", "job.py")
     assert "/opt/python job.py" in done.stdout
+
+
+def test_a_link_in_place_of_the_lock_loses_nothing(tmp_path: Path) -> None:
+    """Its name is predictable, and another user may have made the link."""
+    name, kept = f"test-{os.getpid()}", tmp_path / "kept"
+    kept.write_text("mine")
+    lock = Path(f"/tmp/ddpkit-{os.getuid()}-{name}.lock")
+    lock.symlink_to(kept)
+    try:
+        (tmp_path / "enroot").symlink_to("/bin/true")
+        text = Enroot().enter(Want(image="a.sqsh", name=name, own=()))
+        env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        subprocess.run(["sh", "-c", text], check=True, env=env, capture_output=True)
+    finally:
+        lock.unlink()
+    assert kept.read_text() == "mine"
