@@ -181,6 +181,9 @@ def run(argv: list[str]) -> int:
         redirect_to_devnull(1)
         return 141
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            what = f"a name of {len(str(error.filename))} characters: {error.strerror}"
+            return _explain(UsageError(what, "ddpkit ps, or ddpkit --help"))
         if error.filename is not None or error.errno not in _FULL:
             sys.excepthook(*sys.exc_info())
             return DdpkitError.exit_code
@@ -203,10 +206,15 @@ def redirect_to_devnull(*outputs: int) -> None:
         os.dup2(null, output)
 
 
+# A host, a file or a command line may hold them, and a terminal would obey.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
 def _explain(error: DdpkitError, line: CommandLine | None = None) -> int:
-    print(f"ddpkit: error: {error.message}", file=sys.stderr)
+    text = f"ddpkit: error: {error.message}"
     if error.hint:
-        print(f"hint: {_whole_hint(error.hint, line)}", file=sys.stderr)
+        text += f"\nhint: {_whole_hint(error.hint, line)}"
+    print(_CONTROL.sub(lambda found: ascii(found[0])[1:-1], text), file=sys.stderr)
     return error.exit_code
 
 

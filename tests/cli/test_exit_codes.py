@@ -21,6 +21,9 @@ OWN = {
     "too many arguments": (["stop", "a", "b"], 121),
     "unknown backend": (["launch", "-b", "slrum", "--", "true"], 121),
     "no run": (["stop"], 121),
+    "a run with a long name": (["status", "x" * 5000], 121),
+    "a host with a long name": (["launch", "-b", "ssh", "x" * 300, "--", "true"], 121),
+    "a host with escapes": (["launch", "-b", "ssh", "a\x1b]0;title\x07\x9b1m", "--", "true"], 121),
     "a check": (["launch", "-b", "ssh", "--check", "--", "true"], 121),
     "Python without torch": (["test", "1", "--python", "/bin/false"], 122),
     "incomplete environment": (["env"], 125),
@@ -36,6 +39,7 @@ def test_own_errors(name: str, ddpkit: DDPKIT) -> None:
         first, second = done.stderr.splitlines()
         assert first.startswith("ddpkit: error: ")
         assert second.startswith("hint: ")
+        assert done.stderr.replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 5, 75, 120, 126, 127, 255])
