@@ -214,7 +214,7 @@ def _explain(error: DdpkitError, line: CommandLine | None = None) -> int:
     text = f"ddpkit: error: {error.message}"
     if error.hint:
         text += f"\nhint: {_whole_hint(error.hint, line)}"
-    print(_CONTROL.sub(lambda found: ascii(found[0])[1:-1], text), file=sys.stderr)
+    print(_CONTROL.sub(lambda match: ascii(match[0])[1:-1], text), file=sys.stderr)
     return error.exit_code
 
 

@@ -90,7 +90,7 @@ while True:
 
 # Of sed. A line of a script has a label in front, and under torchrun a rank as well: it passes for neither.
 _CODE = r"s/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p"
-_TOLD_CODE = r"s/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p"
+_TAP_CODE = r"s/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p"
 _GOES_ON = "s/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p"
 _FLAGS = {"exclusive"}  # without a value
 
@@ -270,7 +270,7 @@ class Slurm(Contained):
         srun returns the highest code of its tasks, and those that it ended by itself count: 143. The first task that
         failed stands in its output, which is the job's; or one that an exception ends, and that was ended later.
         """
-        programs = [_TOLD_CODE if self.torchrun else _CODE]
+        programs = [_TAP_CODE if self.torchrun else _CODE]
         if self._asked(job):
             programs = ["-e", *programs, "-e", _GOES_ON]
         before, _, after = self._log(job).partition("{job}")
@@ -281,7 +281,7 @@ class Slurm(Contained):
             *([f"{{ date +%s.%N >> {quote(_begins(job))}; }} 2> /dev/null"] if self._asked(job) else []),
             f"log={quote(before)}{number}{quote(after)}",
             'from=$(($(wc -c < "$log") + 1))',
-            "code= first=",
+            "code='' first=''",
             f"{command} || code=$?",
             # What a script prints makes no failure of a success, and no success of a failure.
             f'[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n {join(programs)} | head -n 1)',

@@ -38,7 +38,7 @@ exec "$0" -m torch.distributed.run --nnodes=2 --nproc_per_node=1 --node_rank="$S
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
 log='/data/my project/slurm-'"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
-code= first=
+code='' first=''
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python sh -c 'trap : TERM INT HUP USR1 USR2
 "$$@" || { code=$$?; echo "ddpkit: rank $$RANK ended: code $$code on $$SLURMD_NODENAME" >&2; exit "$$code"; }' rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5' || code=$?
 [ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' | head -n 1)
