@@ -36,4 +36,4 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     finally:
         faulthandler.cancel_dump_traceback_later()
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)  # None: of a C library
