@@ -38,7 +38,8 @@ def explain(
         list[str] | None,
         typer.Argument(
             metavar="[FILE|ID|-]...",
-            help="Logs of one run, a run's directory or id, - for standard input, or one catalogue id (port-in-use).",
+            help="Logs of one run, a run's directory or id, - for standard input, or one catalogue id (port-in-use). "
+            "Default: the newest run of this project.",
         ),
     ] = None,
     as_json: JsonFlag = False,
@@ -51,8 +52,7 @@ def explain(
     if as_list:
         _print_list(as_json)
         return
-    if not files:
-        raise UsageError("no log named", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -")
+    files = files or [_newest_run()]
     entry = _entry(files[0]) if len(files) == 1 else None
     if entry is not None:
         if as_action:
@@ -89,7 +89,7 @@ def _entry_as_dict(entry: Entry) -> dict[str, str]:
     from ddpkit.diagnosis.catalogue import category
     from ddpkit.diagnosis.catalogue.entry import filled
 
-    texts = {name: filled(getattr(entry, name), {}) for name in ("cause", "probe", "fix")}
+    texts = {name: filled(getattr(entry, name), None) for name in ("cause", "probe", "fix")}
     head = {"id": entry.id, "category": category(entry), "kind": entry.kind}
     return {**head, "title": entry.title, **texts, "link": entry.link}
 
@@ -123,8 +123,33 @@ def _texts(names: list[str]) -> Iterator[tuple[str, str]]:
         if name == "-":
             yield "-", _decoded(sys.stdin.buffer.read(), "standard input")
             continue
-        for path in _paths(name):
-            yield str(path), _read(path)
+        paths = _paths(name)
+        unread = []
+        for path in paths:
+            try:
+                yield str(path), _read(path)
+            except UsageError as error:  # one file of a directory: the others are logs
+                if len(paths) == 1:
+                    raise
+                unread.append(error)
+                print(f"ddpkit: {error}, and is left out", file=sys.stderr)
+        if unread and len(unread) == len(paths):
+            raise UsageError(f"{name} holds no log that can be read", f"name a file: ls {name}")
+
+
+def _newest_run() -> str:
+    """Return the id of the newest run of this project."""
+    from ddpkit.run import run_index
+
+    here = run_index.find_project(Path.cwd())
+    runs = (each.run for each in run_index.list_runs() if each.run is not None)
+    newest = next((run for run in runs if run_index.project_of(run) == here), None)
+    if newest is None:
+        raise UsageError(
+            "no log named, and no run of this project found", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -"
+        )
+    print(f"ddpkit: run {newest.run_id}, the newest of this project", file=sys.stderr)
+    return newest.run_id
 
 
 def _paths(name: str) -> list[Path]:
@@ -211,8 +236,10 @@ def _show(result: LogAnalysis, run: Run | None, many: bool) -> None:
         look.say(words + (f": {run.verdict}" if run.verdict else ""), run.state)
     if first is None or (first.kind == "hint" and run is not None and run.state == "done"):
         _show_nothing(result, many)
+        if first is not None:
+            result.hints.insert(0, first)
     else:
-        who = first.speaker.describe()
+        who = (first.reporter or first.speaker).describe()
         headline = f"{_place(first, many)}{', ' + who if who else ''}: {first.text}"
         # A frame with a title is for eyes; in a pipe the first line is the place.
         state = "WARN" if first.kind == "hint" else "FAILED"
@@ -225,7 +252,7 @@ def _show_nothing(result: LogAnalysis, many: bool) -> None:
     from ddpkit.launchers.shell import count
 
     if result.first_alarm is None or result.first is not None:
-        print(f"no failure in {count(result.lines, 'line')}")
+        print(f"no failure in this log ({count(result.lines, 'line')})")
         return
     name, number, text = result.first_alarm
     print(f"not known: {count(result.lines, 'line')} without a known failure or a Python error")
@@ -233,6 +260,8 @@ def _show_nothing(result: LogAnalysis, many: bool) -> None:
 
 
 def _facts(first: LogMatch) -> Iterator[tuple[str, str]]:
+    if first.reporter is not None:
+        yield "note", f"this rank waited; check {first.speaker.describe()}, which did not"
     if first.kind == "consequence":
         yield "note", "the first failure is not in this log; this line is a consequence"
     elif first.kind == "hint":
@@ -259,8 +288,11 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
         silent = format_ranges(result.silent_ranks, most=12)
         yield f"check rank {silent}: it prints in this log, and does not report that it waited"
     for each in result.others[:LISTED]:
-        yield f"later, {_place(each, many)}: {each.text[:160]}"
+        label = "later" if first and each.file == first.file and each.number > first.number else "also"
+        yield f"{label}, {_place(each, many)}: {each.text[:160]}"
         yield f"  {each.cause}; hint: {each.fix}" if each.entry else f"  {each.summary}"
+    for each in result.survived[: LISTED // 2]:
+        yield f"survived, {_place(each, many)}: {each.text[:160]}"
     for each in result.hints[:LISTED]:
         yield f"possible cause, {_place(each, many)}: {each.cause}; hint: {each.fix}"
     yield from _consequences(result, many)
@@ -313,6 +345,8 @@ def _as_dict(result: LogAnalysis) -> dict[str, Any]:
         "others": [one(each) for each in result.others],
         "hints": [one(each) for each in result.hints],
         "consequences": [one(each) for each in result.consequences],
+        "survived": [one(each) for each in result.survived],
+        "healthy": result.healthy,
         "silent": result.silent_ranks,
         "lines": result.lines,
         "suspicious": None

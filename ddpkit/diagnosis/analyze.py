@@ -5,19 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 
-from ddpkit.diagnosis.line_prefixes import strip_escapes, visible_line
+from ddpkit.diagnosis import progress
+from ddpkit.diagnosis.catalogue import BY_ID
+from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.log_reader import STRENGTH, LogReader
+from ddpkit.diagnosis.plain_lines import plain_lines
+from ddpkit.diagnosis.progress import PROGRESS_LINES, RANKS, Course, reports_error
 
-# Lines that a training script prints while all is well. So many of them behind a failure say that the run went on.
-_PROGRESS = re.compile(r"(?i)\b(?:epoch|step|iter|iteration|loss|batch)\b\W*\d")
-PROGRESS_LINES = 20
 # Ranks that waited for another in a collective print these: the rank that does not is the one to look at.
-_WAITED = frozenset(("collective-timeout", "gloo-timeout"))
-_RANKS = re.compile(r"\[[Rr]ank ?(\d+)\]")
-_ALARM = re.compile(r"(?i)\b(?:error|fatal|exception|failed|critical|abort(?:ed)?|panic)\b")
+_WAITED = frozenset(
+    ("collective-timeout", "gloo-timeout", "store-wait", "nccl-store-wait", "second-master", "store-barrier-timeout")
+)
+SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
+WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
+_NONE = Speaker()
+_TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's table
+_TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
+_ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
 
 
 @dataclass(kw_only=True)
@@ -26,57 +32,124 @@ class LogAnalysis:
 
     first: LogMatch | None = None
     alike: list[LogMatch] = field(default_factory=list)  # the same, of other ranks or again
-    others: list[LogMatch] = field(default_factory=list)  # other causes, which came later
+    others: list[LogMatch] = field(default_factory=list)  # other causes, before it or after it
     hints: list[LogMatch] = field(default_factory=list)  # warnings that may be behind it
     consequences: list[LogMatch] = field(default_factory=list)
-    silent_ranks: list[int] = field(default_factory=list)  # ranks that print, and do not say that they waited
+    survived: list[LogMatch] = field(default_factory=list)  # failures after which the run went on
+    silent_ranks: list[int] = field(default_factory=list)  # ranks that print, and do not report that they waited
     lines: int = 0
+    healthy: bool = False  # its last lines show progress or a good end
     first_alarm: tuple[str, int, str] | None = None  # where nothing is known: file, line, text of the first `error`
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Log:
+    """One file: its lines, and the number of each in the file."""
+
+    lines: Sequence[str]
+    numbers: Sequence[int]
+    course: Course
 
 
 def analyze_log(files: Iterable[tuple[str, str]]) -> LogAnalysis:
     """Analyze the logs of one run, each as (name, text)."""
     matches: list[LogMatch] = []
-    texts: list[tuple[str, list[str]]] = []
+    logs: dict[str, _Log] = {}
     for name, text in files:
-        lines = strip_escapes(text).split("\n")
-        texts.append((name, lines))
-        matches += LogReader(name, lines).read()
-    result = _decide(matches, dict(texts))
-    if result.first is not None and result.first.id in _WAITED:
-        waited = {each.speaker.rank for each in (result.first, *result.alike)}
-        speaking = {int(rank) for _, lines in texts for line in lines for rank in _RANKS.findall(line)}
-        result.silent_ranks = sorted(speaking - waited)
-    result.lines = sum(len(lines) - (lines[-1] == "") for _, lines in texts)  # a last newline begins no line
-    if result.first is None:
-        result.first_alarm = _first_alarm(texts)
-    return result
+        lines, numbers = plain_lines(text)
+        own_matches = LogReader(name, lines).read()
+        first = own_matches[0].number if own_matches else len(lines)
+        logs[name] = _Log(lines=lines, numbers=numbers, course=Course(lines, first))
+        matches += own_matches
+    result = _decide(matches, logs)
+    if result.first is not None:
+        _look_at_waiting(result, logs)
+    result.lines = sum(log.numbers[-1] - (log.lines[-1] == "") for log in logs.values() if log.numbers)
+    if result.first is None or result.first.kind == "hint":
+        _look_at_health(result, matches, logs)
+    return _renumbered(result, logs)
 
 
-def _decide(matches: list[LogMatch], texts: Mapping[str, Sequence[str]]) -> LogAnalysis:
+def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     """Choose the first failure. A cause beats a consequence; an earlier cause a later one, unless the run went on."""
     result = LogAnalysis()
-    result.hints = _without_repeats(each for each in matches if each.kind == "hint")
-    strongest = min((STRENGTH[each.kind] for each in matches if each.kind != "hint"), default=None)
-    if strongest is None:
-        result.first = result.hints.pop(0) if result.hints else None
+    hints = [each for each in matches if each.kind == "hint"]
+    failures = [each for each in matches if each.kind != "hint"]
+    last = {each.file: each.number for each in failures}  # in the order of their lines
+    survived = {id(each) for each in failures if _is_survived(each, last, logs)}
+    result.survived = _without_repeats(each for each in failures if id(each) in survived)
+    failures = [each for each in failures if id(each) not in survived]
+    if not failures and hints:
+        quiet = [each for each in hints if not logs[each.file].course.continues(each)]
+        result.first = next(iter(quiet), None)
+        result.hints = _without_repeats(each for each in hints if each is not result.first)
         return result
-    candidates = [each for each in matches if each.kind != "hint" and STRENGTH[each.kind] == strongest]
-    candidates = [each for each in candidates if not each.doubtful] or candidates
-    if strongest == STRENGTH["consequence"]:  # torchrun's table says more than those who noticed
-        candidates.sort(key=lambda each: each.text.startswith("exitcode"), reverse=True)
-    elif all(each.when is not None for each in candidates):  # within one log lines of ranks come late, too
-        candidates.sort(key=lambda each: each.when or 0.0)
-    result.first = first = _first_fatal(candidates, texts)
-    rest = [each for each in matches if each is not first and each.kind != "hint"]
+    if not failures:
+        return result
+    first = _first_of(failures, hints)
+    rest = [each for each in failures if each is not first]
     result.alike = [each for each in rest if _same(each, first)]
-    table = next((each for each in result.alike if each.text.startswith("exitcode")), None)
-    if table and first.kind == "death" and first.speaker.rank is None:  # torchrun's table also says whose it was
-        result.first = first = replace(first, speaker=table.speaker, values={**table.values, **first.values})
+    result.first = first = _with_speaker(first, result.alike, failures)
     rest = [each for each in rest if not _same(each, first)]
     result.others = _without_repeats(each for each in rest if each.kind == "cause")
     result.consequences = [each for each in rest if each.kind != "cause"]
+    result.hints = _without_repeats(each for each in hints if each is not first and _may_explain(each, first))
     return result
+
+
+def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
+    strongest = min(STRENGTH[each.kind] for each in failures)
+    candidates = [each for each in failures if STRENGTH[each.kind] == strongest]
+    candidates = [each for each in candidates if not each.doubtful] or candidates
+    if strongest == STRENGTH["consequence"]:  # torchrun's table says more than those who noticed
+        candidates.sort(key=lambda each: (not each.text.startswith("exitcode"), each.id not in _ENDINGS))
+    elif all(each.when is not None for each in candidates):  # within one log lines of ranks come late, too
+        candidates.sort(key=lambda each: each.when or 0.0)
+    first = candidates[0]
+    # The deciding line stands above a generic one, as a warning or as a text that healthy runs print, too.
+    earlier = [each for each in (*hints, *failures) if each.file != first.file or each.number < first.number]
+    deciding = next((each for each in earlier if each.entry is not None and first.id in each.entry.explains), None)
+    return replace(deciding, kind="cause") if deciding is not None else first
+
+
+def _may_explain(hint: LogMatch, first: LogMatch) -> bool:
+    """Whether a warning is worth a line beside a failure: not beside a certain cause of another kind."""
+    if hint.entry is not None and first.id in hint.entry.explains:
+        return True
+    return first.kind in ("generic", "consequence") and not hint.was_cause
+
+
+def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatch]) -> LogMatch:
+    """Add rank and host from other lines on the same failure: srun's, or torchrun's table."""
+    known = first.speaker
+    for each in alike if not known.host else ():
+        if each.values.get("host") and each.speaker.rank == known.rank:
+            first = replace(first, values={**each.values, **first.values})
+            known = known if each.speaker.host else replace(known, host=each.values["host"])
+            break
+    if known.rank is not None:
+        same_rank = (each.speaker.host for each in failures if each.speaker.rank == known.rank)
+        host = known.host or next((each for each in same_rank if each), "")
+        return _spoken(first, replace(known, host=host))
+    if first.kind not in ("cause", "death"):
+        return _spoken(first, known)
+    table = next(
+        (each for each in failures if each.text.startswith("exitcode") and each.speaker.rank is not None), None
+    )
+    if known.local is not None and (table is None or table not in alike):
+        return first
+    named = [each for each in alike if each.speaker.rank is not None and not each.warned]
+    summaries = [each for each in failures if each.id == "launcher-summary" and each.speaker.known]
+    other = next((each for each in (*([table] if table in alike else []), *named, table, *summaries) if each), None)
+    if other is None or (known.host and other.speaker.host not in ("", known.host)):
+        return first
+    first = replace(first, values={**other.values, **first.values}) if other in alike else first
+    return _spoken(first, replace(other.speaker, host=other.speaker.host or known.host, agent=known.agent))
+
+
+def _spoken(match: LogMatch, speaker: Speaker) -> LogMatch:
+    values = {**match.values, **({"host": speaker.host} if speaker.host and "host" not in match.values else {})}
+    return replace(match, speaker=speaker, values=values)
 
 
 def _same(one: LogMatch, other: LogMatch) -> bool:
@@ -94,20 +167,116 @@ def _without_repeats(matches: Iterable[LogMatch]) -> list[LogMatch]:
     return kept
 
 
-def _first_fatal(candidates: list[LogMatch], texts: Mapping[str, Sequence[str]]) -> LogMatch:
-    """Return the first match after which no training went on: an exception that was caught ended nothing."""
-    for one, following in pairwise(candidates):
-        if one.file != following.file:
-            return one
-        between = texts[one.file][one.end : following.number - 1]
-        if len(between) < PROGRESS_LINES or sum(1 for line in between if _PROGRESS.search(line)) < PROGRESS_LINES:
-            return one
-    return candidates[-1]
+# ---- what a run survived
 
 
-def _first_alarm(texts: Iterable[tuple[str, Sequence[str]]]) -> tuple[str, int, str] | None:
-    for name, lines in texts:
-        for number, line in enumerate(lines, 1):
-            if _ALARM.search(line):
-                return name, number, visible_line(line).strip()[:MAX_TEXT]
+def _is_survived(match: LogMatch, last: Mapping[str, int], logs: Mapping[str, _Log]) -> bool:
+    """Whether training went on after a failure, or ended well: then it ended nothing. `last`: the last failure."""
+    course = logs[match.file].course
+    if course.steps_after(match) >= PROGRESS_LINES:
+        # A program's own traceback stands before its progress where standard output was written at its end.
+        return not match.top or course.steps_before(match) > 0 or course.is_completed(match)
+    return last[match.file] <= match.end and not match.decisive and course.is_completed(match)
+
+
+def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[str, _Log]) -> None:
+    """Find out whether the run went well; if not, where its log first reports an error."""
+    known = {(each.file, number) for each in matches for number in range(each.number, each.end + 1)}
+    alarms: list[tuple[str, int, str]] = []
+    for name, log in logs.items():
+        alarm = next(
+            (
+                (name, number, split_prefix(visible_line(line)).text.strip()[:MAX_TEXT])
+                for number, line in enumerate(log.lines, 1)
+                if (name, number) not in known and reports_error(line) and not log.course.went_on(number)
+            ),
+            None,
+        )
+        alarms += [alarm] if alarm else []
+    if result.first is None and alarms:
+        result.first_alarm = alarms[0]
+    result.healthy = not alarms and any(log.course.is_healthy() for log in logs.values())
+
+
+# ---- a rank that others wait for
+
+
+def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
+    """Of a timeout, find the ranks that did not wait; and whether one was busy with something slow."""
+    first = result.first
+    if first is None or first.id not in _WAITED:
+        return
+    others = [each for each in result.consequences if each.id in _WAITED]
+    waited = {each.speaker.rank for each in (first, *result.alike, *others)}
+    speaking = _speaking(logs)
+    result.silent_ranks = sorted(set(speaking) - waited)
+    if len(result.silent_ranks) == 1 and first.speaker.rank is not None:
+        late = result.silent_ranks[0]
+        host = next((each.speaker.host for each in result.consequences if each.speaker.rank == late), "")
+        speaker = Speaker(rank=late, host=host or speaking[late])
+        values = {**first.values, "late": str(late)}
+        result.first = first = replace(first, speaker=speaker, reporter=first.speaker, values=values)
+    work = _slow_work(result, first, logs[first.file])
+    if work is not None:
+        result.consequences = [first, *result.consequences]
+        result.alike = []
+        result.first = replace(first, entry=BY_ID["slow-rank"], values={**first.values, **work})
+
+
+def _speaking(logs: Mapping[str, _Log]) -> dict[int, str]:
+    """Return the ranks that print near the end, each with its host, empty where no line has it."""
+    hosts: dict[int, str] = {}
+    for log in logs.values():
+        above = ""
+        for line in log.lines[-SPOKEN_LINES:]:
+            row = _TABLE_ROW.search(line)
+            if row:
+                host = _TABLE_HOST.search(above)
+                hosts[int(row[1])] = hosts.get(int(row[1])) or (host[1] if host else "")
+            elif line.strip():
+                speaker = split_prefix(visible_line(line)).speaker
+                ranks = [speaker.rank] if speaker.rank is not None else [int(each) for each in RANKS.findall(line)]
+                for rank in ranks:
+                    hosts[rank] = hosts.get(rank) or speaker.host
+            above = line
+    return hosts
+
+
+def _slow_work(result: LogAnalysis, first: LogMatch, log: _Log) -> dict[str, str] | None:
+    """Return the last line before a timeout that reports other work of a rank, as values of an entry."""
+    matched = (first, *result.alike, *result.consequences, *result.hints)
+    own = {each.number for each in matched if each.file == first.file}
+    seen = 0
+    for number in range(first.number - 1, 0, -1):
+        line = visible_line(log.lines[number - 1])
+        if number in own or not line.strip():
+            continue
+        seen += 1
+        if progress.is_slow_work(line):
+            prefixed = split_prefix(line)
+            busy = prefixed.speaker.rank
+            return {"work": prefixed.text.strip()[:120], **({"busy": str(busy)} if busy is not None else {})}
+        if seen > WORK_LINES or progress.is_step(line):
+            return None
     return None
+
+
+def _renumbered(result: LogAnalysis, logs: Mapping[str, _Log]) -> LogAnalysis:
+    """Count lines as the files do: a line of JSON can hold many."""
+    if all(len(log.lines) == (log.numbers[-1] if log.numbers else 0) for log in logs.values()):
+        return result
+
+    def place(name: str, number: int) -> int:
+        numbers = logs[name].numbers
+        return numbers[min(number, len(numbers)) - 1]
+
+    def moved(match: LogMatch) -> LogMatch:
+        return replace(match, number=place(match.file, match.number), end=place(match.file, match.end))
+
+    for part in (result.alike, result.others, result.hints, result.consequences, result.survived):
+        part[:] = [moved(each) for each in part]
+    result.first = moved(result.first) if result.first else None
+    if result.first_alarm:
+        name, number, text = result.first_alarm
+        result.first_alarm = (name, place(name, number), text)
+    return result

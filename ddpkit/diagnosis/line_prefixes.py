@@ -10,7 +10,9 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)
 MAX_LINE = 8192  # characters of a line that are looked at
 
 # Each takes one label off the front. Named groups: rank, local (rank on its host), host, agent, when.
+# After a time stands one space at most: the others belong to the line, for example to a traceback.
 _TIME = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+_LEVEL = r"(?:ERROR|CRITICAL|FATAL|WARNING|WARN|INFO|DEBUG)"
 _LABELS = [
     re.compile(pattern)
     for pattern in (
@@ -23,21 +25,31 @@ _LABELS = [
         r"\[Rank (?P<rank>\d+)\]:? ",
         r"(?:[0-9a-f]{6,40} )?\[rank=(?P<rank>\d+)\] (?:\|\| ?)?",  # Determined
         r"[Rr]ank:? ?(?P<rank>\d+)[:|] ",
-        r"\[\d+,(?P<rank>\d+)\]<(?:stdout|stderr|stddiag)>: ?",  # mpirun --tag-output
+        r"\[(?:[\w.@-]+,)?(?:mpirank:)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<(?:stdout|stderr|stddiag)>: ?",  # mpirun, Horovod, SageMaker
         r" *(?P<rank>\d+): ",  # srun --label
         r"\[(?P<rank>\d{1,4})\] (?!NCCL)",  # mpirun -l, ddpkit without hosts
-        r"\([\w.:]+ (?:rank=(?P<rank>\d+), )?pid=\d+(?:, ip=(?P<host>[\w.:-]+))?(?:, [^)]*)?\) ?",  # Ray
+        r"\([\w.:-]+,? (?:rank=(?P<rank>\d+), )?pid=\d+(?:, ip=(?P<host>[\w.:-]+))?(?:, [^)]*)?\) ?",  # Ray, SkyPilot
+        r"\[pod/(?P<host>[\w.-]+)/[\w.-]+\] ",  # kubectl logs --prefix
+        r"\[host/(?P<host>[\w.-]+)\] ",  # pdsh, see plain_lines.py
+        r"(?P<host>(?:trainer|worker|train|script|ddp|sh)/\d+) ",  # torchx
         r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] (?=NCCL|\S+:\d+ NCCL)",
-        r"(?P<host>[\w.-]+?)(?:-\d+)? +\| ",  # docker compose
-        r"\[?(?P<when>" + _TIME + r")\]?(?: (?:stdout|stderr) [FP])?[ :,-]*",
-        r"\[\d\d:\d\d:\d\d(?:\.\d+)?\] ?",
-        r"(?:ERROR|WARNING|INFO|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w.]+:\d+\] ?",  # vLLM
+        r"\| *(?P<when>" + _TIME + r"|\d{10,13}) *\| ?",  # a table of CloudWatch
+        r"(?P<host>[\w.-]+) +\| ",  # docker compose
+        r"\[?(?P<when>" + _TIME + r")\]?(?: (?:stdout|stderr) [FP])?(?: ?[:,-]+(?= ))?[ \t]?",  # k8s, CRI, loggers
+        r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?: - " + _LEVEL + r" - \S+ -)?[ \t]? {0,3}(?=\S)",
+        r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?(?: -)? ?",
+        r"\| " + _LEVEL + r" +\| [\w.<>]+:[\w<>]+:\d+ - ",  # loguru
+        _LEVEL + r" \d\d-\d\d \d\d:\d\d:\d\d \[?[\w.]+:\d+\] ?",  # vLLM
+        _LEVEL + r":[\w.]+:(?=\S)",  # logging's own form
+        r"\w[\w.]* - " + _LEVEL + r" - ",
+        r"- " + _LEVEL + r" - ",
         r"(?:stdout|stderr): ",  # accelerate test
-        r"\[(?:stdout|stderr|ERROR|CRITICAL|WARNING|INFO|DEBUG)\] ?",
+        r"\[(?:stdout|stderr|" + _LEVEL + r")(?:[:|][^\]]*)?\] ?",
         r"\[?[EWIF](?P<glog>\d{3,4} \d\d:\d\d:\d\d\.\d+) +(?:\d+ )?(?:[\w/.-]+:\d+\] ?)?",  # torch's C++ and torchrun
         r"[A-Z][a-z]{2} [ \d]\d (?P<clock>\d\d:\d\d:\d\d) (?P<host>[\w.-]+) \S+?(?:\[\d+\])?: ",  # journal
-        r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\] ",  # dmesg -T
+        r"\[?[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]? ?",  # dmesg -T, Horovod
         r"\[ *\d+\.\d{6}\] ",  # dmesg
+        r"##\[error\]",  # GitHub
     )
 ]
 # Within the text.
@@ -46,6 +58,7 @@ _RANK_IN_TEXT = (
     re.compile(r"\brank[ =:]+(\d+)\b", re.IGNORECASE),
     re.compile(r"^-- Process (\d+) terminated"),
 )
+_LAST_CELL = re.compile(r"\s*\|\s*$")  # of a table
 _HOST_IN_TEXT = re.compile(r"\b([\w.-]+):\d+:\d+ \[\d+\] (?:\S+:\d+ )?NCCL ")
 _RANK_IN_NAME = (
     re.compile(r"rank[_-]?(?P<rank>\d+)\b.*\.\w+$"),
@@ -61,6 +74,7 @@ class Speaker:
     host: str = ""
     local: int | None = None  # rank on its host
     agent: str = ""
+    ranks: str = ""  # `1-3`, where one line reports several; `rank` is the first of them
 
     @property
     def known(self) -> bool:
@@ -69,7 +83,9 @@ class Speaker:
     def describe(self) -> str:
         """Return `rank 5 on node2`; empty where nothing is known."""
         who = (
-            f"rank {self.rank}"
+            f"ranks {self.ranks}"
+            if self.ranks
+            else f"rank {self.rank}"
             if self.rank is not None
             else f"local rank {self.local}"
             if self.local is not None
@@ -124,6 +140,8 @@ def split_prefix(line: str) -> PrefixedLine:
             agent = agent or groups.get("agent") or ""
             when = _seconds(groups.get("when"), groups.get("glog")) if when is None else when
             line = line[match.end() :]
+            if match[0].startswith("|"):
+                line = _LAST_CELL.sub("", line)
             more = True
             break
     return PrefixedLine(speaker=Speaker(rank=rank, host=host, local=local, agent=agent), when=when, text=line)
@@ -131,7 +149,7 @@ def split_prefix(line: str) -> PrefixedLine:
 
 def _seconds(stamp: str | None, glog: str | None) -> float | None:
     """Convert a time stamp to seconds since the year began, with months of 31 days: enough to order lines."""
-    if stamp:
+    if stamp and len(stamp) > 13:  # shorter: seconds or milliseconds since 1970
         numbers = re.findall(r"\d+", stamp[5:19])
         fraction = re.match(r".{19}[.,](\d+)", stamp)
     elif glog:

@@ -27,6 +27,15 @@ class LogMatch:
     summary: str = ""  # of an exception of the script's own: its words, file and line
     location: str = ""  # and where to look at it
     doubtful: bool = False  # its text stands outside of a traceback, and is also printed where nothing is wrong
+    warned: bool = False  # the line is a warning, whatever its entry is
+    top: bool = False  # a traceback from the program's first frame on: it ended the program
+    reporter: Speaker | None = None  # the rank that printed the line, where `speaker` is the one that it waited for
+    decisive: bool = False  # a launcher or a kernel reports the end of a process
+
+    @property
+    def was_cause(self) -> bool:
+        """Whether only the level of its line makes it a hint."""
+        return self.warned and self.entry is not None and self.entry.kind == "cause"
 
     @property
     def id(self) -> str:

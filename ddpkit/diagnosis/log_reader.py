@@ -20,6 +20,7 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_in_name, speaker_of, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
+from ddpkit.diagnosis.progress import is_mild
 from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 
@@ -27,6 +28,7 @@ MAX_MATCHES = 2000  # of one kind in one log
 STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", *_SYNTAX_ERRORS))
+_JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
 _SPEAKING = ("cause", "hint", "noise")
 
 
@@ -46,6 +48,7 @@ class LogReader:
         self._bare: list[Traceback] = []  # exceptions whose tracebacks are not in the log
         self._headers: set[int] = set()  # lines that begin a chained traceback
         self._claimed: set[int] = set()  # lines of exceptions that belong to a traceback
+        self._ignored: set[int] = set()  # lines of exceptions that Python ignored
         self._failures: list[TorchrunFailure] = []
         self._entries: list[tuple[int, Match]] = []
         self._counts: Counter[str] = Counter()
@@ -61,8 +64,9 @@ class LogReader:
             if watched.isdisjoint(words):
                 continue
             self._read_tracebacks(index, line, words)
-            match = matcher.best(visible_line(line))
-            if match and self._is_fulfilled(match.entry):
+            known_here = matcher.matches(visible_line(line))
+            match = next((each for each in known_here if self._is_fulfilled(each.entry)), None)
+            if match:
                 self._counts[match.entry.id] += 1
                 if self._counts[match.entry.id] <= MAX_MATCHES:
                     self._entries.append((index, match))
@@ -70,7 +74,7 @@ class LogReader:
         for failure in self._failures:
             self._add_torchrun_failure(failure)
         known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
-        known |= {raised.number for trace in self._tracebacks for raised in trace.raised}
+        known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
         for bare in self._bare:
             if bare.start not in known:
                 self._add_exception(bare, bare.origin(), kind="death")
@@ -81,8 +85,11 @@ class LogReader:
         if "traceback" in words and tracebacks.HEADER in line and index not in self._headers:
             few = len(self._tracebacks) < MAX_MATCHES
             trace = tracebacks.read_traceback(self.lines, index, self._claimed) if few else None
-            if trace:
+            if trace and any(words in self.lines[index - 1] for words in tracebacks.IGNORED if index):
+                self._ignored |= {*trace.own, *range(trace.start, trace.end + 1)}
+            elif trace:
                 self._tracebacks.append(trace)
+            if trace:
                 self._headers |= trace.headers
                 self._claimed.update(raised.number for raised in trace.raised)
         if torchrun_table.ROOT in line:
@@ -104,13 +111,13 @@ class LogReader:
         """Make one match of a traceback and the entry that explains it; of each other entry one of its own."""
         code = {index for trace in self._tracebacks for index in trace.own}
         used: set[int] = set()
-        by_line = {index: match for index, match in self._entries if index not in code}
+        by_line = {index: match for index, match in self._entries if index not in code | self._ignored}
         order = list(by_line)
         for trace in self._tracebacks:
             between = order[bisect_left(order, trace.start) : bisect_right(order, trace.end)]
             inside = [index for index in between if index not in used and self._is_same_rank(trace, index)]
             # An entry that only says that something failed is about this exception where it stands in its own line.
-            lines = {raised.number for raised in trace.raised}
+            lines = {trace.origin().number}
             inside = [index for index in inside if index in lines or by_line[index].entry.kind in _SPEAKING]
             best = min(inside, key=lambda index: (_strength(by_line[index]), index), default=None)
             if best is not None and by_line[best].entry.kind == "noise":
@@ -150,18 +157,25 @@ class LogReader:
         speaker, when = self._speaker(index, trace.speaker if trace else None)
         values = dict(match.values)
         # The host of a text is the one it speaks of; the rank that it names is the guilty one.
-        if values.get("rank", "").isdecimal():
-            speaker = replace(speaker, rank=int(values["rank"]), host=values.get("host", speaker.host))
+        ranks = values.get("rank", "")
+        if ranks[:1].isdecimal():
+            several = "" if ranks.isdecimal() else ranks
+            first = int(re.findall(r"\d+", ranks)[0])
+            speaker = replace(speaker, rank=first, host=values.get("host", speaker.host), ranks=several)
         if values.get("local", "").isdecimal() and speaker.rank is None:
             speaker = replace(speaker, local=int(values["local"]))
         if speaker.host:
             values.setdefault("host", speaker.host)
+        job = _JOB.search(self.lines[index])
+        if job:
+            values.setdefault("job", job[1])
         if speaker.rank is not None:
             values.setdefault("rank", str(speaker.rank))
+        warned = trace is None and match.entry.kind == "cause" and is_mild(visible_line(self.lines[index]))
         self.matches.append(
             LogMatch(
                 entry=match.entry,
-                kind=match.entry.kind,
+                kind="hint" if warned else match.entry.kind,
                 file=self.name,
                 number=index + 1,
                 end=(trace.end if trace else index) + 1,
@@ -170,6 +184,9 @@ class LogReader:
                 when=when if when is not None else trace.when if trace else None,
                 values=values,
                 doubtful=match.entry.doubtful and trace is None,
+                warned=warned,
+                top=trace is not None and trace.raised[0].top,
+                decisive=match.entry.kind == "death",
             )
         )
 
@@ -184,7 +201,10 @@ class LogReader:
         elif "nested" in trace.links or "group" in trace.links:
             also = f" (inside {trace.raised[0].words[:120]})"
         who = speaker.describe()
+        package = origin.package
         whose = f"{who}'s own exception" if who else "the script's own exception"
+        if package:
+            whose = f"an exception inside {package}" + (f", {who}" if who else "")
         self.matches.append(
             LogMatch(
                 entry=None,
@@ -197,7 +217,8 @@ class LogReader:
                 when=trace.when if trace.when is not None else when,
                 values={},
                 summary=f"{whose}: {origin.words[:MAX_TEXT]}{where}{also}",
-                location=f"look at {place[0]}, line {place[1]}" if place else "look at the lines above it",
+                location=_where_to_look(origin),
+                top=trace.raised[0].top,
             )
         )
 
@@ -218,8 +239,18 @@ class LogReader:
                 speaker=failure.speaker,
                 when=None,
                 values=values,
+                decisive=True,
             )
         )
+
+
+def _where_to_look(origin: RaisedException) -> str:
+    """Say where to look: at the user's own line, or at a package's versions and arguments."""
+    if origin.package:
+        return f"check the arguments of that call, and the version: pip show {origin.package}"
+    if origin.place:
+        return f"look at {origin.place[0]}, line {origin.place[1]}"
+    return "look at the lines above it"
 
 
 T = TypeVar("T")

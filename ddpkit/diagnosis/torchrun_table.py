@@ -19,7 +19,7 @@ class TorchrunFailure:
 
 
 _FIELD = re.compile(r"^\s*(time|host|rank|exitcode)\s*: (.*)$")
-ROOT = "Root Cause (first observed failure):"
+ROOT = "Root Cause"  # `Root Cause (first observed failure):`, and `Root Cause:` of torch 1.9
 
 
 def read_torchrun_table(lines: Sequence[str], start: int) -> TorchrunFailure | None:

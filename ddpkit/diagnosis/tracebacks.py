@@ -21,11 +21,26 @@ _LINK = {
     "The above exception was the direct cause of the following exception:": "direct",
     "During handling of the above exception, another exception occurred:": "during",
 }
+_SPAWNED = re.compile(r"-- Process (\d+) terminated")
 _NESTED = ("Original Traceback", "-- Process ", "Remote traceback", "ray::")
-_PDSH = re.compile(r"(?P<host>[A-Za-z][\w.-]*): ")
+# Files of Python and of packages. Their names also stand in checkouts and in excerpts without `site-packages`.
 _LIBRARY = re.compile(
-    r"site-packages|dist-packages|/lib/python3[\d.]*/|/lib64/python3|<frozen|^<|/bin/(?:torchrun|accelerate|deepspeed)$|importlib"
+    r"site-packages|dist-packages|/lib/python3[\d.]*/|/lib64/python3|<frozen|^<|importlib"
+    r"|/bin/(?:torchrun|accelerate|deepspeed|ray|llamafactory-cli|lightning)$"
+    r"|(?:^|/)torch/(?:_\w+|nn|cuda|optim|utils|distributed|autograd|multiprocessing|amp|fx|jit|onnx|storage\.py"
+    r"|serialization\.py|functional\.py|tensor\.py|random\.py|hub\.py|accelerator|backends)\b"
+    r"|(?:^|/)deepspeed/(?:launcher|runtime|comm|utils|ops|moe|checkpoint|inference|elasticity|accelerator|pipe|__init__)"
+    r"|(?:^|/)accelerate/(?:commands|utils|accelerator\.py|state\.py|launchers\.py|data_loader\.py|optimizer\.py)"
+    r"|(?:^|/)(?:pytorch_lightning|lightning/(?:pytorch|fabric)|lightning_fabric|huggingface_hub|horovod/(?:torch|runner|common))/"
+    r"|(?:^|/)transformers/(?:trainer\w*\.py|models|utils|integrations|modeling_utils\.py|generation)"
+    r"|(?:^|/)datasets/(?:arrow_|load\.py|utils/|builder\.py|iterable_dataset\.py)|(?:^|/)ray/(?:_private|util|train|serve|data|air)/"
 )
+_PACKAGE = re.compile(
+    r"(?:site-packages|dist-packages)/(?P<package>\w+)|(?:^|/)(?P<name>torch|deepspeed|accelerate|transformers|datasets|ray|horovod|huggingface_hub|pytorch_lightning|lightning)/"
+)
+_CLOCK = re.compile(r"\d:\d\d:\d\d|\d{10}")  # a label with a time differs from line to line
+# Python reports these, and continues.
+IGNORED = ("Exception ignored in", "Exception ignored on", "Error in atexit._run_exitfuncs", "--- Logging error ---")
 MAX_LINES = 1500  # lines of one rank that a traceback may have
 MAX_FOREIGN_LINES = 6000  # lines of others that may stand between them
 MAX_MESSAGE_LINES = 12  # lines of an exception's message that are looked at
@@ -40,6 +55,13 @@ class RaisedException:
     number: int  # index of its line
     place: tuple[str, int, str] | None  # file, line, function: the last that is not a library's
     last: tuple[str, int, str] | None  # where it was raised
+    top: bool = False  # its first frame is that of the program: nothing around it can have caught it
+
+    @property
+    def package(self) -> str:
+        """The package whose code raised it where no frame is of another file; else empty."""
+        match = _PACKAGE.search(self.last[0]) if self.last and not self.place else None
+        return (match["package"] or match["name"]) if match else ""
 
     @property
     def words(self) -> str:
@@ -126,22 +148,16 @@ def _stream(lines: Sequence[str], start: int) -> tuple[Callable[[int], str | Non
     """Return a function from an index to the text of the same rank's line, or None; the rank; and its time."""
     line = visible_line(lines[start])
     prefixed = split_prefix(line)
-    match = _PDSH.match(prefixed.text)
-    if match and prefixed.text != line and not prefixed.text[match.end() :].startswith(("Trace", "Exc")):
-        match = None
     before = line[: line.find(HEADER)] if HEADER in line else ""
-    if match and HEADER in line and prefixed.text.find(HEADER) >= match.end():  # pdsh, and perhaps more behind it
-        rest = split_prefix(prefixed.text[match.end() :])
-        if rest.text.lstrip(" +|").startswith((HEADER, "Exception Group")):
-            speaker = Speaker(rank=rest.speaker.rank, host=match["host"], local=rest.speaker.local)
-            return lambda index: _cut(visible_line(lines[index]), before), speaker, prefixed.when
+    speaker, when = prefixed.speaker, prefixed.when
     if before.strip() == "traceback :":  # in torchrun's table: everything is two to the right
         return lambda index: _cut(visible_line(lines[index]), "  "), UNKNOWN_SPEAKER, None
-    speaker = prefixed.speaker
-    if before and prefixed.when is None and prefixed.text.startswith(HEADER):
+    below = visible_line(lines[start + 1]) if start + 1 < len(lines) else "  "
+    exact = before and below.startswith(before) and below[len(before) :][:1] in (" ", "\t")
+    fixed = before.strip() and prefixed.text.startswith(HEADER) and not _CLOCK.search(before)
+    if fixed or exact:
         return lambda index: _cut(visible_line(lines[index]), before), speaker, None
-    bare = visible_line(lines[start + 1])[:2] == "  " if start + 1 < len(lines) else True
-    if bare:  # a logger's prefix stands before the first line only
+    if below[:2] == "  ":  # a logger's prefix stands before the first line only
 
         def unlabelled(index: int) -> str | None:
             text = visible_line(lines[index])
@@ -149,15 +165,24 @@ def _stream(lines: Sequence[str], start: int) -> tuple[Callable[[int], str | Non
                 return None if split_prefix(text).speaker.known else text
             return text
 
-        return unlabelled, speaker, prefixed.when
+        return unlabelled, speaker, when
 
     indent = prefixed.text[: len(prefixed.text) - len(prefixed.text.lstrip(" "))]
+    if before and not prefixed.text.lstrip(" +|").startswith((HEADER, "Exception Group")):
+        label = re.compile(r"\d+".join(re.escape(part) for part in re.split(r"\d+", before.rstrip())) + r" {0,1}")
+        if label.match(below):  # a label of no launcher that is known here, with a number that changes
+            return lambda index: _behind(label, visible_line(lines[index])), speaker, when
 
     def same(index: int) -> str | None:
         other = split_prefix(visible_line(lines[index]))
         return _cut(other.text, indent) if other.speaker == speaker else None
 
-    return same, speaker, prefixed.when
+    return same, speaker, when
+
+
+def _behind(label: re.Pattern[str], line: str) -> str | None:
+    match = label.match(line)
+    return line[match.end() :] if match else None
 
 
 def _cut(line: str, prefix: str) -> str | None:
@@ -182,6 +207,7 @@ def _raised(error: re.Match[str], index: int, frames: list[tuple[str, int, str]]
         number=index,
         place=own[-1] if own else None,
         last=frames[-1] if frames else None,
+        top=bool(frames) and frames[0][2] in ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner"),
     )
 
 
@@ -205,6 +231,9 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
         for words, link in _LINK.items():
             if words in text:
                 return link, at + 1
+        process = _SPAWNED.match(text)
+        if process and not trace.speaker.known:
+            trace.speaker = Speaker(rank=int(process[1]))
         if text.startswith(_NESTED) or (_FRAME.match(text) and not in_group):
             trace.end = at
             return "nested", at
@@ -252,7 +281,7 @@ def read_boxed_traceback(lines: Sequence[str], start: int) -> Traceback | None:
 def read_bare_exception(lines: Sequence[str], index: int) -> Traceback | None:
     """Read the line of an exception whose traceback is not in the log."""
     prefixed = split_prefix(visible_line(lines[index]))
-    error = _ERROR.match(prefixed.text.rstrip())
+    error = _ERROR.match(prefixed.text.strip())
     if (
         error is None
         or not error["name"].endswith(("Error", "Exception"))

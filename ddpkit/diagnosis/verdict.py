@@ -101,7 +101,7 @@ def verdict(failure: Failure, diagnosis: Diagnosis | None = None) -> str:
 
 
 def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str, list[tuple[str, str]]]:
-    """Return a headline (who failed, where, when), and the facts with their labels: exit, cause, log, hint."""
+    """Return a headline (who failed, where, when), and the facts with their labels: exit, cause, log, hint, more."""
     if failure.what.startswith("job ") and failure.reason:
         return f"{failure.what} {failure.reason}", []
     verb = "ended" if failure.code == AGAIN else "failed"
@@ -114,7 +114,10 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
     next_step = hint(failure, diagnosis) if _has_hint(failure, diagnosis) else ""
     if failure.log and failure.log not in next_step:
         facts.append(("log", failure.log))
-    return f"{_who(failure)} on {failure.host} {verb} first{when}", [*facts, *([("hint", next_step)] * bool(next_step))]
+    facts += [("hint", next_step)] if next_step else []
+    if diagnosis is not None and diagnosis.id:
+        facts.append(("more", f"ddpkit explain {diagnosis.id}"))
+    return f"{_who(failure)} on {failure.host} {verb} first{when}", facts
 
 
 def _who(failure: Failure) -> str:
@@ -154,5 +157,5 @@ def describe_failure(failure: Failure, diagnosis: Diagnosis | None = None, *, wi
         lines.append(f"ddpkit: last lines of {_who(failure)} on {failure.host}:")
         lines += [f"    {line}" for line in failure.last_lines]
     lines.append(f"ddpkit: {verdict(failure, diagnosis)}")
-    facts = [fact for fact in describe(failure, diagnosis)[1] if fact[0] in ("log", "hint")]
+    facts = [fact for fact in describe(failure, diagnosis)[1] if fact[0] in ("log", "hint", "more")]
     return [*lines, *(f"{label}: {text}" for label, text in facts)]

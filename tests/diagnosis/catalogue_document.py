@@ -94,12 +94,12 @@ def _page(title: str, entries: tuple[Entry, ...]) -> str:
 
 
 def _cause(entry: Entry) -> str:
-    return f"**Cause.** {_plain(_sentence(filled(entry.cause, {})))}"
+    return f"**Cause.** {_plain(_sentence(filled(entry.cause, None)))}"
 
 
 def _steps(entry: Entry) -> Iterator[str]:
     """The lines of the check and the fix: a code block for commands, a paragraph for a text."""
-    for label, text in (("Check", filled(entry.probe, {})), ("Fix", filled(entry.fix, {}))):
+    for label, text in (("Check", filled(entry.probe, None)), ("Fix", filled(entry.fix, None))):
         if not text or text.startswith("nothing to check"):
             continue
         block = code_lines(text)

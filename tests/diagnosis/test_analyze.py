@@ -159,7 +159,10 @@ def test_the_rank_that_did_not_wait_is_named() -> None:
     text = "[rank2]: loading shard 17\n" + "\n".join(waited.format(rank) for rank in (1, 0, 3))
     result = of(text)
     assert result.first is not None
-    assert (result.first.id, result.first.speaker.rank) == ("collective-timeout", 0)  # the earliest time
+    assert result.first.id == "collective-timeout"
+    assert result.first.speaker.rank == 2  # the others waited for it
+    assert result.first.reporter is not None
+    assert result.first.reporter.rank == 0  # the earliest time
     assert result.silent_ranks == [2]
 
 
@@ -332,7 +335,7 @@ def test_noise_of_a_login_shell_gives_way_to_a_cause() -> None:
     assert first.id == "command-not-found"
 
 
-def test_hints_stand_beside_a_failure_and_do_not_replace_it() -> None:
+def test_hints_stand_beside_a_failure_that_they_may_explain() -> None:
     hint = (
         "[rank0]:[W1120 17:02:51.1 ProcessGroupNCCL.cpp:4561] using GPU 0 to perform barrier as devices used by this "
         "process are currently unknown."
@@ -340,6 +343,10 @@ def test_hints_stand_beside_a_failure_and_do_not_replace_it() -> None:
     result = of(hint + "\n" + TRACE)
     assert result.first is not None
     assert result.first.id == "own-exception"
+    assert result.hints == []  # the cause is certain
+    result = of(hint + "\n[rank1]: ncclInternalError: Internal check failed.\n")
+    assert result.first is not None
+    assert result.first.id == "nccl-error"
     assert [found.id for found in result.hints] == ["device-guessed"]
     alone = of(hint).first
     assert alone is not None
@@ -390,7 +397,7 @@ def test_the_command(ddpkit: DDPKIT, tmp_path: Path) -> None:
     done = ddpkit("explain", str(log))
     assert done.returncode == 0
     lines = done.stdout.splitlines()
-    assert lines[0] == "line 6, rank 5: ValueError: bad batch 7"
+    assert lines[0] == "line 6, rank 5 on node2: ValueError: bad batch 7"  # the host is in torchrun's table
     assert lines[1].startswith("cause: rank 5's own exception: ValueError: bad batch 7 at /home/me/train.py:33")
     assert lines[2] == "hint: look at /home/me/train.py, line 33"
     assert "only consequences:" in lines
@@ -410,15 +417,15 @@ def test_standard_input_and_what_is_not_known() -> None:
 
 def test_a_log_without_a_failure(ddpkit: DDPKIT, tmp_path: Path) -> None:
     """A run that went well was called `not known`, and its lines were counted one too many."""
-    assert piped("hello\nworld\n").stdout == "no failure in 2 lines\n"
-    assert piped("hello\nworld").stdout == "no failure in 2 lines\n"
+    assert piped("hello\nworld\n").stdout == "no failure in this log (2 lines)\n"
+    assert piped("hello\nworld").stdout == "no failure in this log (2 lines)\n"
     assert json.loads(piped("hello\n", "--json").stdout)["lines"] == 1
     (tmp_path / "ok.py").write_text("print('all good')\n")
     assert ddpkit("launch", "-n", "2", "--", "ok.py").returncode == 0
     (folder,) = (tmp_path / "logs").iterdir()
     for name in (str(folder.relative_to(tmp_path)), folder.name):
         shown = ddpkit("explain", name).stdout
-        assert shown.splitlines() == [f"run {folder.name} succeeded", "no failure in 4 lines"]
+        assert shown.splitlines() == [f"run {folder.name} succeeded", "no failure in this log (4 lines)"]
 
 
 def test_a_mistyped_option_is_not_about_the_local_rank() -> None:

@@ -36,7 +36,7 @@ def test_an_entry_is_whole(entry: Entry) -> None:
     # Only what a pattern can capture, or what is known of the speaker, is filled in.
     groups = {name for pattern in entry.patterns for name in re.compile(pattern).groupindex}
     used = set(re.findall(r"\{([a-z]+)\}", entry.cause + entry.probe + entry.fix))
-    assert used <= groups | {"host", "rank", "job", "path", "reason"}
+    assert used <= groups | {"host", "rank", "job", "path", "reason", "busy", "work", "late"}
     assert bool(entry.patterns) == (entry.id in EXAMPLES) or entry.kind in ("hint", "death")
 
 
@@ -61,7 +61,10 @@ def test_an_example_leads_to_its_entry(entry: Entry, text: str) -> None:
     assert (None if first is None else first.id) == (None if entry.kind == "noise" else entry.id)
     if first is not None:
         for said in (first.cause, first.fix, first.probe):
-            assert not re.search(r"\{[a-z]+\}", said)
+            assert not re.search(r"\{[a-z]+[}|]", said)
+            assert (
+                "unknown" not in said.replace("CUDA unknown", "") or "unknown" in entry.cause + entry.fix + entry.probe
+            )
 
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if entry.patterns], ids=lambda entry: entry.id)
@@ -192,7 +195,9 @@ def test_what_a_line_holds_decides_which_patterns_are_tried() -> None:
 
 
 def test_filled() -> None:
-    assert filled("nc -vz {host} {port}", {"host": "node1"}) == "nc -vz node1 PORT"
+    assert filled("nc -vz {host} {port}", None) == "nc -vz HOST PORT"
+    assert filled("nc -vz {host|localhost}[ {port}]", {"port": "22"}) == "nc -vz localhost 22"
+    assert filled("job[ {job}] ended[ on {host}]", {"host": "node1"}) == "job ended on node1"
 
 
 def test_signals_have_entries() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
+from ddpkit.diagnosis.outcome import Diagnosis, Failure
+from ddpkit.diagnosis.verdict import describe_failure
 from ddpkit.errors import AGAIN
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -84,3 +86,11 @@ def test_the_catalogue_costs_a_good_run_nothing(ddpkit: DDPKIT, script: Callable
         "sys.exit(any('catalogue' in name for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_a_verdict_ends_with_the_command_that_explains_its_entry() -> None:
+    failure = Failure(host="node1", rank=3, what="rank", code=1, log="logs/x/rank_3.log")
+    known = Diagnosis(cause="a disk is full", fix="df -h", id="disk-full")
+    assert describe_failure(failure, known)[-1] == "more: ddpkit explain disk-full"
+    own = Diagnosis(cause="ValueError: bad batch 7", fix="look at train.py, line 7", id="")
+    assert not any(line.startswith("more: ") for line in describe_failure(failure, own))

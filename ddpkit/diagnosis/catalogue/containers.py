@@ -38,16 +38,45 @@ ENTRIES = (
         link="https://docs.docker.com/engine/install/linux-postinstall/",
     ),
     Entry(
+        id="image-path-relative",
+        title="pyxis: No such file or directory: image.sqsh; a path is taken as an image of a registry",
+        patterns=(
+            r"pyxis: .*(?P<image>[\w./-]+\.sqsh).*(?:not found|404|401|Could not process JSON)",
+            r"\[ERROR\]:? No such file or directory: (?P<image>(?![./])\S+)",
+            r"Invalid image reference: (?P<image>\S+)",
+            r"https://registry-1\.docker\.io/v2/library/(?P<image>\S+\.sqsh)/manifests",
+        ),
+        explains=(
+            "container-start-failed",
+            "image-not-found",
+            "image-import-failed",
+        ),
+        cause="the image {image|file} was not found on that node. A name that does not begin with / or ./ is "
+        "taken as an image of a registry",
+        probe="on that node: ls -l {image|IMAGE}",
+        fix="--container-image=./image.sqsh, or its full path on a file system that all nodes share",
+        link="https://github.com/NVIDIA/pyxis/issues/127",
+    ),
+    Entry(
         id="image-not-found",
         doubtful=True,
         title="The image cannot be pulled: manifest unknown, unauthorized, no such image",
+        explains=(
+            "container-start-failed",
+            "image-import-failed",
+        ),
         patterns=(
             r"pull access denied for (?P<image>\S+?),",
-            r"pyxis: failed to import docker image",
             r"returned error code: (?:401 Unauthorized|404 Not Found)",
             r"toomanyrequests: You have reached your (?:unauthenticated )?pull rate limit",
             r"FATAL: .*(?:could not open image|while pulling|failed to retrieve path for) (?P<image>\S+)",
-            r"No such file or directory: (?P<image>\S+\.sqsh)",
+            r"manifest unknown",
+            r"short-name \"\S+\" did not resolve",
+            r"requested access to the resource is denied",
+            r"\bImagePullBackOff\b",
+            r"Unable to find image '(?P<image>[^']+)'$",
+            r"initializing source docker://(?P<image>\S+): ",
+            r"\[ERROR\]:? No such file or directory: (?P<image>[./]\S+)",
         ),
         cause="the container image was not found under this name, needs a login, or this host cannot reach the "
         "registry",
@@ -57,21 +86,91 @@ ENTRIES = (
         link="https://github.com/NVIDIA/pyxis/issues/127",
     ),
     Entry(
+        id="image-import-failed",
+        title="pyxis: failed to import docker image; child failed with error code",
+        kind="generic",
+        patterns=(
+            r"pyxis: failed to import docker image",
+            r"pyxis: child \d+ failed with error code",
+        ),
+        cause="enroot could not download or convert the image. Its own message is above or below this line",
+        probe="on that node: enroot import docker://IMAGE",
+        fix="correct the name (docker://REGISTRY#NAME:TAG), log in (~/.config/enroot/.credentials), or free "
+        "space in ENROOT_CACHE_PATH. For a file, begin its path with / or ./",
+        link="https://github.com/NVIDIA/pyxis/issues/127",
+    ),
+    Entry(
+        id="container-no-shell",
+        title="enroot-switchroot: failed to execute: /bin/bash: No such file or directory",
+        patterns=(
+            r"enroot-switchroot: failed to execute: (?P<program>[^:]+)",
+            r"exec(?:_user_process caused)?: \"?(?P<program>/[\w./-]+)\"?: stat \S+: no such file",
+            r"FATAL: +(?P<program>/\S+): no such file or directory",
+            r"executable `?(?P<program>\S+?)'? not found in \$PATH.*No such file",
+        ),
+        explains=(
+            "container-start-failed",
+            "command-not-found",
+        ),
+        cause="the container's file system has no {program|shell}. The image is minimal, incomplete, or was "
+        "imported badly on this node",
+        probe="on that node: enroot start IMAGE ls /bin, or docker run --rm --entrypoint ls IMAGE /bin",
+        fix="use an image that contains it (for pyxis, /bin/bash), or --no-container-entrypoint; delete the "
+        "imported image and import it again",
+        link="https://github.com/NVIDIA/pyxis/issues/61",
+    ),
+    Entry(
+        id="container-hook-failed",
+        title="[ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1",
+        patterns=(
+            r"\[ERROR\] (?P<hook>/\S*hooks\.d/\S+) exited with return code",
+            r"error running (?:prestart |createRuntime )?hook #?\d*:? ?:?(?P<what>.*)",
+        ),
+        explains=("container-start-failed",),
+        cause="a hook of the container runtime failed before the container started[: {hook}]. Its own message "
+        "is in the line above, for example a program that the image lacks",
+        probe="on that node, as the hook's first lines need it: enroot start IMAGE true",
+        fix="switch the hook off if the job does not need it: drop its annotation "
+        "(com.hooks.aws_ofi_nccl.enabled) or variable (NVIDIA_VISIBLE_DEVICES=void, "
+        "MELLANOX_VISIBLE_DEVICES=void). Or use an image with the missing program, for example ldconfig",
+        link="https://github.com/NVIDIA/pyxis/issues/101",
+    ),
+    Entry(
+        id="container-mount-missing",
+        title="pyxis: couldn't mount; enroot-mount: failed to mount: No such file or directory",
+        patterns=(
+            r"enroot-mount: failed to mount: (?P<path>\S+)",
+            r"mount (?:source|point) (?P<path>\S+) (?:doesn't|does not) exist",
+            r"bind source path does not exist: (?P<path>\S+)",
+            r"statfs (?P<path>\S+): no such file or directory",
+            r"error mounting \"(?P<path>[^\"]+)\"",
+        ),
+        explains=("container-start-failed",),
+        cause="{path} cannot be mounted into the container: it does not exist on that node, or the mount point "
+        "is missing",
+        probe="on that node: ls -ld {path}",
+        fix="create the directory on every node, or correct the mounts (--container-mounts, -v, --bind)",
+        link="https://github.com/NVIDIA/pyxis/wiki/Usage",
+    ),
+    Entry(
         id="container-start-failed",
         title="pyxis: couldn't start container; apptainer: container creation failed",
+        kind="generic",
         patterns=(
             r"pyxis: couldn't start container",
             r"pyxis: container start failed",
             r"container creation failed: (?P<what>.*)",
-            r"enroot-switchroot: failed to execute",
             r"OCI runtime (?:create|exec) failed",
-            r"\[ERROR\] /etc/enroot/hooks\.d/\S+ exited with return code",
+            r"pyxis: container exited too soon",
+            r"task_init\(\) failed",
+            r"spank_pyxis\.so: .* failed",
+            r"workdir \"[^\"]+\" does not exist on container",
         ),
         cause="the container image was found, but does not start. A mount is missing, a GPU driver hook failed, user "
         "namespaces are disabled, or the image is incomplete",
         probe="the lines above it; on that host: enroot start IMAGE true, or apptainer exec IMAGE true",
-        fix="correct the mounts, or download the image again. For an image with an entry point: "
-        "--no-container-entrypoint",
+        fix="read the line above it that names a file or a hook. Correct the mounts, or import the image "
+        "again. For an image with an entry point: --no-container-entrypoint",
         link="https://github.com/NVIDIA/pyxis/issues/61",
     ),
     Entry(
@@ -84,17 +183,52 @@ ENTRIES = (
         link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
     ),
     Entry(
+        id="mpi-daemon-missing",
+        title="bash: orted: command not found; error while loading shared libraries of orted",
+        explains=(
+            "mpi-daemon",
+            "command-not-found",
+            "library-missing",
+            "mpi-abort",
+        ),
+        patterns=(
+            r"\b(?P<program>orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy): .*not found",
+            r"(?P<program>\S*(?:orted|prted)): error while loading shared libraries",
+        ),
+        cause="mpirun's daemon[ {program}] is not found by the non-interactive shell of the other host: Open "
+        "MPI is not on its PATH or LD_LIBRARY_PATH, or is at another path",
+        probe="ssh {host|localhost} 'which orted prted; echo $PATH'",
+        fix="mpirun --prefix /path/to/openmpi (or call mpirun by its full path), or set PATH and "
+        "LD_LIBRARY_PATH at the top of ~/.bashrc on every host",
+        link="https://github.com/horovod/horovod/issues/1021",
+    ),
+    Entry(
         id="mpi-daemon",
         title="ORTE was unable to reliably start one or more daemons; PMIX ERROR",
+        kind="generic",
         patterns=(
             r"was unable to reliably start one or more daemons",
             r"has lost communication with a remote daemon",
         ),
         cause="mpirun could not start its daemon on another host, or lost the connection. The cause is ssh, the path "
         "of Open MPI there, or a firewall",
-        probe="ssh HOST which orted prted",
-        fix="mpirun --prefix /path/to/openmpi, or --mca oob_tcp_if_include INTERFACE. Open the ports between the hosts",
+        probe="ssh -o BatchMode=yes localhost which orted prted",
+        fix="install the same Open MPI on all hosts and pass its path: mpirun --prefix /path/to/openmpi. To "
+        "choose the network: --mca oob_tcp_if_include INTERFACE; open the ports between the hosts",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
+    ),
+    Entry(
+        id="mpi-root",
+        title="mpirun has detected an attempt to run as root",
+        patterns=(
+            r"mpirun has detected an attempt to run as root",
+            r"Running as root is \*strongly\* discouraged",
+        ),
+        cause="Open MPI does not run as root without a confirmation",
+        probe="id",
+        fix="mpirun --allow-run-as-root ..., or another user; in a container: OMPI_ALLOW_RUN_AS_ROOT=1 "
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+        link="https://docs.open-mpi.org/en/main/man-openmpi/man1/mpirun.1.html",
     ),
     Entry(
         id="mpi-abort",
@@ -102,14 +236,26 @@ ENTRIES = (
         kind="generic",
         patterns=(
             r"MPI_ABORT was invoked on rank (?P<rank>\d+)",
-            r"mpirun noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>\d+)",
+            r"mpirun noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>(?!(?:4|6|7|8|9|11|15)\b)\d+)",
             r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
             r"mpirun detected that one or more processes exited with non-zero status",
+            r"Primary job +terminated normally, but \d+ process returned",
+            r"PID \d+ RUNNING AT (?P<host>\S+)",
         ),
-        cause="rank {rank} failed, and mpirun ended the others. The reason is in the output of rank {rank}",
-        probe="mpirun --tag-output ..., then read rank {rank}'s last lines",
+        cause="[rank {rank}: ]a process failed, and mpirun ended the others. The reason is in the output of that rank",
+        probe="mpirun --tag-output ..., then read the last lines of that rank",
         fix="run `ddpkit explain LOG` with the output of all ranks",
         link="https://docs.open-mpi.org/en/main/launching-apps/index.html",
+    ),
+    Entry(
+        id="ddpkit-error",
+        title="ddpkit: error: ...",
+        kind="generic",
+        patterns=(r"ddpkit: error: (?P<reason>.*)",),
+        cause="{reason}",
+        probe="the lines below it",
+        fix="run the command of the line `hint:` below it",
+        link="https://github.com/pytorch/pytorch/issues/79388",
     ),
     Entry(
         id="launcher-summary",
@@ -125,11 +271,33 @@ ENTRIES = (
             r"pdsh@\S+: (?P<host>\S+): ssh exited with exit code (?P<code>\d+)",
             r"failed \(exitcode: (?!-(?:4|6|7|8|9|11|15)\))-?\d+\) local_rank: (?P<rank>\d+)",
             r"STEP \S+ ON \S+ CANCELLED AT \S+ DUE TO TASK FAILURE",
+            r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: exit code (?P<code>\d+)",
+            r"Process (?P<rank>\d+) exit with status code (?P<code>[1-9]\d*)",
         ),
         cause="this is a launcher's summary. A process failed, and the reason is in the output of that process",
         probe="read the lines before it",
         fix="read the output of the process that failed first, or run `ddpkit explain LOG`",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
+    ),
+    Entry(
+        id="ray-placement",
+        title="No available node types can fulfill resource request {'node:10.0.0.1': 0.001, 'GPU': 1.0}",
+        patterns=(
+            r"No available node types can fulfill resource request (?P<request>\{[^}]*\})",
+            r"Cannot provide a placement group of",
+            r"required GPUs exceeds the total number of available GPUs in the placement group",
+            r"Current node has no (?:GPU|TPU|XPU)s? available",
+        ),
+        explains=(
+            "vllm-engine-failed",
+            "ray-actor-died",
+        ),
+        cause="Ray has no node for a request[: {request}]. A `node:ADDRESS` in it is not the address under "
+        "which Ray knows that node, or the cluster has too few GPUs",
+        probe="ray status; ray list nodes; echo $VLLM_HOST_IP",
+        fix="set VLLM_HOST_IP on each node to its own address in `ray list nodes` (the private one), start "
+        "ray with the same --node-ip-address, or start more nodes",
+        link="https://github.com/vllm-project/vllm/issues/7815",
     ),
     Entry(
         id="ray-actor-died",
@@ -140,11 +308,63 @@ ENTRIES = (
             r"\bActorDiedError\b",
             r"The actor (?:is dead|died unexpectedly)",
             r"Worker (?:unexpectedly exits|exit type: SYSTEM_ERROR)",
+            r"\bActorHandleNotFoundError\b",
+            r"\bActorUnavailableError\b",
+            r"\bWorkerCrashedError\b",
+            r"\bNodeDiedError\b",
+            r"has been marked dead because the detector has missed too many heartbeats",
         ),
         cause="Ray lost a worker process. It was killed because memory was full, crashed, or its node failed",
         probe="ray logs; on the node: dmesg -T | grep -i 'killed process'",
         fix="read the worker's own log (/tmp/ray/session_latest/logs/worker-*.err)",
         link="https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-failures.html",
+    ),
+    Entry(
+        id="vllm-engine-failed",
+        title="Engine core initialization failed; EngineDeadError",
+        kind="consequence",
+        patterns=(
+            r"Engine core initialization failed",
+            r"EngineCore failed to start",
+            r"\bEngineDeadError\b",
+            r"Engine process failed to start",
+            r"WorkerProc initialization failed due to an exception in a background process",
+        ),
+        cause="the engine's process ended. Its own error is above",
+        probe="the lines before it, of the worker that failed first",
+        fix="read the error of the worker or EngineCore above this line",
+        link="https://docs.vllm.ai/en/latest/usage/troubleshooting.html",
+    ),
+    Entry(
+        id="horovod-stall",
+        title="One or more tensors were submitted to be reduced by subset of ranks and are waiting for "
+        "remainder of ranks",
+        kind="generic",
+        patterns=(
+            r"submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting",
+            r"\bMissing ranks:",
+            r"\bStalled ranks:",
+            r"Stalled op: \S+ \[(?:missing|ready) ranks",
+        ),
+        cause="some ranks called a collective of Horovod, and others did not come to it. They died, hang, are "
+        "slow, or run other code",
+        probe="the lines below it list the missing ranks; on their host: py-spy dump -p PID",
+        fix="read the logs of the missing ranks. Call the same collectives on all ranks: nothing under `if "
+        "hvd.rank() == 0`, and equal numbers of batches",
+        link="https://horovod.readthedocs.io/en/stable/troubleshooting_include.html",
+    ),
+    Entry(
+        id="horovod-shutdown",
+        title="Horovod has been shut down. This was caused by an exception on one of the ranks",
+        kind="consequence",
+        patterns=(
+            r"Horovod has been shut down",
+            r"\bHorovodInternalError\b",
+        ),
+        cause="another rank of Horovod failed or ended",
+        probe="the rank that does not print this",
+        fix="read the log of the rank that failed first",
+        link="https://horovod.readthedocs.io/en/stable/troubleshooting_include.html",
     ),
     Entry(
         id="ray-memory",
@@ -168,6 +388,21 @@ ENTRIES = (
         probe="ls -l /job/hostfile",
         fix="deepspeed --hostfile FILE for several hosts. For one host, this is harmless",
         link="https://www.deepspeed.ai/getting-started/#resource-configuration-multi-node",
+    ),
+    Entry(
+        id="deepspeed-slots",
+        title="No slot '1' specified on host 'localhost'",
+        patterns=(
+            r"No slot '?(?P<slot>\d+)'? speci\w+ on host '?(?P<host>[\w.-]+)",
+            r"Hostname '(?P<host>[^']+)' not found in hostfile",
+            r"Unable to proceed, no (?:training )?resources",
+        ),
+        cause="the deepspeed launcher got a GPU[ {slot}] that its resources on {host|the host} do "
+        "not have. It counts the GPUs that it sees from 0, and CUDA_VISIBLE_DEVICES has hidden some",
+        probe="echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L; cat HOSTFILE",
+        fix="unset CUDA_VISIBLE_DEVICES and choose GPUs with `deepspeed --include localhost:1`, or use a "
+        "newer DeepSpeed. For other hosts, correct slots= in the host file",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/5818",
     ),
     Entry(
         id="batch-size-config",

@@ -16,6 +16,7 @@ ENTRIES = (
             r"CUBLAS_STATUS_ALLOC_FAILED",
             r"HIP out of memory\. Tried to allocate",
             r"NCCL WARN Cuda failure (?:\d+ )?'out of memory'",
+            r"cuda runtime error \(2\) : out of memory",
         ),
         cause="the GPU's memory is full. The model, batch or sequence is too large, or another process uses a part of "
         "it. At the very start, that is usually a rank of an earlier run",
@@ -49,6 +50,8 @@ ENTRIES = (
             r"CUDA error: unspecified launch failure",
             r"CUDA error: an illegal instruction was encountered",
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:13|31)\b",
+            r"Memory access fault by GPU node",
+            r"HSA_STATUS_ERROR_(?P<status>\w+)",
         ),
         cause="a kernel accessed memory outside of its bounds: a bug in a custom or compiled kernel, an index out of "
         "range, or a defective GPU",
@@ -65,6 +68,8 @@ ENTRIES = (
         patterns=(
             r"no kernel image is available for execution on the device",
             r"with CUDA capability (?P<capability>\w+) is not compatible with the current PyTorch installation",
+            r"HIP error: invalid device function",
+            r"hipErrorNoBinaryForGpu",
         ),
         cause="this build of torch, or of an extension, has no code for this GPU. The GPU is newer or older than the "
         "build supports",
@@ -84,6 +89,11 @@ ENTRIES = (
             r"Attempting to deserialize object on a CUDA device but torch\.cuda\.is_available\(\) is False",
             r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
             r"No supported gpu backend found",
+            r"No HIP GPUs are available",
+            r"Failed to find CUDA library libcuda\.so",
+            r"(?:CUDA|Cuda|cuda) is missing",
+            r"but (?:CUDA|cuda) is not available",
+            r"Torch did not find available GPUs",
         ),
         cause="this rank sees no GPU. The job requested none, CUDA_VISIBLE_DEVICES is empty or wrong, the container "
         "has no GPU access, the driver does not run, or torch was built without CUDA",
@@ -108,6 +118,7 @@ ENTRIES = (
         id="cuda-init-failed",
         doubtful=True,
         title="CUDA initialization: CUDA unknown error; Unexpected error from cudaGetDeviceCount()",
+        explains=("no-cuda-gpus",),
         patterns=(
             r"Unexpected error from cudaGetDeviceCount\(\)",
             r"CUDA unknown error - this may be due to an incorrectly set up environment",
@@ -128,6 +139,13 @@ ENTRIES = (
         id="driver-library-mismatch",
         doubtful=True,
         title="Failed to initialize NVML: Driver/library version mismatch",
+        explains=(
+            "library-missing",
+            "no-cuda-gpus",
+            "cuda-init-failed",
+            "docker-no-gpu",
+            "nproc-bad",
+        ),
         patterns=(
             r"\bNVML/RM version mismatch",
             r"Failed to initialize NVML: Driver/library version mismatch",
@@ -140,6 +158,22 @@ ENTRIES = (
         probe="cat /proc/driver/nvidia/version; nvidia-smi",
         fix="reboot the node, or reload the nvidia modules. For a container: restart it",
         link="https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html",
+    ),
+    Entry(
+        id="gpu-xid",
+        title="NVRM: Xid (PCI:0000:4f:00): N; GPU Recovery Action changed",
+        kind="generic",
+        patterns=(
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:.]+)\): (?P<xid>\d+)",
+            r"NVRM: .*GPU Recovery Action changed",
+        ),
+        explains=("cuda-unknown-error",),
+        cause="the driver reported Xid {xid|154} for GPU {device|of this node}: an error of the hardware, the "
+        "driver or a program on it",
+        probe="on that node: dmesg -T | grep -i xid; nvidia-smi -q | grep -i -A2 recovery",
+        fix="look up the number in NVIDIA's table. If it comes back on the same GPU, drain the node "
+        "(`scontrol update nodename={host|$(hostname)} state=drain reason=xid`) and reset the GPU",
+        link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
         id="cudnn-error",
@@ -187,8 +221,10 @@ ENTRIES = (
             r"CUDA kernel errors might be asynchronously reported",
             r"NCCL WARN Cuda failure (?:\d+ )?'(?P<error>[^']+)'",
             r"terminate called after throwing an instance of 'c10::CUDAError'",
+            r"HIP error: (?P<error>.+)",
+            r"NCCL WARN HIP failure '(?P<error>[^']+)'",
         ),
-        cause="a CUDA call failed ({error}). The traceback can show the wrong line",
+        cause="a CUDA call failed[ ({error})]. The traceback can show the wrong line",
         probe="repeat with --env CUDA_LAUNCH_BLOCKING=1; on the node: dmesg -T | grep -i xid",
         fix="run once with `--env CUDA_LAUNCH_BLOCKING=1`, and read the new traceback",
         link="https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
@@ -197,12 +233,12 @@ ENTRIES = (
         id="nvlink-error",
         title="Xid 74: NVLink error",
         patterns=(
-            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:74|119|120|122|136|137|149)\b",
-            r"CUDA error: uncorrectable NVLink error",
+            r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:74|119|120|122|136|137|14[4-9]|150)\b",
+            r"(?:CUDA error: |')uncorrectable NVLink error",
         ),
-        cause="an NVLink or the GPU's controller failed (device {device})",
+        cause="an NVLink or the GPU's controller failed[ (device {device})]",
         probe="on that node: nvidia-smi nvlink -e; dmesg -T | grep -i xid",
-        fix="drain the node (`scontrol update nodename={host} state=drain reason=xid`), then reset the GPU or reboot",
+        fix="drain the node (`scontrol update nodename={host|$(hostname)} state=drain reason=xid`), then reset the GPU or reboot",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
 )

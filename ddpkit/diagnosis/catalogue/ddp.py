@@ -30,22 +30,44 @@ ENTRIES = (
         link="https://github.com/huggingface/accelerate/issues/3536",
     ),
     Entry(
+        id="ddp-sizes-lost",
+        title="DDP expects same model across all ranks, but ... has inconsistent 0 params",
+        patterns=(
+            r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<params>\d+) params, while rank (?P<other>\d+) has inconsistent 0 params",
+        ),
+        cause="rank {rank} never got the number of parameters of rank {other}: the models can be equal. NCCL "
+        "does not really connect these ranks (GID index, interface or HCA between nodes), two ranks use "
+        "one GPU, or rank {other} is in another call",
+        probe="NCCL_DEBUG=INFO shows the interface and GID of each rank; `ddpkit test` shows GPUs and network",
+        fix="between nodes: export NCCL_SOCKET_IFNAME=eth0, NCCL_IB_GID_INDEX=3 and the right NCCL_IB_HCA, "
+        "or to test NCCL_IB_DISABLE=1. On one node: torch.cuda.set_device(LOCAL_RANK) first; to test "
+        "NCCL_P2P_DISABLE=1",
+        link="https://github.com/SWivid/F5-TTS/issues/1008",
+    ),
+    Entry(
         id="ddp-model-differs",
         title="DDP expects same model across all ranks",
         patterns=(
-            r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<params>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<others>\d+)",
+            r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has (?P<params>\d+) params, while rank (?P<other>\d+) has inconsistent (?P<others>[1-9]\d*)",
             r"params\[\d+\] in this process with sizes .* appears not to match sizes of the same param in process",
         ),
-        cause="the ranks built models of different shapes: configuration, vocabulary or seed differ. With "
-        "`inconsistent 0 params`, two ranks share one GPU, or the other rank is in another call",
-        probe="print the number of parameters in each rank; check the GPUs: ddpkit test NPROC",
+        cause="the ranks built models of different shapes: configuration, vocabulary or seed differ",
+        probe="print the number of parameters in each rank",
         fix="build the model from the same configuration on all ranks, after torch.cuda.set_device(LOCAL_RANK)",
         link="https://github.com/NJU-PCALab/STAR/issues/44",
     ),
     Entry(
         id="collectives-mismatch",
         title="Detected mismatch between collectives on ranks",
-        patterns=(r"Detected mismatch between collectives on ranks\.(?: Rank (?P<rank>\d+) is running)?",),
+        patterns=(
+            r"Detected mismatch between collectives on ranks\.(?: Rank (?P<rank>\d+) is running)?",
+            r"Mismatched (?:allreduce|allgather|broadcast|ALLREDUCE|ALLGATHER|BROADCAST|reducescatter|alltoall) ",
+            r"Mismatched (?:MPI|collective) operations",
+            r"Mismatched data types: One rank",
+            r"Mismatched root ranks: One rank",
+            r"Cannot apply desired operation due to shape mismatches",
+            r"Impossible to apply the desired operation due to inadequate shapes",
+        ),
         cause="the ranks called different collectives, or the same collective with different shapes. Common reasons "
         "are a collective under `if rank == 0` and uneven data",
         probe="the message contains both calls; the tracebacks of both ranks show the lines",
@@ -147,6 +169,7 @@ ENTRIES = (
             r"Expected all tensors to be on the same device",
             r"Input type \(\S+\) and weight type \(\S+\) should be the same",
             r"module must have its parameters and buffers on device cuda:0",
+            r"Tensor on device \S+ is not on the expected device",
         ),
         cause="a tensor and the model are on different devices. A batch was not moved, or the script uses cuda:0 "
         "instead of the rank's own GPU",
@@ -189,7 +212,7 @@ ENTRIES = (
         doubtful=True,
         title="Loss is nan; Function returned nan values in its 0th output",
         patterns=(
-            r"(?i)\bloss is nan\b",
+            r"(?i)\bloss is nan\b(?!.*skip)",
             r"Function '(?P<function>\w+)' returned nan values",
             r"Current loss scale already at minimum",
         ),
@@ -197,6 +220,22 @@ ENTRIES = (
         probe="torch.autograd.set_detect_anomaly(True) reports the operation",
         fix="use bf16 instead of fp16, a lower learning rate, or gradient clipping. Check the batch at which it began",
         link="https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
+    ),
+    Entry(
+        id="checkpoint-world-size",
+        title="The checkpoint being loaded used a DP world size of 256 but the current world size is 2",
+        patterns=(
+            r"checkpoint being loaded used a DP world size of (?P<saved>\d+) but the current world size is (?P<now>\d+)",
+            r"value from checkpoint \((?P<saved>\S+)\) is not equal to the input argument value \((?P<now>\S+?)\)",
+            r"checkpoint (?:was saved|was created) with (?:world[_ ]size|tensor model parallel size|\w+ ranks)\D*(?P<saved>\d+)",
+        ),
+        cause="the checkpoint was saved with {saved} ranks or another parallel layout[, and this run has "
+        "{now}]. Its optimizer states are split for the old number",
+        probe="ls CHECKPOINT; echo $WORLD_SIZE",
+        fix="start the same number of ranks, convert to a universal checkpoint (DeepSpeed: "
+        "ds_to_universal.py, then load_universal), or load the weights alone "
+        "(load_optimizer_states=False, zero_to_fp32.py)",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/3810",
     ),
     Entry(
         id="checkpoint-mismatch",
@@ -221,6 +260,26 @@ ENTRIES = (
         probe="python -c 'import torch; print(torch.__version__)'",
         fix="for a file that you trust: torch.load(..., weights_only=False), or torch.serialization.add_safe_globals",
         link="https://docs.pytorch.org/docs/stable/notes/serialization.html#weights-only",
+    ),
+    Entry(
+        id="checkpoint-empty",
+        title="EOFError in torch.load: the checkpoint is empty",
+        patterns=(r"\bEOFError$",),
+        needs=r"torch/serialization\.py|_weights_only_unpickler|pickle\.load\(",
+        explains=("broken-pipe",),
+        cause="the file that is loaded is empty or cut off: a run ended while it wrote it, or the disk was full",
+        probe="ls -l of the file in the traceback; df -h",
+        fix="use the checkpoint before it. Write to a temporary name on rank 0 only, then rename the file",
+        link="https://docs.pytorch.org/docs/stable/notes/serialization.html",
+    ),
+    Entry(
+        id="test-failed",
+        title="FAILED test_loss.py::test_loss - assert 6 == 9",
+        patterns=(r"(?:^|: )\bFAILED (?P<test>\S+::\S+)(?: - (?P<reason>.*))?",),
+        cause="the test {test} failed[: {reason}]",
+        probe="pytest -x {test}",
+        fix="read the failure of that test above",
+        link="https://docs.pytest.org/en/stable/how-to/output.html",
     ),
     Entry(
         id="checkpoint-broken",

@@ -18,7 +18,8 @@ class Entry:
 
     `patterns` are regular expressions, each searched in one line. Each contains a whole word outside of groups; the
     matcher selects lines by these words. Named groups fill `{host}`, `{port}`, `{rank}` ... in `cause`, `probe` and
-    `fix`. Unknown values are shown as HOST, PORT, RANK. `needs` must occur somewhere in the same log.
+    `fix`. `{host|that host}` has words for an unknown value, and a part in brackets, `[ on {host}]`, is left out
+    without it. `needs` must occur somewhere in the same log.
     """
 
     id: str
@@ -31,8 +32,24 @@ class Entry:
     patterns: tuple[str, ...] = ()  # empty: nothing is printed; a check detects it
     needs: str = ""
     doubtful: bool = False  # also printed by healthy runs: outside of a traceback, other causes take precedence
+    explains: tuple[str, ...] = ()  # ids of failures whose reason this is, where it stands above them
 
 
-def filled(text: str, values: Mapping[str, str]) -> str:
-    """Return `text` with values in place of `{names}`; an unknown name is shown in capitals."""
-    return re.sub(r"\{([a-z]+)\}", lambda name: values.get(name[1]) or name[1].upper(), text)
+_OPTIONAL = re.compile(r"\[([^\[\]]*\{[a-z]+\}[^\[\]]*)\]")
+_NAME = re.compile(r"\{([a-z]+)(?:\|([^{}]*))?\}")
+_USUAL = {"host": "that host", "path": "the path", "rank": "the rank", "job": "the job", "reason": "see the message"}
+
+
+def filled(text: str, values: Mapping[str, str] | None) -> str:
+    """Return `text` with values in place of `{names}`. Without values at all, names are shown in capitals."""
+
+    def part(match: re.Match[str]) -> str:
+        whole = values is None or all(values.get(name) for name, _ in _NAME.findall(match[1]))
+        return match[1] if whole else ""
+
+    def word(match: re.Match[str]) -> str:
+        if values is None:
+            return match[1].upper()
+        return values.get(match[1]) or match[2] or _USUAL.get(match[1], "unknown")
+
+    return _NAME.sub(word, _OPTIONAL.sub(part, text))

@@ -12,6 +12,7 @@ ENTRIES = (
             r"NET/IB ?: ?.*Got completion.*status=(?:IBV_WC_RETRY_EXC_ERR|12\b)",
             r"NET/IB ?: ?.*Got completion.*status=(?!0\b)\w+",
             r"NET/IB ?: ?.*Got completion.*with error (?!0\b)\d+",
+            r"Call to (?:wrap_)?ibv_poll_cq failed",
         ),
         cause="packets over InfiniBand or RoCE got no answer, while TCP works. Common reasons are a wrong GID index, a "
         "cable, routing or flow control. If the peer died first, this is a consequence",
@@ -38,7 +39,7 @@ ENTRIES = (
             r"ibv_reg_mr\w* failed",
         ),
         cause="the limit for locked memory (ulimit -l) is too small in the shell that started the ranks",
-        probe="ulimit -l, started the same way (ssh HOST, srun, docker run)",
+        probe="ulimit -l, started the same way (by ssh, srun, docker run)",
         fix="add `* - memlock unlimited` to /etc/security/limits.conf. For slurmd: LimitMEMLOCK=infinity; for docker: "
         "--ulimit memlock=-1",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
@@ -68,15 +69,33 @@ ENTRIES = (
         link="https://docs.nvidia.com/cuda/gpudirect-rdma/",
     ),
     Entry(
+        id="imex",
+        title="MNNVL; IMEX; cuMemImportFromShareableHandle failed",
+        patterns=(
+            r"\bMNNVL\b.*(?:[Ff]ailed|not (?:supported|available)|[Ee]rror|[Uu]nable)",
+            r"\bIMEX\b.*(?:not|fail|unavailable|missing|[Ee]rror)",
+            r"cuMemImportFromShareableHandle.*failed",
+            r"nvidia-caps-imex-channels",
+        ),
+        cause="GPUs of several nodes share memory over NVLink (MNNVL), and the IMEX service does not permit "
+        "it. The service does not run, or the container has no IMEX channel",
+        probe="systemctl status nvidia-imex; ls /dev/nvidia-caps-imex-channels; nvidia-imex-ctl -N",
+        fix="start nvidia-imex on all nodes of the NVLink domain, give the container "
+        "/dev/nvidia-caps-imex-channels/channel0, or export NCCL_MNNVL_ENABLE=0",
+        link="https://docs.nvidia.com/multi-node-nvlink-systems/imex-guide/",
+    ),
+    Entry(
         id="nvls-bind",
         title="Failed to bind NVLink SHARP (NVLS) Multicast memory",
         patterns=(
             r"Failed to bind NVLink SHARP \(NVLS\) Multicast memory",
             r"transport/nvls\.cc:\d+ NCCL WARN",
         ),
-        cause="NVLink SHARP is not available. nv-fabricmanager is not healthy, or the container has no IMEX channel",
+        cause="NVLink SHARP is not available. nv-fabricmanager is not healthy or was restarted while the GPUs "
+        "stayed up, or the container has no IMEX channel",
         probe="systemctl status nvidia-fabricmanager; nvidia-smi -q | grep -i -A3 fabric",
-        fix="run with `--env NCCL_NVLS_ENABLE=0`. To repair it: `sudo systemctl restart nvidia-fabricmanager`",
+        fix="export NCCL_NVLS_ENABLE=0 as a workaround. To repair it, reset all GPUs of the node or reboot "
+        "it: restarting nvidia-fabricmanager under running GPUs causes this",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-nvls-enable",
     ),
     Entry(
@@ -96,10 +115,12 @@ ENTRIES = (
             r"NET/OFI (?P<what>.*(?:[Ee]rror|failed|Unable).*)",
             r"efa_\d+: Failed to (?:process command|allocate)",
         ),
-        cause="the NCCL plugin for EFA or another libfabric network failed: security group, limits, or a version "
-        "mismatch",
-        probe="fi_info -p efa; ulimit -l",
-        fix="allow all traffic within the security group, set ulimit -l unlimited, and update aws-ofi-nccl",
+        cause="libfabric, under NCCL's OFI plugin, could not send: on AWS EFA the security group, limits or "
+        "versions; on HPE Slingshot (cxi) the provider, its limits or the fabric itself",
+        probe="fi_info -p efa; fi_info -p cxi; ulimit -l",
+        fix="EFA: allow all traffic within the security group, set ulimit -l unlimited, update aws-ofi-nccl. "
+        "Slingshot: load the site's aws-ofi-nccl module, and set FI_CXI_RX_MATCH_MODE=software and "
+        "FI_MR_CACHE_MONITOR=userfaultfd. To test: NCCL_NET=Socket",
         link="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html",
     ),
     Entry(
@@ -113,16 +134,76 @@ ENTRIES = (
         link="https://github.com/NVIDIA/nccl/issues/2079",
     ),
     Entry(
+        id="nccl-nets-differ",
+        title="Detected mixed local Net device counts; Attempted to connect incompatible devices",
+        patterns=(
+            r"Detected mixed local Net device counts",
+            r"[Aa]ttempted to connect incompatible devices",
+            r"NET/IB : Incompatible link layers",
+        ),
+        cause="the ranks see different network cards: another number of them, or InfiniBand on one node and "
+        "RoCE on another. A container without /dev/infiniband, or NCCL_IB_HCA, hides some",
+        probe="on each node: ls /dev/infiniband /sys/class/infiniband; env | grep NCCL_IB",
+        fix="give all containers the same devices, and set one NCCL_IB_HCA that exists on every node. To run "
+        "without InfiniBand: NCCL_IB_DISABLE=1",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",
+    ),
+    Entry(
+        id="nccl-net-not-found",
+        title="NCCL WARN Error: network IB not found",
+        patterns=(
+            r"network (?P<net>[\w ]+) not found",
+            r"Failed to initialize any NET plugin",
+        ),
+        cause="NCCL_NET selects the network {net|of a plugin}, and it is not available in this process: its "
+        "plugin or its devices are missing",
+        probe="env | grep NCCL_NET; ls /dev/infiniband; ldconfig -p | grep nccl-net",
+        fix="unset NCCL_NET and NCCL_NET_PLUGIN, or install the plugin and pass the devices to the container",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net",
+    ),
+    Entry(
+        id="p2p-disabled",
+        title="P2P is disabled between NVLINK connected GPUs",
+        kind="hint",
+        patterns=(
+            r"P2P is disabled between NVLINK connected GPUs",
+            r"Missing \"iommu=pt\" from kernel command line",
+            r"NUMA auto balancing (?:is )?enabled",
+        ),
+        explains=(
+            "collective-timeout",
+            "watchdog-stuck",
+        ),
+        cause="GPUs of this node that share a link cannot use it: the driver or the hardware disabled peer "
+        "access, or the kernel's settings slow it down",
+        probe="nvidia-smi topo -p2p r; nvidia-smi nvlink -s; cat /proc/cmdline",
+        fix="reset the GPUs or reboot the node; if it stays, report it. For RCCL: add iommu=pt to the kernel "
+        "command line",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    ),
+    Entry(
         id="nccl-topology",
         title="NCCL WARN Could not find a path / Failed to find NET; NCCL_TOPO_FILE",
         patterns=(
             r"Could not find NET with id \d+",
             r"Could not open XML topology file",
+            r"Could not find real path of /sys",
         ),
         cause="NCCL's topology does not match the machine. The topology file is of another machine, or a virtual "
         "machine hides PCI",
         probe="env | grep NCCL_TOPO; nvidia-smi topo -m",
         fix="unset NCCL_TOPO_FILE, or use the file that the cloud provides for this machine type",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-topo-file",
+    ),
+    Entry(
+        id="nccl-warning",
+        title="NCCL WARN ...",
+        kind="hint",
+        explains=("nccl-error",),
+        patterns=(r"(?:NCCL) WARN (?P<warning>.+)",),
+        cause="NCCL reported: {warning}",
+        probe="the lines of NCCL around it; repeat with NCCL_DEBUG=INFO",
+        fix="search for this text in the issues of NVIDIA/nccl",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
 )

@@ -33,7 +33,11 @@ ENTRIES = (
     Entry(
         id="more-gpus-asked",
         title="You requested gpu: [0, 1] But your machine only has: [0]",
-        patterns=(r"You requested (?:gpu|GPU)s?: .* [Bb]ut your machine only has",),
+        patterns=(
+            r"You requested (?:gpu|GPU)s?: .* [Bb]ut your machine only has",
+            r"You requested (?:gpu|GPU)s?: \[",
+            r"[Bb]ut your machine only has: ?\[",
+        ),
         cause="the script requests more GPUs than this rank sees",
         probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
         fix="request the GPUs that exist (Lightning: devices='auto'), or give the job more (SLURM: --gpus-per-node)",
@@ -44,7 +48,7 @@ ENTRIES = (
         title="nvmlDeviceGetHandleByPciBusId() failed: Not Found",
         patterns=(r"nvmlDeviceGetHandleByPciBusId\w*\(?\)? ?failed",),
         cause="each task sees only its own GPU (cgroups). Ranks of one node cannot access each other's GPU memory",
-        probe="srun --overlap --jobid JOB nvidia-smi -L, in each task",
+        probe="srun --overlap nvidia-smi -L, in each task",
         fix="use srun --gpu-bind=none with --gpus-per-node. In enroot: export ENROOT_RESTRICT_DEV=n",
         link="https://github.com/NVIDIA/nccl/issues/1066",
     ),
@@ -52,6 +56,12 @@ ENTRIES = (
         id="device-guessed",
         title="using GPU 0 to perform barrier as devices used by this process are currently unknown",
         kind="hint",
+        explains=(
+            "collective-timeout",
+            "duplicate-gpu",
+            "gloo-timeout",
+            "watchdog-stuck",
+        ),
         patterns=(
             r"using GPU (?P<device>\d+) (?:to perform barrier )?as (?:device used|devices? used) by this process",
             r"Guessing device ID based on global rank",
@@ -86,6 +96,10 @@ ENTRIES = (
     Entry(
         id="driver-too-old",
         title="The NVIDIA driver on your system is too old; CUDA driver version is insufficient",
+        explains=(
+            "no-cuda-gpus",
+            "cuda-init-failed",
+        ),
         patterns=(
             r"NVIDIA driver on your system is too old \(found version (?P<version>\d+)\)",
             r"CUDA [Dd]river version (?:found is \d+\. Minimum|is insufficient for CUDA runtime)",
@@ -106,24 +120,25 @@ ENTRIES = (
             r"Unable to determine the device handle for GPU",
             r"\bGPU is lost\b",
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): 79\b",
+            r"NVRM: .*\bGPU\b.* is not responding to commands",
         ),
         cause="a GPU no longer answers. The cause is hardware, power or cooling",
         probe="on that node: dmesg -T | grep -i xid; nvidia-smi -L",
-        fix="drain the node (`scontrol update nodename={host} state=drain reason=xid79`) and reboot it",
+        fix="drain the node (`scontrol update nodename={host|$(hostname)} state=drain reason=xid79`) and reboot it",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
         id="gpu-ecc",
         title="CUDA error: uncorrectable ECC error encountered; row remapping pending",
         patterns=(
-            r"uncorrectable ECC error",
+            r"(?<!\b0 )uncorrectable ECC error",
             r"Row Remapper: New row marked for remapping",
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:48|63|64|94|95)\b",
         ),
         cause="the GPU's memory has a defect. Until the GPU is reset, every job on it can fail",
         probe="on that node: nvidia-smi -q -d ECC,ROW_REMAPPER; dmesg -T | grep -i xid",
         fix="drain the node and reset the GPU (`nvidia-smi --gpu-reset -i N`), or exclude the node: `sbatch "
-        "--exclude={host}`",
+        "--exclude={host|NAME}`",
         link="https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/",
     ),
     Entry(

@@ -85,22 +85,58 @@ ENTRIES = (
         link="https://github.com/deepspeedai/DeepSpeed/issues/3223",
     ),
     Entry(
+        id="header-missing",
+        title="fatal error: cuda_profiler_api.h: No such file or directory; unsupported GNU version",
+        patterns=(
+            r"fatal error: (?P<header>[\w./-]+): No such file or directory",
+            r"unsupported GNU version! gcc versions later than",
+            r"Cannot find compiler '(?P<header>[\w.+-]+)' in PATH",
+            r"(?P<header>\w[\w+-]*): fatal error: (?:Killed|no input files)",
+        ),
+        explains=(
+            "extension-build-failed",
+            "compile-failed",
+        ),
+        cause="an extension could not be compiled[: {header} was not found]. The headers of a library are not "
+        "installed, or gcc is too new for nvcc",
+        probe="find / -name '{header|Python.h}' -not -path '/proc/*'; echo $CUDA_HOME; gcc --version; nvcc --version",
+        fix="for cuda*.h, cublas*.h and the like: install the whole CUDA toolkit (conda install "
+        "cudatoolkit-dev, or apt-get install cuda-toolkit) and export CUDA_HOME. For Python.h: apt-get "
+        "install python3-dev. For gcc: export CC and CXX of an older one",
+        link="https://github.com/mallorbc/Finetune_LLMs/issues/11",
+    ),
+    Entry(
+        id="extension-not-built",
+        title="ImportError: .../torch_extensions/.../cpu_adam.so: cannot open shared object file",
+        patterns=(r"ImportError: \S*/torch_extensions/(?P<path>\S+\.so): cannot open shared object file",),
+        explains=(
+            "library-missing",
+            "extension-build-failed",
+        ),
+        cause="a compiled extension is not in its cache: its build failed or was interrupted, on this rank or "
+        "on another one that shares the cache",
+        probe="ls -l ~/.cache/torch_extensions/*; the compiler's error is above, or in another rank's output",
+        fix="delete the cache (rm -rf ~/.cache/torch_extensions), and build once on one rank before the run "
+        "(DeepSpeed: DS_BUILD_OPS=1 pip install deepspeed). Use one TORCH_EXTENSIONS_DIR for each node",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/1687",
+    ),
+    Entry(
         id="extension-build-failed",
-        doubtful=True,
         title="Error building extension; Ninja is required to load C++ extensions",
+        kind="generic",
+        explains=("library-missing",),
         patterns=(
             r"Error compiling objects for extension",
             r"Ninja is required to load C\+\+ extensions",
             r"Error building extension '(?P<extension>\w+)'",
             r"ninja: build stopped: subcommand failed",
-            r"fatal error: (?P<header>[\w./]+): No such file or directory",
             r"error: command '\S*(?:gcc|g\+\+|cc|nvcc)' failed",
-            r"unsupported GNU version! gcc versions later than",
         ),
-        cause="an extension could not be compiled on this host. ninja, a compiler or headers (Python.h: python3-dev) "
-        "are missing, or gcc is too new for nvcc",
+        cause="an extension could not be compiled on this host. The compiler's own message is above: ninja, a "
+        "compiler or headers are missing, or several ranks compiled at the same time",
         probe="the first line with `error:` above it; gcc --version; ninja --version",
-        fix="run `pip install ninja` and `apt-get install build-essential python3-dev`. Build the extension once on "
+        fix="read the first line with `error:` above it. Usual: `pip install ninja`, `apt-get install "
+        "build-essential python3-dev`, the CUDA toolkit of torch's version. Build the extension once on "
         "one host before the run",
         link="https://github.com/deepspeedai/DeepSpeed/issues/1687",
     ),

@@ -6,15 +6,40 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 
 ENTRIES = (
     Entry(
+        id="slurm-nested-job",
+        title="Unable to create step for job: Invalid generic resource (gres) specification, inside of another job",
+        patterns=(
+            r"Unable to create step for job (?P<job>\d+)(?:\+\d+)?: Invalid generic resource \(gres\) specification",
+            r"SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive",
+            r"Unable to create step for job (?P<job>\d+)(?:\+\d+)?: Invalid Trackable RESource",
+        ),
+        cause="the step requests GPUs or memory that the job[ {job}] does not have. Often sbatch or srun was "
+        "called inside another job, and inherits its SLURM_ variables",
+        probe="in the job: env | grep -E 'SLURM_|SBATCH_' | grep -E 'GRES|GPU|MEM'; scontrol show job[ {job}]",
+        fix="submit from a login node, or unset the inherited variables first: `for v in ${!SLURM_*} "
+        "${!SRUN_*}; do unset $v; done`. Or correct --gres, --gpus and --mem of srun",
+        link="https://github.com/mehta-lab/waveorder/issues/201",
+    ),
+    Entry(
         id="slurm-time-limit",
         title="CANCELLED AT ... DUE TO TIME LIMIT",
+        explains=(
+            "slurm-cancelled",
+            "terminated",
+            "io-error",
+        ),
         patterns=(
             r"(?:STEP|JOB) (?P<job>\d+)\S* ON (?P<host>\S+) CANCELLED AT \S+ DUE TO TIME LIMIT",
             r"DUE TO TIME LIMIT",
+            r"[Jj]ob (?P<job>\d+) has exceeded its time limit",
+            r"job killed: walltime \d+ exceeded limit",
+            r"TERM_RUNLIMIT: job killed",
+            r"Job was active longer than specified deadline",
         ),
-        cause="job {job} reached its time limit",
-        probe="sacct -j {job} -o state,elapsed,timelimit",
-        fix="sbatch --time=LONGER. Or use --signal=B:USR1@600 and --requeue, with a handler that saves a checkpoint",
+        cause="[job {job}: ]the time limit is reached",
+        probe="sacct[ -j {job}] -o state,elapsed,timelimit",
+        fix="request more time (sbatch or salloc --time=LONGER; PBS: -l walltime; LSF: -W). For long runs: "
+        "--signal=B:USR1@600 and --requeue, with a handler that saves a checkpoint",
         link="https://slurm.schedmd.com/sbatch.html#OPT_time",
     ),
     Entry(
@@ -25,7 +50,7 @@ ENTRIES = (
             r"DUE TO PREEMPTION",
         ),
         cause="a job with a higher priority took the nodes",
-        probe="sacct -j {job} -o state,reason",
+        probe="sacct[ -j {job}] -o state,reason",
         fix="use sbatch --requeue with checkpoints, or another --qos or partition",
         link="https://slurm.schedmd.com/preempt.html",
     ),
@@ -36,18 +61,19 @@ ENTRIES = (
             r"DUE TO NODE \S*\s?FAILURE",
             r"srun: error: Node failure on (?P<host>\S+)",
         ),
-        cause="node {host} of the job failed or stopped responding",
-        probe="sinfo -R; scontrol show node {host}",
-        fix="submit again with --exclude={host}",
+        cause="node {host|a node} of the job failed or stopped responding",
+        probe="sinfo -R[; scontrol show node {host}]",
+        fix="submit again[ with --exclude={host}]",
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
         id="slurm-requeued",
         title="CANCELLED AT ... DUE TO JOB REQUEUE",
         patterns=(r"DUE TO JOB REQUEUE",),
-        cause="the job was requeued and starts again automatically",
-        probe="sacct -j {job} --duplicates -o jobid,state,start,end",
-        fix="resume from the last checkpoint. To disable requeueing: sbatch --no-requeue",
+        cause="[job {job}: ]the job was requeued, and starts again automatically. Nothing in the script failed",
+        probe="sacct[ -j {job}] --duplicates -o jobid,state,start,end",
+        fix="resume from the last checkpoint. To save before it: --signal=B:USR1@120 with a handler; to "
+        "disable requeueing: sbatch --no-requeue",
         link="https://slurm.schedmd.com/sbatch.html#OPT_requeue",
     ),
     Entry(
@@ -60,9 +86,9 @@ ENTRIES = (
             r"srun: Job allocation \d+ has been revoked",
         ),
         cause="the job was cancelled: scancel, or a task that failed before",
-        probe="sacct -j {job} -o jobid,state,exitcode,user",
-        fix="find the failure before this line. If nothing failed, find out which user cancelled the job: `sacct -j "
-        "{job} -o user`",
+        probe="sacct[ -j {job}] -o jobid,state,exitcode,user",
+        fix="find the failure before this line. If nothing failed, find out which user cancelled the job: `sacct[ -j {job}] "
+        "-o user`",
         link="https://slurm.schedmd.com/scancel.html",
     ),
     Entry(
@@ -76,7 +102,7 @@ ENTRIES = (
             r"Exceeded (?:job|step) memory limit",
         ),
         cause="the job used more host memory than it requested, and was killed",
-        probe="sacct -j {job} -o jobid,maxrss,reqmem,state",
+        probe="sacct[ -j {job}] -o jobid,maxrss,reqmem,state",
         fix="sbatch --mem=MORE (--mem=0: all memory of the node), or use fewer DataLoader workers",
         link="https://slurm.schedmd.com/sbatch.html#OPT_mem",
     ),

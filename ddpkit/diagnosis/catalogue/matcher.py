@@ -76,13 +76,13 @@ class Matcher:
     """All patterns of a catalogue, ready to be looked for."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        self._by_word: dict[str, list[tuple[int, int, Entry, re.Pattern[str]]]] = {}
+        self._by_word: dict[str, list[tuple[int, int, int, Entry, re.Pattern[str]]]] = {}
         for position, entry in enumerate(entries):
-            for pattern in entry.patterns:
+            for number, pattern in enumerate(entry.patterns):
                 words = words_of(pattern)
                 rare = [word for word in words if word not in _EVERYWHERE]
                 word = max(rare or words, key=len, default="")
-                order = (_ORDER[entry.kind], position, entry, re.compile(pattern))
+                order = (_ORDER[entry.kind], position, number, entry, re.compile(pattern))
                 self._by_word.setdefault(word, []).append(order)
         self.words = frozenset(self._by_word)
 
@@ -92,12 +92,14 @@ class Matcher:
     def matches(self, line: str) -> Iterator[Match]:
         """All entries that know the line, the best one first."""
         tried = [each for word in {*WORDS.findall(line.lower())} for each in self._by_word.get(word, ())]
-        seen: set[str] = set()
-        for _, _, entry, pattern in sorted(tried, key=lambda each: each[:2]):
-            match = None if entry.id in seen else pattern.search(line)
+        matched: dict[str, Match] = {}
+        for _, _, _, entry, pattern in sorted(tried, key=lambda each: each[:3]):
+            match = None if entry.id in matched else pattern.search(line)
             if match:
-                seen.add(entry.id)
-                yield Match(entry=entry, values={k: v for k, v in match.groupdict().items() if v})
+                matched[entry.id] = Match(entry=entry, values={k: v for k, v in match.groupdict().items() if v})
+        explained = {name for each in matched.values() for name in each.entry.explains}
+        yield from sorted(matched.values(), key=lambda each: (each.entry.id in explained, _ORDER[each.entry.kind]))
 
     def best(self, line: str) -> Match | None:
-        return next(self.matches(line), None)
+        """The best entry for a line that stands alone."""
+        return next((each for each in self.matches(line) if re.search(each.entry.needs, line)), None)

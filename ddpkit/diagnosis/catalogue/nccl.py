@@ -29,10 +29,13 @@ ENTRIES = (
             r"Watchdog caught collective operation timeout",
             r"\bTimeout at NCCL work: \d+",
         ),
-        cause="a collective did not finish in time. One rank did not join it (it died, hangs, or is in another "
-        "collective), or the network drops packets. A SeqNum below about 5 means that the network never worked",
-        probe="ddpkit dump RUN, or the last lines of the rank that does not print this",
-        fix="find the rank that does not print this line. `ddpkit test` detects a network that never worked",
+        cause="[rank {late} did not join: ]a collective did not finish in time. One rank did not join it: it died, hangs, is in another "
+        "collective, or is slow because it saves, evaluates or prepares data. Or the network drops "
+        "packets: with a SeqNum below about 5 it never worked",
+        probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
+        fix="find the rank that does not print this line, and read its log. If it is only slow, pass a "
+        "longer timeout to init_process_group. If the network never worked: NCCL_DEBUG=INFO, and `ddpkit "
+        "test` on these nodes",
         link="https://github.com/pytorch/pytorch/issues/118369",
     ),
     Entry(
@@ -64,7 +67,10 @@ ENTRIES = (
     Entry(
         id="collective-mismatch",
         title="collective mismatch error, local size ... remote size ...",
-        patterns=(r"collective mismatch error",),
+        patterns=(
+            r"collective mismatch error",
+            r"Mismatched collective detected, please check your collective calls at and around rank (?P<rank>\d+)",
+        ),
         cause="two ranks called different collectives, or the same collective with different sizes. Their code, data "
         "or variables differ",
         probe="on each node: sha256sum train.py; env | grep NCCL_",
@@ -89,8 +95,9 @@ ENTRIES = (
         ),
         cause="NCCL failed, and the error class gives no reason. The reason is in an `NCCL WARN` line of this rank or "
         "of another rank",
-        probe="NCCL_DEBUG=WARN ddpkit launch ..., then ddpkit explain LOG",
-        fix="run again with `--env NCCL_DEBUG=WARN`, then run `ddpkit explain LOG`",
+        probe="repeat with NCCL_DEBUG=WARN in the environment of all ranks",
+        fix="set NCCL_DEBUG=WARN (torchrun and srun pass it on; mpirun -x; ddpkit --env), run again, and "
+        "read the NCCL WARN lines of all ranks",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/4420",
     ),
     Entry(
@@ -134,15 +141,20 @@ ENTRIES = (
     Entry(
         id="nccl-store-wait",
         title="setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store ... got error",
-        kind="consequence",
+        kind="generic",
+        explains=(
+            "store-wait",
+            "second-master",
+        ),
         patterns=(
-            r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(?P<source>\d+)\] via c10d key-value store",
+            r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(?P<source>\d+)\] via c10d key-value store(?:.*got error: (?P<error>[^.]*))?",
             r"but store->get\('\S+'\) got error: (?P<error>.*)",
         ),
-        cause="this rank waited for rank 0 of its group to create a communicator. Rank 0 died, hangs, or is in another "
-        "call",
-        probe="the last lines of rank 0",
-        fix="read rank 0's log. Every rank must call the same collective",
+        cause="[rank {rank}: ]this rank waited for rank {source|0} to create an NCCL communicator[, and got: "
+        "{error}]. Rank {source|0} died, hangs, or is slow: it prepares data or loads a model",
+        probe="the last lines of rank 0; on its host: py-spy dump -p PID",
+        fix="read rank 0's log. If it is only slow, pass a longer timeout to init_process_group, or prepare "
+        "the data before the run. Every rank must call the same collective",
         link="https://docs.pytorch.org/docs/stable/distributed.html#distributed-key-value-store",
     ),
     Entry(
@@ -155,13 +167,14 @@ ENTRIES = (
         ),
         cause="NCCL closed this rank's connection because another rank or a collective failed",
         probe="the first line about a collective, in all logs",
-        fix="run `ddpkit explain LOG` on the logs of all ranks",
+        fix="read the logs of all ranks; `ddpkit explain` takes several files",
         link="https://github.com/pytorch/pytorch/issues/118369",
     ),
     Entry(
         id="nccl-proxy-lost",
         title="NCCL WARN [Service thread] Error encountered progressing operation=Connect; Accept failed Success; closing connection",
         kind="consequence",
+        explains=("nccl-warning",),
         patterns=(
             r"\[Service thread\] (?:Error|Accept|Could not|Failed)",
             r"\[Proxy Service(?: \d+)?\] (?:Error|Accept|Could not|Failed)",
@@ -169,7 +182,8 @@ ENTRIES = (
             r"misc/socket\S+ NCCL WARN socketProgress: Connection closed by remote peer",
             r"NCCL WARN .*Connection closed by remote peer",
         ),
-        cause="an NCCL helper thread of this rank lost the connection to another rank",
+        cause="an NCCL helper thread of this rank lost the connection to another rank[, local rank {local}], "
+        "which has ended",
         probe="the rank that ended first",
         fix="read the log of the rank that ended first",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",

@@ -6,20 +6,50 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 
 ENTRIES = (
     Entry(
+        id="loopback-fallback",
+        title="Unable to resolve hostname to a (local) address. Using the loopback address as fallback",
+        kind="hint",
+        patterns=(r"Unable to resolve hostname to a \(local\) address",),
+        explains=(
+            "firewall-drop",
+            "firewall-reject",
+            "gloo-timeout",
+            "name-is-loopback",
+            "peer-died",
+        ),
+        cause="gloo could not resolve this host's own name, and uses 127.0.0.1. Ranks on other hosts cannot reach that",
+        probe="on each node: getent hosts $(hostname)",
+        fix="export GLOO_SOCKET_IFNAME=eth0, or the interface that `ip -o route get` shows for rank 0's "
+        "address. Or add the host's name to /etc/hosts",
+        link="https://github.com/pytorch/pytorch/pull/26166",
+    ),
+    Entry(
         id="name-is-loopback",
         title="Gloo connectFullMesh failed ... remote=[127.0.1.1]",
-        patterns=(r"connectFullMesh failed.*remote=\[127\.", r"SO_ERROR: Connection refused, remote=\[127\."),
-        cause="the host's own name resolves to 127.0.1.1 in its /etc/hosts. gloo publishes that address, and other "
-        "hosts cannot reach it",
+        patterns=(
+            r"connectFullMesh failed.*remote=\[127\.",
+            r"SO_ERROR: Connection refused, remote=\[127\.",
+            r"connect \[127\.[\d.]+\]:\d+: Connection refused",
+        ),
+        cause="the host's own name resolves to a loopback address (127.0.1.1 in its /etc/hosts, or no other "
+        "address under hostNetwork). gloo publishes that address, and other hosts cannot reach it",
         probe="on each node: getent hosts $(hostname)",
-        fix="export GLOO_SOCKET_IFNAME=INTERFACE, or remove the 127.0.1.1 line from /etc/hosts. `ip -o route get "
-        "MASTER` shows the interface",
+        fix="export GLOO_SOCKET_IFNAME=eth0, or the interface that `ip -o route get` shows for rank 0's "
+        "address. Or remove the 127.0.1.1 line from /etc/hosts",
         link="https://github.com/sgl-project/sglang/issues/3226",
     ),
     Entry(
         id="nccl-wrong-interface",
         title="NCCL INFO NET/Socket : Using [0]docker0",
         kind="hint",
+        explains=(
+            "collective-timeout",
+            "nccl-error",
+            "firewall-drop",
+            "nccl-store-wait",
+            "nccl-remote",
+            "firewall-reject",
+        ),
         patterns=(
             r"NET/Socket ?: Using \[0\](?P<interface>(?:docker|veth|br-|virbr|cni|flannel|cali|tailscale|wg|lo\b)[\w.-]*)",
             r"Bootstrap ?: Using (?P<interface>(?:docker|veth|br-|virbr|cni|flannel|cali|tailscale|wg|lo\b)[\w.-]*):",
@@ -38,10 +68,16 @@ ENTRIES = (
             r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> failed : Software caused connection abort",
             r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> failed : (?:No route|Connection timed out)",
             r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> returned Connection (?:timed out|refused)",
+            r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> failed ?: (?:Connection refused|Network is unreachable|Host is)",
+            r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)>.* exceeded error retry count",
+            r"\bncclOsSocketPollConnect\b.*failed with error (?P<reason>.*)",
+            r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> returned \d+\(",
+            r"SO_ERROR: (?:No route to host|Network is unreachable), remote=\[(?P<host>[^\]]+)\]",
+            r"connect \[(?P<host>[\w.:]+)\]:(?P<port>\d+): (?:Connection refused|No route to host|Connection timed out)",
         ),
-        cause="this node cannot connect to a dynamic port of NCCL or gloo on {host}. A firewall rejects the "
-        "connection, or the address has no route",
-        probe="on {host}: sudo nft list ruleset (or: sudo ufw status; sudo firewall-cmd --list-all)",
+        cause="this node cannot connect to a dynamic port of NCCL or gloo[ on {host}]. A firewall rejects the "
+        "connection, the address has no route, or the process there has ended",
+        probe="on {host|the other node}: sudo nft list ruleset (or: sudo ufw status; sudo firewall-cmd --list-all)",
         fix="open all ports between the nodes: `sudo ufw allow from SUBNET` on each. If the interface is wrong, export "
         "NCCL_SOCKET_IFNAME",
         link="https://github.com/NVIDIA/nccl-tests/issues/162",
@@ -61,12 +97,21 @@ ENTRIES = (
         link="https://github.com/NVIDIA/Megatron-LM/issues/877",
     ),
     Entry(
+        id="nccl-versions-in-bootstrap",
+        title="ncclSocketInit: connecting to address with family 0 is neither AF_INET(2) nor AF_INET6(10)",
+        patterns=(r"connecting to address .*with family \d+ is neither AF_INET",),
+        cause="the ranks load different NCCL versions, whose start-up messages do not match. Or one node has "
+        "no address of the same family",
+        probe="on each node: python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'; "
+        "echo $LD_LIBRARY_PATH",
+        fix="install the same torch and NCCL on all nodes, and unset LD_LIBRARY_PATH. If they are equal: "
+        "export NCCL_SOCKET_FAMILY=AF_INET",
+        link="https://github.com/NVIDIA/nccl/issues/1267",
+    ),
+    Entry(
         id="address-family",
         title="Address family not supported by protocol",
-        patterns=(
-            r"Address family not supported by protocol",
-            r"connecting to address with family \d+ is neither AF_INET",
-        ),
+        patterns=(r"Address family not supported by protocol",),
         cause="one node uses IPv6 and another IPv4, IPv6 is disabled in the kernel, or the NCCL versions differ",
         probe="on each node: cat /proc/sys/net/ipv6/conf/all/disable_ipv6; getent ahosts MASTER",
         fix="export NCCL_SOCKET_FAMILY=AF_INET, and set MASTER_ADDR to an IPv4 address",
@@ -76,7 +121,7 @@ ENTRIES = (
         id="container-bridge",
         title="Other nodes try to reach 172.17.0.x",
         kind="hint",
-        cause="a rank in a container publishes {host}, the address of docker's bridge. Other hosts cannot reach it",
+        cause="a rank in a container publishes[ {host},] the address of docker's bridge. Other hosts cannot reach it",
         probe="in the container: ip -br addr",
         fix="start the container with --network=host --ipc=host",
         link="https://github.com/vllm-project/vllm/issues/19670",

@@ -15,10 +15,15 @@ ENTRIES = (
             r"env: '?(?P<program>[\w./-]+)'?: No such file or directory",
             r"(?P<program>[\w./-]+): not found$",
             r"exec: \"?(?P<program>[\w./-]+)\"?: (?:executable file )?not found",
+            r"mpirun was unable to find the specified executable file",
+            r"(?P<program>\S+): cannot execute: required file not found",
+            r"(?P<program>\S+/(?:python[\d.]*|torchrun|accelerate|deepspeed|activate|conda|mpirun|\w+\.sh)): No such file or directory$",
+            r"(?P<program>\S+): (?:/\S+: )?bad interpreter: No such file or directory",
         ),
-        cause="{program} is not on PATH on that host. An SSH command does not read the interactive part of ~/.bashrc, "
-        "so conda and modules are not active",
-        probe="the same way: ssh {host} 'echo $PATH; command -v {program}'",
+        cause="{program|a program} is not found on that host: it is not on PATH, was removed, or its first "
+        "line names a missing interpreter (also with Windows line ends). An SSH command does not read "
+        "the interactive part of ~/.bashrc, so conda and modules are not active",
+        probe="the same way: ssh {host|localhost} 'echo $PATH; command -v {program|python}'",
         fix="pass the full path (ddpkit: --python /path/to/env/bin/python), or activate the environment in the job "
         "script",
         link="https://github.com/microsoft/DeepSpeed/issues/1481",
@@ -37,6 +42,7 @@ ENTRIES = (
     Entry(
         id="versions-differ",
         title="Nodes differ in Python, torch, CUDA or driver",
+        patterns=(r"Version mismatch: The cluster was started with",),
         cause="the software environments of the nodes differ",
         probe="on each node: python -c 'import sys, torch; print(sys.version, torch.__version__, torch.version.cuda)'",
         fix="install the same versions on all nodes, or use a shared environment or a container image",
@@ -52,6 +58,8 @@ ENTRIES = (
             r"unable to mmap \d+ bytes from file </torch_",
             r"NCCL WARN.*(?:shared memory|/dev/shm/nccl-).*No space left on device",
             r"Error while creating shared memory segment /dev/shm/nccl-",
+            r"Unexpected bus error encountered in worker",
+            r"unable to write to file </torch_",
         ),
         cause="/dev/shm is full. DataLoader workers pass batches through it, and NCCL keeps buffers there",
         probe="df -h /dev/shm",
@@ -71,6 +79,9 @@ ENTRIES = (
             r"Unable to allocate .* for an array with shape",
             r"\bMemoryError\b",
             r"Cannot allocate memory$",
+            r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*the kernel ended it: out of memory",
+            r"\bOOMKilled\b",
+            r"node was low on resource: memory",
         ),
         cause="the host's memory (not the GPU's) is full. The kernel killed a process, or refused an allocation",
         probe="on that host: dmesg -T | grep -i 'killed process'; free -g",

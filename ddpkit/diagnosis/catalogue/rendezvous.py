@@ -6,6 +6,48 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 
 ENTRIES = (
     Entry(
+        id="socket-fallback",
+        title="errno: 97 - Address family not supported by protocol; system error: 10049",
+        kind="noise",
+        patterns=(
+            r"\[W.*socket (?:cannot be initialized|has failed to (?:connect to|bind to|listen on)|could not be).*(?:errno: (?:97|99)|code: -(?:97|99)|system error: 100(?:49|47))\b",
+            r"\[W.*(?:socket|network addresses).*Address family not supported by protocol",
+            r"\[W.*socket.*Cannot assign requested address",
+        ),
+        cause="torch tried an IPv6 or a second address first, and continues with the next one. This is harmless",
+        probe="nothing to check",
+        fix="nothing to do",
+        link="https://github.com/pytorch/pytorch/issues/77523",
+    ),
+    Entry(
+        id="port-not-permitted",
+        title="The server socket has failed to bind (errno: 13 - Permission denied)",
+        patterns=(
+            r"server socket has failed to (?:bind to|listen on).*(?::|port: )(?P<port>\d+)\D.*(?:errno: 13\b|code: -13\b)",
+        ),
+        explains=(
+            "port-in-use",
+            "permission-denied",
+        ),
+        cause="this user cannot listen on port {port}: ports below 1024 are for root",
+        probe="id; sysctl net.ipv4.ip_unprivileged_port_start",
+        fix="use a port above 1023: `torchrun --master-port=29511`",
+        link="https://man7.org/linux/man-pages/man7/ip.7.html",
+    ),
+    Entry(
+        id="master-not-here",
+        title="The server socket has failed to bind (errno: 99 - Cannot assign requested address)",
+        patterns=(
+            r"(?:Error|\[E).*server socket has failed to (?:bind to|listen on).*?(?:\[?(?P<host>[\w.:-]+?)\]?:(?P<port>\d+))?\D*(?:errno: 99\b|code: -99\b)",
+            r"OSError: \[Errno 99\] Cannot assign requested address",
+        ),
+        explains=("port-in-use",),
+        cause="rank 0 cannot listen[ on {host}]: the address in MASTER_ADDR does not belong to this host",
+        probe="ip -br addr; echo $MASTER_ADDR",
+        fix="set MASTER_ADDR to an address of the host of rank 0, or start rank 0 on the host that has this address",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization",
+    ),
+    Entry(
         id="port-in-use",
         title="Address already in use, EADDRINUSE",
         patterns=(
@@ -13,34 +55,50 @@ ENTRIES = (
             r"\bEADDRINUSE\b",
             r"(?i)\baddress already in use\b",
         ),
-        cause="another process listens on port {port} of this host: another job, a rank of an earlier run, or a second "
+        cause="another process listens on port {port|29500, or the one that was chosen,} of this host: another job, a rank of an earlier run, or a second "
         "launcher",
-        probe="ss -ltnp 'sport = :{port}'",
+        probe="ss -ltnp[ 'sport = :{port}']",
         fix="choose a free port, or stop the process that `ss` shows. ddpkit chooses a free port for each run; "
-        "torchrun: `--master-port=PORT`",
+        "torchrun: `--master-port=29511`, or `--rdzv-endpoint=localhost:0`",
         link="https://github.com/pytorch/pytorch/issues/191560",
     ),
     Entry(
         id="master-unreachable",
         title="The client socket has timed out while trying to connect",
+        explains=(
+            "no-node-is-host",
+            "store-wait",
+            "rendezvous-timeout",
+        ),
         patterns=(
             r"client socket has timed out after \d+m?s while trying to connect to \((?P<host>[^,]+), (?P<port>\d+)\)",
             r"client socket has failed to connect to (?:any network address of )?[\[(](?P<host>[^\],]+)[\],:]+ ?(?P<port>\d+)",
             r"TCP client failed to connect/validate to host (?P<host>\S+):(?P<port>\d+) - timed out",
+            r"connect\(\) timed out\. Original timeout was \d+ ms",
+            r"RuntimeError: (?:Connection refused|No route to host|Network is unreachable|Connection timed out)$",
+            r"client socket has failed to connect to any network address",
+            r"client socket has failed to connect to \[(?P<host>[^\]]+)\]:(?P<port>\d+) \((?:errno: 1\d\d|system error: 100\d\d)",
         ),
-        cause="{host}:{port}, the address of rank 0, does not answer. Rank 0 has not started, the address belongs to "
-        "another machine, or a firewall drops the packets",
-        probe="on each node: nc -vz {host} {port}",
-        fix="start rank 0's node. Set MASTER_ADDR to an address of that node that all nodes can reach, and open port "
-        "{port}",
+        cause="the address of rank 0[, {host}:{port},] does not answer. Rank 0 has not started, the address "
+        "belongs to another machine or to a network that this node does not reach, or a firewall drops "
+        "the packets",
+        probe="on each node: nc -vz {host|$MASTER_ADDR} {port|$MASTER_PORT}",
+        fix="start rank 0's node. Set MASTER_ADDR to an address of that node that all nodes can reach, and "
+        "open port {port|29500} between the nodes",
         link="https://github.com/pytorch/pytorch/issues/105782",
     ),
     Entry(
         id="nodelist-unexpanded",
         title="MASTER_ADDR is node[01-04]",
+        explains=(
+            "master-unreachable",
+            "master-name-unknown",
+            "no-node-is-host",
+        ),
         patterns=(
             r"network addresses of \((?P<host>[\w-]+\[[\d,-]+\]), \d+\) cannot be retrieved",
             r"[Cc]ould not resolve hostname (?P<host>[\w-]+\[[\d,-]+\])",
+            r"trying to connect to \((?P<host>[\w-]+\[[\d,-]+\]), \d+\)",
         ),
         cause="the script used SLURM's compressed node list {host} as a host name",
         probe="scontrol show hostnames $SLURM_JOB_NODELIST",
@@ -50,23 +108,56 @@ ENTRIES = (
     Entry(
         id="master-name-unknown",
         title="The IPv6 network addresses of (HOST, PORT) cannot be retrieved (gai error: -2 or -3)",
+        explains=(
+            "master-unreachable",
+            "no-node-is-host",
+            "store-wait",
+            "rendezvous-timeout",
+            "second-master",
+            "nccl-store-wait",
+            "ranks-missing",
+            "node-rank-missing",
+        ),
         patterns=(
             r"network addresses of \((?P<host>[^,]+), (?P<port>\d+)\) cannot be retrieved \(gai error",
             r"socket\.gaierror: .*Name or service not known",
             r"socket\.gaierror: .*(?:Temporary failure in name resolution|nodename nor servname)",
+            r"host not found: (?:Name or service|Temporary failure|No address|nodename)",
         ),
-        cause="this node cannot resolve the name {host}. The last error reports only a timeout",
-        probe="on each node: getent hosts {host}",
-        fix="use an IP address for MASTER_ADDR, or add {host} to DNS or to /etc/hosts on every node",
+        cause="this node cannot resolve the name {host|in MASTER_ADDR}. The last error reports only a timeout",
+        probe="on each node: getent hosts {host|$MASTER_ADDR}",
+        fix="use an IP address for MASTER_ADDR, or add {host|the name} to DNS or to /etc/hosts on every node",
         link="https://github.com/pytorch/pytorch/issues/73656",
+    ),
+    Entry(
+        id="rendezvous-host-gone",
+        title="The node has failed to shutdown the rendezvous; RendezvousConnectionError in the middle of a run",
+        patterns=(
+            r"has failed to (?:shutdown|close|send a keep-alive heartbeat to) the rendezvous '.*' due to an error of type Rendezvous",
+            r"RendezvousConnectionError: The connection to the C10d store has failed",
+        ),
+        needs=r"in _call_store\b|has failed to (?:shutdown|close|send a keep-alive)",
+        explains=(
+            "no-node-is-host",
+            "broken-pipe",
+            "store-lost",
+            "rendezvous-closed",
+        ),
+        cause="the process that holds the rendezvous store has ended, while this torchrun still used it. Two "
+        "jobs on one host share a rendezvous port, and the first one ended; or torchrun on the head node "
+        "died",
+        probe="on the head node: ss -tlnp; ps -ww -C python,torchrun -o args",
+        fix="give each job its own port: `--rdzv-endpoint=localhost:29511`, or `torchrun --standalone` on one "
+        "node. If the head node died, read its log",
+        link="https://github.com/wenet-e2e/wespeaker/issues/171",
     ),
     Entry(
         id="no-node-is-host",
         title="RendezvousConnectionError: The connection to the C10d store has failed",
         patterns=(r"RendezvousConnectionError: The connection to the C10d store has failed",),
-        cause="no node became the rendezvous host. Either the head node is not running, or its host name does not "
-        "resolve to the endpoint's address. Common reasons are a 127.0.1.1 line in /etc/hosts, a second network card, "
-        "or NAT",
+        cause="no node became the rendezvous host. Either the head node is not running, or its host name does "
+        "not resolve to the endpoint's address. Common reasons are a 127.0.1.1 line in /etc/hosts, a "
+        "second network card, a wrong address, or NAT",
         probe="on the head node: getent hosts $(hostname)",
         fix="add `--rdzv-conf=is_host=1 --local-addr=ADDRESS` on the head node only, or remove the 127.0.1.1 line from "
         "its /etc/hosts",
@@ -124,7 +215,9 @@ ENTRIES = (
         cause="{variable} is not set. The script was started without a launcher, or with a launcher that sets other "
         "variables (srun, mpirun)",
         probe="ddpkit env --explain, started the same way",
-        fix="`ddpkit launch -n 2 -- train.py`, or call ddpkit.distributed.torch.init() instead of init_process_group",
+        fix="start it with torchrun (`torchrun --nproc-per-node 2 train.py`) or `ddpkit launch -n 2 -- "
+        "train.py`. Under srun and mpirun, set the variables from SLURM_PROCID or OMPI_COMM_WORLD_RANK, "
+        "or call ddpkit.distributed.torch.init()",
         link="https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization",
     ),
     Entry(
@@ -134,14 +227,18 @@ ENTRIES = (
         cause="this node's torch was built without {backend}. Builds without NCCL are builds without CUDA, or builds "
         "for macOS or Windows",
         probe="python -c 'import torch; print(torch.__version__, torch.version.cuda)'",
-        fix="install a CUDA build of torch on this node: `pip install torch --index-url "
-        "https://download.pytorch.org/whl/cu126`",
+        fix="on Linux, install a CUDA build of torch on this node: `pip install torch --index-url "
+        "https://download.pytorch.org/whl/cu126`. On Windows and macOS no build has NCCL: use backend "
+        "gloo (Lightning: process_group_backend='gloo')",
         link="https://pytorch.org/get-started/locally/",
     ),
     Entry(
         id="script-missing",
         title="can't open file '...': [Errno 2] No such file or directory",
-        patterns=(r"can't open file '?(?P<path>[^':]+)'?: \[Errno 2\] No such file or directory",),
+        patterns=(
+            r"can't open file '?(?P<path>[^':]+)'?: \[Errno 2\] No such file or directory",
+            r"ddpkit: error: script (?P<path>\S+) not found",
+        ),
         cause="{path} does not exist on this node. The working directory differs there, or is not shared",
         probe="on that node: ls -l {path}",
         fix="copy the directory with `ddpkit launch --sync`, or pass the full path on a shared file system",
@@ -204,7 +301,7 @@ ENTRIES = (
         ),
         cause="the value of --rdzv-endpoint is not HOST:PORT",
         probe="ps -ww -C python,torchrun -o args",
-        fix="pass --rdzv-endpoint=HOST:29500, with an IPv6 address in brackets",
+        fix="pass --rdzv-endpoint=node1:29500, with an IPv6 address in brackets",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
@@ -216,7 +313,7 @@ ENTRIES = (
         ),
         cause="--nproc-per-node=gpu was passed on a node without a visible GPU, or its value is not a number",
         probe="nvidia-smi -L",
-        fix="pass --nproc-per-node=N",
+        fix="pass --nproc-per-node=4",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
 )

@@ -6,6 +6,16 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 
 ENTRIES = (
     Entry(
+        id="k8s-unschedulable",
+        title="0/5 nodes are available: 5 Insufficient nvidia.com/gpu",
+        patterns=(r"\d+/\d+ nodes are available: (?P<reason>.*)",),
+        cause="Kubernetes found no node for the pod: {reason}",
+        probe="kubectl describe pod NAME; kubectl describe nodes | grep -A8 Allocated",
+        fix="request less (GPUs, memory), free nodes, or correct nodeSelector, tolerations and the name of "
+        "the GPU resource",
+        link="https://kubernetes.io/docs/concepts/scheduling-eviction/",
+    ),
+    Entry(
         id="hub-unreachable",
         doubtful=True,
         title="We couldn't connect to 'https://huggingface.co'; MaxRetryError",
@@ -17,9 +27,11 @@ ENTRIES = (
             r"\bLocalEntryNotFoundError\b",
             r"\bOfflineModeIsEnabled\b",
             r"urlopen error \[Errno (?:-2|-3|101|110|111|113)\]",
+            r"HTTPSConnectionPool\(host='(?P<host>[\w.-]+)', port=\d+\): Read timed out",
+            r"50\d Server Error: .*https://(?P<host>huggingface\.co)",
         ),
-        cause="this host cannot reach {host}. Compute nodes often have no internet access",
-        probe="on that node: curl -sSI https://{host}",
+        cause="this host cannot reach {host|the server}. Compute nodes often have no internet access",
+        probe="on that node: curl -sSI https://{host|huggingface.co}",
         fix="download it on the login node into a shared cache: `HF_HOME=/shared/hf huggingface-cli download NAME`. "
         "Then add --env HF_HOME=/shared/hf --env HF_HUB_OFFLINE=1",
         link="https://huggingface.co/docs/transformers/installation#offline-mode",
@@ -59,10 +71,11 @@ ENTRIES = (
         id="ssl-certificate",
         doubtful=True,
         title="CERTIFICATE_VERIFY_FAILED",
+        explains=("hub-unreachable",),
         patterns=(r"CERTIFICATE_VERIFY_FAILED", r"SSL certificate problem"),
         cause="the server's certificate is not trusted. A proxy of the site replaces it, the clock is wrong, or the "
         "image has no CA certificates",
-        probe="date; curl -v https://HOST 2>&1 | grep -i issuer",
+        probe="date; curl -v https://huggingface.co 2>&1 | grep -i issuer",
         fix="--env SSL_CERT_FILE=/path/to/site-ca.pem --env REQUESTS_CA_BUNDLE=/path/to/site-ca.pem. In the image: "
         "apt-get install ca-certificates",
         link="https://requests.readthedocs.io/en/latest/user/advanced/#ssl-cert-verification",

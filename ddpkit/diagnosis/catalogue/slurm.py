@@ -9,15 +9,22 @@ ENTRIES = (
         id="srun-not-used",
         title="Only one GPU is used under SLURM; the srun command is available but is not used",
         kind="hint",
-        patterns=(
-            r"The `?srun`? command is available on your system but is not used",
-            r"You set .* in Lightning, but the number of (?:tasks per node|nodes) configured in SLURM",
-        ),
+        patterns=(r"The `?srun`? command is available on your system but is not used",),
         cause="the script was started without srun, or with one task for several GPUs",
         probe="in the job: echo $SLURM_NTASKS $SLURM_NTASKS_PER_NODE $SLURM_STEP_ID",
         fix="use #SBATCH --ntasks-per-node=GPUS and `srun python train.py`, or `ddpkit launch -b slurm -N NODES -n "
         "GPUS`",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/18104",
+    ),
+    Entry(
+        id="lightning-slurm-tasks",
+        title="You set devices=2 in Lightning, but the number of tasks per node configured in SLURM does not match",
+        patterns=(r"You set .* in Lightning, but the number of (?:tasks per node|nodes) configured in SLURM",),
+        cause="Lightning's devices and num_nodes differ from the tasks and nodes of the SLURM job",
+        probe="in the job: echo $SLURM_NNODES $SLURM_NTASKS_PER_NODE",
+        fix="set #SBATCH --nodes and --ntasks-per-node to num_nodes and devices of the Trainer. For one "
+        "process in an interactive job: SLURM_JOB_NAME=interactive",
+        link="https://lightning.ai/docs/pytorch/stable/clouds/cluster_advanced.html",
     ),
     Entry(
         id="tasks-contradict",
@@ -51,15 +58,26 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/76287",
     ),
     Entry(
+        id="step-waits",
+        title="Job step creation temporarily disabled, retrying (Requested nodes are busy)",
+        kind="hint",
+        patterns=(
+            r"step creation temporarily disabled, retrying",
+            r"step creation still disabled, retrying",
+        ),
+        explains=("slurm-time-limit",),
+        cause="srun waits: another step of the job holds the resources, for example srun inside srun",
+        probe="in the job: squeue -s[ -j {job}]",
+        fix="srun --overlap ..., with at most the job's nodes, tasks and --mem",
+        link="https://slurm.schedmd.com/srun.html#OPT_overlap",
+    ),
+    Entry(
         id="step-refused",
         title="srun: error: Unable to create step for job",
-        patterns=(
-            r"srun: error: Unable to create step for job (?P<job>\d+)(?:\+\d+)?: (?P<reason>.*)",
-            r"step creation temporarily disabled, retrying \(Requested nodes are busy\)",
-        ),
-        cause="SLURM cannot start a step in job {job}. Another step holds the resources (srun inside srun), or the "
+        patterns=(r"srun: error: Unable to create step for job (?P<job>\d+)(?:\+\d+)?: (?P<reason>.*)",),
+        cause="SLURM cannot start a step[ in job {job}]. Another step holds the resources (srun inside srun), or the "
         "step requests more than the job has",
-        probe="in the job: srun --overlap -N1 -n1 hostname; squeue -s -j {job}",
+        probe="in the job: srun --overlap -N1 -n1 hostname; squeue -s[ -j {job}]",
         fix="srun --overlap ..., with at most the job's nodes, tasks and --mem",
         link="https://slurm.schedmd.com/srun.html#OPT_overlap",
     ),
@@ -113,10 +131,27 @@ ENTRIES = (
         ),
         cause="munge rejected the credential. The clocks differ (Expired, Rewound), the munge keys differ, or munged "
         "does not run",
-        probe="date on both hosts; munge -n | ssh {host} unmunge",
+        probe="date on both hosts; munge -n | ssh {host|localhost} unmunge",
         fix="set the clocks (`chronyc makestep`), install the same /etc/munge/munge.key everywhere, or run `systemctl "
         "restart munge`",
         link="https://github.com/dun/munge/wiki/FAQ",
+    ),
+    Entry(
+        id="slurm-spool-script",
+        title="/var/spool/slurmd/job123/...: No such file or directory, often inside of a container",
+        patterns=(
+            r"(?P<path>/\S*spool/slurm\S*?)\W?: (?:\[Errno 2\] )?No such file or directory",
+            r"No such file or directory: '(?P<path>/\S*spool/slurm[^']*)'",
+            r"can't open file '?(?P<path>/\S*spool/slurm[^':]*)'?: \[Errno 2\]",
+        ),
+        explains=("file-missing", "script-missing", "command-not-found", "not-executable"),
+        cause="{path} is in slurmd's spool directory. That is a copy of the batch script alone, on the first "
+        "node alone, and a container does not mount it. The script found its directory from $0 or "
+        "BASH_SOURCE",
+        probe="grep -nE 'BASH_SOURCE|dirname' SCRIPT; scontrol show job $SLURM_JOB_ID | grep Command",
+        fix="in the batch script, use $SLURM_SUBMIT_DIR or a full path instead of $(dirname $0). With a "
+        "container, mount that directory",
+        link="https://slurm.schedmd.com/sbatch.html",
     ),
     Entry(
         id="slurm-no-workdir",
@@ -138,7 +173,7 @@ ENTRIES = (
             r"Unable to confirm allocation for job (?P<job>\d+)",
             r"Invalid job id specified",
         ),
-        cause="job {job} has ended, or SLURM_JOB_ID in this shell belongs to an earlier job",
+        cause="the job[ {job}] has ended, or SLURM_JOB_ID in this shell belongs to an earlier job",
         probe="squeue --me; echo $SLURM_JOB_ID",
         fix="unset SLURM_JOB_ID SLURM_JOBID, then start again",
         link="https://slurm.schedmd.com/srun.html",
@@ -152,6 +187,7 @@ ENTRIES = (
             r"PMI2_Init failed",
             r"MPI plugin type '(?P<plugin>\w+)' (?:not found|is not)",
             r"OMPI was not built with SLURM",
+            r"Couldn't find the specified plugin name for mpi/",
         ),
         cause="srun and the MPI library use different PMI versions",
         probe="srun --mpi=list",
@@ -159,11 +195,37 @@ ENTRIES = (
         link="https://slurm.schedmd.com/mpi_guide.html",
     ),
     Entry(
+        id="user-unknown",
+        title="User not found on host; getpwuid(): uid not found; cannot find name for user ID",
+        patterns=(
+            r"User not found on host",
+            r"getpwuid\(\): uid not found: (?P<uid>\d+)",
+            r"[Nn]o user exists for uid (?P<uid>\d+)",
+            r"cannot find name for (?:user|group) ID (?P<uid>\d+)",
+            r"[Uu]nable to look up current user",
+            r"couldn't get passw\w* entry",
+            r"Group ID not found on host",
+        ),
+        explains=(
+            "task-launch-failed",
+            "container-start-failed",
+        ),
+        cause="the node, or the container, does not know this user[ (uid {uid})]. Its user database (LDAP, "
+        "SSSD, /etc/passwd) does not answer, or has no entry",
+        probe="on that node: getent passwd $(id -u); systemctl status sssd",
+        fix="exclude the node, and report it to the administrators: its directory service is broken. In a "
+        "container, mount /etc/passwd and /etc/group, or set USER and HOME and TORCHINDUCTOR_CACHE_DIR",
+        link="https://slurm.schedmd.com/troubleshoot.html",
+    ),
+    Entry(
         id="task-launch-failed",
         title="srun: error: task N launch failed",
         patterns=(
             r"srun: error: task (?P<rank>\d+) launch failed: (?P<reason>.*)",
             r"Task launch for \S+ failed on node (?P<host>\S+): (?P<reason>.*)",
+            r"Application launch failed: (?P<reason>.*)",
+            r"Task launch for \S+ failed: (?P<reason>.*)",
+            r"\bProlog (?P<reason>(?:failed|hung).*)",
         ),
         cause="a node could not start the task: {reason}",
         probe="srun -l hostname, and the node's slurmd log",
@@ -173,13 +235,19 @@ ENTRIES = (
     Entry(
         id="slurm-bad-request",
         title="Unable to allocate resources: Invalid account, partition, gres ...",
+        explains=("slurm-cancelled",),
         patterns=(
             r"Memory specification can not be satisfied",
             r"Unable to allocate resources: (?P<reason>.*)",
             r"Batch job submission failed: (?P<reason>.*)",
             r"invalid partition specified: (?P<partition>\S+)",
+            r"error: (?P<reason>This does not look like a batch script.*)",
+            r"error: (?P<reason>Invalid (?:--\w+|account|qos|partition|time limit|numeric value|directive) .*)",
+            r"\bunrecognized option (?P<reason>.*)",
+            r"(?:sbatch|srun|salloc): error: (?P<reason>(?:Invalid|Unable to open file|[Uu]nknown|Unrecognized|More processors) .*)",
+            r"(?P<reason>Requested partition configuration) not available now",
         ),
-        cause="SLURM rejected the request: {reason}",
+        cause="SLURM rejected the request[: {reason}]",
         probe="sinfo -s; sacctmgr -n show assoc user=$USER format=account,partition,qos",
         fix="correct the option in the message (--account, --partition, --gres, --qos). `sbatch --test-only` tests it",
         link="https://slurm.schedmd.com/sbatch.html",

@@ -27,7 +27,7 @@ ENTRIES = (
             r"RuntimeError: File already exists: (?P<path>\S+)",
         ),
         cause="torch does not support this init_method, or the file of a file:// init remains from an earlier run",
-        probe="ls -l {path}",
+        probe="[ls -l {path}; ]env | grep -E 'MASTER|INIT'",
         fix="use env:// with ddpkit launch. For file://, use a new file name for each run",
         link="https://docs.pytorch.org/docs/stable/distributed.html#shared-file-system-initialization",
     ),
@@ -38,10 +38,13 @@ ENTRIES = (
             r"Timed out initializing process group in store based barrier on rank:? (?P<rank>\d+).*"
             r"world_size=(?P<wanted>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)",
         ),
-        cause="{joined} workers joined, and {wanted} were expected. If fewer joined, ranks are missing. If more "
-        "joined, two jobs or two launchers share one store, for example srun with one torchrun per task",
+        cause="{joined} workers joined, and {wanted} were expected. If fewer joined, ranks are missing, are "
+        "slow, or create their groups in another order. If more joined, two jobs or two launchers share "
+        "one store, for example srun with one torchrun per task",
         probe="ps -ww -C python,torchrun -o pid,ppid,args",
-        fix="start one launcher per node, and use a separate port for each job. Delete an old file of a file:// init",
+        fix="if more joined: start one launcher per node, and use a separate port for each job; delete an "
+        "old file of a file:// init. If fewer joined: call new_group on all ranks in the same order, and "
+        "pass a longer timeout to init_process_group and new_group",
         link="https://github.com/bigscience-workshop/metaseq/issues/52",
     ),
     Entry(
@@ -60,9 +63,9 @@ ENTRIES = (
         title="wait timeout, keys: /default_pg/0//cpu//0/1",
         kind="generic",
         patterns=(r"DistStoreError: wait timeout after \d+ms, keys: \S*/default_pg",),
-        cause="this node cannot reach the store of the ranks. torchrun gives the ranks the full host name of the first "
-        "node and a random port. This node cannot resolve that name",
-        probe="on each node: getent hosts NAME, the name of the first node in `gai error` lines",
+        cause="this node cannot reach the store of the ranks, or a rank did not join in time. torchrun gives "
+        "the ranks the full host name of the first node. This node may not resolve that name",
+        probe="on each node: getent hosts $(hostname -f)",
         fix="pass `torchrun --local-addr=ADDRESS` on each node",
         link="https://github.com/pytorch/pytorch/issues/73656",
     ),
@@ -76,6 +79,17 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/79388",
     ),
     Entry(
+        id="slow-rank",
+        title="A rank is slow, not dead: it prepares data, saves or evaluates while the others wait until a timeout",
+        cause="[rank {busy}: ]a rank was still busy, and the others waited for it until the timeout ended the "
+        "run. It printed: {work|its work}",
+        probe="compare the time of that step with the timeout",
+        fix="pass a longer timeout: init_process_group(timeout=timedelta(hours=3)); transformers "
+        "--ddp_timeout; accelerate InitProcessGroupKwargs; Lightning DDPStrategy(timeout=...). Or do "
+        "that work in a separate step before the run, and on all ranks alike",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.init_process_group",
+    ),
+    Entry(
         id="store-wait",
         title="wait timeout; Timeout waiting for key; Socket Timeout",
         kind="generic",
@@ -85,10 +99,11 @@ ENTRIES = (
             r"Timeout waiting for key: (?P<key>\S+)",
             r"DistStoreError: Wait timeout",
         ),
-        cause="a rank waited for another rank at the store, and the other rank did not join. It died, hangs, or was "
-        "never started",
-        probe="the last lines of the rank that does not print this",
-        fix="ddpkit dump RUN; if no rank had started: ddpkit test",
+        cause="a rank waited at the store for another rank, which did not come in time. It died, hangs, was "
+        "never started, or is slow: rank 0 prepares data, downloads or saves",
+        probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
+        fix="read the log of the rank that others wait for. If it is only slow, pass a longer timeout "
+        "(init_process_group(timeout=...)), or do that work before the run",
         link="https://docs.pytorch.org/docs/stable/distributed.html#distributed-key-value-store",
     ),
 )

@@ -31,7 +31,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "image-not-found": (
-        ("slurmstepd: error: pyxis: failed to import docker image", "https://github.com/NVIDIA/pyxis/issues/127"),
         (
             "docker: Error response from daemon: pull access denied for mymodel, repository does not exist or may require 'docker login'",
             "docker, documented",
@@ -42,11 +41,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "slurmstepd: error: pyxis:     [ERROR] URL "
-            "https://registry-1.docker.io/v2/library/cont.sqsh/manifests/latest returned error code: 401 "
+            "https://registry-1.docker.io/v2/library/cont/manifests/latest returned error code: 401 "
             "Unauthorized",
             "https://github.com/NVIDIA/pyxis/issues/67",
         ),
-        ("[ERROR] No such file or directory: /home/me/torch.sqsh", "enroot, source"),
         (
             "Error response from daemon: toomanyrequests: You have reached your pull rate limit.",
             "https://github.com/docker/hub-feedback/issues/2429",
@@ -54,6 +52,34 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Error response from daemon: toomanyrequests: You have reached your unauthenticated pull rate limit.",
             "https://github.com/docker/hub-feedback/issues/2464",
+        ),
+        (
+            "Error response from daemon: manifest for me/train:v2 not found: manifest unknown: manifest unknown",
+            "Docker 24, source",
+        ),
+        (
+            'Error: short-name "train" did not resolve to an alias and no unqualified-search registries are defined',
+            "Podman 4.9, run",
+        ),
+        (
+            "denied: requested access to the resource is denied",
+            "Docker 24, source",
+        ),
+        (
+            "Warning  Failed  kubelet  Error: ImagePullBackOff",
+            "Kubernetes 1.29, source",
+        ),
+        (
+            "podman: Unable to find image 'pytorch'",
+            "podman 4.9, run",
+        ),
+        (
+            "Error: initializing source docker://pytorch/pytorch:2.9: pinging container registry registry-1.docker.io",
+            "podman 4.9, run",
+        ),
+        (
+            "[ERROR] No such file or directory: /images/pytorch.sqsh",
+            "enroot 3.4, source",
         ),
     ),
     "container-start-failed": (
@@ -71,12 +97,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/NVIDIA/pyxis/issues/61",
         ),
         (
-            "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory",
-            "https://github.com/NVIDIA/pyxis/issues/61",
+            "slurmstepd: error: pyxis: container exited too soon",
+            "pyxis 0.15, source",
         ),
         (
-            "slurmstepd: error: pyxis: [ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1",
-            "https://github.com/NVIDIA/pyxis/issues/101",
+            "slurmstepd: error: spank: required plugin spank_pyxis.so: task_init() failed with rc=-1",
+            "Slurm 23.11, source",
+        ),
+        (
+            "srun: error: spank_pyxis.so: init failed",
+            "Slurm 23.11, source",
+        ),
+        (
+            'Error: workdir "/home/user/gone" does not exist on container f85fc8',
+            "podman 4.9, run",
         ),
     ),
     "mpi-slots": (("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),),
@@ -86,7 +120,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "mpi-abort": (
         (
-            "mpirun noticed that process rank 3 with PID 4711 on node node2 exited on signal 9 (Killed).",
+            "mpirun noticed that process rank 3 with PID 4711 on node node2 exited on signal 1 (Hangup).",
             "Open MPI 4.1, source",
         ),
         ("MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD", "Open MPI 4.1, source"),
@@ -94,6 +128,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "mpirun detected that one or more processes exited with non-zero status, thus causing",
             "Open MPI 4.1, source",
+        ),
+        (
+            "Primary job  terminated normally, but 1 process returned",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "=   PID 123 RUNNING AT node1",
+            "MPICH 4.1, source",
         ),
     ),
     "launcher-summary": (
@@ -121,6 +163,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, run",
         ),
         ("srun: launch/slurm: _step_signal: Terminating StepId=14.0", "Slurm 22.05, run"),
+        (
+            "ddpkit: rank 1 on node2 failed first, after 2.1 s: exit code 3",
+            "ddpkit 0.2, run",
+        ),
+        (
+            "Process 1 exit with status code 1.",
+            "Horovod 0.28, source",
+        ),
     ),
     "ray-actor-died": (
         (
@@ -132,6 +182,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Ray 2.60, source",
         ),
         ("Worker unexpectedly exits with a connection error code 2. End of file.", "Ray 2.60, source"),
+        (
+            "ray.exceptions.ActorHandleNotFoundError: It might be that the input actor handle was "
+            "created in a different job",
+            "https://github.com/aws-samples/aws-do-eks/pull/69",
+        ),
+        (
+            "ray.exceptions.ActorUnavailableError: The actor 3f is unavailable",
+            "Ray 2.30, source",
+        ),
+        (
+            "ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task.",
+            "Ray 2.30, source",
+        ),
+        (
+            "ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead or unavailable.",
+            "Ray 2.30, source",
+        ),
+        (
+            "The node with node id: 0f and address: 10.0.0.3 has been marked dead because the detector "
+            "has missed too many heartbeats from it.",
+            "Ray 2.9, source",
+        ),
     ),
     "ray-memory": (
         (
@@ -162,6 +234,211 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: Micro batch size per gpu: 0 has to be greater than 0",
             "https://github.com/LIN-SHANG/InstructERC/issues/16",
+        ),
+    ),
+    "image-path-relative": (
+        (
+            "slurmstepd: error: pyxis:     [ERROR] No such file or directory: hello-world.sqsh",
+            "https://github.com/NVIDIA/pyxis/issues/127",
+        ),
+        (
+            "slurmstepd: error: pyxis: image hello-world.sqsh not found",
+            "pyxis 0.15, source",
+        ),
+        (
+            "[ERROR] Invalid image reference: docker://hello world",
+            "enroot 3.4, source",
+        ),
+        (
+            "slurmstepd: error: pyxis:     [ERROR] URL "
+            "https://registry-1.docker.io/v2/library/cont.sqsh/manifests/latest returned error code: 401 "
+            "Unauthorized",
+            "https://github.com/NVIDIA/pyxis/issues/67",
+        ),
+    ),
+    "image-import-failed": (
+        (
+            "slurmstepd: error: pyxis: failed to import docker image",
+            "pyxis 0.15, source",
+        ),
+        (
+            "slurmstepd: error: pyxis: child 12345 failed with error code: 1",
+            "pyxis 0.15, source",
+        ),
+    ),
+    "container-no-shell": (
+        (
+            "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory",
+            "https://github.com/NVIDIA/pyxis/issues/61",
+        ),
+        (
+            "docker: Error response from daemon: OCI runtime create failed: runc create failed: unable "
+            'to start container process: exec: "/bin/bash": stat /bin/bash: no such file or directory: '
+            "unknown.",
+            "runc 1.1, source",
+        ),
+        (
+            "FATAL:   /opt/run.sh: no such file or directory",
+            "Apptainer 1.2, source",
+        ),
+        (
+            "Error: crun: executable `/bin/bash` not found in $PATH: No such file or directory: OCI "
+            "runtime attempted to invoke a command that was not found",
+            "crun 1.8, source",
+        ),
+    ),
+    "container-hook-failed": (
+        (
+            "slurmstepd: error: pyxis: [ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1",
+            "https://github.com/NVIDIA/pyxis/issues/101",
+        ),
+        (
+            "docker: Error response from daemon: failed to create task for container: OCI runtime create "
+            "failed: error running prestart hook #0: exit status 1, stdout: , stderr: Auto-detected mode "
+            "as 'legacy'",
+            "runc 1.1, source",
+        ),
+    ),
+    "container-mount-missing": (
+        (
+            "slurmstepd: error: pyxis:     enroot-mount: failed to mount: /data at "
+            "/run/enroot/overlay/data: No such file or directory",
+            "enroot 3.4, source",
+        ),
+        (
+            "FATAL:   container creation failed: mount /data->/data error: while mounting /data: mount "
+            "source /data doesn't exist",
+            "Apptainer 1.2, source",
+        ),
+        (
+            'docker: Error response from daemon: invalid mount config for type "bind": bind source path '
+            "does not exist: /data.",
+            "Docker 24, source",
+        ),
+        (
+            "Error: statfs /data: no such file or directory",
+            "Podman 4.9, source",
+        ),
+        (
+            'OCI runtime create failed: error mounting "/etc/x" to rootfs at "/etc/x": not a directory',
+            "runc 1.1, source",
+        ),
+    ),
+    "mpi-daemon-missing": (
+        (
+            "bash: orted: command not found",
+            "https://github.com/horovod/horovod/issues/1021",
+        ),
+        (
+            "/opt/openmpi/bin/orted: error while loading shared libraries: libopen-rte.so.40: cannot "
+            "open shared object file: No such file or directory",
+            "Open MPI 4.1, documented",
+        ),
+    ),
+    "deepspeed-slots": (
+        (
+            "ValueError: No slot '1' specified on host 'localhost'",
+            "https://github.com/01-ai/Yi/issues/392",
+        ),
+        (
+            "ValueError: Hostname 'node3' not found in hostfile",
+            "DeepSpeed 0.14, source",
+        ),
+        (
+            "RuntimeError: Unable to proceed, no training resources",
+            "DeepSpeed 0.10, source",
+        ),
+    ),
+    "ray-placement": (
+        (
+            "(autoscaler +41s) Error: No available node types can fulfill resource request "
+            "{'node:172.16.10.33': 0.001, 'GPU': 1.0}. Add suitable node types to this cluster to "
+            "resolve this issue.",
+            "https://github.com/vllm-project/vllm/issues/14111",
+        ),
+        (
+            "ValueError: Cannot provide a placement group of placement_group_specs=[{'GPU': 1.0}] within 1800 seconds.",
+            "vLLM 0.6, source",
+        ),
+        (
+            "ValueError: The number of required GPUs exceeds the total number of available GPUs in the "
+            "placement group.",
+            "https://github.com/vllm-project/vllm/issues/2416",
+        ),
+        (
+            "ValueError: Current node has no GPU available. current_node_resource={'CPU': 8.0}.",
+            "vLLM 0.6, source",
+        ),
+    ),
+    "vllm-engine-failed": (
+        (
+            "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+            "vLLM 0.9, source",
+        ),
+        (
+            "ERROR 05-01 10:00:00 [core.py:400] EngineCore failed to start.",
+            "vLLM 0.9, source",
+        ),
+        (
+            "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace "
+            "(above) for the root cause.",
+            "vLLM 0.9, source",
+        ),
+        (
+            "RuntimeError: Engine process failed to start. See stack trace for the root cause.",
+            "vLLM 0.6, source",
+        ),
+        (
+            "Exception: WorkerProc initialization failed due to an exception in a background process. "
+            "See stack trace for root cause.",
+            "vLLM 0.9, source",
+        ),
+    ),
+    "horovod-stall": (
+        (
+            "W horovod/common/stall_inspector.cc:107] One or more tensors were submitted to be reduced, "
+            "gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more "
+            "than 60 seconds.",
+            "Horovod 0.28, source",
+        ),
+        (
+            "Missing ranks:",
+            "Horovod 0.28, source",
+        ),
+        (
+            "Stalled ranks:",
+            "Horovod 0.28, source",
+        ),
+        (
+            "Stalled op: allreduce.grad [missing ranks: 1, 3]",
+            "Horovod 0.16, source",
+        ),
+    ),
+    "horovod-shutdown": (
+        (
+            "horovod.common.exceptions.HorovodInternalError: ncclAllReduce failed: unhandled system error",
+            "Horovod 0.28, source",
+        ),
+        (
+            "Horovod has been shut down. This was caused by an exception on one of the ranks or an "
+            "attempt to allreduce",
+            "Horovod 0.28, source",
+        ),
+    ),
+    "mpi-root": (
+        (
+            "mpirun has detected an attempt to run as root.",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "Running as root is *strongly* discouraged as any mistake (e.g., in",
+            "Open MPI 4.1, source",
+        ),
+    ),
+    "ddpkit-error": (
+        (
+            "ddpkit: error: 1 of 2 nodes failed the checks, and nothing was started:",
+            "ddpkit 0.2, run",
         ),
     ),
 }

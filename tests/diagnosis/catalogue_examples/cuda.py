@@ -22,6 +22,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "capacity of 287.98 GiB of which 203.49 GiB is free.",
             "https://github.com/pytorch/pytorch/issues/175431",
         ),
+        (
+            "RuntimeError: cuda runtime error (2) : out of memory at THCStorage.cu:58",
+            "torch 1.2, source",
+        ),
     ),
     "device-assert": (
         (
@@ -44,6 +48,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("cudaErrorIllegalAddress: an illegal memory access was encountered", "CUDA 12.9, source"),
         ("RuntimeError: CUDA error: misaligned address", "CUDA 12.9, source"),
         ("RuntimeError: CUDA error: an illegal instruction was encountered", "CUDA 12.9, source"),
+        (
+            "Memory access fault by GPU node-4 (Agent handle: 0x55) on address 0x7f. Reason: Unknown.",
+            "ROCm 6, source",
+        ),
+        (
+            ":0:rocdevice.cpp:2726: Callback: Queue 0x7f aborting with error : "
+            "HSA_STATUS_ERROR_MEMORY_FAULT: Agent attempted to access an inaccessible address.",
+            "ROCm 6, source",
+        ),
     ),
     "no-kernel-image": (
         (
@@ -53,6 +66,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "NVIDIA RTX A6000 with CUDA capability sm_86 is not compatible with the current PyTorch installation.",
             "https://github.com/jiangyzy/GOAE/issues/16",
+        ),
+        (
+            "RuntimeError: HIP error: invalid device function",
+            "torch 2.3 ROCm, source",
+        ),
+        (
+            "hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
+            "ROCm 5.4, source",
         ),
     ),
     "no-cuda-gpus": (
@@ -77,6 +98,27 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure "
             "that the latest NVIDIA driver is installed and running.",
             "https://github.com/mattshma/bigdata/issues/108",
+        ),
+        (
+            "RuntimeError: No HIP GPUs are available",
+            "torch 2.3 ROCm, source",
+        ),
+        (
+            "NCCL WARN Failed to find CUDA library libcuda.so (NCCL_CUDA_PATH='') : libcuda.so: cannot "
+            "open shared object file: No such file or directory",
+            "https://github.com/hiyouga/LlamaFactory/issues/1169",
+        ),
+        (
+            "RuntimeError: NCCL backend requested, CUDA is missing",
+            "torch 1.8, documented",
+        ),
+        (
+            "RuntimeError: device is cuda but CUDA is not available",
+            "torch 2.1, documented",
+        ),
+        (
+            "Warning: Torch did not find available GPUs on this system.",
+            "apex, source",
         ),
     ),
     "cuda-compat-refused": (
@@ -167,6 +209,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "terminate called after throwing an instance of 'c10::CUDAError'",
             "https://github.com/facebookresearch/fairseq/issues/5356",
         ),
+        (
+            "RuntimeError: HIP error: unspecified launch failure",
+            "torch 2.3 ROCm, source",
+        ),
+        (
+            "NCCL WARN HIP failure 'unhandled error'",
+            "RCCL 2.18, source",
+        ),
     ),
     "nvlink-error": (
         (
@@ -176,6 +226,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution",
             "https://github.com/MIC-DKFZ/nnUNet/issues/1519",
+        ),
+    ),
+    "gpu-xid": (
+        (
+            "[Mon Nov 10 10:00:00 2025] NVRM: Xid (PCI:0000:4f:00): 69, pid=4711, name=python, Class Error",
+            "NVIDIA driver 550, documented",
+        ),
+        (
+            "NVRM: GPU at PCI:0000:4f:00: GPU Recovery Action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+            "NVIDIA driver 570, documented",
         ),
     ),
 }

@@ -24,7 +24,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "ddp-model-differs": (
         (
-            "RuntimeError: DDP expects same model across all ranks, but Rank 3 has 2247 params, while rank 0 has inconsistent 0 params.",
+            "RuntimeError: DDP expects same model across all ranks, but Rank 3 has 2247 params, while rank 0 has inconsistent 2245 params.",
             "https://github.com/NJU-PCALab/STAR/issues/44",
         ),
         (
@@ -36,6 +36,33 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running collective: CollectiveFingerPrint(SequenceNumber=152517, OpType=BROADCAST, TensorShape=[1]",
             "https://github.com/Lightning-AI/pytorch-lightning/issues/19045",
+        ),
+        (
+            "Mismatched allreduce tensor shapes: One rank sent a tensor of shape [3], but another rank "
+            "sent a tensor of shape [4].",
+            "Horovod 0.28, source",
+        ),
+        (
+            "Mismatched MPI operations: One rank did an allreduce, but another rank did an allgather.",
+            "Horovod 0.28, source",
+        ),
+        (
+            "Mismatched data types: One rank had type float32, but another rank had type float64.",
+            "Horovod 0.28, source",
+        ),
+        (
+            "Mismatched root ranks: One rank specified root rank 0, but another rank specified root rank 1.",
+            "Horovod 0.28, source",
+        ),
+        (
+            "accelerate.utils.operations.DistributedOperationException: Cannot apply desired operation "
+            "due to shape mismatches. All shapes across devices must be valid.",
+            "accelerate 0.26, source",
+        ),
+        (
+            "accelerate.utils.operations.DistributedOperationException: Impossible to apply the desired "
+            "operation due to inadequate shapes.",
+            "accelerate 0.20, source",
         ),
     ),
     "no-process-group": (
@@ -98,6 +125,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: module must have its parameters and buffers on device cuda:0 (device_ids[0]) "
             "but found one of them on device: cpu",
             "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Tensor on device cpu is not on the expected device meta!",
+            "torch 2.13, run",
         ),
     ),
     "shapes-differ": (
@@ -164,6 +195,42 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: unexpected EOF, expected 20000 more bytes. The file might be corrupted.",
             "torch 2.13, run",
+        ),
+    ),
+    "checkpoint-world-size": (
+        (
+            "deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being loaded used a DP "
+            "world size of 256 but the current world size is 2. Automatic adjustment of ZeRO's optimizer "
+            "state partitioning with a new world size is not currently supported.",
+            "https://github.com/THUDM/GLM/issues/136",
+        ),
+        (
+            "AssertionError: tensor_model_parallel_size value from checkpoint (8) is not equal to the "
+            "input argument value (4).",
+            "Megatron-LM, source",
+        ),
+        (
+            "RuntimeError: the checkpoint was saved with world_size 8",
+            "accelerate 0.26, documented",
+        ),
+    ),
+    "ddp-sizes-lost": (
+        (
+            "RuntimeError: DDP expects same model across all ranks, but Rank 1 has 364 params, while "
+            "rank 0 has inconsistent 0 params.",
+            "https://github.com/NJU-PCALab/STAR/issues/44",
+        ),
+    ),
+    "checkpoint-empty": (
+        (
+            '  File "/x/site-packages/torch/serialization.py", line 1886, in _legacy_load\nEOFError',
+            "torch 2.6, run",
+        ),
+    ),
+    "test-failed": (
+        (
+            "FAILED test_loss.py::test_loss - assert 6 == 9",
+            "pytest 8, run",
         ),
     ),
 }

@@ -26,6 +26,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "local_rank: 5 (pid: 2630) of binary: /root/miniconda3/bin/python",
             "https://github.com/lmzpai/roboMamba/issues/10",
         ),
+        (
+            "mpirun noticed that process rank 1 with PID 0 on node node1 exited on signal 9 (Killed).",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 9",
+            "ddpkit 0.2, run",
+        ),
+        (
+            "command terminated with exit code 137",
+            "Kubernetes 1.29, source",
+        ),
+        (
+            "worker exited with code 137",
+            "docker compose 2.24, run",
+        ),
     ),
     "bus-error": (
         ("Bus error (core dumped)", "bash 5.2, documented"),
@@ -47,6 +63,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "subprocess.CalledProcessError: Command '['python']' died with <Signals.SIGBUS: 7>.",
             "Python 3.11, run",
+        ),
+        (
+            "mpirun noticed that process rank 1 with PID 0 on node node1 exited on signal 7 (Bus error).",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 7",
+            "ddpkit 0.2, run",
         ),
     ),
     "segfault": (
@@ -75,6 +99,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Segmentation fault. ", "torch 2.13, run"),
         ("    traceback : Signal 11 (SIGSEGV) received by PID 4711", "torch 2.13, source"),
+        (
+            "kernel: python3[4711]: segfault at 0 ip 00007f sp 00007f error 4 in libnccl.so.2",
+            "Linux 6.1, source",
+        ),
+        (
+            "kernel: traps: python3[4711] general protection fault ip:7f sp:7f error:0",
+            "Linux 6.1, source",
+        ),
+        (
+            "mpirun noticed that process rank 1 with PID 0 on node node1 exited on signal 11 (Segmentation fault).",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 11",
+            "ddpkit 0.2, run",
+        ),
     ),
     "aborted": (
         ("Aborted (core dumped)", "bash 5.2, documented"),
@@ -103,6 +143,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Aborted. ", "torch 2.13, source"),
         ("srun: error: node1: task 0: Aborted", "Slurm 22.05, run"),
+        (
+            "mpirun noticed that process rank 1 with PID 0 on node node1 exited on signal 6 (Aborted).",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 6",
+            "ddpkit 0.2, run",
+        ),
     ),
     "illegal-instruction": (
         ("Illegal instruction (core dumped)", "bash 5.2, documented"),
@@ -120,6 +168,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("srun: error: node1: task 0: Illegal instruction", "Slurm 22.05, run"),
         ("    traceback : Signal 4 (SIGILL) received by PID 4711", "torch 2.13, source"),
+        (
+            "mpirun noticed that process rank 1 with PID 0 on node node1 exited on signal 4 (Illegal instruction).",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 4",
+            "ddpkit 0.2, run",
+        ),
     ),
     "floating-point-exception": (
         (
@@ -133,6 +189,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("    traceback : Signal 8 (SIGFPE) received by PID 4711", "torch 2.13, source"),
         ("srun: error: node1: task 0: Floating point exception", "Slurm 22.05, run"),
+        (
+            "mpirun noticed that process rank 1 with PID 0 on node node1 exited on signal 8 (Floating "
+            "point exception).",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 8",
+            "ddpkit 0.2, run",
+        ),
     ),
     "terminated": (
         (
@@ -166,6 +231,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Terminated. ", "torch 2.13, source"),
         ("srun: error: node1: task 0: Terminated", "Slurm 22.05, run"),
+        (
+            "mpirun noticed that process rank 1 with PID 0 on node node1 exited on signal 15 (Terminated).",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 15",
+            "ddpkit 0.2, run",
+        ),
+        (
+            "ddpkit: ended by SIGTERM after 9.2 s; its ranks: 2 x signal 15",
+            "ddpkit 0.2, run",
+        ),
     ),
     "interrupted": (
         ("KeyboardInterrupt", "Python 3.11, run"),
@@ -178,16 +255,43 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "srun: error: node1: task 0: Interrupt",
             "Slurm 22.05, run",
         ),
+        (
+            "W1120 17:02:51.1 4711 torch/distributed/elastic/multiprocessing/api.py:1028] Sending "
+            "process 190 closing signal SIGINT",
+            "torch 2.6, run",
+        ),
+        (
+            "ddpkit: ended by SIGINT after 9.2 s; its ranks: 2 x signal 2",
+            "ddpkit 0.2, run",
+        ),
     ),
     "local-rank-not-accepted": (("train.py: error: unrecognized arguments: --local-rank=0", "Python 3.11, run"),),
     "bad-arguments": (
         ("train.py: error: unrecognized arguments: --lrr 3", "Python 3.11, run"),
         ("train.py: error: the following arguments are required: --data", "Python 3.11, run"),
         ("train.py: error: argument --lr: invalid float value: 'x'", "Python 3.11, run"),
+        (
+            "ddpkit: error: ddpkit launch has no option --nprocs",
+            "ddpkit 0.2, run",
+        ),
     ),
     "not-executable": (
         ("bash: ./train.sh: Permission denied", "bash 5.2, documented"),
         ("bash: ./prog: cannot execute binary file: Exec format error", "bash 5.2, documented"),
         ("OSError: [Errno 8] Exec format error: './train.sh'", "Python 3.11, run"),
+    ),
+    "cpu-time-limit": (
+        (
+            "bash: line 1:   374 CPU time limit exceeded ( python busy.py )",
+            "bash 5.2, run",
+        ),
+        (
+            "train: Cputime limit exceeded",
+            "tcsh 6.24, documented",
+        ),
+        (
+            "process 1 terminated with signal SIGXCPU",
+            "torch 2.6, source",
+        ),
     ),
 }

@@ -15,6 +15,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129",
             "NCCL 2.29, source",
         ),
+        (
+            "h:1:2 [0] misc/ibvwrap.cc:280 NCCL WARN Call to ibv_poll_cq failed",
+            "NCCL 2.10, source",
+        ),
     ),
     "ib-modify-qp": (
         (
@@ -67,5 +71,74 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "nccl-topology": (
         ("graph/xml.cc:321 NCCL WARN Could not open XML topology file /etc/topo.xml", "NCCL 2.21, source"),
         ("node1:10:99 [3] NCCL WARN Could not find NET with id 0", "NCCL 2.21, source"),
+        (
+            "h:1:2 [0] graph/xml.cc:332 NCCL WARN Could not find real path of "
+            "/sys/class/pci_bus/0000:00/../../0000:00:01.0",
+            "NCCL 2.8, source",
+        ),
+    ),
+    "nccl-nets-differ": (
+        (
+            "NCCL WARN Detected mixed local Net device counts across ranks",
+            "NCCL 2.30, source",
+        ),
+        (
+            "NCCL WARN NET/IB : Attempted to connect incompatible devices: IB to RoCE",
+            "NCCL 2.30, source",
+        ),
+        (
+            "NCCL WARN NET/IB : Incompatible link layers",
+            "NCCL 2.30, source",
+        ),
+    ),
+    "nccl-net-not-found": (
+        (
+            "NCCL WARN Error: network AWS Libfabric not found.",
+            "NCCL 2.19, source",
+        ),
+        (
+            "NCCL WARN Failed to initialize any NET plugin",
+            "NCCL 2.30, source",
+        ),
+    ),
+    "p2p-disabled": (
+        (
+            "NCCL WARN P2P is disabled between NVLINK connected GPUs 0 and 1. This should not be the "
+            "case given their connectivity, and is probably due to a hardware issue. If you still want "
+            "to proceed, you can set NCCL_IGNORE_DISABLED_P2P=1.",
+            "NCCL 2.19, source",
+        ),
+        (
+            'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system instablity or hang!',
+            "RCCL 2.18, source",
+        ),
+        (
+            "NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL performance!",
+            "RCCL 2.18, source",
+        ),
+    ),
+    "imex": (
+        (
+            "NCCL WARN MNNVL: cluster is not available: failed to get fabric info",
+            "NCCL 2.30, source",
+        ),
+        (
+            "NCCL WARN IMEX channel not found",
+            "NCCL 2.30, source",
+        ),
+        (
+            "NCCL WARN cuMemImportFromShareableHandle failed : operation not permitted",
+            "NCCL 2.30, source",
+        ),
+        (
+            "open /dev/nvidia-caps-imex-channels/channel0: no such file or directory",
+            "nvidia-container-toolkit 1.16, documented",
+        ),
+    ),
+    "nccl-warning": (
+        (
+            "node1:10:99 [3] init.cc:99 NCCL WARN something that no entry knows",
+            "NCCL 2.20, source",
+        ),
     ),
 }

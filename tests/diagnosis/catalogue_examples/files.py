@@ -9,6 +9,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.2, source",
         ),
         ('rsync: [receiver] write failed on "/data/q": No space left on device (28)', "rsync 3.5, run"),
+        (
+            "tar: a: Wrote only 4608 of 10240 bytes",
+            "tar 1.34, run",
+        ),
+        (
+            "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi",
+            "Kubernetes 1.29, source",
+        ),
     ),
     "quota": (("OSError: [Errno 122] Disk quota exceeded: 'checkpoint.pt'", "Python 3.11, run"),),
     "stale-handle": (("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, run"),),
@@ -40,6 +48,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "file-missing": (
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "Python 3.11, run"),
+        (
+            "RuntimeError: Parent directory /home/user/checkpoints does not exist.",
+            "torch 2.6, run",
+        ),
+        (
+            "bash: line 1: cd: /home/user/gone: No such file or directory",
+            "bash 5.2, run",
+        ),
+        (
+            'rsync: [Receiver] mkdir "/nowhere/x" failed: No such file or directory (2)',
+            "rsync 3.2, run",
+        ),
     ),
     "permission-denied": (
         ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),
@@ -110,5 +130,84 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("ConnectionResetError: [Errno 104] Connection reset by peer", "Python 3.11, run"),
         ("ConnectionRefusedError: [Errno 111] Connection refused", "Python 3.11, run"),
         ("EOFError", "Python 3.11, run"),
+    ),
+    "import-warnings": (
+        (
+            "/x/site-packages/torchvision/io/image.py:13: UserWarning: Failed to load image Python "
+            "extension: '/x/torchvision/image.so: undefined symbol: "
+            "_ZN5torch3jit17parseSchemaOrNameERKSs'",
+            "torchvision 0.15, source",
+        ),
+        (
+            "W tensorflow/compiler/xla/stream_executor/platform/default/dso_loader.cc:64] Could not load "
+            "dynamic library 'libnvinfer.so.7'; dlerror: libnvinfer.so.7: cannot open shared object "
+            "file: No such file or directory",
+            "TensorFlow 2.11, source",
+        ),
+        (
+            "E external/local_xla/xla/stream_executor/cuda/cuda_dnn.cc:9261] Unable to register cuDNN "
+            "factory: Attempting to register factory for plugin cuDNN when one has already been "
+            "registered",
+            "TensorFlow 2.15, source",
+        ),
+        (
+            "W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find TensorRT",
+            "TensorFlow 2.15, source",
+        ),
+        (
+            "/usr/bin/ld: cannot find -laio: No such file or directory",
+            "DeepSpeed 0.14, run",
+        ),
+        (
+            "which: no hipcc in (/usr/local/bin:/usr/bin)",
+            "DeepSpeed 0.14, run",
+        ),
+        (
+            "sh: 1: lsb_release: not found",
+            "pip 22, run",
+        ),
+        (
+            " [WARNING]  async_io requires the dev libaio .so object and headers but these were not found.",
+            "DeepSpeed 0.14, source",
+        ),
+        (
+            "wandb: Network error (ConnectionError), entering retry loop.",
+            "wandb 0.12, source",
+        ),
+        (
+            "fatal: not a git repository (or any of the parent directories): .git",
+            "git 2.39, run",
+        ),
+        (
+            "fatal: detected dubious ownership in repository at '/workspace'",
+            "git 2.39, run",
+        ),
+        (
+            "df: /root/.triton/autotune: No such file or directory",
+            "DeepSpeed 0.14, run",
+        ),
+        (
+            "/sbin/ldconfig.real: /usr/local/lib/libtbb.so.2 is not a symbolic link",
+            "glibc 2.35, run",
+        ),
+        (
+            "ERROR: ld.so: object 'libtcmalloc.so' from LD_PRELOAD cannot be preloaded (cannot open "
+            "shared object file): ignored.",
+            "glibc 2.35, source",
+        ),
+    ),
+    "shared-cache": (
+        (
+            "OSError: [Errno 116] Stale file handle: '/nfs/.cache/huggingface/hub/.locks/x.lock'",
+            "Python 3.11, source",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/home/me/.triton/cache/0f/kernel.json'",
+            "https://github.com/pytorch/pytorch/issues/107960",
+        ),
+        (
+            "OSError: [Errno 39] Directory not empty: '/home/me/.cache/huggingface/datasets/x'",
+            "Python 3.11, source",
+        ),
     ),
 }

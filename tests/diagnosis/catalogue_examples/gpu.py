@@ -23,6 +23,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "MisconfigurationException: You requested gpu: [0, 1] But your machine only has: [0]",
             "Lightning, source",
         ),
+        (
+            "lightning_fabric.utilities.exceptions.MisconfigurationException: You requested gpu: [0, 1, 2, 3]",
+            "Lightning 2.2, source",
+        ),
+        (
+            " But your machine only has: [0]",
+            "Lightning 2.2, source",
+        ),
     ),
     "gpus-isolated": (
         (
@@ -82,6 +90,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost. Reboot the system "
             "to recover this GPU",
             "https://github.com/JosephKJ/OWOD/issues/81",
+        ),
+        (
+            "NVRM: The NVIDIA GPU 0000:4f:00.0 is not responding to commands",
+            "NVIDIA driver 535, documented",
         ),
     ),
     "gpu-ecc": (

@@ -85,15 +85,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("RuntimeError: Error building extension 'fused_adam'", "DeepSpeed, documented"),
         (
-            "main.c:4:10: fatal error: Python.h: No such file or directory",
-            "https://github.com/deepspeedai/DeepSpeed/issues/3223",
-        ),
-        (
-            "/usr/local/cuda/include/crt/host_config.h:137:2: error: #error -- unsupported GNU version! "
-            "gcc versions later than 15 are not supported!",
-            "CUDA 13.0, source",
-        ),
-        (
             "      ninja: build stopped: subcommand failed.",
             "https://github.com/Dao-AILab/flash-attention/issues/420",
         ),
@@ -173,6 +164,35 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "UserWarning: The installed version of bitsandbytes was compiled without GPU support. 8-bit "
             "optimizers and GPU quantization are unavailable.",
             "https://github.com/hyperonym/basaran/issues/3",
+        ),
+    ),
+    "header-missing": (
+        (
+            "/usr/local/include/x.cuh:9:10: fatal error: cuda_profiler_api.h: No such file or directory",
+            "https://github.com/mallorbc/Finetune_LLMs/issues/11",
+        ),
+        (
+            "main.c:4:10: fatal error: Python.h: No such file or directory",
+            "gcc 12, run",
+        ),
+        (
+            "#error -- unsupported GNU version! gcc versions later than 11 are not supported!",
+            "CUDA 11.6, source",
+        ),
+        (
+            "error: Cannot find compiler 'cl.exe' in PATH",
+            "nvcc 11, documented",
+        ),
+        (
+            "c++: fatal error: Killed signal terminated program cc1plus",
+            "gcc 12, source",
+        ),
+    ),
+    "extension-not-built": (
+        (
+            "ImportError: /root/.cache/torch_extensions/py310_cu118/cpu_adam/cpu_adam.so: cannot open "
+            "shared object file: No such file or directory",
+            "DeepSpeed 0.14, run",
         ),
     ),
 }

@@ -6,6 +6,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmstepd: error: *** STEP 12.0 ON node1 CANCELLED AT 2026-11-20T17:02:51 DUE TO TIME LIMIT ***",
             "Slurm 22.05, run",
         ),
+        (
+            "salloc: Job 4711 has exceeded its time limit and its allocation has been revoked.",
+            "Slurm 23.11, source",
+        ),
+        (
+            "=>> PBS: job killed: walltime 3641 exceeded limit 3600",
+            "PBS 23, documented",
+        ),
+        (
+            "TERM_RUNLIMIT: job killed after reaching LSF run time limit.",
+            "LSF 10, documented",
+        ),
+        (
+            "Job was active longer than specified deadline",
+            "Kubernetes 1.29, source",
+        ),
     ),
     "slurm-preempted": (
         (
@@ -54,6 +70,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "slurmstepd: error: *** JOB 4711 STEPD TERMINATED ON node3 AT 2026-11-20T17:02:51 DUE TO JOB NOT "
             "ENDING WITH SIGNALS ***",
             "Slurm 22.05, source",
+        ),
+    ),
+    "slurm-nested-job": (
+        (
+            "srun: error: Unable to create step for job 16413634: Invalid generic resource (gres) specification",
+            "https://github.com/mehta-lab/waveorder/issues/201",
+        ),
+        (
+            "srun: fatal: SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive.",
+            "https://github.com/mehta-lab/recOrder/issues/482",
+        ),
+        (
+            "srun: error: Unable to create step for job 77: Invalid Trackable RESource (TRES) specification",
+            "Slurm 23.11, source",
         ),
     ),
 }

@@ -41,6 +41,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL WARN NET/Socket : collective mismatch error, local size 1048576 remote size 4194304",
             "https://github.com/NVIDIA/nccl/issues/969",
         ),
+        (
+            "NCCL WARN Mismatched collective detected, please check your collective calls at and around "
+            "rank 3. You can use NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=COLL to see the collective logs",
+            "NCCL 2.6, source",
+        ),
     ),
     "nccl-error": (
         (

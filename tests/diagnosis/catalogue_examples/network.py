@@ -7,6 +7,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "timed out connecting: SO_ERROR: Connection refused, remote=[127.0.1.1]:12202$1",
             "torch 2.13, run",
         ),
+        (
+            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "
+            "[127.0.1.1]:17593: Connection refused",
+            "torch 1.5, source",
+        ),
     ),
     "nccl-wrong-interface": (
         (
@@ -34,6 +39,34 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Connection timed out, exceeded error retry count after 35 attempts",
             "NCCL 2.27, source",
         ),
+        (
+            "misc/socket.cc:550 NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : Connection refused",
+            "NCCL 2.18, source",
+        ),
+        (
+            "NCCL WARN ncclOsSocketPollConnect: connect to 10.0.0.2<45763> returned Connection refused, "
+            "exceeded error retry count after 35 attempts",
+            "NCCL 2.30, source",
+        ),
+        (
+            "NCCL WARN ncclOsSocketPollConnect getsockopt() failed with error Connection timed out",
+            "NCCL 2.30, source",
+        ),
+        (
+            "misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> returned 113(No "
+            "route to host)",
+            "NCCL 2.12, source",
+        ),
+        (
+            "Gloo connectFullMesh failed with [gloo/transport/tcp/pair.cc:152] timed out connecting: "
+            "SO_ERROR: No route to host, remote=[10.77.0.1]:6557$1",
+            "torch 2.13, run",
+        ),
+        (
+            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect "
+            "[10.0.0.2]:17593: No route to host",
+            "torch 1.5, source",
+        ),
     ),
     "firewall-drop": (
         (
@@ -52,9 +85,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "include/socket.h:344 NCCL WARN Socket creation failed : Address family not supported by protocol",
             "https://github.com/NVIDIA/nccl/issues/210",
         ),
+    ),
+    "nccl-versions-in-bootstrap": (
         (
-            "NCCL WARN ncclSocketInit: connecting to address with family 0 is neither AF_INET(2) nor AF_INET6(10)",
+            "node2:10:99 [0] misc/socket.cc:450 NCCL WARN ncclSocketInit: connecting to address "
+            "0.0.0.0<0> with family 0 is neither AF_INET(2) nor AF_INET6(10)",
             "https://github.com/NVIDIA/nccl/issues/1267",
+        ),
+    ),
+    "loopback-fallback": (
+        (
+            "[W ProcessGroupGloo.cpp:715] Warning: Unable to resolve hostname to a (local) address. "
+            "Using the loopback address as fallback. Manually set the network interface to bind to with "
+            "GLOO_SOCKET_IFNAME. (function operator())",
+            "torch 2.6, source",
         ),
     ),
 }

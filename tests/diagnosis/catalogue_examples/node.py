@@ -8,6 +8,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("/usr/bin/env: 'python': No such file or directory", "coreutils 9.1, run"),
         ("sh: 1: torchrun: not found", "dash 0.5.12, run"),
         ("bash: line 1: exec: torchrun: not found", "bash 5.2, run"),
+        (
+            "mpirun was unable to find the specified executable file, and therefore",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "bash: line 1: venv/bin/torchrun: cannot execute: required file not found",
+            "bash 5.2, run",
+        ),
+        (
+            "bash: line 1: /home/user/miniconda3/envs/train/bin/python: No such file or directory",
+            "bash 5.2, run",
+        ),
+        (
+            "bash: ./run.sh: /bin/bash^M: bad interpreter: No such file or directory",
+            "bash 5.0, run",
+        ),
     ),
     "module-missing": (("ModuleNotFoundError: No module named 'torch'", "Python 3.11, documented"),),
     "shm-full": (
@@ -30,6 +46,15 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: unable to mmap 1024 bytes from file </torch_27882_2770998746_0>: Cannot "
             "allocate memory (12)",
             "torch 2.9, source",
+        ),
+        (
+            "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient "
+            "shared memory (shm).",
+            "torch 2.6, source",
+        ),
+        (
+            "RuntimeError: unable to write to file </torch_4711_1234>",
+            "torch 1.13, source",
         ),
     ),
     "host-out-of-memory": (
@@ -63,6 +88,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("MemoryError", "Python 3.11, run"),
         ("OSError: [Errno 12] Cannot allocate memory", "Python 3.11, run"),
+        (
+            "ddpkit: rank 1 on node1 failed first, after 3.0 s: killed by signal 9 (SIGKILL): the kernel "
+            "ended it: out of memory (cgroup /x)",
+            "ddpkit 0.2, run",
+        ),
+        (
+            "      Reason:       OOMKilled",
+            "Kubernetes 1.29, source",
+        ),
+        (
+            "The node was low on resource: memory. Container pytorch was using 120Gi",
+            "Kubernetes 1.29, source",
+        ),
     ),
     "one-core": (
         (
@@ -89,6 +127,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RecursionError: maximum recursion depth exceeded while calling a Python object",
             "Python 3.11, documented",
+        ),
+    ),
+    "versions-differ": (
+        (
+            "RuntimeError: Version mismatch: The cluster was started with:",
+            "Ray 2.9, source",
         ),
     ),
 }

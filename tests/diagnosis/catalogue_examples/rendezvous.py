@@ -33,6 +33,24 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "TCP client failed to connect/validate to host 10.0.0.1:29500 - timed out (try=3, timeout=60000ms): ",
             "torch 2.9, source",
         ),
+        (
+            "RuntimeError: connect() timed out. Original timeout was 60000 ms.",
+            "torch 1.10, source",
+        ),
+        (
+            "RuntimeError: Connection refused",
+            "torch 1.7, source",
+        ),
+        (
+            "[E socket.cpp:922] [c10d] The client socket has failed to connect to any network address of "
+            "(node1, 29500).",
+            "torch 2.1, source",
+        ),
+        (
+            "[W socket.cpp:663] [c10d] The client socket has failed to connect to "
+            "[::ffff:192.168.121.122]:29500 (errno: 113 - No route to host).",
+            "torch 2.1, source",
+        ),
     ),
     "nodelist-unexpanded": (
         (
@@ -40,6 +58,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, run",
         ),
         ("ssh: Could not resolve hostname node[01-04]: Name or service not known", "OpenSSH 9.2, run"),
+        (
+            "The client socket has timed out after 60000ms while trying to connect to (node[01-04], 29500).",
+            "torch 2.6, run",
+        ),
     ),
     "master-name-unknown": (
         (
@@ -49,6 +71,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("socket.gaierror: [Errno -3] Temporary failure in name resolution", "Python 3.11, run"),
         ("socket.gaierror: [Errno -2] Name or service not known", "Python 3.11, run"),
+        (
+            "RuntimeError: host not found: Name or service not known",
+            "torch 1.9, source",
+        ),
     ),
     "no-node-is-host": (
         (
@@ -81,6 +107,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Python 3.11, run",
         ),
         ("python: can't open file 'train.py': [Errno 2] No such file or directory", "Python 3.8, documented"),
+        (
+            "ddpkit: error: script trian.py not found in /home/user/project",
+            "ddpkit 0.2, run",
+        ),
     ),
     "child-failed": (
         ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "torch 2.13, run"),
@@ -127,5 +157,56 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "nproc-bad": (
         ("ValueError: Cuda is not available.", "torch 2.13, source"),
         ("ValueError: Unsupported nproc_per_node value: two", "torch 2.13, source"),
+    ),
+    "socket-fallback": (
+        (
+            "[W socket.cpp:401] [c10d] The server socket cannot be initialized on [::]:29500 (errno: 97 "
+            "- Address family not supported by protocol).",
+            "https://github.com/pytorch/pytorch/issues/77523",
+        ),
+        (
+            "[W socket.cpp:663] [c10d] The client socket has failed to connect to "
+            "[kubernetes.docker.internal]:7250 (system error: 10049 - The requested address is not valid "
+            "in that context.).",
+            "https://github.com/xyfJASON/ctrlora/issues/8",
+        ),
+        (
+            "[W socket.cpp:558] [c10d] The client socket has failed to connect to [localhost]:29500 "
+            "(errno: 99 - Cannot assign requested address).",
+            "torch 1.13, source",
+        ),
+    ),
+    "rendezvous-host-gone": (
+        (
+            "WARNING:torch.distributed.elastic.rendezvous.dynamic_rendezvous:The node 'node04_3882442_0' "
+            "has failed to shutdown the rendezvous '9987b766' due to an error of type "
+            "RendezvousConnectionError.",
+            "https://github.com/wenet-e2e/wespeaker/issues/171",
+        ),
+        (
+            '  File "/x/site-packages/torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py", line 113, in '
+            "_call_store\n"
+            "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the "
+            "C10d store has failed. See inner exception for details.",
+            "torch 1.12, source",
+        ),
+    ),
+    "port-not-permitted": (
+        (
+            "RuntimeError: The server socket has failed to listen on any local network address. The "
+            "server socket has failed to bind to [::]:80 (errno: 13 - Permission denied).",
+            "torch 2.0, source",
+        ),
+    ),
+    "master-not-here": (
+        (
+            "RuntimeError: The server socket has failed to bind to 10.0.0.9:29500 (errno: 99 - Cannot "
+            "assign requested address).",
+            "torch 2.0, source",
+        ),
+        (
+            "OSError: [Errno 99] Cannot assign requested address",
+            "Python 3.11, source",
+        ),
     ),
 }

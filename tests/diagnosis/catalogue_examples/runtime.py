@@ -16,6 +16,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, run",
         ),
         ("RuntimeError: [pair.cc:553] Read error [10.0.0.2]:4711: Connection reset by peer", "torch 2.9, source"),
+        (
+            "RuntimeError: Rank 3 successfully reached monitoredBarrier, but received errors while "
+            "waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.",
+            "torch 2.1, source",
+        ),
     ),
     "watchdog-ends-process": (
         (
@@ -33,6 +38,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[rank1]:[E ProcessGroupNCCL.cpp:1746] [PG ID 0 PG GUID 0 Rank 1] Process group watchdog "
             "thread terminated with exception: CUDA error",
             "torch 2.9, source",
+        ),
+        (
+            "[rank3]:[E1120 10:00:00 ProcessGroupNCCL.cpp:1395] Received a dump signal due to a "
+            "collective timeout from this local rank",
+            "torch 2.6, source",
         ),
     ),
     "watchdog-stuck": (
@@ -59,6 +69,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "NCCL WARN NET/IB : mlx5_0:1 communicator encountered a fatal error (detected in ncclIbTest)",
             "NCCL 2.27, source",
+        ),
+        (
+            "h:1:2 [0] transport/net_ib.cc:94 NCCL WARN NET/IB : mlx5_0:1 Got async event : port error",
+            "NCCL 2.18, source",
         ),
     ),
     "gloo-timeout": (

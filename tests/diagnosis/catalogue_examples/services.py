@@ -24,6 +24,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "folder for the specified revision on the local disk and outgoing traffic has been disabled.",
             "huggingface_hub 0.34, source",
         ),
+        (
+            "requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='huggingface.co', port=443): Read "
+            "timed out. (read timeout=10)",
+            "requests 2.31, source",
+        ),
+        (
+            "huggingface_hub.utils._errors.HfHubHTTPError: 504 Server Error: Gateway Time-out for url: "
+            "https://huggingface.co/api/models/x",
+            "huggingface_hub 0.23, source",
+        ),
     ),
     "hub-no-access": (
         (
@@ -88,6 +98,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "wandb.errors.CommError: It appears that you do not have permission to access the requested resource.",
             "https://github.com/Sharath-girish/LilNetX/issues/4",
+        ),
+    ),
+    "k8s-unschedulable": (
+        (
+            "Warning  FailedScheduling  default-scheduler  0/5 nodes are available: 5 Insufficient nvidia.com/gpu.",
+            "Kubernetes 1.29, source",
         ),
     ),
 }

@@ -7,11 +7,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Lightning on SLURM, prepend your python command with `srun`",
             "https://github.com/Lightning-AI/pytorch-lightning/pull/15011",
         ),
-        (
-            "You set `devices=2` in Lightning, but the number of tasks per node configured in SLURM "
-            "`--ntasks-per-node=4` does not match.",
-            "Lightning 2.4, source",
-        ),
     ),
     "tasks-contradict": (
         (
@@ -32,10 +27,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: Unable to create step for job 4711: Requested node configuration is not available",
             "Slurm 22.05, source",
-        ),
-        (
-            "srun: Job 4711 step creation temporarily disabled, retrying (Requested nodes are busy)",
-            "Slurm 22.05, run",
         ),
     ),
     "slurm-qos": (
@@ -99,12 +90,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "srun: error: Invalid MPI type 'pmix', --mpi=list for acceptable types",
             "Slurm 22.05, run",
         ),
+        (
+            "srun: error: Couldn't find the specified plugin name for mpi/pmix_v3 looking at all files",
+            "Slurm 22.05, source",
+        ),
     ),
     "task-launch-failed": (
         ("srun: error: task 3 launch failed: Slurmd could not execve job", "Slurm 22.05, source"),
         (
             "srun: error: Task launch for StepId=4.0 failed on node node2: Communication connection failure",
             "Slurm 22.05, source",
+        ),
+        (
+            "srun: error: Application launch failed: Invalid job credential",
+            "https://slurm.schedmd.com/troubleshoot.html",
+        ),
+        (
+            "srun: error: Task launch for StepId=12.0 failed: Communication connection failure",
+            "Slurm 23.11, source",
+        ),
+        (
+            "slurmstepd: error: Prolog failed with rc=1",
+            "Slurm 23.02, source",
         ),
     ),
     "slurm-bad-request": (
@@ -120,6 +127,91 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: Memory specification can not be satisfied",
             "Slurm 22.05, run",
+        ),
+        (
+            "sbatch: error: This does not look like a batch script.  The first",
+            "Slurm 23.11, source",
+        ),
+        (
+            "sbatch: error: Invalid --time specification",
+            "Slurm 23.11, source",
+        ),
+        (
+            "srun: unrecognized option '--gpus-per-rank'",
+            "Slurm 23.11, source",
+        ),
+        (
+            "srun: error: Invalid generic resource (gres) specification",
+            "Slurm 22.05, run",
+        ),
+        (
+            "sbatch: error: Unable to open file jobs/train.sbatch",
+            "Slurm 22.05, run",
+        ),
+        (
+            "srun: Requested partition configuration not available now",
+            "Slurm 22.05, run",
+        ),
+    ),
+    "slurm-spool-script": (
+        (
+            "/bin/bash: /var/spool/slurm/d/scripts/_inner.sh: No such file or directory",
+            "bash 5.2, run",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/var/spool/slurmd/job4711/config.yaml'",
+            "Python 3.11, run",
+        ),
+        (
+            "python: can't open file '/var/spool/slurmd/job4711/train.py': [Errno 2] No such file or directory",
+            "Python 3.11, run",
+        ),
+    ),
+    "user-unknown": (
+        (
+            "srun: error: task 3 launch failed: User not found on host",
+            "Slurm 23.11, source",
+        ),
+        (
+            "KeyError: 'getpwuid(): uid not found: 1234'",
+            "Python 3.11, source",
+        ),
+        (
+            "No user exists for uid 1234",
+            "OpenSSH 9.2, source",
+        ),
+        (
+            "id: cannot find name for user ID 1234",
+            "coreutils 9.1, source",
+        ),
+        (
+            "unable to look up current user",
+            "Docker 24, source",
+        ),
+        (
+            "slurmstepd: error: pyxis: couldn't get passwd entry for uid 1234",
+            "pyxis 0.15, source",
+        ),
+        (
+            "srun: error: task 0 launch failed: Group ID not found on host",
+            "Slurm 23.11, source",
+        ),
+    ),
+    "lightning-slurm-tasks": (
+        (
+            "ValueError: You set `devices=2` in Lightning, but the number of tasks per node configured "
+            "in SLURM `--ntasks-per-node=1` does not match.",
+            "Lightning 2.2, source",
+        ),
+    ),
+    "step-waits": (
+        (
+            "srun: Job 17 step creation temporarily disabled, retrying (Requested nodes are busy)",
+            "Slurm 23.02, source",
+        ),
+        (
+            "srun: Job 17 step creation still disabled, retrying (Requested nodes are busy)",
+            "Slurm 23.02, source",
         ),
     ),
 }

@@ -5,6 +5,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Host key verification failed.", "OpenSSH 9.2, run"),
         ("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", "OpenSSH 9.2, source"),
         ("No ED25519 host key is known for node1 and you have requested strict checking.", "OpenSSH 9.2, run"),
+        (
+            "Host key for node2 has changed and you have requested strict checking.",
+            "OpenSSH 9.2, run",
+        ),
     ),
     "ssh-no-key": (
         ("me@node2: Permission denied (publickey).", "OpenSSH 9.2, documented"),
@@ -14,6 +18,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("ssh: connect to host node2 port 22: Connection refused", "OpenSSH 9.2, run"),
         ("ssh: connect to host node2 port 22: No route to host", "OpenSSH 9.2, run"),
         ("ssh: Could not resolve hostname nodez: Temporary failure in name resolution", "OpenSSH 9.2, run"),
+        (
+            "  gpu-node-07: its name does not resolve here",
+            "ddpkit 0.2, run",
+        ),
+        (
+            "  node3: no answer from node3 port 22 in 5 s: the host is off, or a firewall drops packets",
+            "ddpkit 0.2, run",
+        ),
     ),
     "ssh-max-startups": (
         ("kex_exchange_identification: Connection closed by remote host", "OpenSSH 9.2, run"),
@@ -30,6 +42,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("pdsh@login: node1: connect: Connection refused", "pdsh 2.34, run"),
         ("pdsh@login: node1: rcmd: socket: Permission denied", "https://github.com/chaos/pdsh/issues/127"),
         ("pdsh@login: node1: rcmd: xpoll: protocol failure in circuit setup", "pdsh 2.34, source"),
+        (
+            'No such rcmd module "krb4"',
+            "pdsh 2.34, run",
+        ),
     ),
     "hangup": (
         (
@@ -98,6 +114,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "subprocess.CalledProcessError: Command 'ssh -o PasswordAuthentication=no node9 hostname' "
             "returned non-zero exit status 255.",
             "DeepSpeed 0.19, source",
+        ),
+    ),
+    "ssh-no-shell": (
+        (
+            "This account is currently not available.",
+            "shadow 4.13, run",
+        ),
+        (
+            "User me not allowed because shell /bin/zsh is not executable",
+            "OpenSSH 9.2, source",
+        ),
+    ),
+    "node-lost": (
+        (
+            "ddpkit: the supervisor on node3 failed first, after 24.3 s: no heartbeat for 6 s",
+            "ddpkit 0.2, run",
         ),
     ),
 }

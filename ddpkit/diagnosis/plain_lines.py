@@ -1,0 +1,107 @@
+"""Lines of a log without its packing: JSON, quotes of a mail, common indentation; pdsh's hosts become labels. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from ddpkit.diagnosis.line_prefixes import strip_escapes
+
+_TEXT_KEYS = ("log", "message", "msg", "textPayload", "MESSAGE", "text", "line")
+_TRACE_KEYS = ("exc_info", "exception", "stack_trace", "traceback")
+# `node1: text` of pdsh and parallel-ssh. A word before a colon is a host only where it begins most lines.
+_HOST = re.compile(r"(?P<host>[A-Za-z0-9][\w-]*(?:\.[\w-]+)*): ")
+_NO_HOST = re.compile(
+    r"(?i)\d+$|(?:.*[a-z])?(?:error|exception|warning|errno|note|hint|info|debug|fatal|failed|usage|std(?:out|err))$"
+    r"|(?:epoch|step|iter|iteration|rank|gpu|cuda|line|layer|level|fold|stage|loss|test|train|val|time|worker|fix)\d*$"
+    r"|(?:srun|sbatch|salloc|slurmstepd|slurmd|wandb|pyxis|bash|sh|python\d?|mpirun|ssh|torchrun|nvcc|ninja|mkdir|env)$"
+)
+_TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(most|\+ Exception Group)")
+
+
+def plain_lines(text: str) -> tuple[list[str], list[int]]:
+    """Return the lines of a log, and the number of each in the text, from 1. A JSON line can hold several."""
+    lines = strip_escapes(text).split("\n")
+    numbers = list(range(1, len(lines) + 1))
+    if any(line.startswith('{"') for line in lines[:50]):
+        lines, numbers = _from_json(lines)
+    return _with_hosts(_without_margin(_without_quotes(lines))), numbers
+
+
+def _from_json(lines: Sequence[str]) -> tuple[list[str], list[int]]:
+    lines_out: list[str] = []
+    numbers: list[int] = []
+    for number, line in enumerate(lines, 1):
+        inner = _message(line) if line.startswith('{"') and line.rstrip().endswith("}") else None
+        for each in [line] if inner is None else inner.rstrip("\n").split("\n"):
+            lines_out.append(each)
+            numbers.append(number)
+    return lines_out, numbers
+
+
+def _message(line: str) -> str | None:
+    """Return the message of a JSON line with its rank and pod as labels; None where it holds no message."""
+    try:
+        document = json.loads(line)
+    except ValueError:
+        return None
+    payload = document.get("jsonPayload")
+    inside = payload if isinstance(payload, dict) else document
+    text = next((inside[key] for key in _TEXT_KEYS if isinstance(inside.get(key), str)), None)
+    if text is None:
+        return None
+    traces = [inside[key] for key in _TRACE_KEYS if isinstance(inside.get(key), str)]
+    text = "\n".join([text.rstrip("\n"), *traces])
+    pod = document.get("kubernetes")
+    name = pod.get("pod_name") if isinstance(pod, dict) else None
+    label = f"[pod/{name}/-] " if isinstance(name, str) else ""
+    rank = inside.get("rank")
+    label += f"[rank{rank}]: " if isinstance(rank, int) and "[rank" not in text else ""
+    return "\n".join(label + each for each in text.split("\n"))
+
+
+def _without_quotes(lines: list[str]) -> list[str]:
+    spoken = [line for line in lines if line.strip()]
+    if spoken and sum(line.startswith(">") for line in spoken) * 5 >= len(spoken) * 4:
+        return [re.sub(r"^(?:> ?)+", "", line) for line in lines]
+    return lines
+
+
+def _without_margin(lines: list[str]) -> list[str]:
+    """Remove the indentation that all lines have."""
+    margin = min((len(line) - len(line.lstrip(" ")) for line in lines if line.strip()), default=0)
+    return [line[margin:] for line in lines] if margin else lines
+
+
+def _with_hosts(lines: list[str]) -> list[str]:
+    """Turn `node1: text` into `[host/node1] text`, where pdsh put the host before each line."""
+    names: Counter[str] = Counter()
+    traced: set[str] = set()
+    spoken = 0
+    for line in lines:
+        if line.strip():
+            spoken += 1
+            match = _HOST.match(line)
+            if match and not _NO_HOST.match(match["host"]):
+                names[match["host"]] += 1
+                if _TRACED_HOST.match(line):
+                    traced.add(match["host"])
+    shapes: Counter[str] = Counter()  # node1 and node2 are of one shape
+    for name, count in names.items():
+        shapes[re.sub(r"\d+", "0", name)] += count
+    hosts = {name for name in names if shapes[re.sub(r"\d+", "0", name)] > 1 and re.search(r"[\d.-]|^localhost$", name)}
+    if sum(names[name] for name in hosts) * 2 < spoken or len(hosts) * 2 > spoken:
+        hosts = set()
+    hosts |= traced
+    if not hosts:
+        return lines
+    return [_labelled(line, hosts) for line in lines]
+
+
+def _labelled(line: str, hosts: set[str]) -> str:
+    host, colon, text = line.partition(":")
+    if not colon or host not in hosts or (text and text[0] != " "):
+        return line
+    return f"[host/{host}] {text[1:]}"

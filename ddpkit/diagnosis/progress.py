@@ -1,0 +1,184 @@
+"""Patterns of progress, of a completed run, and of slow work of one rank. Pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+
+from ddpkit.diagnosis.line_prefixes import split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LogMatch
+
+MOST_STEPS = 2000  # lines of progress that are looked at for one failure
+PROGRESS_LINES = 20  # so many lines of progress after a failure show that the run went on
+RANKS = re.compile(r"\[[Rr]ank ?(\d+)\]")
+# Lines that a training script prints while all is well.
+_STEP = re.compile(
+    r"(?i)(?<![a-z])(?:epochs?|steps?|iters?|iterations?|loss|train_loss|batch|ppl|perplexity|accuracy|acc|lr)\b"
+    r"['\"]?[\s:=\[(#]*\d"
+    r"|\d+(?:\.\d+)? ?(?:it|samples|tokens|tok|examples|img|images|steps|batches)/s"
+    r"|s/it\b|\b\d{1,3}%\||\b\d+ ?/ ?\d+ \["
+)
+# Training itself ended well. A job script prints `Job finished` after a failure, too.
+_TRAINED = re.compile(
+    r"(?i)\b(?:(?:re|pre-?)?training|train|fit(?:ting)?|fine-?tuning|all (?:epochs|steps|iterations))"
+    r"(?: (?:is|has|was|are|have|been|process|loop|job|run|successfully))* "
+    r"(?:finished|completed?|done|ended successfully|succeeded)\b(?! (?:with|in) (?:error|exit code [1-9]))"
+    r"|\b(?:finished|done|completed)(?: with)? (?:the )?(?:training|fine-?tuning|pre-?training|all \w+)\b"
+    r"|`Trainer\.fit` stopped: `max_|\btrain_runtime\b|Training completed\. Do not forget"
+    r"|\bsuccessfully (?:finished|completed|trained)\b|\b(?:finished|completed|exited) successfully\b"
+    r"|^=+ (?!.*\b(?:failed|error)).*\d+ passed.* in [\d.]+s"
+    r"|^\W*(?:done|finished) ?! ?$"
+)
+_END = re.compile(
+    r"(?i)\b(?:run|job|script|benchmark|experiment|pipeline|evaluation|everything|all (?:ranks|workers|processes|tests?))"
+    r"(?: (?:is|has|was|are|have|been|process|successfully))* (?:finished|completed?|done|succeeded|passed|over)\b"
+    r"(?! (?:with|in) (?:error|exit code [1-9]))"
+    r"|exits? successfully|exit(?:ed|s)?(?: with)?(?: (?:code|status))?[ :=]+0\b"
+    r"|Destroy COMPLETE|Rendezvous complete for workers|process group has NOT been destroyed before"
+    r"|destroy_process_group\(\) was not called"
+    r"|^\W*(?:done|finished|success|succeeded|completed|all done|exit(?:ing)?)\W*$"
+)
+_UNFINISHED = re.compile(
+    r"(?i)\b(?:not|never|until|before|when|if|once|after|failed|unless)\b.*(?:finish|complet|done|ended)"
+)
+# A rank that does this for long keeps the others waiting in a collective.
+WORK = re.compile(
+    r"(?i)\b(?:saving|save[sd]?|writing|dumping|gathering|consolidating|merging|uploading)\b.{0,60}"
+    r"(?:checkpoint|ckpt|model|state|weights|optimizer|shards?|snapshot|\.pth?\b|\.bin\b|safetensors)"
+    r"|\b(?:tokeniz|tokenis|preprocess|pre-process|packing|grouping texts|filtering|shuffling|indexing|caching|"
+    r"extracting|unpacking|decompress|downloading|preparing|converting|generating|building|constructing|computing)"
+    r"\w*\b.{0,60}(?:data|split|texts?|tokens?|index|indices|mappings?|examples|samples|features|cache|archive|files?|vocab|"
+    r"embeddings?|graph|shards?|metrics?|kernel|extension|captions|latents)"
+    r"|^\W*(?:Map|Filter|Tokenizing|Running tokenizer|Grouping|Generating \w+ split|Packing)[^:]*: +\d+%"
+    r"|\b(?:evaluat|validat|inferenc|generat|test)(?:ing|ion|e)?\b.{0,30}(?:\d+%|\d+ ?/ ?\d+|on rank 0|started|begin|start)"
+    r"|\b(?:evaluating|validating|running (?:evaluation|validation|inference))\b|\*+ Running (?:Evaluation|Prediction)"
+    r"|\b(?:rank 0|main process|only rank 0)\b.{0,60}(?:saving|evaluat|prepar|download|load|tokeniz|build|process)"
+    r"|\bloading\b.{0,40}(?:checkpoint|model|weights|shards|dataset|data)\b"
+    r"|\bcompiling\b.{0,40}(?:dataset index|kernel|fused|graph|model)"
+)
+_WORK_DONE = re.compile(r"(?i)\b(?:saved|done|finished|completed?|took|successfully|loaded)\b|\b100%\||\b(\d+)/\1 \[")
+_ERROR = re.compile(
+    r"(?i)\b(?:errors?|fatal|exception|failed|critical|abort(?:ed)?|panic|killed|evicted|timed out)\b|exit code [1-9]"
+)
+# `0 errors`, `error rate 0.03`, `this is not an error`, a level of a logger below ERROR.
+_NO_ERROR = re.compile(
+    r"(?i)\b(?:no|0|zero|without(?: an?| any)?|not an?|never|ignor\w+|harmless|non-fatal) (?:\w+ )?(?:errors?|exceptions?|failures?|fatal)\b"
+    r"|\berrors?\b['\"]?[ :=]+(?:rate|0\b|none\b|null\b|\d*\.\d)|\b(?:failed|errors?)[ :=]+0\b|error[_ -]?(?:bars?|rate|handling|correction|log|file)\b"
+    r"|\bfailed samples 0|error_file|can (?:be )?(?:safely )?ignore|this is expected|retry|elastic/errors\.html|last error:? ?(?:0|none)"
+)
+_MILD = re.compile(
+    r"^(?:\[?[WID](?:\d{3,4} \d\d:|[ ]\S+:\d+\])|\W*(?:WARNING|WARN|INFO|DEBUG)\b|.{0,80}?\b\w*Warning: |\S+:\d+:\d+ \[\d+\] NCCL INFO)"
+)
+
+
+def is_step(line: str) -> bool:
+    return _STEP.search(line) is not None and _ERROR.search(line) is None
+
+
+def is_slow_work(line: str) -> bool:
+    return WORK.search(line) is not None and _WORK_DONE.search(line) is None
+
+
+def is_mild(line: str) -> bool:
+    """Whether a line is of a level below an error: torch's `[W ...]`, logging's WARNING, Python's warnings."""
+    head = line[:240]
+    if "NCCL INFO" in head or "[W socket.cpp" in head or "[W1" in head[:60] or "[W ProcessGroup" in head:
+        return True
+    if _MILD.match(head):
+        return True
+    rest = _without_levels(head)
+    return (
+        _MILD.match(rest) is not None or re.match(r"\[?(?:WARNING|WARN|INFO|DEBUG)\b(?!.*NCCL WARN)", rest) is not None
+    )
+
+
+def _without_levels(head: str) -> str:
+    """The line from its level on: behind rank, host and time."""
+    return re.sub(
+        r"^(?:\[?(?:rank ?\d+|default\d+|\d+)\]?:? ?|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?(?: - \S+)?[ ,-]*)+",
+        "",
+        head,
+    )
+
+
+def reports_error(line: str) -> bool:
+    """Whether a line reports an error, and is neither a count, a metric nor a warning."""
+    line = visible_line(line)
+    return _ERROR.search(line) is not None and _NO_ERROR.search(line) is None and not is_mild(line)
+
+
+class Course:
+    """Signs of progress in one log. Each line is searched once, however many failures are asked about."""
+
+    def __init__(self, lines: Sequence[str], first: int) -> None:
+        """`first`: the index from which failures are asked about. Lines above it are not searched."""
+        self.lines = lines
+        self._first = max(0, min(first, len(lines) - MOST_STEPS))
+        self._ranks: dict[int, int | None] = {}
+
+    @cached_property
+    def _steps(self) -> list[int]:
+        return [index for index in range(self._first, len(self.lines)) if is_step(self.lines[index])]
+
+    @cached_property
+    def _trained(self) -> int:
+        return self._last((_TRAINED,))
+
+    @cached_property
+    def _ended(self) -> int:
+        return max(self._trained, self._last((_END,)))
+
+    def _last(self, patterns: Sequence[re.Pattern[str]]) -> int:
+        last = len(self.lines) - 1
+        return next((index for index in range(last, self._first - 1, -1) if _is_end(self.lines[index], patterns)), -1)
+
+    def _rank(self, index: int) -> int | None:
+        if index not in self._ranks:
+            self._ranks[index] = split_prefix(visible_line(self.lines[index])).speaker.rank
+        return self._ranks[index]
+
+    def _count(self, places: Sequence[int], rank: int | None) -> int:
+        """Count lines of progress up to the number that decides. Those of other ranks do not count."""
+        count = 0
+        for index in places[:MOST_STEPS]:
+            if rank is None or self._rank(index) in (None, rank):
+                count += 1 + min(self.lines[index].count("\r"), PROGRESS_LINES)
+                if count >= PROGRESS_LINES:
+                    break
+        return count
+
+    def steps_after(self, match: LogMatch) -> int:
+        start = bisect_left(self._steps, match.end)
+        return self._count(self._steps[start : start + MOST_STEPS], match.speaker.rank)
+
+    def steps_before(self, match: LogMatch) -> int:
+        above = range(max(0, match.number - 1 - MOST_STEPS), match.number - 1)
+        return self._count([index for index in above if is_step(self.lines[index])], match.speaker.rank)
+
+    def is_completed(self, match: LogMatch) -> bool:
+        """Whether the log reports below a match that training ended. For a warning, any good end counts."""
+        return (self._ended if match.kind == "hint" or match.doubtful else self._trained) >= match.end
+
+    def continues(self, match: LogMatch) -> bool:
+        return self.is_completed(match) or self.steps_after(match) >= 3
+
+    def went_on(self, number: int) -> bool:
+        """Whether progress or a good end follows the line of a number."""
+        return self._ended >= number or len(self._steps) - bisect_left(self._steps, number) >= 3
+
+    def is_healthy(self) -> bool:
+        return self._ended >= len(self.lines) - 30 or len(self._steps) >= 3
+
+
+_MAY_END = re.compile(
+    r"(?i)finish|complet|\bdone\b|succe|ended|passed|\bover\b|exit|train_runtime|Trainer\.fit|destroy"
+)
+
+
+def _is_end(line: str, patterns: Sequence[re.Pattern[str]]) -> bool:
+    if not _MAY_END.search(line):
+        return False
+    text = split_prefix(visible_line(line)).text
+    return any(each.search(text) for each in patterns) and not _UNFINISHED.search(text)

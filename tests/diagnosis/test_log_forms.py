@@ -1,0 +1,279 @@
+"""Forms of real logs: labels of platforms, harmless warnings of runs that went on, slow ranks, whose failure it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
+from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+TRACE = """\
+Traceback (most recent call last):
+  File "/home/me/train.py", line 40, in <module>
+    main()
+  File "/home/me/train.py", line 33, in main
+    loss = step(batch)
+  File "/opt/conda/lib/python3.10/site-packages/torch/nn/modules/module.py", line 1511, in _wrapped_call_impl
+    return self._call_impl(*args, **kwargs)
+ValueError: bad batch 7
+"""
+TIMEOUT = (
+    "[rank{0}]:[E1120 10:30:00.1 ProcessGroupNCCL.cpp:607] [Rank {0}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=9, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800021 milliseconds"
+)
+
+
+def of(text: str) -> LogAnalysis:
+    return analyze_log([("log", text)])
+
+
+def steps(number: int) -> str:
+    return "".join(f"step {step} loss {1 / (step + 1):.3f}\n" for step in range(number))
+
+
+# By its platform: the label of line N, the rank and the host in it.
+LABELS: dict[str, tuple[Callable[[str, int], str], int | None, str]] = {
+    "kubectl --timestamps": (lambda line, n: f"2024-05-01T10:00:0{n}.123456789Z {line}", None, ""),
+    "kubectl --prefix": (lambda line, n: f"[pod/worker-0/pytorch] {line}", None, "worker-0"),
+    "CRI": (lambda line, n: f"2024-05-01T10:00:0{n}.123456789+02:00 stderr F {line}", None, ""),
+    "date in brackets": (lambda line, n: f"[2024-05-01 10:00:0{n}] {line}", None, ""),
+    "date and comma": (lambda line, n: f"2024-05-01 10:00:0{n},123 {line}", None, ""),
+    "clock": (lambda line, n: f"[10:00:0{n}] {line}", None, ""),
+    "CloudWatch table": (lambda line, n: f"| 171456000{n}000 | {line} |", None, ""),
+    "CloudWatch tail": (lambda line, n: f"2024-05-01T10:00:0{n}.000000+00:00 algo-1-171456 {line}", None, ""),
+    "SageMaker": (lambda line, n: f"[1,mpirank:3,algo-1]<stderr>:{line}", 3, "algo-1"),
+    "mpirun": (lambda line, n: f"[1,3]<stderr>:{line}", 3, ""),
+    "prterun": (lambda line, n: f"[prterun-n1-123@1,3]<stderr>: {line}", 3, ""),
+    "Horovod": (lambda line, n: f"Wed May  1 10:00:0{n} 2024[3]<stderr>:{line}", 3, ""),
+    "docker JSON": (lambda line, n: json.dumps({"log": f"{line}\n", "stream": "stderr", "time": str(n)}), None, ""),
+    "Google Cloud": (lambda line, n: json.dumps({"insertId": "a", "textPayload": line}), None, ""),
+    "fluentd": (lambda line, n: json.dumps({"log": line, "kubernetes": {"pod_name": "w-1"}, "rank": 3}), 3, "w-1"),
+    "compose": (lambda line, n: f"worker-1  | {line}", None, "worker-1"),
+    "quote": (lambda line, n: f"> {line}", None, ""),
+    "four blanks": (lambda line, n: f"    {line}", None, ""),
+    "pdsh": (lambda line, n: f"node2: {line}", None, "node2"),
+    "pdsh, addresses": (lambda line, n: f"10.0.0.2: {line}", None, "10.0.0.2"),
+    "DeepSpeed over pdsh": (lambda line, n: f"worker-1: [rank5]: {line}", 5, "worker-1"),
+    "SkyPilot": (lambda line, n: f"(worker1, rank=1, pid=4711, ip=10.0.0.2) {line}", 1, "10.0.0.2"),
+    "torchx": (lambda line, n: f"trainer/0 {line}", None, "trainer/0"),
+    "journal": (lambda line, n: f"May 01 10:00:0{n} node7 train[4711]: {line}", None, "node7"),
+    "srun and time": (lambda line, n: f"2024-05-01T10:00:0{n}Z  3: {line}", 3, ""),
+    "unknown label": (lambda line, n: f"job-17 seq={n} {line}", None, ""),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_a_label_does_not_take_a_tracebacks_indentation(name: str) -> None:
+    label, rank, host = LABELS[name]
+    lines = ["step 1 loss 0.3", *TRACE.splitlines(), "cleaning up"]
+    first = of("\n".join(label(line, number) for number, line in enumerate(lines))).first
+    assert first is not None
+    assert "ValueError: bad batch 7 at /home/me/train.py:33 in main" in first.cause
+    assert (first.speaker.rank, first.speaker.host) == (rank, host)
+
+
+def test_a_traceback_in_one_line_of_json() -> None:
+    line = json.dumps({"message": "run failed", "exc_info": TRACE, "rank": 2})
+    result = of(f'{{"message": "starting"}}\n{line}\n{{"message": "bye"}}\n')
+    assert result.first is not None
+    assert (result.first.speaker.rank, result.first.number, result.lines) == (2, 2, 3)
+
+
+WARNINGS = {
+    "errno 97": "[W1120 10:00:00.1 socket.cpp:200] [c10d] The client socket cannot be initialized to connect to "
+    "[localhost]:29500 (errno: 97 - Address family not supported by protocol).",
+    "errno 99": "[W socket.cpp:697] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 99 - "
+    "Cannot assign requested address).",
+    "errno 111": "[W socket.cpp:663] [c10d] The client socket has failed to connect to [node1]:29500 (errno: 111 - "
+    "Connection refused).",
+    "10049": "[W C:\\cb\\socket.cpp:663] [c10d] The client socket has failed to connect to [PC]:29500 (system error: "
+    "10049 - The requested address is not valid in its context.).",
+    "gai": "[W socket.cpp:697] [c10d] The IPv6 network addresses of (node1, 29500) cannot be retrieved (gai error: -2 "
+    "- Name or service not known).",
+    "torchvision": "/x/torchvision/io/image.py:13: UserWarning: Failed to load image Python extension: '/x/image.so: "
+    "undefined symbol: _ZN3c10'",
+    "libibverbs": "h:1:1 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
+    "login shell": "bash: module: command not found",
+    "NCCL INFO": "node1:1:9 [3] NCCL INFO Call to connect to 10.0.0.2<4711> returned Connection refused, retrying",
+    "logged import": "WARNING:root:no flash_attn: ModuleNotFoundError: No module named 'flash_attn'",
+    "skipped batch": "WARNING: loss is nan, skipping this batch",
+    "retried": "WARNING: CUDA out of memory. Tried to allocate 2.00 GiB. Retrying with a smaller batch",
+    "SLURM waits": "srun: Job 17 step creation temporarily disabled, retrying (Requested nodes are busy)",
+    "git": "fatal: not a git repository (or any of the parent directories): .git",
+    "matplotlib": "mkdir -p failed for path /home/me/.config: [Errno 13] Permission denied: '/home/me/.config'",
+    "a count": "gpu0: 0 uncorrectable ECC errors, 0 errors total",
+    "ignored": "Exception ignored in: <function Loader.__del__ at 0x7f>\nTraceback (most recent call last):\n"
+    '  File "/x/site-packages/torch/utils/data/dataloader.py", line 1478, in __del__\n    self._shutdown()\n'
+    "AssertionError: can only test a child process",
+    "caught": TRACE.replace('  File "/home/me/train.py", line 40, in <module>\n    main()\n', "").strip(),
+}
+ENDS = ("Training finished", "Done.", "", "`Trainer.fit` stopped: `max_epochs=3` reached.")
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_what_a_run_survived_is_no_cause_also_alone(name: str) -> None:
+    for end in ENDS:
+        result = of(f"starting\n{WARNINGS[name]}\n{steps(39)}{end}\n")
+        assert result.first is None, end
+        assert result.first_alarm is None
+        assert result.healthy
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_a_warning_does_not_push_the_failure_away(name: str) -> None:
+    oom = "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity"
+    first = of(f"{WARNINGS[name]}\n{steps(39)}{oom}\n").first
+    assert first is not None
+    assert (first.id, first.speaker.rank) == ("cuda-out-of-memory", 2)
+
+
+def test_a_traceback_above_progress_that_was_written_at_the_end_is_the_cause() -> None:
+    """Standard output in a file is written when Python ends, below the traceback on standard error."""
+    first = of(TRACE + steps(39)).first
+    assert first is not None
+    assert first.id == "own-exception"
+
+
+def test_a_job_script_that_ends_is_no_sign_of_health() -> None:
+    first = of(f"{TRACE}Job finished at Fri May  1 10:00:00 UTC 2024\n").first
+    assert first is not None
+    assert first.id == "own-exception"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "This is not an error, but may impair performance.",
+        "validation error: 0.031",
+        "tests/x.py::test_error_handling PASSED\n===== 2 passed in 3.21s =====",
+    ],
+)
+def test_words_of_an_error_in_a_healthy_log_are_not_quoted(line: str) -> None:
+    result = of(f"starting\n{line}\n")
+    assert (result.first, result.first_alarm) == (None, None)
+
+
+WORK = {
+    "map": "Map (num_proc=8):  45%|####5     | 45000/100000 [30:00<36:40, 25.0 examples/s]",
+    "tokenizer": "Running tokenizer on dataset:  12%|#2  | 12/100 [29:59<3:00:00, 120s/it]",
+    "save": "Saving model checkpoint to /nfs/out/checkpoint-500",
+    "DeepSpeed": "[2024-05-01 10:00:00,1] [INFO] [logging.py:96:log_dist] [Rank 0] Saving /o/model_states.pt...",
+    "evaluate": "***** Running Evaluation *****",
+    "Megatron": " > WARNING: could not find index map files, building the indices on rank 0 ...",
+    "download": "Downloading shards:  20%|##  | 1/5 [28:00<2:00:00, 1700s/it]",
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_a_rank_is_slow_not_dead(name: str) -> None:
+    first = of(f"step 1 loss 0.3\n{WORK[name]}\n{TIMEOUT.format(1)}\n{TIMEOUT.format(2)}\n").first
+    assert first is not None
+    assert first.id == "slow-rank"
+    assert "timeout" in first.fix
+    trained = of(f"{WORK[name]}\n{steps(30)}{TIMEOUT.format(1)}\n").first
+    assert trained is not None
+    assert trained.id == "collective-timeout"
+
+
+def test_frames_of_a_package_are_not_the_users() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/opt/x/bin/deepspeed", line 6, in <module>\n    main()\n'
+        '  File "/src/deepspeed/launcher/runner.py", line 350, in main\n    parse()\nValueError: strange option\n'
+    )
+    first = of(text).first
+    assert first is not None
+    assert first.cause.startswith("an exception inside deepspeed: ValueError: strange option")
+    assert "line 350" not in first.fix
+
+
+def test_the_deciding_line_above_a_generic_one() -> None:
+    first = of("bash: orted: command not found\nORTE was unable to reliably start one or more daemons.\n").first
+    assert first is not None
+    assert first.id == "mpi-daemon-missing"
+    text = "Failed to initialize NVML: Driver/library version mismatch\n" + TRACE.replace(
+        "ValueError: bad batch 7", "ImportError: libcuda.so.1: cannot open shared object file: No such file"
+    )
+    first = of(text).first
+    assert first is not None
+    assert first.id == "driver-library-mismatch"
+
+
+def test_rank_and_host_of_a_launchers_line() -> None:
+    first = of(
+        "slurmstepd: error: Detected 3 oom_kill events in StepId=25010.0. Some of the step tasks were OOM Killed.\n"
+        "srun: error: nid001277: tasks 1-3: Out Of Memory\n"
+    ).first
+    assert first is not None
+    assert first.speaker.describe() == "ranks 1-3 on nid001277"
+    assert first.probe.startswith("sacct -j 25010 ")
+    first = of("mpirun noticed that process rank 1 with PID 0 on node node1 exited on signal 9 (Killed).\n").first
+    assert first is not None
+    assert (first.id, first.speaker.describe()) == ("killed", "rank 1 on node1")
+
+
+def test_only_filled_placeholders() -> None:
+    """Without any value, a text has words in place of each name."""
+    from ddpkit.diagnosis.catalogue.entry import filled
+
+    for entry in ENTRIES:
+        for text in (entry.cause, entry.probe, entry.fix):
+            assert "{host" not in filled(text, {})
+    assert filled(BY_ID["port-in-use"].probe, {}) == "ss -ltnp"
+    assert filled(BY_ID["port-in-use"].probe, {"port": "29500"}) == "ss -ltnp 'sport = :29500'"
+
+
+# ---- the command
+
+
+def test_other_causes_are_also_or_later(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(f"bash: module: command not found\n{TRACE}\n[Errno 28] No space left on device\n")
+    shown = ddpkit("explain", "a.log").stdout
+    assert "also, line 1: bash: module: command not found" in shown
+    assert "later, line 11: [Errno 28] No space left on device" in shown
+
+
+def test_a_binary_file_in_a_directory_is_left_out(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    logs = tmp_path / "out"
+    logs.mkdir()
+    (logs / "a.log").write_bytes(b"\x7fELF\x02\x01\x00\x00" * 100)
+    (logs / "b.log").write_text(TRACE)
+    done = ddpkit("explain", "out")
+    assert done.returncode == 0
+    assert "ValueError: bad batch 7" in done.stdout.splitlines()[0]
+    assert "a.log is not text, and is left out" in done.stderr
+
+
+def test_without_an_argument_the_newest_run_is_explained(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    refused = ddpkit("explain")
+    assert refused.returncode == 121
+    assert "no run of this project" in refused.stderr
+    (tmp_path / "job.py").write_text("raise ValueError('bad batch 7')\n")
+    failed = ddpkit("launch", "-n", "1", "--", "job.py")
+    assert failed.returncode == 1
+    done = ddpkit("explain")
+    assert done.returncode == 0
+    assert "ValueError: bad batch 7" in done.stdout
+
+
+# ---- printed texts: a head with the label, a line ---, the log
+
+PRINTED = sorted((Path(__file__).parent / "cases/printed").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", PRINTED, ids=lambda path: path.stem)
+def test_a_printed_text_gets_its_cause_rank_and_host(path: Path) -> None:
+    head, _, text = path.read_text(encoding="utf-8").partition("---\n")
+    label = dict(line.split(": ", 1) for line in head.splitlines())
+    result = of(text)
+    first = result.first if result.first is not None and result.first.kind != "hint" else None
+    assert (first.id if first else "not known" if result.first_alarm else "healthy") in label["cause"].split(" or ")
+    if first is not None and "rank" in label:
+        assert first.speaker.rank == int(label["rank"])
+    if first is not None and "host" in label:
+        assert first.speaker.host == label["host"]
