@@ -81,5 +81,12 @@ if __name__ == "__main__":
     threading.Thread(target=end_alone, args=(reader, logs), daemon=True).start()
     try:
         runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
+    except Exception as error:
+        # `rank_wrapper.py` has reported the end of each rank: the traceback and the table of torchrun repeat it.
+        if type(error).__name__ == "SignalException":
+            sys.exit(128 + error.sigval)  # type: ignore[attr-defined]
+        if type(error).__name__ != "ChildFailedError":
+            raise
+        sys.exit(1)
     finally:
         shutil.rmtree(logs, ignore_errors=True)

@@ -64,3 +64,14 @@ def test_an_agent_without_ranks_ends_by_a_signal(number: signal.Signals, start: 
     second.send_signal(signal.SIGTERM)
     second.wait(timeout=60)
     assert list(tmp_path.glob("ddpkit-torchrun-*")) == []
+
+
+def test_a_failed_rank_has_no_traceback_of_torchrun(tmp_path: Path) -> None:
+    """The wrapper of the rank reports its end. The traceback stood between that and the verdict."""
+    words = ["--standalone", "--nproc_per_node=2", "--no_python", "sh", "-c", '[ "$RANK" = 0 ] || exit 7; sleep 600']
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, AGENT, *words], env=env, text=True, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert "(exitcode: 7)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.glob("ddpkit-torchrun-*")) == []
