@@ -226,13 +226,6 @@ def _(scene: Scene) -> str:
     return deepspeed(scene)
 
 
-@case("deepspeed/batch-size", "train_batch_size is not divisible by the ranks", "batch-size-config", action="stop")
-def _(scene: Scene) -> str:
-    config = CONFIG.replace('"train_batch_size": 8', '"train_batch_size": 8, "train_micro_batch_size_per_gpu": 3')
-    scene.write("train.py", script(DEEPSPEED, "", config=config))
-    return deepspeed(scene)
-
-
 @case("deepspeed/config-key", "fp16 is enabled on a CPU", "own-exception or dtypes-differ", action="stop")
 def _(scene: Scene) -> str:
     scene.write("train.py", script(DEEPSPEED, "", config=CONFIG[:-1] + ', "fp16": {"enabled": True}}'))
