@@ -31,7 +31,7 @@ from ddpkit.diagnosis.log_match import LogMatch
 CASES = Path(__file__).with_name("cases")
 KEYS = frozenset(("provoked", "cause", "says", "partly", "rank", "host", "action"))
 GRADES = ("RIGHT", "PARTLY", "WRONG", "UNKNOWN")
-MOST_WRONG = 10  # WRONG cases of today. The test fails when there are more; this figure only decreases
+MOST_WRONG = 0  # WRONG cases of today. The test fails when there are more; this figure only decreases
 SECONDARY = ("death", "generic", "consequence")
 WAITING = ("gloo-timeout", "collective-timeout", "monitored-barrier", "store-wait")  # printed by ranks that waited
 

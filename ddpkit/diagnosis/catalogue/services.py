@@ -56,6 +56,7 @@ ENTRIES = (
     Entry(
         id="hub-rate-limit",
         doubtful=True,
+        explains=("hub-unreachable",),
         title="429 Client Error: Too Many Requests",
         patterns=(
             r"429 Client Error",
