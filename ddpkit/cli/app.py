@@ -229,9 +229,10 @@ def _whole_hint(hint: str, line: CommandLine | None) -> str:
 
 
 def _run(argv: list[str]) -> int:
-    # Everything behind the first `--` belongs to the script. Typer would take the `--` away.
-    end = argv.index("--") if "--" in argv else len(argv)
-    line = CommandLine(argv[:end], argv[end + 1 :] if "--" in argv else None)
+    # Everything after the first `--` belongs to the script, in commands that have one. Typer would remove the `--`.
+    scripted = "--" in argv and argv[0] in _LAUNCHES
+    end = argv.index("--") if scripted else len(argv)
+    line = CommandLine(argv[:end], argv[end + 1 :] if scripted else None)
     try:
         if line.words[:1] == ["help"]:
             line = CommandLine([*line.words[1:2], "--help"], None)

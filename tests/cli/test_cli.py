@@ -437,3 +437,11 @@ def test_a_dry_run_in_json_is_a_plan(words: tuple[str, ...], ddpkit: DDPKIT) -> 
     plan = json.loads(done.stdout)
     assert plan["world_size"] == 2
     assert [len(step["ranks"]) for step in plan["steps"]] == [2]
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "stop"])
+def test_a_run_is_found_after_two_dashes(command: str, ddpkit: DDPKIT) -> None:
+    """The words after `--` were dropped in commands without a script, and the newest run was taken."""
+    done = ddpkit(command, "--", "zzzz")
+    assert done.returncode == 121
+    assert "run 'zzzz' not found" in done.stderr
