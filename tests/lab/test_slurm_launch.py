@@ -181,7 +181,7 @@ def test_detach_and_secrets(launch: Callable[..., Launch], folder: Path, idle_la
 REFUSED = {
     "partition": (["-o", "partition=nope"], "sbatch rejected the job", "invalid partition"),
     "resource": (["-o", "gres=tpu:1"], "sbatch rejected the job", "generic resource"),
-    "too many nodes": (["-N", "9"], "would wait forever (PartitionConfig), and was cancelled", "job "),
+    "too many nodes": (["-N", "9"], "would wait forever (Partition", "), and was cancelled"),
     "a partition without nodes": (["-o", "partition=empty"], "", ""),
 }
 

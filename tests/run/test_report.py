@@ -147,7 +147,7 @@ def test_a_failed_run(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     assert found["start"]["total"] is None
     # One of the two may have been ended before its Python was there.
     missing = [[mark for mark in row["missing"] if mark != "python"] for row in found["start"]["rows"]]
-    assert missing == [["import", "imported", "meet", "group", "step"]] * 2
+    assert missing == [["import", "imported", "meet", "connect", "group", "step"]] * 2
     assert found["places"][0]["gpus"] == 0
 
 

@@ -78,7 +78,7 @@ def test_a_rank_that_the_others_wait_for(
     assert found["steps"]["words"].startswith("The others wait for rank 3 on ")
     for row in found["start"]["rows"]:
         named = [segment["phase"] for segment in row["segments"]]
-        assert named == ["prepared", "start", "python", "import", "imported", "meet", "group", "step"], row
+        assert named == ["prepared", "start", "python", "import", "imported", "meet", "connect", "group", "step"], row
     assert not list(folder.glob("report*"))
 
     done = ddpkit("report", str(folder))
