@@ -95,7 +95,7 @@ def is_mild(line: str) -> bool:
 
 
 def _without_levels(head: str) -> str:
-    """The line from its level on: behind rank, host and time."""
+    """Return the line from its level on, after rank, host and time."""
     return re.sub(
         r"^(?:\[?(?:rank ?\d+|default\d+|\d+)\]?:? ?|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?(?: - \S+)?[ ,-]*)+",
         "",

@@ -63,7 +63,7 @@ cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})){defaults}{find}trap '' USR1 USR2
 {become} "$0" {program} --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
 
-# In front of the rank's command, the agent's file. Where there is no folder of a run to hold it, PyTorch's own agent
+# Before the command of the rank, the file of the agent. Where no folder of a run holds it, PyTorch's own agent
 # runs: signals then reach the ranks where SLURM gives them to every process.
 _FIND_AGENT = """\
 agent="$1"; shift

@@ -50,7 +50,7 @@ class Rank:
     stack: tuple[Frame, ...] = ()  # of the main thread, the innermost first
     threads: int = 0
     recorded: bool = False  # its Flight Recorder is on
-    unrecorded: str = ""  # why its Flight Recorder is off, if it said so
+    unrecorded: str = ""  # why its Flight Recorder is off; empty: it is on, or not known
     groups: Mapping[str, InGroup] = field(default_factory=dict)  # by name and backend: `0:gloo`; each counts by itself
     incomparable: frozenset[str] = frozenset()  # groups whose numbers count send and recv, which not all ranks call
     counted: Mapping[str, int] = field(default_factory=dict)  # by name: the number of the last collective

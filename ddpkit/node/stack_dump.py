@@ -346,7 +346,7 @@ def ask_ras(address: str, until: float, pids: list[int]) -> dict[str, Any] | Non
     try:
         for _ in range(RAS_TRIES):
             with socket.create_connection((host.strip("[]") or "localhost", int(port)), 1.0) as connection:
-                # For ranks that do not answer NCCL itself waits 5 s and more, unless it is told otherwise.
+                # For ranks that do not answer NCCL itself waits 5 s and more, unless the question has a shorter time.
                 connection.sendall(b"TIMEOUT %d\n" % RAS_PEERS)
                 connection.settimeout(RAS_PEERS)
                 reply = connection.recv(1 << 16)  # OK, or an error of another version
@@ -369,7 +369,7 @@ def _received(connection: socket.socket, until: float) -> bytes:
         if not data:
             return text
         text += data
-    return text + b"\n(NCCL RAS had not said more when the time was over)\n"
+    return text + b"\n(NCCL RAS had printed no more when the time was over)\n"
 
 
 def _serves(connection: socket.socket, pids: list[int]) -> bool:

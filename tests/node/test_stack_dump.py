@@ -330,7 +330,7 @@ def test_what_nccl_ras_has_not_said_in_time_is_reported() -> None:
         said = stack_dump.ask_ras(address, time.monotonic() + 0.5, [os.getpid()])
         thread.join(PATIENCE)
     assert said is not None
-    assert said["text"].startswith("Job summary\n(NCCL RAS had not said more")
+    assert said["text"].startswith("Job summary\n(NCCL RAS had printed no more")
 
 
 def test_the_ranks_say_where_nccl_ras_listens(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
