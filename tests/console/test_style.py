@@ -187,7 +187,8 @@ def test_a_plain_verdict_in_a_pipe(ddpkit: DDPKIT, script: SCRIPT) -> None:
     assert done.returncode == 1
     assert "\x1b" not in done.stderr + done.stdout
     assert done.stderr.count("Traceback (most recent call last)") == 1
-    assert re.search(r"^ddpkit: rank 1 on .*\nlog: logs/.*/rank_1\.log\nhint: .*\n\Z", done.stderr, re.M)
+    lines = r"^ddpkit: rank 1 on .*\nlog: logs/.*/rank_1\.log\nhint: .*\nmore: ddpkit explain file-missing\n\Z"
+    assert re.search(lines, done.stderr, re.M)
 
 
 def test_colour_can_be_forced(ddpkit: DDPKIT, script: SCRIPT) -> None:
