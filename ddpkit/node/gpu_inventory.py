@@ -261,7 +261,7 @@ def cuda_driver() -> str | None:
 
 
 def gpu_direct(root: str, version: str, release: str) -> str:
-    """The way in which network adapters reach the memory of GPUs: a kernel module, or dma-buf; empty: none."""
+    """Return how network adapters reach the memory of GPUs: a kernel module, or dma-buf; empty: neither."""
     for name in ("nvidia_peermem", "nv_peer_mem"):
         if os.path.isdir(root + "sys/module/" + name):
             return name
