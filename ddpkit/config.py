@@ -277,7 +277,7 @@ class HostSettings:
 
 Caller = Literal["flag", "keyword"]  # the sources that win over all others
 SourcedName = Literal[
-    "hang_action", "hosts", "hostfile", "nproc_per_node", "on_end", "python", "script"
+    "bad_nodes", "hang_action", "hosts", "hostfile", "nproc_per_node", "on_end", "python", "script"
 ]  # their source decides something
 
 
@@ -306,6 +306,7 @@ class LaunchSettings:
     metrics: str = _setting("", _parse_text, 'a file: metrics = "checkpoints/metrics.jsonl"')
     on_end: str = _setting("", _parse_text, 'a shell command: on_end = "./notify.sh"')
     name: str = _setting("", _parse_text, 'a name: name = "baseline"')
+    bad_nodes: str = _setting("", _parse_text, 'a file: bad_nodes = "/shared/bad_nodes.json"', is_path=True)
     allow_nested: bool = _setting(False, _parse_bool, "true or false")
     options: Mapping[str, object] = _setting({}, _parse_options, 'a table: options = { starter = "torchrun" }')
     env: Mapping[str, str] = _setting({}, _parse_env, 'a table of text: env = { NCCL_DEBUG = "WARN" }')
@@ -369,6 +370,7 @@ class LaunchKeywords(TypedDict, total=False):
     metrics: str | os.PathLike[str] | None
     on_end: str | None
     name: str | None
+    bad_nodes: str | os.PathLike[str] | None
     allow_nested: bool | None
     options: Mapping[str, object] | None
     env: Mapping[str, str | None] | None

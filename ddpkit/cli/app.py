@@ -112,6 +112,7 @@ COMMANDS = {
         "dump": "Show the stack of every rank of a run that hangs.",
         "report": "Write one HTML page about a run.",
         "rm": "Remove the directories of ended runs.",
+        "nodes": "List bad nodes, check them again, or forgive them.",
         "explain": "Show the first failure in a log, its cause and its fix.",
     },
     "Set up": {

@@ -79,6 +79,8 @@ def _argument(words: list[str], parameters: Sequence[Parameter]) -> Iterable[str
         return runs()
     if words[0] == "backends":
         return backends()
+    if words[0] == "nodes":
+        return bad_nodes(words)
     if words[0] == "completion":
         return ("bash", "zsh", "fish")
     if words[0] == "explain" and words[-1]:  # else the shell offers files
@@ -144,6 +146,18 @@ def runs() -> list[str]:
     from ddpkit.run import run_index
 
     return [entry.run.run_id for entry in run_index.list_runs() if entry.run is not None]
+
+
+def bad_nodes(words: Sequence[str]) -> list[str]:
+    """The actions of `ddpkit nodes`; after one, the bad nodes."""
+    import time
+
+    from ddpkit.run.bad_nodes import known
+
+    if not {"check", "forgive"} & set(words[1:-1]):
+        return ["check", "forgive"]
+    setting = _typed(words, "--bad-nodes") or _settings(words).bad_nodes
+    return [node.host for node in known(setting, time.time()).nodes]
 
 
 def hosts(words: Sequence[str] = (), *, always: bool = False) -> list[str]:

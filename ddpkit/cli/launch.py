@@ -82,6 +82,9 @@ def launch(
     name: Annotated[
         str | None, flag("--name", LEAVE, "Name the run: its id and its job. [default: SCRIPT]", "NAME")
     ] = None,
+    bad_nodes: Annotated[
+        str | None, flag("--bad-nodes", CHECKS, "Avoid, and add, the nodes of FILE: see `ddpkit nodes`.", "FILE")
+    ] = None,
     detach: Annotated[
         bool, flag("-d --detach", LEAVE, "Return when the run has started; it continues in tmux, or as a job.")
     ] = False,
@@ -103,6 +106,7 @@ def launch(
         metrics=metrics,
         on_end=on_end,
         name=name,
+        bad_nodes=bad_nodes,
         allow_nested=allow_nested or None,
     )
     if explain:

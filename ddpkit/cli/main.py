@@ -1,6 +1,21 @@
 """The whole program: every command's module is imported, and one command line is run."""
 
-from ddpkit.cli import backends, bench, completion, dump, emit, explain, init, launch, ps, report, runs, test, top
+from ddpkit.cli import (
+    backends,
+    bench,
+    completion,
+    dump,
+    emit,
+    explain,
+    init,
+    launch,
+    nodes,
+    ps,
+    report,
+    runs,
+    test,
+    top,
+)
 from ddpkit.cli.app import run
 
 __all__ = [
@@ -12,6 +27,7 @@ __all__ = [
     "explain",
     "init",
     "launch",
+    "nodes",
     "ps",
     "report",
     "run",

@@ -61,7 +61,7 @@ def preflight(
         note=progress.note,
         signals=forward_signals,
     )
-    _end_by_signals()
+    end_by_signals()
     if dry_run:
         show_plan(run.dry_run(settings, os.environ, options), as_json)
         return
@@ -82,7 +82,7 @@ def _test(
     if as_json:
         print_json("test", model.report(result.checks, result.seconds))
     else:
-        _show(result, verbose=verbose)
+        show_report(result, verbose=verbose)
     sys.stdout.flush()
     return 0 if result.ok else PreflightError.exit_code
 
@@ -90,7 +90,7 @@ def _test(
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _end_by_signals() -> None:
+def end_by_signals() -> None:
     """While no rank runs, these end the command like an error, and close the connections. Under nohup HUP does not."""
 
     def end(number: int, _: object) -> None:
@@ -101,7 +101,7 @@ def _end_by_signals() -> None:
             signal.signal(number, end)
 
 
-def _show(result: CheckReport, *, verbose: bool) -> None:
+def show_report(result: CheckReport, *, verbose: bool = False) -> None:
     """One row for a check that passed everywhere; one for each finding that did not."""
     from ddpkit.preflight import check as model
 

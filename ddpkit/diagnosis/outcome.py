@@ -51,6 +51,7 @@ class Outcome:
     stopped_by: int | None = None  # the signal that ended the launcher
     seconds: float = 0.0
     ends: Counter[str] = field(default_factory=Counter)  # how many ranks ended in which way
+    lost_alone: str = ""  # the one host that was lost, where all others answered to their end
 
     @property
     def exit_code(self) -> int:

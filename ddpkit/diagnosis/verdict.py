@@ -15,6 +15,7 @@ from ddpkit.errors import AGAIN
 from ddpkit.files import read_tail
 
 if TYPE_CHECKING:
+    from ddpkit.diagnosis.analyze import LogAnalysis
     from ddpkit.diagnosis.log_match import LogMatch
 
 LOG_END_BYTES = 1 << 20  # bytes at the end of a log
@@ -43,7 +44,7 @@ def diagnose(failure: Failure, all_log: Path) -> Diagnosis | None:
         first = None
     if first is not None and first.kind == "cause":
         return _diagnosis(first, first.bare_cause)
-    other = analyze_log([(all_log.name, _end(all_log))]).first
+    other = analyze_end(all_log).first
     if other is not None and other.kind == "cause" and failure.signal not in _SUDDEN:
         return _diagnosis(other, other.bare_cause, other.speaker.describe())
     # A signal says more than a collective that failed because of it; what says how it died says more than the number.
@@ -52,6 +53,13 @@ def diagnose(failure: Failure, all_log: Path) -> Diagnosis | None:
     if first is not None and first.kind == "generic" and failure.signal in (None, signal.SIGABRT):
         return _diagnosis(first, first.cause)
     return None
+
+
+def analyze_end(all_log: Path) -> LogAnalysis:
+    """Analyze the last lines of all ranks."""
+    from ddpkit.diagnosis.analyze import analyze_log
+
+    return analyze_log([(all_log.name, _end(all_log))])
 
 
 def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:

@@ -133,6 +133,10 @@ class Carrier:
             self.vitals.write()
             self.timeline.write()
         self.outcome.seconds = time.time() - self.started
+        lost = [node for node in self.nodes if node.lost]
+        # Several at once, or none that answers: then the fault may be the launcher's own network.
+        if len(lost) == 1 < len(self.nodes) and all(node.sent_end for node in self.nodes if not node.lost):
+            self.outcome.lost_alone = lost[0].step.host
         return self.outcome
 
     def post(self, index: int, event: Event | None) -> None:

@@ -106,6 +106,7 @@ class RecordedRun(LiveRun):
         super().__init__(ready.plan, ready.transport, log_dir)
         plan = self.plan
         self._python = ready.job.python
+        self._bad_nodes = ready.bad_nodes
         self._write_timeline(ready, began, notes)
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
@@ -220,6 +221,7 @@ class RecordedRun(LiveRun):
             )
         except OSError as error:
             relay.note(f"ddpkit: cannot write the record of this run: {error.strerror}: {error.filename}")
+        self._remember_node(relay, outcome)
         self._run_on_end(relay)
         return outcome
 
@@ -232,6 +234,23 @@ class RecordedRun(LiveRun):
         lines = failure.last_lines if repeat else ()
         panel = Panel("FAILED", headline, facts, whose, lines)
         relay.note("\n".join(verdict.describe_failure(failure, diagnosis, with_lines=repeat)), panel)
+
+    def _remember_node(self, relay: Relay, outcome: Outcome) -> None:
+        """Remember the node whose own fault ended the run, for later launches."""
+        if outcome.failure is None:
+            return
+        from ddpkit.run import bad_nodes
+
+        clear = bad_nodes.has_clear_fault(outcome.failure)
+        analysis = verdict.analyze_end(self.folder / "all.log") if clear else None
+        now = time.time()
+        node = bad_nodes.blamed(outcome, analysis, self.plan.run_id, now)
+        if node is None:
+            return
+        problem = bad_nodes.remember(self._bad_nodes, node, now)
+        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(node.until))
+        words = problem or f"{node.host} is remembered as a bad node until {until}: {node.reason}; see: ddpkit nodes"
+        relay.note(f"ddpkit: {words}")
 
     def _run_on_end(self, relay: Relay) -> None:
         if self.plan.on_end is not None:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import local_job
 from ddpkit.execution.requested_nodes import number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
-from ddpkit.launchers.plan import Job, OnEnd, Plan
+from ddpkit.launchers.plan import Job, OnEnd, Plan, Request
 from ddpkit.transports import local_facts
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.scheduler import SchedulerTransport
@@ -30,6 +31,7 @@ class Ready:
     plan: Plan
     transport: Transport
     settings_file: str = ""  # that was read; empty: none
+    bad_nodes: str = ""  # the file of bad nodes; empty: that of this user
 
 
 @contextmanager
@@ -48,15 +50,29 @@ def prepare(
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     if not transport_of(settings).names_nodes:
-        ready = prepare_offline(settings, environ)
-        yield replace(ready, plan=_with_end(ready.plan, settings), settings_file=settings.file)
+        ready = prepare_offline(settings, environ, note)
+        plan = _with_end(ready.plan, settings)
+        yield replace(ready, plan=plan, settings_file=settings.file, bad_nodes=_bad_nodes(settings))
         return
+    from ddpkit.execution import avoided_nodes
     from ddpkit.execution.named_nodes import approach
 
     with approach(settings, environ, note, progress, waiting) as nodes:
+        avoided_nodes.warn(settings, [spec.label for spec in nodes.transport.pool.specs], note)
         world = nodes.transport.survey(note, strict=settings.preflight)
         plan = _with_end(nodes.plan(world), settings)
-        yield Ready(job=nodes.job, plan=plan, transport=nodes.transport, settings_file=settings.file)
+        yield Ready(
+            job=nodes.job,
+            plan=plan,
+            transport=nodes.transport,
+            settings_file=settings.file,
+            bad_nodes=_bad_nodes(settings),
+        )
+
+
+def _bad_nodes(settings: LaunchSettings) -> str:
+    # A program may change its directory during the run.
+    return str(Path(settings.bad_nodes).absolute()) if settings.bad_nodes else ""
 
 
 def _with_end(plan: Plan, settings: LaunchSettings) -> Plan:
@@ -75,8 +91,13 @@ def build_backend(settings: LaunchSettings) -> registry.Launcher:
     return registry.build(registry.load(settings.backend), settings.options)
 
 
-def prepare_offline(settings: LaunchSettings, environ: Mapping[str, str]) -> Ready:
-    """Make the job and its plan for this machine, or for a scheduler: no node is asked. Raises UsageError."""
+def prepare_offline(
+    settings: LaunchSettings, environ: Mapping[str, str], avoid: Callable[[str], None] | None = None
+) -> Ready:
+    """Make the job and its plan for this machine, or for a scheduler: no node is asked. Raises UsageError.
+
+    `avoid` gets a line for each bad node that the job excludes. None: no node is excluded.
+    """
     backend = build_backend(settings)
     nnodes, nproc = number_of_nodes(settings, backend), ranks_per_node(settings)
     requested_nodes.check_no_hostfile(settings)
@@ -89,7 +110,12 @@ def prepare_offline(settings: LaunchSettings, environ: Mapping[str, str]) -> Rea
     else:
         requested_nodes.check_one_machine(settings, backend)
         transport = LocalTransport(nproc, environ, settings.env)
-    return Ready(job=job, plan=backend.plan(job, transport.survey()), transport=transport)
+    world = transport.survey()
+    if avoid is not None and transport.slurm and isinstance(world, Request):
+        from ddpkit.execution import avoided_nodes
+
+        backend = avoided_nodes.exclude(backend, world, settings, avoid)
+    return Ready(job=job, plan=backend.plan(job, world), transport=transport)
 
 
 def plan_later(settings: LaunchSettings, environ: Mapping[str, str]) -> Plan:

@@ -60,6 +60,7 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "metrics": WORD,
     "on_end": WORD,
     "name": WORD,
+    "bad_nodes": WORD,
     "allow_nested": st.just(True),
     "options": st.dictionaries(
         st.sampled_from(["starter", "preload", "partition", "time", "nope"]),
@@ -138,7 +139,7 @@ def patches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Seen]]:
         patch.setattr(launch, "show_plan", shown)
         patch.setattr(app, "_explain", explained)
         patch.setattr(preflight, "run_preflight", examined)
-        patch.setattr(test_command, "_end_by_signals", lambda: None)
+        patch.setattr(test_command, "end_by_signals", lambda: None)
         patch.setattr(signal, "signal", lambda *_: None)
         patch.setattr(record, "new_id", lambda _: "ID")
         patch.setattr(local_facts, "free_port", lambda: 29500)
@@ -201,7 +202,7 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
         "backend": "slurm", "hosts": ["localhost"], "hostfile": "hosts.txt", "nproc_per_node": 3, "nnodes": 1,
         "workdir": Path("sub"), "python": sys.executable, "grace": 2.5, "log_dir": "sub/logs", "preflight": False,
         "hang_timeout": 60, "hang_action": "end", "sync": True, "header": False, "fold": 0, "metrics": "m.jsonl",
-        "name": "baseline", "allow_nested": True, "on_end": "true",
+        "name": "baseline", "bad_nodes": "bad.json", "allow_nested": True, "on_end": "true",
         "options": {"starter": "torchrun"}, "env": {"NCCL_DEBUG": "INFO", "HOME": None},
     }  # fmt: skip
     named: Any = {name: good[name], **({"backend": "ssh", "hosts": ["node1"]} if name == "sync" else {})}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import json
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Command
+
+from ddpkit.run import bad_nodes
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -72,6 +75,15 @@ ALONE = {
 @pytest.mark.parametrize("name", ALONE)
 def test_commands_without_a_run(name: str, ddpkit: DDPKIT) -> None:
     check(ddpkit(*ALONE[name]).stdout, name)
+
+
+def test_bad_nodes(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    file, now = str(tmp_path / "bad.json"), time.time()
+    for host in ("node1", "node2"):
+        bad_nodes.remember(file, bad_nodes.bad_node(host, "gpu-ecc", "", "run", now), now)
+    shown = check(ddpkit("nodes", "forgive", "node1", "--bad-nodes", file, "--json").stdout, "nodes")
+    assert [node["host"] for node in shown["nodes"]] == ["node2"]
+    assert [node["host"] for node in shown["removed"]] == ["node1"]
 
 
 def test_an_environment_that_is_incomplete(ddpkit: DDPKIT) -> None:

@@ -1,0 +1,290 @@
+"""Bad nodes: hosts with a fault of their own that ended a run, remembered for later launches in one JSON file.
+
+The file is beside the index of runs, or where the setting `bad_nodes` points: a team can share one. Writers hold a lock
+and replace the file at once, so readers need none. No call takes longer than `PATIENCE`, whatever the file system does.
+Times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import stat
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.errors import DdpkitError
+from ddpkit.files import write_atomically
+from ddpkit.run.run_index import index_folder
+
+if TYPE_CHECKING:  # the catalogue is imported where a run has failed
+    from ddpkit.diagnosis.analyze import LogAnalysis
+
+PATIENCE = 1.0  # seconds for the file: a launch does not wait longer
+MOST = 256  # nodes in the file
+_MOST_BYTES = 1 << 20
+_MOST_TEXT = 300  # characters of a value
+_SCHEMA = "ddpkit.bad_nodes/1"
+HOUR, DAY = 3600.0, 86400.0
+# How long a node is remembered, by the catalogue id of its fault. A day for the others.
+LASTS: Mapping[str, float] = {
+    **dict.fromkeys(("gpu-lost", "gpu-ecc"), 7 * DAY),  # a person repairs or resets the GPU
+    **dict.fromkeys(("gpu-xid", "nvlink-error"), 3 * DAY),
+    # The path may be the script's, and a disk is soon cleaned up.
+    **dict.fromkeys(("disk-full", "read-only-fs", "io-error", "stale-handle"), HOUR),
+    **dict.fromkeys(("node-lost", "slurm-node-failure", "ssh-unreachable", "ssh-lost"), HOUR),
+    **dict.fromkeys(("gpu-busy", "gpu-memory-taken", "host-out-of-memory"), HOUR),
+}
+# Faults that a launch remembers: no script can cause them. A lost node is one more.
+CLEAR = frozenset(("gpu-lost", "gpu-ecc", "gpu-xid", "nvlink-error", "driver-library-mismatch", "read-only-fs"))
+# Errors of a program on a GPU, which a script can cause: https://docs.nvidia.com/deploy/xid-errors/
+_OF_PROGRAMS = re.compile(r"\bXid(?: \([^)]*\):)? (?:13|31|43|45|68|69)\b")
+_LOST = re.compile(r"^no heartbeat|^the connection was lost")  # not a supervisor that was killed
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadNode:
+    """One host with a fault. It is remembered until the time `until`."""
+
+    host: str
+    id: str  # of the fault in the catalogue
+    reason: str
+    evidence: str  # the line or the event that showed it
+    run_id: str
+    since: float
+    until: float
+
+    def describe(self) -> str:
+        """Return the reason, its time and its run."""
+        since = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.since))
+        return f"{self.reason} (since {since}, run {self.run_id})"
+
+
+# ---- pure: decisions on values
+
+
+def bad_node(host: str, id: str, evidence: str, run_id: str, now: float) -> BadNode:  # noqa: A002
+    """Return the record of a fault, which is remembered as long as its cause demands."""
+    from ddpkit.diagnosis.action import NODE
+
+    reason = NODE.get(id, "the host failed")
+    until = now + LASTS.get(id, DAY)
+    return BadNode(host=host, id=id, reason=reason, evidence=evidence, run_id=run_id, since=now, until=until)
+
+
+def blamed(outcome: Outcome, analysis: LogAnalysis | None, run_id: str, now: float) -> BadNode | None:
+    """Return the one node whose own fault ended a run; None where that is not clear.
+
+    `analysis`: of the lines of all ranks.
+    """
+    failure = outcome.failure
+    if failure is None or outcome.stopped_by is not None:
+        return None
+    if failure.host == outcome.lost_alone and _LOST.search(failure.reason):
+        return bad_node(failure.host, "node-lost", failure.reason, run_id, now)
+    if analysis is None or analysis.first is None or not has_clear_fault(failure):
+        return None
+    from ddpkit.diagnosis.action import decide
+
+    first = analysis.first
+    hosts = {match.speaker.host for match in (first, *analysis.alike)}
+    decision = decide(analysis)
+    if decision.action != "exclude" or decision.id not in CLEAR or decision.host is None or len(hosts) > 1:
+        return None
+    if decision.id == "gpu-xid" and _OF_PROGRAMS.search(first.text):
+        return None
+    return bad_node(decision.host, decision.id, first.text, run_id, now)
+
+
+def has_clear_fault(failure: Failure) -> bool:
+    """Return whether the diagnosis of a failure is a fault of a node. Only then the logs are read for the host."""
+    return failure.diagnosis is not None and failure.diagnosis.id in CLEAR
+
+
+def merge(nodes: Sequence[BadNode], new: BadNode, now: float) -> tuple[BadNode, ...]:
+    """Add a node. Of two records of one host the longer one stays; expired ones and the oldest beyond `MOST` do not."""
+    before = next((each for each in nodes if each.host == new.host and each.until > new.until), None)
+    kept = [each for each in nodes if each.until > now and each.host != new.host]
+    return (*kept, before or new)[-MOST:]
+
+
+def matching(hosts: Collection[str], nodes: Sequence[BadNode]) -> list[tuple[str, BadNode]]:
+    """Return each of these hosts that is bad, with its record. `node1` and `node1.cluster` are one host."""
+    return [(host, each) for host in hosts for each in nodes if is_same_host(host, each.host)]
+
+
+def is_same_host(one: str, other: str) -> bool:
+    """Compare two names of hosts; one of them may have no domain."""
+    return one == other or one == other.partition(".")[0] or other == one.partition(".")[0]
+
+
+def _parse(data: bytes) -> tuple[BadNode, ...]:
+    """Read the content of the file. Raises ValueError where it is not whole."""
+    if not data.strip():
+        return ()
+    document = json.loads(data)
+    ours = isinstance(document, dict) and document.get("schema") == _SCHEMA
+    if not ours or not isinstance(document.get("nodes"), list):
+        raise ValueError("another kind of file")
+    nodes = [_parse_node(each) for each in document["nodes"][:MOST]]
+    return tuple(each for each in nodes if each is not None)
+
+
+def _parse_node(value: object) -> BadNode | None:
+    """Read one record. Others may write to the file: no text has control characters, or is long."""
+    if not isinstance(value, dict):
+        return None
+    texts: dict[str, str] = {}
+    times: dict[str, float] = {}
+    for each in fields(BadNode):
+        found = value.get(each.name)
+        if each.name in ("since", "until"):
+            if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < 1e11:
+                return None
+            times[each.name] = float(found)
+        elif isinstance(found, str):
+            texts[each.name] = "".join(char if char.isprintable() else "?" for char in found[:_MOST_TEXT])
+        else:
+            return None
+    return BadNode(**texts, since=times["since"], until=times["until"]) if texts["host"] else None
+
+
+# ---- the file
+
+
+def file_of(setting: str) -> Path:
+    """Return the file of the setting; without one, that of this user. Raises RuntimeError without a home."""
+    return Path(setting).expanduser() if setting else index_folder().parent / "bad_nodes.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """The nodes that are remembered now, the oldest first. `problem`: why the file could not be read."""
+
+    nodes: tuple[BadNode, ...] = ()
+    problem: str = ""
+
+
+def known(setting: str, now: float) -> Known:
+    """Return the bad nodes. Raises nothing: a launch does not depend on the file."""
+    try:
+        path = file_of(setting)
+        nodes = _in_time(lambda: _parse(_read(path)), path)
+    except (DdpkitError, ValueError, RuntimeError) as error:
+        return Known(problem=_problem(error, setting))
+    return Known(nodes=tuple(each for each in nodes if each.until > now))
+
+
+def remember(setting: str, node: BadNode, now: float) -> str:
+    """Add a node to the file. Returns the problem as text; empty: none. Raises nothing."""
+    try:
+        _change(setting, lambda nodes: merge(nodes, node, now))
+    except (DdpkitError, ValueError, RuntimeError) as error:
+        return _problem(error, setting)
+    return ""
+
+
+def forgive(setting: str, hosts: Collection[str] | None, now: float) -> list[BadNode]:
+    """Remove hosts from the file, None: all. Returns their records that had not expired. Raises DdpkitError."""
+    removed: list[BadNode] = []
+
+    def without(nodes: Sequence[BadNode]) -> tuple[BadNode, ...]:
+        removed[:] = [each for each in nodes if hosts is None or matching(hosts, [each])]
+        return tuple(each for each in nodes if each not in removed)
+
+    try:
+        _change(setting, without)
+    except (ValueError, RuntimeError) as error:
+        raise DdpkitError(_problem(error, setting), "ddpkit nodes --bad-nodes FILE") from None
+    return [each for each in removed if each.until > now]
+
+
+def _problem(error: Exception, setting: str) -> str:
+    if isinstance(error, ValueError):
+        return f"{file_of(setting)} is not a list of bad nodes; to start a new one, remove it"
+    return str(error)
+
+
+def _read(path: Path) -> bytes:
+    """Return the content of the file; empty where it is no regular file, such as /dev/null. Raises OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(_MOST_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+
+
+def _change(setting: str, change: Callable[[Sequence[BadNode]], tuple[BadNode, ...]]) -> None:
+    """Replace the list under a lock. Raises DdpkitError; ValueError for a file of something else, which stays."""
+    path = file_of(setting)
+    _in_time(lambda: _locked_change(path, change), path)
+
+
+def _locked_change(path: Path, change: Callable[[Sequence[BadNode]], tuple[BadNode, ...]]) -> None:
+    if path.exists() and not path.is_file():
+        return  # /dev/null: nothing is remembered
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Everyone who may write to the directory may write to its files: a team shares them.
+    mode = path.parent.stat().st_mode & 0o666
+    lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        if os.fstat(lock).st_uid == os.geteuid():
+            os.fchmod(lock, mode)
+        _take(lock, time.monotonic() + PATIENCE * 0.9)
+        data = _read(path)
+        try:
+            nodes = _parse(data)
+        except (ValueError, RecursionError):
+            if not data.startswith(f'{{"schema": "{_SCHEMA}"'.encode()):
+                raise ValueError from None
+            nodes = ()  # a torn file of ddpkit's own
+        after = change(nodes)
+        if after != nodes:
+            write_atomically(path, json.dumps({"schema": _SCHEMA, "nodes": [asdict(each) for each in after]}) + "\n")
+            path.chmod(mode)
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int, until: float) -> None:
+    """Take the lock. Raises TimeoutError: then nothing is written later either."""
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise TimeoutError(f"locked by another process for {PATIENCE:g} s") from None
+            time.sleep(0.005)
+
+
+def _in_time(work: Callable[[], _T], path: Path) -> _T:
+    """Run a function that a file system may hold up. Raises DdpkitError, also after `PATIENCE`; and ValueError."""
+    results: list[_T] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception as error:  # raised again below, by the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="ddpkit bad nodes", daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    if results:
+        return results[0]
+    error = errors[0] if errors else TimeoutError(f"no answer in {PATIENCE:g} s")
+    if isinstance(error, OSError):
+        why = error.strerror or str(error)
+        raise DdpkitError(f"cannot use the list of bad nodes {path}: {why}", f"ls -l {path}") from None
+    raise ValueError(str(error)) if isinstance(error, RecursionError) else error

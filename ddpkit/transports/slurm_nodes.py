@@ -1,0 +1,58 @@
+"""Nodes of a SLURM partition, and those of them that a job need not use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ddpkit.distributed.nodelist import expand_nodelist
+from ddpkit.errors import EnvError
+from ddpkit.scheduler import run_command
+
+_PATIENCE = 5.0  # seconds for sinfo
+_ROW = re.compile(r"^(?P<name>\S+) \S+?(?P<default>\*?) (?P<state>\S+)$", re.MULTILINE)
+_OUT_OF_SERVICE = re.compile(r"down|drain|drng|fail|maint|unk|inval|boot|power|\*$")
+_CHOOSES = re.compile(r"(?:^|\s)(?:-[wxF]|--(?:nodelist|exclude|nodefile)\b)")  # options of sbatch
+
+
+def partition_nodes(partition: str) -> dict[str, bool]:
+    """Return whether each node of a partition is in service; without a name, of the default one. Empty: no answer."""
+    words = [f"--partition={partition}"] if partition else []
+    return read_sinfo(
+        run_command(["sinfo", "--noheader", "--Node", "--format=%N %P %t", *words], timeout=_PATIENCE).output,
+        default=not partition,
+    )
+
+
+def read_sinfo(text: str, *, default: bool) -> dict[str, bool]:
+    """Read lines of `NODE PARTITION STATE`; of all partitions only those of the `default` one, marked with `*`."""
+    rows = [row for row in _ROW.finditer(text) if row["default"] or not default]
+    return {row["name"]: not _OUT_OF_SERVICE.search(row["state"]) for row in rows}
+
+
+def choose_excluded(
+    bad: Sequence[str], nodes: Mapping[str, bool], *, nnodes: int, nodelist: str, exclude: str, sbatch: str
+) -> dict[str, str]:
+    """Decide on each bad host: empty, exclude it; else the reason against it. Enough nodes must remain for the job.
+
+    Hosts that the job cannot get are absent. `nodes`: see `partition_nodes`. The other texts are options of the user.
+    """
+    try:
+        requested, excluded = set(expand_nodelist(nodelist)), set(expand_nodelist(exclude))
+    except EnvError:  # the name of a file
+        return dict.fromkeys(bad, "the options list the nodes in a file") if nodes else {}
+    left = sum(in_service for name, in_service in nodes.items() if name not in excluded)
+    chosen: dict[str, str] = {}
+    for host in bad:
+        if not nodes.get(host) or host in excluded:
+            continue
+        if host in requested:
+            chosen[host] = "--nodelist requests it"
+        elif _CHOOSES.search(sbatch):
+            chosen[host] = "the option sbatch selects nodes"
+        elif left <= nnodes:
+            chosen[host] = f"{left} nodes are in service, and the job needs {nnodes}"
+        else:
+            chosen[host] = ""
+            left -= 1
+    return chosen

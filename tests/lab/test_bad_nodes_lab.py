@@ -1,0 +1,120 @@
+"""Bad nodes on real nodes: remembered at the end of a run, and named, or excluded, at the start of the next."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from bare import Bare
+from cluster import Lab
+from launching import DDPKIT, ROOT, Launch
+
+from ddpkit.run import bad_nodes
+
+NOW = 1.8e9
+ECC = """\
+import os
+if os.uname().nodename == os.environ.get("BAD"):
+    raise RuntimeError("CUDA error: uncorrectable ECC error encountered")
+print("ran", os.environ["RANK"], os.uname().nodename, flush=True)
+"""
+SILENT = "import os, time\nopen(f'started.{os.environ[\"RANK\"]}', 'w').close()\ntime.sleep(3600)\n"
+
+
+def remembered(file: Path) -> list[tuple[str, str]]:
+    return [(node.host, node.id) for node in bad_nodes.known(str(file), 0).nodes]
+
+
+@pytest.mark.parametrize("backend", ["ssh", "pdsh"])
+def test_a_named_host_is_used_with_a_warning_until_it_is_forgiven(bare: Bare, backend: str) -> None:
+    (bare.folder / "job.py").write_text(ECC)
+    file = bare.folder / "bad.json"
+    words = ("-b", backend, "node[1-2]", "-n", "1", "-o", "starter=ranks", "--bad-nodes", "bad.json")
+    done = bare.launch(*words, "--env", "BAD=node2", "--", "job.py")
+    assert done.code == 1, done.text
+    assert "ddpkit: node2 is remembered as a bad node until " in done.err
+    assert remembered(file) == [("node2", "gpu-ecc")]
+
+    done = bare.launch(*words, "--", "job.py")
+    assert done.code == 0, done.text
+    assert sorted(re.findall("ran . (.*)", done.out)) == ["node1", "node2"]
+    (warning,) = [line for line in done.err.splitlines() if "bad node" in line]
+    assert re.fullmatch(
+        r"ddpkit: warning: node2 is a bad node: the memory of a GPU of the host has errors \(since \d{4}-\S+ \S+, run "
+        r"\S+-job-\w+\); if it is repaired: ddpkit nodes forgive node2 --bad-nodes bad.json",
+        warning,
+    )
+    done = bare._run(bare.argv("check", "-b", backend, "--bad-nodes", "bad.json", verb="nodes"), None, slow=False)
+    assert done.code == 0, done.text
+    assert "forgave node2" in done.out
+    assert remembered(file) == []
+    assert "bad node" not in bare.launch(*words, "--", "job.py").err
+
+
+def test_a_node_that_does_not_pass_stays(bare: Bare) -> None:
+    file = bare.folder / "bad.json"
+    bad_nodes.remember(str(file), bad_nodes.bad_node("node3", "node-lost", "", "run", 9e9), 9e9)
+    bare.cut("node3")
+    done = bare._run(bare.argv("check", "--bad-nodes", "bad.json", "--json", verb="nodes"), None, slow=False)
+    assert done.code == 122, done.text
+    document = json.loads(done.out)
+    assert [node["host"] for node in document["nodes"]] == ["node3"]
+    assert document["removed"] == []
+    assert remembered(file) == [("node3", "node-lost")]
+
+
+@pytest.mark.parametrize("cut", [["node3"], ["node2", "node3"]], ids=["one", "several"])
+def test_a_lost_node_is_remembered_alone(bare: Bare, cut: list[str]) -> None:
+    """One of three is lost: its fault. Two at once: maybe the launcher's own network."""
+    (bare.folder / "job.py").write_text(SILENT)
+    words = ["-b", "ssh", "node[1-3]", "-n", "1", "-o", "starter=ranks", "-o", "heartbeat_timeout=3", "--grace", "1"]
+    launcher = subprocess.Popen(
+        bare.argv(*words, "--bad-nodes", "bad.json", "--", "job.py"),
+        env=bare.environ(),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    bare.wait(lambda: all((bare.folder / f"started.{rank}").exists() for rank in range(3)), "the ranks do not start")
+    for host in cut:
+        bare.cut(host)
+    _, text = launcher.communicate(timeout=60)
+    assert launcher.returncode == 125, text
+    expected = [("node3", "node-lost")] if len(cut) == 1 else []
+    assert remembered(bare.folder / "bad.json") == expected, text
+
+
+def test_a_slurm_job_excludes_it(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    """A job ends on a bad node; the next one runs elsewhere, unless the user requests that node."""
+    (folder / "job.py").write_text(ECC)
+    words = ["-b", "slurm", "-N", "1", "-n", "1", "--bad-nodes", "bad.json"]
+    failed = launch(*words, "--env", "BAD=node1", "-o", "nodelist=node1", "--", "job.py")
+    assert failed.end() == 1, failed.text
+    assert remembered(folder / "bad.json") == [("node1", "gpu-ecc")], failed.text
+
+    ran = launch(*words, "-o", "exclude=node2", "--", "job.py")
+    assert ran.end() == 0, ran.text
+    assert re.search("ran 0 node[34]", ran.text)
+    assert "ddpkit: excludes node1: the memory of a GPU of the host has errors" in ran.text
+    assert "#SBATCH --exclude=node2,node1\n" in Path(ran.record["folder"], "job.sbatch").read_text()
+
+    def dry(*more: str) -> subprocess.CompletedProcess[str]:
+        argv = [*DDPKIT, "launch", *words, *more, "--dry-run", "--", "job.py"]
+        env = {**idle_lab.environ(), "PYTHONPATH": str(ROOT)}
+        return subprocess.run(
+            idle_lab.argv("login", argv, folder), env=env, capture_output=True, text=True, check=True, timeout=60
+        )
+
+    assert "#SBATCH --exclude=node1\n" in dry().stdout
+    requested = dry("-o", "nodelist=node1")
+    assert "--exclude" not in requested.stdout
+    assert (
+        "it is not excluded: --nodelist requests it; if it is repaired: ddpkit nodes forgive node1" in requested.stderr
+    )
+    wide = dry("-N", "4")
+    assert "--exclude" not in wide.stdout
+    assert "nodes are in service, and the job needs 4" in wide.stderr

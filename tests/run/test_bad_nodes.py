@@ -1,0 +1,266 @@
+"""Bad nodes: who is blamed, how long it lasts, and a file that many launches write and anybody may damage."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ddpkit.diagnosis.action import NODE
+from ddpkit.diagnosis.analyze import analyze_log
+from ddpkit.diagnosis.catalogue import BY_ID
+from ddpkit.diagnosis.outcome import Diagnosis, Failure, Outcome
+from ddpkit.run import bad_nodes
+from ddpkit.run.bad_nodes import DAY, HOUR, BadNode
+
+DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
+NOW = 1.8e9
+ECC = "[3 node2] RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+
+
+def node(host: str, id: str = "gpu-ecc", now: float = NOW) -> BadNode:  # noqa: A002
+    return bad_nodes.bad_node(host, id, "evidence", "run", now)
+
+
+def failed(log: str, host: str = "node2") -> Outcome:
+    """What a launch knows at its end: a rank failed, and the log shows a cause."""
+    first = analyze_log([("all.log", log)]).first
+    diagnosis = Diagnosis(cause="", fix="", id=first.id) if first is not None else None
+    return Outcome(failure=Failure(host=host, rank=3, what="rank", code=1, diagnosis=diagnosis))
+
+
+def lost(reason: str, alone: str = "node2") -> Outcome:
+    return Outcome(failure=Failure(host="node2", rank=None, what="the supervisor", reason=reason), lost_alone=alone)
+
+
+@pytest.mark.parametrize(
+    ("log", "id", "seconds"),
+    [
+        (ECC, "gpu-ecc", 7 * DAY),
+        ("[3 node2] NVRM: Xid (PCI:0000:4f:00): 79, GPU has fallen off the bus.\n", "gpu-lost", 7 * DAY),
+        ("[3 node2] RuntimeError: CUDA error: uncorrectable NVLink error detected\n", "nvlink-error", 3 * DAY),
+        ("[3 node2] NVRM: Xid (PCI:0000:4f:00): 62, pid=7\n", "gpu-xid", 3 * DAY),
+        ("[3 node2] Failed to initialize NVML: Driver/library version mismatch\n", "driver-library-mismatch", DAY),
+        ("[3 node2] OSError: [Errno 30] Read-only file system: '/scratch/x'\n", "read-only-fs", HOUR),
+    ],
+)
+def test_a_fault_of_a_node_is_remembered(log: str, id: str, seconds: float) -> None:  # noqa: A002
+    found = bad_nodes.blamed(failed(log), analyze_log([("all.log", log)]), "run", NOW)
+    assert found is not None
+    assert (found.host, found.id, found.until - found.since) == ("node2", id, seconds)
+    assert found.reason == NODE[id]
+    assert log.strip().endswith(found.evidence)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "[3 node2] ValueError: bad shape\n",
+        "[3 node2] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n",
+        "[3 node2] OSError: [Errno 28] No space left on device\n",  # a shared file system, or the script's own files
+        "[3 node2] NVRM: Xid (PCI:0000:4f:00): 31, pid=7, name=python, MMU Fault\n",  # of the program
+        "[3 node2] NVRM: Xid (PCI:0000:4f:00): 13, pid=7, Graphics Exception\n",
+        ECC + ECC.replace("3 node2", "1 node1"),  # two at once: not one node's fault
+        "".join(f"[{rank} node{rank}] OSError: [Errno 30] Read-only file system: '/data'\n" for rank in (3, 1)),
+        ECC.partition("] ")[2],  # of nobody knows which host
+        "",
+    ],
+)
+def test_other_failures_are_not(log: str) -> None:
+    assert bad_nodes.blamed(failed(log), analyze_log([("all.log", log)]), "run", NOW) is None
+
+
+def test_a_lost_node_is_remembered_for_an_hour_where_the_others_answered() -> None:
+    for reason in ("no heartbeat for 30 s: the host or the network is down", "the connection was lost"):
+        found = bad_nodes.blamed(lost(reason), None, "run", NOW)
+        assert found is not None
+        assert (found.host, found.id, found.until) == ("node2", "node-lost", NOW + HOUR)
+        assert bad_nodes.blamed(lost(reason, alone=""), None, "run", NOW) is None
+    assert bad_nodes.blamed(lost("it was killed, and its ranks with it"), None, "run", NOW) is None
+
+
+def test_a_stopped_run_blames_nobody() -> None:
+    outcome = failed(ECC)
+    outcome.stopped_by = 2
+    assert bad_nodes.blamed(outcome, analyze_log([("all.log", ECC)]), "run", NOW) is None
+    assert bad_nodes.blamed(Outcome(), None, "run", NOW) is None
+
+
+def test_each_fault_of_the_tables_is_one_of_a_node() -> None:
+    assert set(bad_nodes.LASTS) | bad_nodes.CLEAR <= set(NODE) <= set(BY_ID)
+
+
+def test_merging() -> None:
+    short, long = node("node2", "node-lost"), node("node2", "gpu-ecc")
+    assert bad_nodes.merge([long], short, NOW) == (long,)  # an hour does not end a week
+    assert bad_nodes.merge([short], long, NOW) == (long,)
+    assert bad_nodes.merge([short, node("node1")], node("node3"), NOW + 2 * HOUR) == (node("node1"), node("node3"))
+    many = [node(f"node{number}") for number in range(bad_nodes.MOST)]
+    assert bad_nodes.merge(many, node("new"), NOW) == (*many[1:], node("new"))
+
+
+def test_names_of_one_host() -> None:
+    known = [node("node2.cluster"), node("node3"), node("10.0.0.1")]
+    hosts = [host for host, _ in bad_nodes.matching(["node2", "node3.cluster", "node4", "10.0.0.2"], known)]
+    assert hosts == ["node2", "node3.cluster"]
+
+
+def test_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "deep/bad.json"
+    assert bad_nodes.known(str(file), NOW) == bad_nodes.Known()
+    assert bad_nodes.remember(str(file), node("node2"), NOW) == ""
+    assert bad_nodes.remember(str(file), node("node3", "node-lost"), NOW) == ""
+    assert bad_nodes.known(str(file), NOW).nodes == (node("node2"), node("node3", "node-lost"))
+    assert bad_nodes.known(str(file), NOW + 2 * HOUR).nodes == (node("node2"),)
+    assert bad_nodes.forgive(str(file), ["node2.cluster"], NOW) == [node("node2")]
+    assert bad_nodes.forgive(str(file), None, NOW) == [node("node3", "node-lost")]
+    assert bad_nodes.known(str(file), NOW).nodes == ()
+
+
+def test_a_team_shares_the_file(tmp_path: Path) -> None:
+    """Who may write to the directory may write to the list, whatever the umask of the first one was."""
+    tmp_path.chmod(0o770)
+    before = os.umask(0o077)
+    try:
+        bad_nodes.remember(str(tmp_path / "bad.json"), node("node2"), NOW)
+    finally:
+        os.umask(before)
+    assert {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()} == {
+        "bad.json": "0o660",
+        ".bad.json.lock": "0o660",
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["epochs: 3\n", "[]", "{}", '{"schema": "other/1", "nodes": []}', "\xff\xfe", "[" * 9999]
+)
+def test_a_file_of_something_else_is_a_warning_and_stays(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    problem = f"{file} is not a list of bad nodes; to start a new one, remove it"
+    assert bad_nodes.known(str(file), NOW) == bad_nodes.Known(problem=problem)
+    assert bad_nodes.remember(str(file), node("node2"), NOW) == problem
+    assert file.read_text() == text
+
+
+def test_a_torn_file_is_a_warning_until_the_next_node(tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    bad_nodes.remember(str(file), node("node2"), NOW)
+    file.write_bytes(file.read_bytes()[:-30])
+    assert bad_nodes.known(str(file), NOW).problem
+    assert bad_nodes.remember(str(file), node("node3"), NOW) == ""
+    assert bad_nodes.known(str(file), NOW).nodes == (node("node3"),)
+
+
+def test_records_that_others_wrote(tmp_path: Path) -> None:
+    good = {
+        "host": "n\x1b]0;x\x07",
+        "id": "x",
+        "reason": "r" * 9999,
+        "evidence": "",
+        "run_id": "",
+        "since": 1,
+        "until": 2e9,
+    }
+    wrong = [None, {}, {**good, "host": ""}, {**good, "until": "x"}, {**good, "since": True}, {**good, "until": 1e300}]
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps({"schema": "ddpkit.bad_nodes/1", "nodes": [*wrong, good]}))
+    (found,) = bad_nodes.known(str(file), NOW).nodes
+    assert found.host == "n?]0;x?"
+    assert len(found.reason) == 300
+
+
+def test_no_regular_file_holds_a_launch_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/null", str(tmp_path / "pipe"), "/dev/full"):
+        assert bad_nodes.known(path, NOW) == bad_nodes.Known()
+        assert bad_nodes.remember(path, node("node2"), NOW) == ""
+    assert "Not a directory" in bad_nodes.known("/dev/null/bad.json", NOW).problem
+    assert "cannot use the list of bad nodes /proc/bad.json" in bad_nodes.remember("/proc/bad.json", node("n"), NOW)
+
+
+def test_a_lock_that_is_held_costs_a_second(tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    bad_nodes.remember(str(file), node("node2"), NOW)
+    before = file.read_bytes()
+    with (tmp_path / ".bad.json.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        began = time.monotonic()
+        problem = bad_nodes.remember(str(file), node("node3"), NOW)
+        took = time.monotonic() - began
+        assert "locked by another process" in problem
+        assert took < 3  # one second, on a busy machine
+        assert bad_nodes.known(str(file), NOW).nodes == (node("node2"),)  # readers need no lock
+    assert file.read_bytes() == before
+
+
+RACER = """
+import sys
+from ddpkit.run import bad_nodes
+for number in range(12):
+    new = bad_nodes.bad_node(f"{sys.argv[2]}-{number}", "gpu-ecc", "", "run", 1.8e9)
+    while problem := bad_nodes.remember(sys.argv[1], new, 1.8e9):
+        assert "locked" in problem or "no answer" in problem, problem
+"""
+
+
+def test_writers_race_and_none_is_lost(tmp_path: Path) -> None:
+    file = tmp_path / "bad.json"
+    racers = [subprocess.Popen([sys.executable, "-c", RACER, str(file), f"p{number}"]) for number in range(6)]
+    while any(racer.poll() is None for racer in racers):
+        found = bad_nodes.known(str(file), NOW)
+        assert not found.problem or "no answer" in found.problem  # never half a file
+    assert [racer.returncode for racer in racers] == [0] * 6
+    hosts = {each.host for each in bad_nodes.known(str(file), NOW).nodes}
+    assert hosts == {f"p{racer}-{number}" for racer in range(6) for number in range(12)}
+
+
+# ---- the command
+
+
+def test_the_list_and_its_end(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    file = str(tmp_path / "bad.json")
+    env = {"DDPKIT_BAD_NODES": file}
+    assert ddpkit("nodes", env=env).stderr == "no bad nodes\n"
+    now = time.time()
+    for host in ("node1", "node2"):
+        bad_nodes.remember(file, node(host, now=now), now)
+    listed = ddpkit("nodes", env=env).stdout.splitlines()
+    assert [line.split()[0] for line in listed] == ["NODE", "node1", "node2"]
+    assert "the memory of a GPU of the host has errors" in listed[1]
+    assert ddpkit("nodes", "forgive", "node2", "--dry-run", env=env).stdout == "would forgive node2\n"
+    assert ddpkit("nodes", "forgive", "node2", env=env).stdout == "forgave node2\n"
+    unknown = ddpkit("nodes", "forgive", "node2", env=env)
+    assert unknown.returncode == 121
+    assert unknown.stderr == "ddpkit: error: node2: not in the list of bad nodes\nhint: ddpkit nodes\n"
+    assert ddpkit("nodes", "forgive", "--all", "--bad-nodes", file).stdout == "forgave node1\n"
+    for words in (("forgive",), ("forgive", "node1", "--all"), ("lend",), ("check", "--all")):
+        assert ddpkit("nodes", *words, env=env).returncode == 121
+    Path(file).write_text("epochs: 3\n")
+    broken = ddpkit("nodes", env=env)
+    assert broken.returncode == 0
+    assert broken.stderr.startswith(f"ddpkit: warning: {file} is not a list of bad nodes")
+    assert ddpkit("nodes", "forgive", "--all", env=env).returncode == 125
+
+
+def test_a_rank_with_a_fault_of_its_node(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """From the rank's words to the file of this user."""
+    (tmp_path / "job.py").write_text("raise RuntimeError('CUDA error: uncorrectable ECC error encountered')\n")
+    done = ddpkit("launch", "-n", "1", "-o", "starter=ranks", "--", "job.py")
+    host = os.uname().nodename.partition(".")[0]
+    assert done.returncode == 1
+    assert f"ddpkit: {host} is remembered as a bad node until " in done.stderr
+    (found,) = json.loads(ddpkit("nodes", "--json").stdout)["nodes"]
+    assert (found["host"], found["id"]) == (host, "gpu-ecc")
+    assert "uncorrectable ECC" in found["evidence"]
+    (tmp_path / "job.py").write_text("raise SystemExit(7)\n")
+    done = ddpkit("launch", "-n", "1", "-o", "starter=ranks", "--", "job.py")
+    assert done.returncode == 7
+    assert "bad node" not in done.stderr
