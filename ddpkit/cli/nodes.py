@@ -61,13 +61,13 @@ def nodes(
         raise UsageError(f"{action} does not accept --all", "ddpkit nodes forgive --all")
     given: config.Keywords = {"backend": backend, "bad_nodes": bad_nodes}
     settings = config.collect_settings(config.current_folder(), os.environ, profile, given)
-    found = memory.known(settings.bad_nodes, time.time())
-    if found.problem and action != "list":
-        raise DdpkitError(found.problem, "ddpkit nodes --bad-nodes FILE")
-    if found.problem:
-        print(f"ddpkit: warning: {found.problem}", file=sys.stderr)
-    chosen = [node for node in found.nodes if not hosts or memory.matching(hosts, [node])]
-    unknown = [host for host in hosts if not memory.matching([host], found.nodes)]
+    listed = memory.known(settings.bad_nodes, time.time())
+    if listed.problem and action != "list":
+        raise DdpkitError(listed.problem, "ddpkit nodes --bad-nodes FILE")
+    if listed.problem:
+        print(f"ddpkit: warning: {listed.problem}", file=sys.stderr)
+    chosen = [node for node in listed.nodes if not hosts or memory.matching(hosts, [node])]
+    unknown = [host for host in hosts if not memory.matching([host], listed.nodes)]
     if unknown:
         raise UsageError(f"{', '.join(unknown)}: not in the list of bad nodes", "ddpkit nodes")
     failed = (
@@ -78,7 +78,7 @@ def nodes(
     removed = [] if action == "list" else [node for node in chosen if node.host not in failed]
     if removed and not dry_run:
         removed = memory.forgive(settings.bad_nodes, [node.host for node in removed], time.time())
-    left = [node for node in found.nodes if dry_run or node not in removed]
+    left = [node for node in listed.nodes if dry_run or node not in removed]
     if as_json:
         document = {"file": str(memory.file_of(settings.bad_nodes)), "dry_run": dry_run}
         print_json("nodes", {**document, "nodes": list(map(asdict, left)), "removed": list(map(asdict, removed))})

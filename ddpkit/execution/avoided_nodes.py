@@ -15,10 +15,10 @@ from ddpkit.run.bad_nodes import BadNode, Known
 
 def read(settings: LaunchSettings, note: Callable[[str], None]) -> Known:
     """Return the remembered nodes, and note why they cannot be read."""
-    found = bad_nodes.known(settings.bad_nodes, time.time())
-    if found.problem:
-        note(f"warning: {found.problem}")
-    return found
+    listed = bad_nodes.known(settings.bad_nodes, time.time())
+    if listed.problem:
+        note(f"warning: {listed.problem}")
+    return listed
 
 
 def warn(settings: LaunchSettings, hosts: Collection[str], note: Callable[[str], None]) -> None:
@@ -34,8 +34,8 @@ def exclude(backend: Launcher, request: Request, settings: LaunchSettings, note:
     if request.allocation is not None:
         warn(settings, request.allocation.hosts, note)
         return backend
-    found = read(settings, note).nodes
-    if not found or not isinstance(backend, Slurm):
+    listed = read(settings, note).nodes
+    if not listed or not isinstance(backend, Slurm):
         return backend
     from ddpkit.transports import slurm_nodes
 
@@ -43,7 +43,7 @@ def exclude(backend: Launcher, request: Request, settings: LaunchSettings, note:
     if not nodes:
         note("warning: sinfo does not list the nodes of the partition: bad nodes are not excluded")
         return backend
-    by_name = dict(bad_nodes.matching(nodes, found))
+    by_name = dict(bad_nodes.matching(nodes, listed))
     chosen = slurm_nodes.choose_excluded(
         list(by_name),
         nodes,

@@ -145,13 +145,13 @@ def _parse_node(value: object) -> BadNode | None:
     texts: dict[str, str] = {}
     times: dict[str, float] = {}
     for each in fields(BadNode):
-        found = value.get(each.name)
+        content = value.get(each.name)
         if each.name in ("since", "until"):
-            if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < 1e11:
+            if isinstance(content, bool) or not isinstance(content, int | float) or not 0 <= content < 1e11:
                 return None
-            times[each.name] = float(found)
-        elif isinstance(found, str):
-            texts[each.name] = "".join(char if char.isprintable() else "?" for char in found[:_MOST_TEXT])
+            times[each.name] = float(content)
+        elif isinstance(content, str):
+            texts[each.name] = "".join(char if char.isprintable() else "?" for char in content[:_MOST_TEXT])
         else:
             return None
     return BadNode(**texts, since=times["since"], until=times["until"]) if texts["host"] else None

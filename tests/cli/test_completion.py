@@ -162,7 +162,7 @@ def test_in_bash(line: str, project: Path) -> None:
 
 def test_bash_completes_a_typed_line(project: Path) -> None:
     """TAB in an interactive bash: the line is completed, then run."""
-    typed = "source <(ddpkit completion bash)\nddpkit launch --dry-run --b\tss\t-torc\t node1 --explain\t\nexit\n"
+    typed = "source <(ddpkit completion bash)\nddpkit launch --dry-run --bac\tss\t-torc\t node1 --explain\t\nexit\n"
     env = {**environ(project), "TERM": "dumb", "PS1": "> ", "INPUTRC": "/dev/null"}
     bash = ["script", "-qec", "bash --norc --noprofile -i", "/dev/null"]
     done = subprocess.run(
