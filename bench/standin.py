@@ -94,6 +94,9 @@ class StandIn:
             raise EOFError
         return data
 
+    def code(self) -> int:
+        return 0
+
     def why(self) -> str:
         return ""
 
@@ -118,6 +121,9 @@ class StandInTransport:
 
     def enter(self, spec: HostSpec, command: str, until: float) -> ByteStream:
         return StandIn(spec, self._numbers[spec.name])
+
+    def login(self, spec: HostSpec) -> tuple[str, ...]:
+        return ()
 
     def close(self) -> None: ...
 

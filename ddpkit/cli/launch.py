@@ -164,6 +164,8 @@ def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: b
         line.note(text)
 
     waits = os.environ.pop(tmux.VARIABLE, None)  # this is the launcher in a session, and its parent waits there
+    if waits is not None:
+        redirect_to_devnull(0)  # nobody sees this terminal: no question is asked on it
     leave = detach and not dry_run and waits is None
     if leave:
         _refuse_pipe(settings)
@@ -233,8 +235,9 @@ def _launch_on(host: str, settings: LaunchSettings, line: CommandLine, as_json: 
     if len(specs) != 1:
         raise UsageError(f"--on {host}: requires one host, not {len(specs)}")
     spec = specs[0]
-    command = remote_launch.prepare_host(settings, os.environ, spec, line.argv, _Copying())
-    answer = remote_launch.launch(spec, command, _note)
+    way = remote_launch.connector(settings, _note)
+    command = remote_launch.prepare_host(settings, os.environ, spec, line.argv, _Copying(), way)
+    answer = remote_launch.launch(spec, command, way, _note)
     if answer.messages:
         print(answer.messages, file=sys.stderr)
     if not answer.record:

@@ -20,6 +20,7 @@ from ddpkit.transports.choose import transport_class
 
 if TYPE_CHECKING:
     from ddpkit.transports.compatibility import Requirements
+    from ddpkit.transports.connect import Connector
     from ddpkit.transports.hosts import HostSpec
     from ddpkit.transports.remote_nodes import RemoteNodesTransport
 
@@ -66,7 +67,7 @@ def approach(
     job = remote_job(settings, environ, options)
     requirements = _requirements(settings, options, job, check_files=progress is not None or not settings.sync)
     connector = chosen.connector(options, note)
-    copies = _copy(settings, options, specs, job, progress) if settings.sync else ()
+    copies = _copy(settings, options, specs, job, progress, connector) if settings.sync else ()
 
     def container(spec: HostSpec) -> Container | None:
         # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
@@ -109,6 +110,7 @@ def _copy(
     specs: list[HostSpec],
     job: Job,
     progress: Callable[[str, int], None] | None,
+    way: Connector,
 ) -> tuple[tuple[str, ...], ...]:
     """Copy the working folder to all nodes, or only return the commands for a dry run."""
     from ddpkit.execution import rsync
@@ -116,7 +118,7 @@ def _copy(
 
     timeout = options.connect_timeout
     copies = tuple(rsync.commands(specs, job.workdir, settings.log_dir, timeout, accept_new=options.accepts_new))
-    problems = rsync.copy(specs, copies, progress) if progress is not None else []
+    problems = rsync.copy(specs, copies, progress, way) if progress is not None else []
     if problems:
         raise refusal(problems, len(specs))
     return copies

@@ -7,7 +7,6 @@ never on a command line.
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +17,13 @@ from ddpkit.config import LaunchSettings
 from ddpkit.errors import LaunchError, UsageError
 from ddpkit.execution import rsync
 from ddpkit.execution.job import remote_env
-from ddpkit.transports import ssh_agent
+from ddpkit.launchers import registry
+from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.transports.channel import RefusedError, at_home
+from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.problem import refusal
+from ddpkit.transports.remote_nodes import SshTransport
 
 CONNECT_TIMEOUT = 5.0  # seconds
 NOTE_INTERVAL = 8.0  # seconds between two notes about a launcher that is waited for
@@ -60,12 +62,13 @@ def prepare_host(
     spec: HostSpec,
     argv: Sequence[str],
     progress: Callable[[str, int], None],
+    way: Connector,
 ) -> RemoteCommand:
     """Make the command for a launcher on another host from that of this one. --sync copies the folder there first."""
     workdir = str(Path(settings.workdir).absolute())
     if settings.sync:
         copies = rsync.commands([spec], workdir, settings.log_dir, CONNECT_TIMEOUT, accept_new=False)
-        problems = rsync.copy([spec], copies, progress)
+        problems = rsync.copy([spec], copies, progress, way)
         if problems:
             raise refusal(problems, 1)
     words, env = translate_command(argv, remote_env(settings, environ))
@@ -101,12 +104,16 @@ def translate_command(argv: Sequence[str], env: Mapping[str, str]) -> tuple[list
     return words, variables
 
 
-def launch(spec: HostSpec, command: RemoteCommand, note: Callable[[str], None] = lambda _: None) -> Answer:
-    """Run a launcher on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
-    from ddpkit.transports.ssh import Ssh
+def connector(settings: LaunchSettings, note: Callable[[str], None]) -> Connector:
+    """Return the connector to the host, with the SSH options of the backend. Raises UsageError."""
+    backend = registry.build(registry.load(settings.backend), settings.options)
+    return SshTransport.connector(NodeOptions.of(backend), note)
 
-    ssh_agent.leave_out_if_silent(os.environ, note)
-    way = Ssh(accept_new=False, timeout=CONNECT_TIMEOUT, note=lambda _: None)
+
+def launch(
+    spec: HostSpec, command: RemoteCommand, way: Connector, note: Callable[[str], None] = lambda _: None
+) -> Answer:
+    """Run a launcher on a host to its end. Raises LaunchError where the host or ddpkit on it cannot be reached."""
     request = {"e": dict(command.env), "c": command.workdir, "a": ["-m", "ddpkit", *command.argv]}
     until = time.monotonic() + LIMIT
     try:

@@ -16,6 +16,8 @@ from pathlib import Path
 from ddpkit.errors import UsageError, install
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
+from ddpkit.transports.channel import RefusedError
+from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import ALONE, HostSpec
 from ddpkit.transports.problem import Problem
 from ddpkit.transports.protocol import LocalLink, program_request
@@ -25,6 +27,7 @@ _OLDEST = (3, 1)  # with --info=progress2
 _PERCENT = re.compile(r"\s(\d{1,3})%")
 # rsync's exit codes that say what is missing on the other side.
 _NO_RSYNC, _NO_SSH = 127, 255
+_RSH = "--rsh=ssh "
 
 
 def commands(
@@ -38,7 +41,7 @@ def commands(
     exclude = [f"--exclude=/{logs.relative_to(source)}/"] if logs.is_relative_to(source) and logs != source else []
     argvs = []
     for spec in specs:
-        ssh = ["ssh", *ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]
+        ssh = [*ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]
         ssh += ["-oStrictHostKeyChecking=accept-new"] if accept_new else []
         ssh += ["-p", str(spec.port)] if spec.port else []
         # rsync takes a path without a slash in front as one below the home folder.
@@ -55,7 +58,7 @@ def commands(
                 "--exclude=/.git/",
                 *exclude,
                 f"--rsync-path=mkdir -p {quote(target)} && rsync",
-                f"--rsh={join(ssh)}",
+                f"{_RSH}{join(ssh)}",
                 f"{source}/",
                 f"{where}:{target}/",
             )
@@ -64,23 +67,41 @@ def commands(
 
 
 def copy(
-    specs: Sequence[HostSpec], argvs: Sequence[tuple[str, ...]], progress: Callable[[str, int], None]
+    specs: Sequence[HostSpec], argvs: Sequence[tuple[str, ...]], progress: Callable[[str, int], None], way: Connector
 ) -> list[Problem]:
-    """Run the commands, some at a time. `progress` gets a node's name and its percentage."""
+    """Run the commands, some at a time, over the connections of `way`. `progress` gets a node's name and percentage.
+
+    All logins come first: a question of a host and the progress would share the terminal.
+    """
     _check_ours()
+    more: dict[int, str] = {}
     results: dict[int, Problem | None] = {}
     turn = threading.Semaphore(AT_ONCE)
 
-    def one(index: int) -> None:
-        with turn:
-            results[index] = _copy(specs[index], argvs[index], progress)
+    def log_in(index: int) -> None:
+        try:
+            more[index] = join(way.login(specs[index]))
+        except RefusedError as refused:
+            results[index] = Problem(host=specs[index].label, what=refused.what, fix=refused.fix, unreachable=True)
 
-    threads = [threading.Thread(target=one, args=(index,), daemon=True) for index in range(len(specs))]
+    def one(index: int) -> None:
+        rsh = f"{_RSH}{more[index]} " if more[index] else _RSH
+        with turn:
+            results[index] = _copy(specs[index], tuple(word.replace(_RSH, rsh, 1) for word in argvs[index]), progress)
+
+    _in_threads(log_in, len(specs))
+    if not results:
+        _in_threads(one, len(specs))
+    return [problem for _, problem in sorted(results.items()) if problem is not None]
+
+
+def _in_threads(action: Callable[[int], None], number: int) -> None:
+    """Call with 0, 1, ... at the same time, and wait for all."""
+    threads = [threading.Thread(target=action, args=(index,), daemon=True) for index in range(number)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return [problem for _, problem in sorted(results.items()) if problem is not None]
 
 
 def _check_ours() -> None:

@@ -21,6 +21,7 @@ class NodeOptions:
     heartbeat_timeout: float = 30.0  # seconds without a sign of life after which either side counts as lost; 0: never
     accepts_new: bool = False  # keys of hosts that are not known yet are added
     pdsh_args: str = ""  # more options for pdsh
+    transport: str = "paramiko"  # or openssh: the ssh program
     starter: str = "ranks"  # anything else needs torch on every node
     container: str = ""  # the image of the ranks
     container_workdir: str = ""  # their working folder in it

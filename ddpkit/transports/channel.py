@@ -1,7 +1,7 @@
 """Channel: a supervisor on another machine, over a byte stream. It answers questions, then it runs its step.
 
-A stream carries bytes to the supervisor's standard input and from its standard output, and says when it ends: an SSH
-channel (`ddpkit/transports/ssh.py`), or pdsh (`ddpkit/transports/pdsh.py`). Everything above the bytes is here, once
+A stream carries bytes to the supervisor's standard input and from its standard output, and reports its end: an SSH
+channel (`ssh.py`), the ssh program (`openssh.py`), or pdsh (`pdsh.py`). Everything above the bytes is here, once
 for all of them.
 """
 
@@ -44,6 +44,9 @@ class ByteStream(Protocol):
 
     def read(self) -> bytes:
         """Wait a second at most for more. Empty: nothing came. Raises EOFError at the end."""
+
+    def code(self) -> int:
+        """Return the exit code of the command after its output has ended; -1: the connection ended without one."""
 
     def why(self) -> str:
         """Describe the cause of the end of the stream; empty for exit code 0."""

@@ -25,16 +25,22 @@ START_TIMEOUT = 3.0  # more for the supervisor's first event
 
 
 class Connector(Protocol):
-    """Opens byte streams to single nodes: `ssh.Ssh`, `pdsh.Pdsh`. Used by many threads at once."""
+    """Opens byte streams to single nodes: `ssh.Ssh`, `openssh.OpenSsh`, `pdsh.Pdsh`. Used by many threads at once."""
 
     timeout: float  # seconds for one connection
-    asks: bool  # the user is being asked for a passphrase
+
+    @property
+    def asks(self) -> bool:
+        """A person is to answer a question now."""
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
         """Take all nodes, with the command for each, before the first is connected. Raises UsageError."""
 
     def enter(self, spec: HostSpec, command: str, until: float) -> ByteStream:
         """Start a command on a node. Raises RefusedError."""
+
+    def login(self, spec: HostSpec) -> tuple[str, ...]:
+        """Log in for other programs. Returns options with which ssh uses that connection. Raises RefusedError."""
 
     def close(self) -> None: ...
 

@@ -12,54 +12,25 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import select
 import shutil
-import subprocess
-import tempfile
-import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from ddpkit.diagnosis.symptoms import login_fix
-from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install, no_folder
+from ddpkit.errors import LIMIT_FIX, LIMIT_REACHED, UsageError, install
 from ddpkit.launchers.containers import split_option
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
-from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
+from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.hosts import ALONE, HostSpec
-from ddpkit.transports.protocol import LocalLink, program_request
+from ddpkit.transports.ssh_program import DROPPED, TRIES, PrivateFolder, SshInput, against_config, place
 
 # A name that pdsh takes as it is: it reads `ssh:user@host`, brackets, and cuts a domain off in what it prints.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _OURS = re.compile(r"host\d+")  # what the others are called meanwhile
 _ENDED = re.compile(r"ssh exited with exit code (\d+)")
 _SUCCESS = b"ddpkit: ssh ended"  # of which pdsh itself says nothing
-# sshd drops connections over MaxStartups before a word is said: ssh has read nothing yet, and may try again.
-_DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
-SSH_ITSELF = 255  # the exit code by which ssh says that it failed, and not what it ran
-TRIES = 8
 ROOM = 4 << 20  # bytes of one node that wait for the launcher before nothing more is read from pdsh
-WRITE_LIMIT = 5.0  # seconds that a node's ssh may take nothing from its pipe
-# OpenSSH's words, ours, and the cause, a key of LOGIN_FIXES.
-_OPENSSH: tuple[tuple[str, str, str], ...] = (
-    ("is marked as revoked", "its host key was revoked", "revoked-key"),
-    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "changed-key"),
-    ("Host key verification failed", "its host key is not known", "unknown-key"),
-    ("Could not resolve hostname", "its name does not resolve here", "no-name"),
-    ("Connection refused", "no SSH server at its port (connection refused)", "no-sshd"),
-    ("No route to host", "no SSH connection (no route to host)", "no-answer"),
-    ("Network is unreachable", "no route to its address (network is unreachable)", "no-address"),
-    ("timed out", "no answer in time: the host is off, or a firewall drops packets", "no-answer"),
-    ("Permission denied", "its sshd accepts none of the keys", "no-key"),
-    (_DROPPED, "its sshd closed every connection before the login", "max-startups"),
-)
-
-# What a user's configuration may say of people's sessions, and ours is none. OpenSSH has these since 8.7.
-_OURS_ALONE = ("-oStdinNull=no", "-oForkAfterAuthentication=no", "-oSessionType=default")
-
 # Options of pdsh that ddpkit sets by itself, and what sets them.
 _RESERVED: tuple[tuple[str, str], ...] = (
     ("aAFgiwX", "list the hosts after `-b pdsh`, in a host file, or in a group"),
@@ -105,12 +76,6 @@ def _more(args: str) -> list[str]:
     return words
 
 
-def _against_config(ssh: str) -> tuple[str, ...]:
-    """The options of `_OURS_ALONE`, where this ssh knows them: an older one cannot be told so by a configuration."""
-    known = subprocess.run([ssh, *_OURS_ALONE, "-V"], capture_output=True, check=False).returncode == 0
-    return _OURS_ALONE if known else ()
-
-
 class Pdsh:
     """The nodes of a launch, by way of pdsh."""
 
@@ -125,7 +90,7 @@ class Pdsh:
         ssh = shutil.which("ssh")
         if shutil.which("pdsh") is None or ssh is None:
             raise UsageError("pdsh not found on this machine", f"{install('pdsh')}, or use -b ssh")
-        options = (*_against_config(ssh), f"-oConnectTimeout={max(1, round(self.timeout))}")
+        options = (*against_config(ssh), f"-oConnectTimeout={max(1, round(self.timeout))}")
         commands: dict[str, list[HostSpec]] = {}
         for spec, command in calls:
             commands.setdefault(command, []).append(spec)
@@ -136,6 +101,9 @@ class Pdsh:
     def enter(self, spec: HostSpec, command: str, until: float) -> PdshStream:
         return next(stream for call in self._calls for stream in call.streams.values() if stream.spec == spec)
 
+    def login(self, spec: HostSpec) -> tuple[str, ...]:
+        return ()
+
     def close(self) -> None:
         for call in self._calls:
             call.close()
@@ -145,51 +113,36 @@ class _Call:
     """One pdsh, which runs one command on some nodes."""
 
     def __init__(self, specs: Sequence[HostSpec]) -> None:
-        try:
-            folder = tempfile.gettempdir()
-        except OSError as error:
-            raise no_folder(error) from None
-        # It goes in front of PATH, which has colons between its entries.
-        self._folder = f"{'/tmp' if ':' in folder else folder}/ddpkit-pdsh-{secrets.token_hex(8)}"
-        self._link = LocalLink(self._folder)
+        self._folder = PrivateFolder("pdsh")
         self.streams: dict[str, PdshStream] = {}
         for index, spec in enumerate(specs):
             plain = _PLAIN.fullmatch(spec.name) and not _OURS.fullmatch(spec.name) and spec.port is None
             name = spec.name if plain else f"host{index}"
-            self.streams[name] = PdshStream(f"{self._folder}/{name}", spec)
+            self.streams[name] = PdshStream(f"{self._folder.path}/{name}", spec)
 
     def begin(self, command: str, ssh: str, options: Sequence[str], args: Sequence[str]) -> None:
-        # First the supervisor, which takes the folder away, then the folder: there is no moment to be killed in.
-        self._link.open(self._post)
-        try:
-            os.mkdir(self._folder, 0o700)  # noqa: PTH102
-        except OSError as error:
-            raise no_folder(error) from None
+        self._folder.make(self._post)
         cases: list[str] = []
         for name, stream in self.streams.items():
             stream.open()
             spec = stream.spec
             words = ["-a", "-x", "-T", *ALONE, *options]
-            words += ["-l", spec.user] if spec.user else []
-            words += ["-p", str(spec.port)] if spec.port else []
-            cases.append(f'{name}) set -- {join([*words, "--", spec.name])} "$@" ;;')
+            cases.append(f'{name}) set -- {join([*words, *place(spec), "--", spec.name])} "$@" ;;')
         path = os.environ.get("PATH", os.defpath)
         text = _SHIM.format(
             path=quote(path),
             cases="\n".join(cases),
             tries=" ".join(str(n) for n in range(TRIES)),
-            folder=self._folder,
-            dropped=_DROPPED,
+            folder=self._folder.path,
+            dropped=DROPPED,
             ended=_SUCCESS.decode(),
         )
-        shim = Path(self._folder, "ssh")
-        shim.write_text(text.replace("    ssh ", f"    {quote(ssh)} "))
-        shim.chmod(0o700)
+        self._folder.write("ssh", text.replace("    ssh ", f"    {quote(ssh)} "))
         # Its limit for a command is one for people's: it would end every run so many seconds after the start.
-        env = {"PATH": f"{self._folder}:{path}", "PDSH_SSH_ARGS": "%h %u", "PDSH_COMMAND_TIMEOUT": "0"}
+        env = {"PATH": f"{self._folder.path}:{path}", "PDSH_SSH_ARGS": "%h %u", "PDSH_COMMAND_TIMEOUT": "0"}
         # The fan-out is the number of nodes: with less, the last would wait for the end of the first.
         argv = ["pdsh", "-R", "ssh", "-f", str(len(self.streams)), *args, "-w", ",".join(self.streams)]
-        self._link.request(program_request("pdsh", [*argv, command.replace("%", "%%")], env))
+        self._folder.run([*argv, command.replace("%", "%%")], env)
 
     def _post(self, event: Event | None) -> None:
         """Take the output of pdsh: lines with a host in front."""
@@ -227,42 +180,17 @@ class _Call:
     def close(self) -> None:
         for stream in self.streams.values():
             stream.close()
-        close_in_background(self._link.close)
+        self._folder.close()
 
 
-class PdshStream:
+class PdshStream(SshInput):
     """One node behind pdsh: a named pipe to it, labelled lines from it."""
 
     def __init__(self, path: str, spec: HostSpec) -> None:
-        self.spec = spec
-        self._path = path
-        self._pipe = -1
-        self._writing = threading.Lock()
-        self._changed = threading.Condition()
+        super().__init__(path, spec)
         self._lines: deque[bytes] = deque()
         self._size = 0
         self._held = False  # what comes behind what is held up cannot be heard
-        self._ended = False
-        self._closed = False
-        self._why = ""
-        self._code: int | None = None
-
-    def open(self) -> None:
-        os.mkfifo(f"{self._path}.in", 0o600)
-        # For both, so that opening does not wait for ssh, and that our end is the last one: ssh reads the end with us.
-        self._pipe = os.open(f"{self._path}.in", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-
-    def write(self, data: bytes) -> None:
-        until = time.monotonic() + WRITE_LIMIT
-        with self._writing:
-            while data:
-                # A pipe that we hold open for both never says that nobody reads it any more.
-                if self._ended or self._closed or time.monotonic() > until:
-                    raise OSError("ssh accepts no input")
-                try:
-                    data = data[os.write(self._pipe, data) :]
-                except BlockingIOError:
-                    select.select([], [self._pipe], [], 0.1)
 
     def read(self) -> bytes:
         with self._changed:
@@ -277,7 +205,7 @@ class PdshStream:
             self._size = 0
             self._changed.notify_all()
         if b'{"e":"hello"' in data:
-            Path(f"{self._path}.up").touch()
+            Path(f"{self.path}.up").touch()
         return data
 
     def feed(self, line: bytes) -> bool:
@@ -296,40 +224,7 @@ class PdshStream:
         with self._changed:
             self._changed.wait_for(lambda: self._size < ROOM or self._closed)
 
-    def end(self, why: str, code: int | None = None) -> None:
-        with self._changed:
-            if not self._ended:
-                self._why, self._code = why, code
-            self._ended = True
-            self._changed.notify_all()
-
-    def why(self) -> str:
-        return "the connection was lost" if self._code == SSH_ITSELF else self._why
-
     def refusal(self, lines: Sequence[str]) -> RefusedError | None:
-        text = "\n".join(lines)
-        if re.search(r"pdsh@\S+: (pthread_create|pipecmd: fork)", text):
+        if re.search(r"pdsh@\S+: (pthread_create|pipecmd: fork)", "\n".join(lines)):
             return RefusedError(f"pdsh could not start ssh on this machine: {LIMIT_REACHED}", LIMIT_FIX)
-        for pattern, what, cause in _OPENSSH:
-            if re.search(pattern, text):
-                if cause == "no-name":
-                    return unresolved(self.spec.name)
-                own = re.search(r"ssh-keygen -f .* -R .*", text)  # it knows which file has the key
-                fix = (
-                    f"if the change is expected: {own[0]}"
-                    if own
-                    else login_fix(cause, self.spec.name, self.spec.target)
-                )
-                return RefusedError(what, fix)
-        if self._code == SSH_ITSELF:
-            return RefusedError(f"ssh could not log in{quoted_lines(lines)}", f"{join(self.spec.by_hand)} true")
-        return not_started(self._code, lines, self.spec.name) if self._code is not None else None
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        with self._writing:
-            if self._pipe >= 0:
-                os.close(self._pipe)
-                self._pipe = -1
+        return super().refusal(lines)

@@ -39,6 +39,10 @@ class RemoteNodesTransport(Transport):
             from ddpkit.transports import pdsh
 
             return pdsh.Pdsh(timeout=options.connect_timeout, args=options.pdsh_args)
+        if options.transport == "openssh":
+            from ddpkit.transports.openssh import OpenSsh
+
+            return OpenSsh(accept_new=options.accepts_new, timeout=options.connect_timeout, note=note)
         from ddpkit.transports.ssh import Ssh
 
         return Ssh(accept_new=options.accepts_new, timeout=options.connect_timeout, note=note)

@@ -7,7 +7,6 @@ accepts them).
 
 from __future__ import annotations
 
-import getpass
 import logging
 import random
 import shlex
@@ -25,6 +24,7 @@ from ddpkit.transports import lifeline
 from ddpkit.transports._paramiko import fabric, paramiko
 from ddpkit.transports.channel import RefusedError, close_in_background, not_started, unresolved
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.questions import ANSWER_TIMEOUT, Questions
 from ddpkit.transports.ssh_config import KnownHosts, expects_second_factor, is_encrypted, read_config
 from ddpkit.transports.tcp import NoServerError, dial
 
@@ -34,9 +34,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 TRIES = 8  # connections that a busy sshd (MaxStartups) may drop before it counts as refusing
 BANNER = 0.8  # of the time for a connection: for the first word of an sshd
 ASK = 3  # how often a person is asked for a passphrase
-ANSWER_TIMEOUT = 300.0  # seconds to answer the questions of a second factor, for all hosts together
 MOST_QUESTIONS = 4  # that a host may ask
-QUESTION_LENGTH = 120  # characters of a question that are shown
 PAUSE = (0.05, 0.4)  # seconds between two of them, at random and growing, so that not all come back at once
 _KEY_KINDS = {"rsa-sha2-512": "ssh-rsa", "rsa-sha2-256": "ssh-rsa"}  # signatures, and the key they are made with
 
@@ -90,15 +88,21 @@ class Ssh:
         self.timeout = timeout
         self._passphrase: str | None = None
         self._asked = 0
-        self._asking = threading.Lock()
-        self.asks = False
+        self._questions = Questions()
         # One connection to each jump host, for all the nodes behind it: sshd there would drop a crowd.
         self._jumps: dict[tuple[object, ...], tuple[fabric.Connection, threading.Lock]] = {}
         self._no_jump: dict[int, RefusedError] = {}  # by the connection's id
         self._jumps_lock = threading.Lock()
 
+    @property
+    def asks(self) -> bool:
+        return self._questions.pending
+
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
         """Each node has a connection of its own."""
+
+    def login(self, spec: HostSpec) -> tuple[str, ...]:
+        return ()
 
     def enter(self, spec: HostSpec, command: str, until: float) -> SshStream:
         """Log in, run a command, return its channel. `until` is a time.monotonic(). Raises RefusedError."""
@@ -213,6 +217,7 @@ class Ssh:
                 raise self._no_jump[id(hop)] from None
 
     def close(self) -> None:
+        self._questions.close()
         for hop, _ in self._jumps.values():
             if hop.transport is not None:
                 close_in_background(hop.transport.close)
@@ -253,28 +258,19 @@ class Ssh:
         """Ask a person each question of a host's second factor, one host at a time, without echo."""
         if len(questions) > MOST_QUESTIONS:
             raise paramiko.SSHException(f"{host} asks {len(questions)} questions at the same time")
-        with self._asking:
-            self.asks = True
-            try:
-                return [getpass.getpass(f"{host} asks: {printable(text)} ") for text, _ in questions]
-            finally:
-                self.asks = False
+        return [self._questions.ask_for(host, text) for text, _ in questions]
 
     def _ask_passphrase(self, connection: fabric.Connection, file: str) -> None:
         """Ask once for all connections; again where it was wrong."""
         used = connection.connect_kwargs.get("passphrase")
-        with self._asking:
+        with self._questions.lock:
             if self._passphrase != used:
                 return  # somebody else has asked meanwhile
             if not sys.stdin.isatty() or self._asked == ASK:
                 what = f"a passphrase is {'needed' if used is None else 'wrong'} for {file}"
                 raise RefusedError(what, f"ssh-add {shlex.quote(file)}")
             self._asked += 1
-            self.asks = True
-            try:
-                self._passphrase = getpass.getpass(f"passphrase of {file}: ")
-            finally:
-                self.asks = False
+            self._passphrase = self._questions.ask(f"passphrase of {file}: ")
 
 
 def check_questions(config: Mapping[str, str], host: str, *, terminal: bool) -> None:
@@ -285,11 +281,6 @@ def check_questions(config: Mapping[str, str], host: str, *, terminal: bool) -> 
         raise RefusedError(f"{what}, which ~/.ssh/config does not expect", fix)
     if not terminal:
         raise RefusedError(f"{what}, and standard input is not a terminal", "launch from a terminal")
-
-
-def printable(text: str) -> str:
-    """A host's question without control characters, and not longer than QUESTION_LENGTH."""
-    return "".join(char for char in text[:QUESTION_LENGTH] if char.isprintable()).strip()
 
 
 def _may_be_locked(error: Exception) -> bool:

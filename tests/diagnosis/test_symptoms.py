@@ -14,7 +14,7 @@ import ddpkit
 from ddpkit.diagnosis import symptoms
 from ddpkit.diagnosis.catalogue import BY_ID
 from ddpkit.diagnosis.symptoms import UNKNOWN, Symptom, find_symptom, login_fix
-from ddpkit.transports import pdsh
+from ddpkit.transports import ssh_program
 
 PACKAGE = Path(ddpkit.__file__).parent
 TABLES = {
@@ -110,7 +110,7 @@ def test_every_fix_of_a_login_is_used_and_known() -> None:
     ]
     assert len(named) > 8
     assert {node.value for node in named if isinstance(node, ast.Constant)} <= set(symptoms.LOGIN_FIXES)
-    assert {cause for _, _, cause in pdsh._OPENSSH} <= set(symptoms.LOGIN_FIXES)
+    assert {cause for _, _, cause in ssh_program._OPENSSH} <= set(symptoms.LOGIN_FIXES)
 
 
 def test_a_fix_of_a_login() -> None:

@@ -53,6 +53,8 @@ class Bare:
     # ---- launching
 
     def argv(self, *args: str, verb: str = "launch") -> list[str]:
+        if args[:2] == ("-b", "openssh"):  # the same nodes and backend, through the ssh program
+            args = ("-b", "ssh", "-o", "transport=openssh", *args[2:])
         return self.lab.argv(LOGIN, [sys.executable, "-m", "ddpkit", verb, *args], self.folder)
 
     def environ(self, env: dict[str, str] | None = None) -> dict[str, str]:
@@ -62,7 +64,7 @@ class Bare:
         """`ddpkit launch ARGS` on the login host, to its end."""
         slow = busy()
         if slow:
-            args = ("-o", "connect_timeout=20", *args)
+            args = (*args[:2], "-o", "connect_timeout=20", *args[2:])
         return self._run(self.argv(*args), env, slow=slow)
 
     def test(self, *args: str, env: dict[str, str] | None = None) -> Done:

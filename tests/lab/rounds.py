@@ -122,7 +122,7 @@ def draw(chance: random.Random, choice: argparse.Namespace) -> Round:
     if event in ("rank killed", "exit 7", "none", "session killed"):
         moment = "running"
     return Round(
-        backend=choice.backend or chance.choice(("ssh", "pdsh")),
+        backend=choice.backend or chance.choice(("ssh", "pdsh", "openssh")),
         starter=choice.starter or chance.choice(("ranks", "torchrun")),
         torch=chance.random() < 0.08,
         event=event,
@@ -143,7 +143,8 @@ def play(lab: Lab, plan: Round) -> Result:
         (folder / "stubborn").touch()
     others = {name: foreign(lab, name, folder) for name in plan.hosts}
     options = [f"heartbeat_timeout={SILENCE:g}", f"starter={plan.starter}"]
-    words = ["-b", plan.backend, *plan.hosts, "-n", str(plan.nproc), "--grace", str(GRACE)]
+    way = ["-b", "ssh", "-o", "transport=openssh"] if plan.backend == "openssh" else ["-b", plan.backend]
+    words = [*way, *plan.hosts, "-n", str(plan.nproc), "--grace", str(GRACE)]
     for option in options:
         words += ["-o", option]
     launch = Launch(lab, folder, [*words, "--", "job.py"])
@@ -282,7 +283,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=EVENTS)
-    parser.add_argument("--backend", choices=("ssh", "pdsh"))
+    parser.add_argument("--backend", choices=("ssh", "pdsh", "openssh"))
     parser.add_argument("--starter", choices=("ranks", "torchrun"))
     choice = parser.parse_args(argv)
     undo_ignored_signals()
@@ -303,7 +304,7 @@ def main(argv: Sequence[str]) -> int:
                     break
             results.append((plan, result))
             shown = (
-                f"{plan.backend:4} {plan.starter:8} {'torch' if plan.torch else '-':5} {plan.event:14} {plan.moment:7}"
+                f"{plan.backend:7} {plan.starter:8} {'torch' if plan.torch else '-':5} {plan.event:14} {plan.moment:7}"
             )
             state = "WRONG" if result.wrong else "ok"
             print(

@@ -131,7 +131,7 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, "openssh"])
 @pytest.mark.parametrize("fault", ENTER, ids=lambda fault: fault[0].__name__)
 def test_a_node_that_cannot_be_entered(
     bare: Bare, backend: str, fault: tuple[Callable[[Bare], None], str, str]

@@ -16,7 +16,7 @@ from bare import ALL, Bare, Done
 from cluster import LOGIN, NODES
 from conftest import PATIENCE
 
-BACKENDS = ("ssh", "pdsh")
+BACKENDS = ("ssh", "pdsh", "openssh")
 RANKS = ("-n", "1", "-o", "starter=ranks")
 
 

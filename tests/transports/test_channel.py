@@ -51,6 +51,9 @@ class ByteStream:
             raise EOFError
         return data
 
+    def code(self) -> int:
+        return 0
+
     def why(self) -> str:
         return "the connection was lost"
 

@@ -1,0 +1,189 @@
+"""The ssh program of this machine, run for a launch: its options, its input, and the causes of its errors.
+
+`openssh.py` and `pdsh.py` both start ssh below a supervisor on this machine, which works in a private directory. The
+supervisor ends every ssh and removes the directory when the launcher ends, also by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import select
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from ddpkit.diagnosis.symptoms import login_fix
+from ddpkit.errors import no_folder
+from ddpkit.launchers.events import Event
+from ddpkit.launchers.shell import join
+from ddpkit.transports.channel import RefusedError, close_in_background, not_started, quoted_lines, unresolved
+from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.protocol import LocalLink, program_request
+
+# sshd drops connections over MaxStartups before the login: ssh has read nothing yet, and may try again.
+DROPPED = "kex_exchange_identification|Connection closed by|Connection reset by"
+SSH_ITSELF = 255  # exit code of ssh for an error of its own, and not of the program that it ran
+TRIES = 8
+WRITE_LIMIT = 5.0  # seconds that ssh may accept no input
+LONGEST_FOLDER = 70  # characters: the path of a socket has at most 104 (macOS), and ssh adds 17 of its own
+# OpenSSH's message, ours, and the cause, a key of LOGIN_FIXES.
+_OPENSSH: tuple[tuple[str, str, str], ...] = (
+    ("is marked as revoked", "its host key was revoked", "revoked-key"),
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "changed-key"),
+    ("Host key verification failed", "its host key is not known", "unknown-key"),
+    ("Could not resolve hostname", "its name does not resolve here", "no-name"),
+    ("Connection refused", "no SSH server at its port (connection refused)", "no-sshd"),
+    ("No route to host", "no SSH connection (no route to host)", "no-answer"),
+    ("Network is unreachable", "no route to its address (network is unreachable)", "no-address"),
+    ("timed out", "no answer in time: the host is off, or a firewall drops packets", "no-answer"),
+    (
+        r"Permission denied \((?!.*publickey)[^)]*(?:keyboard-interactive|password)",
+        "its sshd requires a second factor or a password, and the answer is missing or wrong",
+        "second-factor",
+    ),
+    ("Permission denied", "its sshd accepts none of the keys", "no-key"),
+    (DROPPED, "its sshd closed every connection before the login", "max-startups"),
+)
+# A user's configuration may set these for interactive sessions. OpenSSH has them since 8.7.
+_NOT_FOR_PEOPLE = ("-oStdinNull=no", "-oForkAfterAuthentication=no", "-oSessionType=default")
+
+
+def against_config(ssh: str) -> tuple[str, ...]:
+    """Return options against the configuration of interactive sessions. An older ssh has no such configuration."""
+    known = subprocess.run([ssh, *_NOT_FOR_PEOPLE, "-V"], capture_output=True, check=False).returncode == 0
+    return _NOT_FOR_PEOPLE if known else ()
+
+
+def place(spec: HostSpec) -> list[str]:
+    """Return the options of ssh for the user and the port of a host."""
+    return [*(("-l", spec.user) if spec.user else ()), *(("-p", str(spec.port)) if spec.port else ())]
+
+
+def explain_login(lines: Sequence[str], spec: HostSpec) -> RefusedError | None:
+    """Return the cause and the fix of a failed login from the messages of ssh. None: they are of no known kind."""
+    text = "\n".join(lines)
+    for pattern, what, cause in _OPENSSH:
+        if re.search(pattern, text):
+            if cause == "no-name":
+                return unresolved(spec.name)
+            own = re.search(r"ssh-keygen -f .* -R .*", text)  # it knows which file has the key
+            fix = f"if the change is expected: {own[0]}" if own else login_fix(cause, spec.name, spec.target)
+            return RefusedError(what, fix)
+    return None
+
+
+def no_login(lines: Sequence[str], spec: HostSpec) -> RefusedError:
+    """Return the error of an ssh that ended with SSH_ITSELF."""
+    return explain_login(lines, spec) or RefusedError(
+        f"ssh could not log in{quoted_lines(lines)}", f"{join(spec.by_hand)} true"
+    )
+
+
+def make_pipe(path: str) -> int:
+    """Make a named pipe, and open it for both ways: no wait for the other side, and its end of file is our end."""
+    os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+
+class PrivateFolder:
+    """A private directory on this machine, and one program in it below a supervisor, which removes both."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            folder = tempfile.gettempdir()
+        except OSError as error:
+            raise no_folder(error) from None
+        # It comes first in PATH, where a colon separates entries. A socket's path is short.
+        folder = "/tmp" if ":" in folder or len(folder) > LONGEST_FOLDER - 35 else folder
+        self.path = f"{folder}/ddpkit-{name}-{secrets.token_hex(8)}"
+        self._link = LocalLink(self.path)
+
+    def make(self, post: Callable[[Event | None], None]) -> None:
+        """Start the supervisor, then make the directory: at every moment somebody removes it. Raises UsageError."""
+        self._link.open(post)
+        try:
+            os.mkdir(self.path, 0o700)  # noqa: PTH102
+        except OSError as error:
+            raise no_folder(error) from None
+
+    def write(self, name: str, text: str) -> str:
+        """Write a program. Returns its path."""
+        path = f"{self.path}/{name}"
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700), "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def run(self, argv: list[str], env: dict[str, str]) -> None:
+        """Start the one program. The events of its output and its end go to `post`."""
+        self._link.request(program_request(argv[0], argv, env))
+
+    def close(self) -> None:
+        close_in_background(self._link.close)
+
+
+class SshInput:
+    """Input and end of one ssh program: the part of a byte stream that is the same for all of them.
+
+    Its standard input is the named pipe `PATH.in`. At the end of this process ssh reads its end of file.
+    """
+
+    def __init__(self, path: str, spec: HostSpec) -> None:
+        self.spec = spec
+        self.path = path
+        self._pipe = -1
+        self._writing = threading.Lock()
+        self._changed = threading.Condition()
+        self._ended = False
+        self._closed = False
+        self._why = ""
+        self._code: int | None = None
+
+    def open(self) -> None:
+        self._pipe = make_pipe(f"{self.path}.in")
+        os.set_blocking(self._pipe, False)
+
+    def write(self, data: bytes) -> None:
+        until = time.monotonic() + WRITE_LIMIT
+        with self._writing:
+            while data:
+                # A pipe that is open for both here reports no reader that is gone.
+                if self._ended or self._closed or time.monotonic() > until:
+                    raise OSError("ssh accepts no input")
+                try:
+                    data = data[os.write(self._pipe, data) :]
+                except BlockingIOError:
+                    select.select([], [self._pipe], [], 0.1)
+
+    def end(self, why: str, code: int | None = None) -> None:
+        with self._changed:
+            if not self._ended:
+                self._why, self._code = why, code
+            self._ended = True
+            self._changed.notify_all()
+
+    def code(self) -> int:
+        """The exit code of ssh, once its output has ended; -1: the connection ended without one."""
+        return -1 if self._code in (None, SSH_ITSELF) else self._code or 0
+
+    def why(self) -> str:
+        return "the connection was lost" if self._code == SSH_ITSELF else self._why
+
+    def refusal(self, lines: Sequence[str]) -> RefusedError | None:
+        if self._code == SSH_ITSELF:
+            return no_login(lines, self.spec)
+        return explain_login(lines, self.spec) or (
+            not_started(self._code, lines, self.spec.name) if self._code is not None else None
+        )
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        with self._writing:
+            if self._pipe >= 0:
+                os.close(self._pipe)
+                self._pipe = -1
