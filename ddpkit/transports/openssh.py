@@ -212,7 +212,10 @@ class OpenSsh:
         word = last.strip().removeprefix("ssh://").rstrip("/")
         if word.lower() in ("none", ""):
             return []
-        [hop] = hosts.parse([word], {}, {})
+        try:
+            [hop] = hosts.parse([word], {}, {})
+        except (UsageError, ValueError):
+            return []  # ssh itself reads it
         if hop.name == spec.name or hop.name in seen:
             return []  # ssh reports a cycle, and leaves out a host that is its own jump host
         try:
