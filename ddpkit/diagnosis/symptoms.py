@@ -57,6 +57,7 @@ PROBLEMS: Mapping[str, tuple[Symptom, ...]] = {
         Symptom("ssh-host-key", "host key .*revoked", "known_hosts marks this key as revoked"),
         Symptom("ssh-host-key", "no host key of the known type", "another machine uses the address"),
         Symptom("ssh-no-key", "none of the keys|passphrase", "authorized_keys on the host has none of this user's keys, or the user name differs"),
+        Symptom("ssh-no-key", "accepts no keys", "the host requires Kerberos, a password or a second factor, which paramiko does not support"),
         Symptom("ssh-no-key", "second factor", "the host asks a person, for example for a code, and this launch has no terminal or got another answer"),
         Symptom("ssh-max-startups", "before the login", "too many logins at the same time for its MaxStartups, or sshd rejects this address", "set MaxStartups 100:30:200 in /etc/ssh/sshd_config on {host}, then run: sudo systemctl reload ssh"),
         Symptom("ssh-max-sessions", "refused a session", "more sessions than MaxSessions on one connection"),

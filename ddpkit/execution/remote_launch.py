@@ -20,6 +20,7 @@ from ddpkit.execution.job import remote_env
 from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.transports.channel import RefusedError, at_home
+from ddpkit.transports.choose import transport_class
 from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.problem import refusal
@@ -71,14 +72,15 @@ def prepare_host(
         problems = rsync.copy([spec], copies, progress, way)
         if problems:
             raise refusal(problems, 1)
-    words, env = translate_command(argv, remote_env(settings, environ))
+    again = transport_class(registry.load(settings.backend)).names_nodes  # from there to its nodes
+    words, env = translate_command(argv, remote_env(settings, environ), sync=again)
     return RemoteCommand(
         python=spec.python or settings.python, workdir=spec.workdir or workdir, argv=tuple(words), env=env
     )
 
 
-def translate_command(argv: Sequence[str], env: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """The command line for the other host, without `--on`, and the variables that it needs there.
+def translate_command(argv: Sequence[str], env: Mapping[str, str], *, sync: bool) -> tuple[list[str], dict[str, str]]:
+    """The command line for the other host, without `--on`, and the variables that it needs there. `sync`: with --sync.
 
     `--env NAME=VALUE` becomes `--env NAME`: on a command line everybody could read the value.
     """
@@ -98,7 +100,7 @@ def translate_command(argv: Sequence[str], env: Mapping[str, str]) -> tuple[list
             name, equals, value = word[6:].partition("=")
             variables |= {name: value} if equals else {}
             words += ["--env", name]
-        elif not word.startswith("--on=") and word != "--json":
+        elif not word.startswith("--on=") and word != "--json" and (sync or word != "--sync"):
             words.append(word)
     words.insert(1, "--json")
     return words, variables

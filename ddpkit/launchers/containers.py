@@ -40,6 +40,11 @@ def option(default: Any, doc: str, alone: str = "") -> Any:
     return field(default=default, metadata={"doc": doc, "alone": alone})
 
 
+def ssh_client(use: str) -> Any:
+    """An option of every backend that can be reached by SSH, or whose launcher can (`--on`)."""
+    return option("paramiko", f"SSH client{use}: paramiko, or openssh for second factors, Kerberos and hardware keys")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mount:
     source: str

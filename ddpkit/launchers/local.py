@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from ddpkit.launchers.containers import ssh_client
 from ddpkit.launchers.plan import Job, Plan, World
 from ddpkit.launchers.starters import Starter
 
@@ -12,6 +13,8 @@ from ddpkit.launchers.starters import Starter
 @dataclass(frozen=True, kw_only=True)
 class Local(Starter):
     """One node: this machine. No network, no ssh, no scheduler."""
+
+    transport: Literal["paramiko", "openssh"] = ssh_client(" for --on")
 
     name: ClassVar[str] = "local"
     reach: ClassVar[str] = "local"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
-from ddpkit.launchers.containers import Contained, option, runtimes, split_option
+from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
 from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
 from ddpkit.launchers.shell import Secret, Value, join, quote
 
@@ -127,6 +127,7 @@ class Slurm(Contained):
     sbatch: str = option("", "extra options for sbatch")
     srun: str = option("", "extra options for srun")
     setup: str = option("", "shell commands before the ranks start: module load cuda; source venv/bin/activate")
+    transport: Literal["paramiko", "openssh"] = ssh_client(" for --on")
     container_runtime: Literal["auto", "enroot", "pyxis", "apptainer"] = runtimes("enroot", "pyxis", "apptainer")
 
     by_form: ClassVar[Mapping[str, str]] = {".sif": "apptainer"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from ddpkit.launchers.containers import option
+from ddpkit.launchers.containers import option, ssh_client
 from ddpkit.launchers.nodes import Nodes
 
 
@@ -13,9 +13,7 @@ from ddpkit.launchers.nodes import Nodes
 class SshTorchrunAuto(Nodes):
     """Nodes reached by SSH; one torchrun on each, or the starter of `-o starter`."""
 
-    transport: Literal["paramiko", "openssh"] = option(
-        "paramiko", "SSH client: paramiko, or your ssh program for second factors, Kerberos and hardware keys"
-    )
+    transport: Literal["paramiko", "openssh"] = ssh_client("")
     accept_new_host_keys: bool = option(False, "accept the key of a new host; a changed key is always rejected")
 
     name: ClassVar[str] = "ssh-torchrun-auto"

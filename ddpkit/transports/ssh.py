@@ -73,7 +73,7 @@ class _Transport(paramiko.Transport):
             return self.auth_interactive(username, lambda title, text, questions: self.answer(questions), submethods)
         except paramiko.BadAuthenticationType:
             what = "sshd requires a password after the key, and ddpkit never sends passwords"
-            raise RefusedError(what, "ask its administrator for AuthenticationMethods publickey") from None
+            raise RefusedError(what, "launch from a terminal with -o transport=openssh") from None
 
 
 class Ssh:
@@ -348,6 +348,9 @@ def _explained(error: Exception, connection: fabric.Connection, tries: int, time
     at = f"{host} port {port}"
     if isinstance(error, socket.gaierror):
         return unresolved(host)
+    if isinstance(error, paramiko.BadAuthenticationType) and "publickey" not in error.allowed_types:
+        methods = ", ".join(error.allowed_types)
+        return RefusedError(f"sshd at {at} accepts no keys ({methods})", "add -o transport=openssh")
     if isinstance(error, paramiko.AuthenticationException):
         return RefusedError(
             f"sshd at {at} accepts none of the keys for user {user}", login_fix("no-key", host, f"{user}@{host}")

@@ -63,8 +63,8 @@ class Factor:
         found = self.bare.folder.glob("asked.*")
         return {path.suffix[1:]: len(path.read_text().splitlines()) for path in found}
 
-    def launch(self, *args: str, term: str = "xterm") -> Terminal:
-        argv = self.bare.argv("-b", "openssh", *args, *RANKS, "--", "job.py")
+    def launch(self, *args: str, backend: str = "openssh", term: str = "xterm") -> Terminal:
+        argv = self.bare.argv("-b", backend, *args, *RANKS, "--", "job.py")
         env = self.bare.environ({"TMPDIR": self.bare.lab.tmp, "TERM": term})
         self.terminals.append(Terminal(argv, self.bare.folder, env))
         return self.terminals[-1]
@@ -143,6 +143,21 @@ def test_copies_use_the_connection_of_the_launch(factor: Factor) -> None:
     assert factor.asked() == {"node1": 1, "node2": 1}
 
 
+def test_a_launcher_on_another_host_asks_once(factor: Factor) -> None:
+    """For the copy and the start of the launcher."""
+    factor.require("node1")
+    factor.bare.toml(f'[host.node1]\nworkdir = "{factor.bare.folder}/there"\n')
+    words = ("--detach", "--on", "node1", "--sync", "-o", "transport=openssh")
+    terminal = factor.launch(*words, backend="local", term="dumb")
+    factor.answer(terminal, CODE)
+    assert terminal.end() == 0, terminal.glass.lines
+    assert factor.asked() == {"node1": 1}
+    there = factor.bare.folder / "there"
+    assert (there / "job.py").read_text() == JOB
+    (there / "go").touch()
+    no_ssh_left(factor.bare)
+
+
 def test_a_jump_host_asks_once_for_all_hosts_behind_it(factor: Factor) -> None:
     factor.bare.ssh_config("Host node3 node4\n  ProxyJump node1\n")
     factor.require("node1")
@@ -161,6 +176,14 @@ def test_without_a_terminal_the_host_and_the_command_are_named(factor: Factor) -
     ]
     assert re.search("    hint: launch from a terminal; or log in .*: ssh node2$", done.err, re.MULTILINE), done.text
     assert factor.asked() == {}
+
+
+def test_paramiko_names_the_transport_that_can_log_in(factor: Factor) -> None:
+    factor.bare.sshd("node2", {}, more="PubkeyAuthentication no\nKbdInteractiveAuthentication yes\n")
+    done = factor.bare.launch("-b", "ssh", "node2", *RANKS, "--", "job.py")
+    assert done.code == 123, done.text
+    assert "accepts no keys (" in done.err
+    assert "hint: add -o transport=openssh" in done.err
 
 
 def test_a_detached_launcher_has_no_terminal(factor: Factor) -> None:
