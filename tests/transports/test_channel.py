@@ -403,7 +403,7 @@ def test_a_rank_of_a_silent_launcher_may_print_while_it_ends() -> None:
 
 def test_a_pipe_that_nobody_reads_holds_nobody_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """ssh has never come, or is gone: the pipe is ours for both, and would take no more and say nothing."""
-    monkeypatch.setattr("ddpkit.transports.pdsh.WRITE_LIMIT", 0.3)
+    monkeypatch.setattr("ddpkit.transports.ssh_program.WRITE_LIMIT", 0.3)
     stream = PdshStream(str(tmp_path / "node1"), HostSpec(name="node1"))
     stream.open()
     with pytest.raises(OSError, match="accepts no input"):
