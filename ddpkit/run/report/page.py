@@ -38,7 +38,7 @@ def page(report: Report) -> str:
 </head>
 <body><main>
 {"".join(parts)}
-<footer>Made by ddpkit report, {made}. Times of other hosts are in the time of {home}.</footer>
+<footer>Made by ddpkit report, {made}. All times are on the clock of {home}.</footer>
 </main></body>
 </html>
 """
@@ -88,7 +88,7 @@ def _places(report: Report) -> str:
         ("host", "", lambda each: text(each.host)),
         ("ranks", "", lambda each: text(format_ranges(each.ranks)) or "not known"),
         ("GPUs", "n", lambda each: _known(each.gpus)),
-        ("processors", "n", lambda each: _known(each.cpus)),
+        ("CPUs", "n", lambda each: _known(each.cpus)),
         ("Python", "", lambda each: text(each.python)),
         ("torch", "", lambda each: text(each.torch)),
         ("CUDA", "", lambda each: text(each.cuda)),
@@ -99,7 +99,7 @@ def _places(report: Report) -> str:
     head = "".join(f'<th class="{kind}">{name}</th>' for name, kind, _ in used)
     rows = "".join(_place(each, used) for each in report.places)
     table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-    return _section("What ran where", table, "places")
+    return _section("Nodes", table, "places")
 
 
 def _place(place: Place, columns: Sequence[Column]) -> str:
@@ -142,7 +142,7 @@ def _start(report: Report) -> str:
         if again:
             note = f"Started more than once, the last start is shown: {', '.join(again)}."
             body += f'<p class="soft small">{text(note)}</p>'
-    return _section("Start-up: where the seconds went", body, "start")
+    return _section("Start-up time", body, "start")
 
 
 def _ended(row: startup.Row) -> str:
@@ -159,8 +159,8 @@ def _phases(start: startup.Start) -> str:
         for each in start.phases
     )
     entered = "".join(f"<li>{text(host)} {seconds(max(0.0, when))}</li>" for host, when in start.entered.items())
-    nodes = f'<p class="soft small">Nodes entered after:</p><ul class="key">{entered}</ul>' if entered else ""
-    head = '<tr><th>phase</th><th class="n">median</th><th class="n">longest</th><th>there</th></tr>'
+    nodes = f'<p class="soft small">Nodes connected after:</p><ul class="key">{entered}</ul>' if entered else ""
+    head = '<tr><th>phase</th><th class="n">median</th><th class="n">longest</th><th>slowest rank</th></tr>'
     return f'<div class="wide"><table class="phases"><thead>{head}</thead><tbody>{rows}</tbody></table></div>{nodes}'
 
 
