@@ -72,6 +72,13 @@ def _shown_name(described: Mapping[str, object]) -> str:
     return f"{alias or name}{' (' + ', '.join(notes) + ')' if notes else ''}"
 
 
+def _allowed_cpus() -> str:
+    """Return the CPUs of this process in the form of `taskset -c`; macOS has no such list."""
+    from ddpkit.launchers.cpu_binding import format_cpus
+
+    return format_cpus(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else ""
+
+
 @app.command(name="env", cls=LeanCommand)
 def show_env(
     as_json: JsonFlag = False,
@@ -85,6 +92,7 @@ def show_env(
     env, error = resolution.env, resolution.error
     if as_json:
         document = {
+            "cpus": _allowed_cpus(),
             "env": env and {**asdict(env), "origin": dict(env.origin)},
             "error": error and error.message,
             "hint": error and error.hint,
@@ -95,6 +103,7 @@ def show_env(
     elif env is not None:
         values = {name: value for name, value in asdict(env).items() if name != "origin"}
         rows = [(name, shown(value), env.origin.get(name, "")) for name, value in values.items()]
+        rows.append(("cpus", _allowed_cpus(), f"affinity of this process; the machine has {os.cpu_count()}"))
         table(("field", "value", "from"), rows)
     if explain and not as_json:
         table(("not used", "why"), [(entry.source, entry.reason) for entry in resolution.rejected])

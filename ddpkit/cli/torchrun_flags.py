@@ -30,7 +30,6 @@ _NOT_NEEDED_FLAGS = {
 }
 # Flags that ddpkit cannot follow, each with the reason and a hint.
 _REFUSED = {
-    "--numa-binding": ("ddpkit does not bind ranks to CPUs", "-b slurm -o srun=--cpu-bind=cores"),
     "--shutdown-timeout": ("the time between SIGTERM and SIGKILL is --grace", "--grace SECONDS"),
 }
 _REFUSED_FLAGS = {
@@ -40,7 +39,7 @@ _REFUSED_FLAGS = {
     ),
 }
 SHORT = {"-m": "--module", "-r": "--redirects", "-t": "--tee"}
-VALUES = {"--max-restarts", "--master-port", "--master-addr", "--node-rank", *_NOT_NEEDED, *_REFUSED}
+VALUES = {"--max-restarts", "--numa-binding", "--master-port", "--master-addr", "--node-rank", *_NOT_NEEDED, *_REFUSED}
 FLAGS = {"--module", "--no-python", "--standalone", *_NOT_NEEDED_FLAGS, *_REFUSED_FLAGS}
 
 
@@ -60,6 +59,8 @@ def apply(request: Request, flag: str, value: str) -> None:
         _standalone(request)
     elif flag == "--max-restarts":
         _restarts(request, shown, value)
+    elif flag == "--numa-binding":
+        _numa(request, shown, value)
     else:
         _address(request, flag, shown, value)
 
@@ -100,6 +101,19 @@ def _restarts(request: Request, shown: str, value: str) -> None:
     for key, text in options.items():
         request.add_option(key, text)
     request.note(shown, " ".join(f"-o {key}={text}" for key, text in options.items()))
+
+
+def _numa(request: Request, shown: str, value: str) -> None:
+    if not request.scripted:
+        request.note(shown, f"not needed; `ddpkit {request.command}` binds ranks as a launch does")
+        return
+    if "numa" not in request.options:
+        name = request.backend.name
+        raise UsageError(f"{shown}: with backend {name} srun binds the ranks", "-o srun=--cpu-bind=cores")
+    if value not in ("node", "socket"):
+        raise UsageError(f"{shown}: ddpkit binds ranks to a NUMA node or a socket", "-o numa=node")
+    request.add_option("numa", value)
+    request.note(shown, f"-o numa={value}")
 
 
 def _address(request: Request, flag: str, shown: str, value: str) -> None:

@@ -28,11 +28,26 @@ class PortFacts(TypedDict):
     high_port: int | None
 
 
+class NumaFacts(TypedDict):
+    """A NUMA node: the CPUs that a process may use, and its socket; -1: memory alone."""
+
+    cpus: list[int]
+    socket: int
+
+
+class TopologyFacts(TypedDict):
+    """NUMA nodes, and the position of the one near each visible GPU; no GPUs: none, or not known."""
+
+    nodes: list[NumaFacts]
+    gpus: list[int]
+
+
 class DeviceFacts(TypedDict):
-    """Processors and GPUs for ranks."""
+    """CPUs and GPUs for ranks."""
 
     cpus: int
     gpus: int
+    topology: TopologyFacts
 
 
 class NodeFacts(PortFacts, DeviceFacts):

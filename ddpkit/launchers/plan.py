@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any, Literal
 
+from ddpkit.launchers.cpu_binding import Topology, format_cpus
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, exports, join, quote
 from ddpkit.text import format_ranks
 
@@ -46,6 +47,7 @@ class Host:
     name: str
     slots: int  # ranks on it
     cpus: int = 1  # that this job may use there
+    topology: Topology = field(default_factory=Topology)  # where they are
     chosen: tuple[str, ...] = ()  # variables that the user has set there, which a default of ours must not replace
     stale: tuple[str, ...] = ()  # variables set there that would mislead a rank, left over from another launcher
     env: Mapping[str, Value] = field(default_factory=dict)  # what holds there alone; it wins over the job's
@@ -100,6 +102,7 @@ class Proc:
     argv: tuple[Word, ...]
     env: Mapping[str, Value] = field(default_factory=dict)
     rank: int | None = None  # None: an agent
+    cpus: frozenset[int] = frozenset()  # those of this process; empty: all that its supervisor has
     restarts: int = 0  # how often an agent may start its ranks again before their failure is the run's
 
 
@@ -242,7 +245,8 @@ def command_line(proc: Proc) -> str:
     unset = [name for name, value in proc.env.items() if value is None]
     env = [assign(name, value) for name, value in proc.env.items() if value is not None]
     head = ["env", *(f"-u {name}" for name in unset)] if unset else []
-    return " ".join([*head, *env, join(proc.argv)])
+    bound = [f"taskset -c {format_cpus(proc.cpus)}"] if proc.cpus else []
+    return " ".join([*head, *env, *bound, join(proc.argv)])
 
 
 def exec_argv(proc: Proc) -> list[str]:
@@ -345,6 +349,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
                         "env": {name: _plain(value) for name, value in proc.env.items()},
                         "rank": proc.rank,
                         "restarts": proc.restarts,
+                        "cpus": format_cpus(proc.cpus),
                     }
                     for proc in step.procs
                 ],

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from ddpkit.errors import UsageError
 from ddpkit.launchers.containers import Contained, runtimes
 from ddpkit.launchers.containers import option as option  # for backends
+from ddpkit.launchers.cpu_binding import cpu_sets, python_code, threads
 from ddpkit.launchers.plan import Job, Proc, Step, World
 from ddpkit.launchers.shell import Value
 
@@ -46,6 +47,11 @@ class Starter(Contained):
     local_rank_flag: Literal["--local-rank", "--local_rank"] = option(
         "--local-rank", "spelling of that argument; PyTorch 1.x used --local_rank"
     )
+    numa: Literal["auto", "node", "socket", "off"] = option(
+        "auto",
+        "bind ranks to the CPUs of a NUMA node or socket: near their GPU, else in equal blocks; auto: near their GPU, "
+        "where no rank loses CPUs",
+    )
     container_runtime: Literal["auto", "enroot", "apptainer", "podman", "docker"] = runtimes(
         "enroot", "apptainer", "podman", "docker"
     )
@@ -76,12 +82,19 @@ class Starter(Contained):
         self.check(elastic=world.min_nodes is not None)
         host = world.hosts[node_rank]
         job = replace(job, python=host.python or job.python, workdir=host.workdir or job.workdir)
-        env = _node_env(job, world, node_rank, elastic=_elastic(self, world))
+        bound = cpu_sets(host.topology, host.slots, self.numa)
+        env = _node_env(job, world, node_rank, threads(bound, host.cpus, host.slots), elastic=_elastic(self, world))
         preload: tuple[str, ...] = ()
         if self.starter == "ranks":
             env |= _rank_env(job, world, node_rank)
             procs = tuple(
-                Proc(name="rank", argv=job.argv, env={"RANK": str(rank), "LOCAL_RANK": str(local_rank)}, rank=rank)
+                Proc(
+                    name="rank",
+                    argv=job.argv,
+                    env={"RANK": str(rank), "LOCAL_RANK": str(local_rank)},
+                    rank=rank,
+                    cpus=bound[local_rank] if bound else frozenset(),
+                )
                 for local_rank, rank in enumerate(world.ranks(node_rank))
             )
             preload = _modules(self.preload)
@@ -91,7 +104,7 @@ class Starter(Contained):
                     "add --no-preload",
                 )
         else:
-            argv = _torchrun(job, world, node_rank, self)
+            argv = _torchrun(job, world, node_rank, self, python_code(bound) if bound else "")
             procs = (Proc(name=self.starter, argv=argv, restarts=_restarts(self, world)),)
         return Step(
             host=host.name,
@@ -121,12 +134,12 @@ def _modules(text: str) -> tuple[str, ...]:
     return names
 
 
-def _node_env(job: Job, world: World, node_rank: int, *, elastic: bool) -> dict[str, Value]:
+def _node_env(job: Job, world: World, node_rank: int, omp_threads: int, *, elastic: bool) -> dict[str, Value]:
     """Return the variables of every starter. Libraries read NODE_RANK, which torchrun does not set."""
     host = world.hosts[node_rank]
     wished: dict[str, Value] = {
         # torchrun forces 1 where nothing is set, which leaves most cores of most nodes idle.
-        "OMP_NUM_THREADS": str(max(1, host.cpus // max(1, host.slots))),
+        "OMP_NUM_THREADS": str(omp_threads),
         # A line is shown when it is printed, and a crash in C code shows where Python was.
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",
@@ -169,8 +182,11 @@ def _restarts(options: Starter, world: World) -> int:
     return options.max_restarts or (ELASTIC_RESTARTS if world.min_nodes is not None else 0)
 
 
-def _torchrun(job: Job, world: World, node_rank: int, options: Starter) -> tuple[str, ...]:
-    """The command line of torchrun, or of the legacy launcher, which in PyTorch 2 is torchrun under an older name."""
+def _torchrun(job: Job, world: World, node_rank: int, options: Starter, first: str) -> tuple[str, ...]:
+    """The command line of torchrun, or of the legacy launcher, which in PyTorch 2 is torchrun under an older name.
+
+    `first`: a Python statement that each rank's process executes before its command.
+    """
     legacy = options.starter == "legacy"
     host = world.hosts[node_rank]
     slots: dict[str, str] = {"nnodes": str(len(world.hosts)), "nproc_per_node": str(host.slots)}
@@ -204,6 +220,7 @@ def _torchrun(job: Job, world: World, node_rank: int, options: Starter) -> tuple
         # Right behind the script, where the legacy launcher puts it. sys.argv[0] is Python's own.
         place = {"program": 1, "script": 2, "module": 3}[job.kind] + 1
         text = f'sys.argv.insert({place}, "{options.local_rank_flag}=" + os.environ["LOCAL_RANK"]); {_TAP}'
+    text = f"{first}; {text}" if first else text
     command = (job.python, "-S", "-I", "-c", f"import os, sys; {text}", *job.argv)
     module = "torch.distributed.launch" if legacy else "torch.distributed.run"
     # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.

@@ -11,6 +11,7 @@ Standard library only, Python 3.8 and later.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -107,6 +108,9 @@ def _become(rank: dict[str, Any], folder: str) -> None:
         pipe = os.open("%s/%s.%s" % (folder, name, rank["env"]["LOCAL_RANK"]), os.O_WRONLY)
         os.dup2(pipe, fd)
         os.close(pipe)
+    if rank["cpus"]:
+        with contextlib.suppress(OSError):  # a container may have none of them
+            os.sched_setaffinity(0, rank["cpus"])
     for name, value in rank["env"].items():
         if value is None:
             os.environ.pop(name, None)

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 
+from ddpkit.node.cpu_topology import read_topology
 from ddpkit.node.env_names import env_matcher, nccl_conf
 
 TYPE_CHECKING = False
@@ -62,6 +63,11 @@ def stale(environ: Mapping[str, str]) -> list[str]:
 def cpus() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def topology(environ: Mapping[str, str]) -> dict[str, Any]:
+    """CPUs of this process by NUMA node, and the GPUs of a process with this environment (see `read_topology`)."""
+    return read_topology(environ, os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set())
 
 
 def gpus(environ: Mapping[str, str], root: str = "/") -> int:
@@ -179,6 +185,7 @@ def look(
         "python": ".".join(str(part) for part in sys.version_info[:3]),
         "torch": None,
         "cpus": cpus(),
+        "topology": topology(env),
         "set": sorted({*os.environ, *(name for name, _, _ in nccl_conf())}),
         "stale": stale(os.environ),
         "addresses": addresses(),

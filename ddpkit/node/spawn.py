@@ -8,6 +8,7 @@ server, and named pipes. It is made only where something needs it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -66,10 +67,10 @@ class Spawner:
                     env.setdefault("PET_LOG_DIR", self.folder)
                 self._start_launcher(proc["argv"], env, proc["name"], on_launcher_exit)
             else:
-                self._start_rank(proc["argv"], env, proc["rank"])
+                self._start_rank(proc["argv"], env, proc["rank"], proc["cpus"])
 
-    def _start_rank(self, argv: list[str], env: dict[str, str], rank: int) -> None:
-        pid = self._spawn(argv, env, rank)
+    def _start_rank(self, argv: list[str], env: dict[str, str], rank: int, cpus: list[int]) -> None:
+        pid = self._spawn(argv, env, rank, cpus)
         self._children.add(pid, lambda status: self._table.on_child_exit(rank, status))
         self._table.on_start(rank, pid, time.time())
 
@@ -77,7 +78,7 @@ class Spawner:
         self, argv: list[str], env: dict[str, str], name: str, on_exit: Callable[[int, int], None]
     ) -> None:
         """Start a program that starts ranks itself: torchrun, srun, the fork server."""
-        pid = self._spawn(argv, env, None)
+        pid = self._spawn(argv, env, None, [])
         self._table.launchers[pid] = name
         self._children.add(pid, lambda status: on_exit(pid, status))
 
@@ -87,7 +88,7 @@ class Spawner:
         self._make_wrapper_pipes(len(request["procs"]))
         os.mkdir(f"{self.folder}/preload")
         self._write("preload/sitecustomize.py", self._sources["fork_server"])
-        ranks = [{"rank": proc["rank"], "env": proc["env"]} for proc in request["procs"]]
+        ranks = [{"rank": proc["rank"], "env": proc["env"], "cpus": proc["cpus"]} for proc in request["procs"]]
         env = self._add_hook(dict(base), {"rank": None})
         spec = {
             "folder": self.folder,
@@ -151,7 +152,7 @@ class Spawner:
 
     # ---- processes
 
-    def _spawn(self, argv: list[str], env: dict[str, str], rank: int | None) -> int:
+    def _spawn(self, argv: list[str], env: dict[str, str], rank: int | None, cpus: list[int]) -> int:
         pipes = [os.pipe() for _ in range(2)]
         supervisor = os.getpid()
         # A TERM that comes before the child has its own handling of it would be lost: it waits until then.
@@ -166,6 +167,9 @@ class Spawner:
             os.dup2(pipes[1][1], 2)
             reset_signals()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            if cpus:
+                with contextlib.suppress(OSError):  # a container may have none of them
+                    os.sched_setaffinity(0, cpus)
             _exec(argv, env)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         groups.add(pid)

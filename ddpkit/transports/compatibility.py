@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ddpkit.launchers.cpu_binding import Topology
 from ddpkit.launchers.node_facts import NodeFacts
 from ddpkit.launchers.plan import Host, Job, World
 from ddpkit.launchers.shell import Value, guard, quote
@@ -319,6 +320,7 @@ def build_host(
         name=spec.label,
         slots=spec.slots or requirements.nproc_per_node or max(1, facts["gpus"]),
         cpus=facts["cpus"],
+        topology=Topology.of(facts["topology"]),
         chosen=tuple(facts["set"]),
         stale=tuple(facts["stale"]),
         env={**env, **{name: guard(name, value) for name, value in spec.env.items()}},

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from typing import cast
 
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import UsageError
-from ddpkit.launchers.node_facts import DeviceFacts
+from ddpkit.launchers.cpu_binding import Topology
+from ddpkit.launchers.node_facts import DeviceFacts, TopologyFacts
 from ddpkit.launchers.plan import Allocation, Host, Request, World
 from ddpkit.node import probe
 
@@ -48,14 +50,23 @@ def this_machine(asked: int | None, environ: Mapping[str, str]) -> World:
     """A world of this machine alone. `environ` is what the ranks will see, `asked` the ranks, None: one per GPU."""
     slots = nproc(asked, environ)
     host = Host(
-        name=short_hostname(), slots=slots, cpus=probe.cpus(), chosen=tuple(environ), stale=tuple(probe.stale(environ))
+        name=short_hostname(),
+        slots=slots,
+        cpus=probe.cpus(),
+        topology=Topology.of(_topology(environ)),
+        chosen=tuple(environ),
+        stale=tuple(probe.stale(environ)),
     )
     return World(hosts=(host,), master_addr="127.0.0.1", master_port=free_port())
 
 
+def _topology(environ: Mapping[str, str]) -> TopologyFacts:
+    return cast("TopologyFacts", probe.topology(environ))
+
+
 def facts(environ: Mapping[str, str]) -> DeviceFacts:
     """What this machine is, in the words of a node that was asked (`probe.look`)."""
-    return {"cpus": probe.cpus(), "gpus": gpus(environ)}
+    return {"cpus": probe.cpus(), "gpus": gpus(environ), "topology": _topology(environ)}
 
 
 def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:

@@ -41,7 +41,7 @@ PARTS = (
     "rank_pipes", "spawn", "shutdown", "rank_calls",
 )  # fmt: skip
 # Modules that each other program of the node imports, and that no supervisor has.
-COMPANIONS = {"probe": ("env_names",), "inventory": ("env_names", "gpu_inventory")}
+COMPANIONS = {"probe": ("env_names", "cpu_topology"), "inventory": ("env_names", "gpu_inventory")}
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,
 # so that nothing else of ddpkit is imported, and no other folder comes onto the path.
 NODE_PACKAGE = 'import sys; new = type(sys); sys.modules["ddpkit"] = new("ddpkit"); '
@@ -270,7 +270,7 @@ class LocalLink:
 
 def program_request(name: str, argv: list[str], env: dict[str, str]) -> str:
     """The request for one program of ours on this machine that is to end whenever we end: pdsh."""
-    proc = {"name": name, "argv": argv, "env": env, "rank": None, "restarts": 0}
+    proc = {"name": name, "argv": argv, "env": env, "rank": None, "restarts": 0, "cpus": []}
     empty: dict[str, Any] = {"env": {}, "ranks": [], "preload": [], "inside": "", "sources": {}}
     return json.dumps({"run": "", "workdir": "/", "procs": [proc], "grace": 0.0, "silence": 0.0, **empty})
 
@@ -303,6 +303,7 @@ def request(step: Step, plan: Plan) -> str:
                     "env": revealed(dict(proc.env)),
                     "rank": proc.rank,
                     "restarts": proc.restarts,
+                    "cpus": sorted(proc.cpus),
                 }
                 for proc in step.procs
             ],

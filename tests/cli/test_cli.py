@@ -14,6 +14,7 @@ import pytest
 
 import ddpkit as package
 from ddpkit import config
+from ddpkit.node.cpu_topology import numbers
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
@@ -361,6 +362,7 @@ def test_env_shows_where_values_come_from(ddpkit: DDPKIT) -> None:
     torch_set = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "MASTER_ADDR": "node1", "MASTER_PORT": "29500"}
     found = json.loads(ddpkit("env", "--json", env={**torch_set, "LOCAL_WORLD_SIZE": "2"}).stdout)
     assert (found["env"]["rank"], found["env"]["source"], found["env"]["origin"]["rank"]) == (3, "torch", "RANK")
+    assert numbers(found["cpus"]) == os.sched_getaffinity(0)
     alone = ddpkit("env", "--explain")
     assert alone.returncode == 0
     assert "single" in alone.stdout

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers import plan, registry, shell
+from ddpkit.launchers.cpu_binding import NumaNode, Topology
 from ddpkit.launchers.plan import Allocation, Host, Job, Proc, Request, World, plan_as_dict
 from ddpkit.launchers.shell import Raw, Secret, guard
 
@@ -33,6 +34,9 @@ JOB = Job(
 )
 ONE = World(hosts=(Host(name="node1", slots=1, cpus=8),), master_addr="127.0.0.1", master_port=23456)
 TWO = replace(ONE, hosts=(Host(name="node1", slots=2, cpus=8, stale=("RANK", "TORCHELASTIC_RUN_ID")),))
+# GPUs 0 and 1 are near the first socket, 2 and 3 near the second.
+SOCKETS = (NumaNode(frozenset(range(72)), 0), NumaNode(frozenset(range(72, 144)), 1))
+FOUR_GPUS = replace(ONE, hosts=(Host(name="node1", slots=4, cpus=144, topology=Topology(SOCKETS, (0, 0, 1, 1))),))
 MODULE = replace(JOB, kind="module", command=("-m", "pkg.train", "--epochs", "3"))
 PROGRAM = replace(JOB, kind="program", command=("./train.sh", "--epochs", "3"))
 
@@ -99,6 +103,8 @@ CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
     "local_ranks_2_module": ({}, MODULE, TWO),
     "local_ranks_2_program": ({}, PROGRAM, TWO),
     "local_preload_2": ({"preload": "true"}, JOB, TWO),
+    "local_ranks_4_numa": ({}, JOB, FOUR_GPUS),
+    "local_torchrun_4_numa": ({"starter": "torchrun"}, JOB, FOUR_GPUS),
     "local_torchrun_2": ({"starter": "torchrun"}, JOB, TWO),
     "local_torchrun_2_restarts": ({"starter": "torchrun", "max_restarts": "3"}, MODULE, TWO),
     "local_legacy_2": ({"starter": "legacy"}, JOB, TWO),

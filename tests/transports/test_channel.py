@@ -386,7 +386,7 @@ def test_a_rank_of_a_silent_launcher_may_print_while_it_ends() -> None:
     rank += (
         "signal.signal(signal.SIGTERM, end)\nsys.stdout.write('x\\n' * (3 << 20))\nsys.stdout.flush()\ntime.sleep(3600)"
     )
-    proc = {"name": "rank", "argv": [sys.executable, "-c", rank], "env": {}, "rank": 0, "restarts": 0}
+    proc = {"name": "rank", "argv": [sys.executable, "-c", rank], "env": {}, "rank": 0, "restarts": 0, "cpus": []}
     request = {"run": "", "workdir": "/", "env": {}, "ranks": [0], "procs": [proc], "preload": [], "sources": {}}
     process = supervisor()
     with process:

@@ -44,6 +44,7 @@ def facts(number: int, **changes: Any) -> Any:
         "cpus": 8,
         "gpus": 2,
         "no_gpus": "",
+        "topology": {"nodes": [], "gpus": []},
         "set": [],
         "stale": [],
         "addresses": [["eth0", f"10.0.0.{number}"]],

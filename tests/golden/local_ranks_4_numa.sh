@@ -1,0 +1,25 @@
+#!/bin/sh
+# ddpkit run 20260131-235959-train-3fa9: backend local, 4 ranks on 1 node
+# step 1 of 1, on node1: ranks 0-3
+cd '/data/my project' || exit 1
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export NODE_RANK=0
+export OMP_NUM_THREADS=36
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export TORCH_FR_BUFFER_SIZE=2000
+export MASTER_ADDR=127.0.0.1
+export MASTER_PORT=23456
+export WORLD_SIZE=4
+export LOCAL_WORLD_SIZE=4
+export GROUP_RANK=0
+export GROUP_WORLD_SIZE=1
+export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+RANK=0 LOCAL_RANK=0 taskset -c 0-71 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=1 LOCAL_RANK=1 taskset -c 0-71 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=2 LOCAL_RANK=2 taskset -c 72-143 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+RANK=3 LOCAL_RANK=3 taskset -c 72-143 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
+for pid in $pids; do wait "$pid" || code=$?; done
+exit "${code:-0}"
