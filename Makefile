@@ -7,8 +7,11 @@ INTEROP := .venv-interop
 CUDA := .venv-cuda
 # Up to torch 2.10 the flight recorder is off by default, from 2.11 it is on. 5 to 7 GB of disk each.
 CUDA_TORCH ?= 2.11.0 2.10.0
+# The lab's SLURM, 22.05, 24.11 or 26.05; without it, the machine's own. Another version than its own is a Debian system
+# in /var/cache/ddpkit-lab: half a GB, made once in some minutes.
+export LAB_SLURM = $(SLURM)
 
-.PHONY: demo test test-again test-thorough test-fast test-light test-interop test-cuda gpu lab rounds healthy check golden schema pictures docs bench diagnosis dist release-check clean
+.PHONY: demo test test-again test-thorough test-fast test-light test-slurm test-interop test-cuda gpu lab rounds healthy check golden schema pictures docs bench diagnosis dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -38,6 +41,11 @@ test-fast: $(VENV)/.dev
 test-light: $(VENV)/.dev
 	$(BIN)/pytest -n 4 --dist loadfile -m "not torch and not lab"
 
+# What the lab tests of SLURM, on another version: make test-slurm SLURM=24.11
+test-slurm: $(VENV)/.dev $(VENV)/.torch
+	$(BIN)/python tests/lab/cluster.py install
+	$(BIN)/pytest -n 4 --dist loadfile --durations=25 -m "not thorough" -k "slurm or sbatch or srun or job or test_lab" tests/lab
+
 # Scripts of other libraries (Accelerate, Lightning, transformers, DeepSpeed, torch's own) under every backend, in the lab.
 # They have a Python of their own; what is seen goes into tests/interop/table.json, and with `make golden` into the guide.
 # Half an hour on two busy processors, nearly all of it imports: a rank takes 3 to 7 s of a processor before it trains.
@@ -57,7 +65,8 @@ test-cuda: $(VENV)/.dev $(CUDA_TORCH:%=$(CUDA)/%/.ready)
 gpu: $(if $(GPU_PYTHON),,$(CUDA)/$(firstword $(CUDA_TORCH))/.ready)
 	$(or $(GPU_PYTHON),$(CUDA)/$(firstword $(CUDA_TORCH))/bin/python) tests/gpu/verify.py
 
-# A cluster to try things on: four nodes and a login host, with sshd, pdsh and SLURM. Says how to enter it and end it.
+# A cluster to try things on: four nodes and a login host, with sshd, pdsh and SLURM. It prints how to enter and end it.
+# SLURM=24.11 or SLURM=26.05 chooses another version.
 lab: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python tests/lab/cluster.py up $(VENV)/lab

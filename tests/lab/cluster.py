@@ -4,6 +4,9 @@ Each host has its own network, name, /etc/hosts, process tree and ~/.ssh; all sh
 a file system. `login` has no ranks: it is where a user sits, and where slurmctld runs. The network is a bridge in a
 namespace of its own, which leads nowhere else. Needs root and the Debian packages in `PACKAGES`.
 
+LAB_SLURM in the environment chooses another version of SLURM. It comes with a Debian system of its own in `ROOTS`,
+which the hosts have in place of the machine's.
+
 As a program: cluster.py install | up FOLDER | enter FOLDER HOST [COMMAND...] | down FOLDER
 """
 
@@ -16,12 +19,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 PACKAGES = "slurm-wlm munge pdsh openssh-server openssh-client tmux rsync nftables iproute2".split()
 PACKAGES += "clustershell iputils-ping procps util-linux".split()
+ROOTS = Path("/var/cache/ddpkit-lab")
+SUITES = {"22.05": "bookworm", "24.11": "trixie", "26.05": "sid"}  # Debian's name of the release with that SLURM
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # one of them looks at pages, see tests/browser.py
 NODES = ("node1", "node2", "node3", "node4")
 LOGIN = "login"
@@ -103,7 +109,21 @@ def missing() -> str | None:
     for program in ("slurmctld", "slurmd", "munged", "pdsh", "sshd", "tmux", "rsync", "nft", "ip", "unshare"):
         if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
             return f"the lab needs {program}: {sys.executable} {__file__} install"
+    root = system_root()
+    if root and not root.exists():
+        return f"the lab needs {root}: LAB_SLURM={os.environ['LAB_SLURM']} {sys.executable} {__file__} install"
+    if root and sys.base_prefix == "/usr":
+        return "the lab needs a Python that is not the machine's own: another Debian has another in /usr"
     return None
+
+
+def system_root() -> Path | None:
+    """The Debian system that has the SLURM of LAB_SLURM, or None for the machine's own."""
+    version = os.environ.get("LAB_SLURM", "")
+    own = shutil.which("slurmd", path="/usr/sbin")
+    if not version or (own and f" {version}." in run(own, "-V")):
+        return None
+    return ROOTS / SUITES[version]
 
 
 def install() -> None:
@@ -111,8 +131,23 @@ def install() -> None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         print("not root, or not Debian: the lab's packages are not installed")
         return
-    lacking = [name for name in PACKAGES if "install ok installed" not in run("dpkg", "-s", name, check=False)]
-    lacking += [] if any(map(shutil.which, BROWSERS)) else ["chromium"]
+    install_packages()
+    root = system_root()
+    if root and not root.exists():
+        install_packages("debootstrap")
+        ROOTS.mkdir(parents=True, exist_ok=True)
+        new = tempfile.mkdtemp(prefix=f"{root.name}-", dir=ROOTS)
+        print(f"a Debian system, {root.name}, is installed into {root}: some minutes", flush=True)
+        packages = ",".join((*PACKAGES, "python3"))
+        run("debootstrap", "--variant=minbase", f"--include={packages}", root.name, new)
+        Path(new).chmod(0o755)
+        Path(new).rename(root)
+
+
+def install_packages(*names: str) -> None:
+    """Install what is lacking of these packages, or of all that the machine itself needs."""
+    lacking = [name for name in names or PACKAGES if "install ok installed" not in run("dpkg", "-s", name, check=False)]
+    lacking += [] if names or any(map(shutil.which, BROWSERS)) else ["chromium"]
     if lacking:
         env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         # No daemon of these packages is to start on the machine itself.
@@ -137,6 +172,7 @@ class Lab:
         """`plain`: so many nodes that have sshd alone, in place of the four with SLURM."""
         self.folder = folder
         self.slurm = not plain
+        self.root = system_root()
         self.hosts = (*(f"node{number}" for number in range(1, plain + 1)), LOGIN) if plain else HOSTS
         # Namespace names are global: two labs may stand side by side.
         kept = folder / "tag"
@@ -201,6 +237,8 @@ class Lab:
             gpus=GPUS,
         )
         (folder / "etc/slurm.conf").write_text(conf)
+        if self.root:  # SLURM 22.05 has no such word, and looks for no cgroups
+            (folder / "etc/cgroup.conf").write_text("CgroupPlugin=disabled\n")
 
     def _start_munge(self) -> None:
         key = self.folder / "munge/key"
@@ -237,8 +275,11 @@ class Lab:
         start_up = Path.home() / ".bashrc"
         start_up.touch()
         Path("/run/sshd").mkdir(exist_ok=True)
+        kept = ["/proc", "/sys", "/dev", "/tmp", str(folder), str(Path.home()), str(Path(__file__).parents[2])]
         spec = {
             "name": name,
+            "root": self.root and str(self.root),
+            "kept": [*kept, sys.prefix, sys.base_prefix, tempfile.gettempdir()],
             "binds": {
                 "/etc/hosts": f"{folder}/etc/hosts",
                 "/etc/hostname": f"{folder}/etc/hostname_{name}",
@@ -302,7 +343,7 @@ class Lab:
     def argv(self, name: str, argv: Sequence[str], cwd: str | Path = "/") -> list[str]:
         """The command line that runs `argv` on a host."""
         enter = ["nsenter", "--target", str(self.init_pid(name)), "--net", "--uts", "--mount", "--pid"]
-        return [*enter, f"--wd={cwd}", "--", *argv]
+        return [*enter, f"--wdns={cwd}", "--", *argv]
 
     def run(
         self,

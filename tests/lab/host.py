@@ -1,8 +1,9 @@
 """Process 1 of one lab host: gives it its name and files, starts its daemons, and collects what they leave.
 
 Runs in network, UTS, mount and process namespaces of its own, so that ending this process is ending the host. Standard
-library only. Usage: host.py SPEC, a JSON file with `name`, `binds` ({path: what to show there}), `daemons` ([argv]),
-`log` and `ready` (written when all daemons were started).
+library only. Usage: host.py SPEC, a JSON file with `name`, `root` (another system, or null), `kept` (paths of the machine
+that it shows too), `binds` ({path: what to show there}), `daemons` ([argv]), `log` and `ready` (written when all daemons
+were started).
 """
 
 from __future__ import annotations
@@ -16,11 +17,29 @@ import sys
 from pathlib import Path
 
 
+def change_root(root: str, kept: list[str]) -> None:
+    """Make another system this host's own, with the paths of the machine in `kept`. nsenter ignores a mere chroot."""
+    subprocess.run(["mount", "--bind", root, root], check=True)
+    for path in sorted(set(kept)):
+        Path(root + path).mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", "--rbind", path, root + path], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "run", f"{root}/run"], check=True)
+    Path(root, "run/sshd").mkdir()
+    for path in ("/etc/hosts", "/etc/hostname"):
+        Path(root + path).touch()
+    os.chdir(root)
+    subprocess.run(["pivot_root", ".", "mnt"], check=True)
+    os.chdir("/")
+    subprocess.run(["umount", "--lazy", "/mnt"], check=True)
+
+
 def main() -> None:
     with open(sys.argv[1]) as file:
         spec = json.load(file)
     socket.sethostname(spec["name"])
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    if spec["root"]:
+        change_root(spec["root"], spec["kept"])
     for path, shown in spec["binds"].items():
         subprocess.run(["mount", "--bind", shown, path], check=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
