@@ -1,9 +1,9 @@
 """Process 1 of one lab host: gives it its name and files, starts its daemons, and collects what they leave.
 
 Runs in network, UTS, mount and process namespaces of its own, so that ending this process is ending the host. Standard
-library only. Usage: host.py SPEC, a JSON file with `name`, `root` (another system, or null), `kept` (paths of the machine
-that it shows too), `binds` ({path: what to show there}), `daemons` ([argv]), `log` and `ready` (written when all daemons
-were started).
+library only. Usage: host.py SPEC, a JSON file with `name`, `root` (another system, or null), `kept` (the machine's
+paths that it has as well), `binds` ({path: what to show there}), `daemons` ([argv]), `log` and `ready` (written when
+all daemons were started).
 """
 
 from __future__ import annotations
