@@ -98,6 +98,7 @@ class OpenSsh:
         self._states: dict[str, int | None] = {}  # of each master by name: its exit code; None: it is connected
         self._streams: dict[str, OpenSshStream] = {}
         self._shared: dict[str, _Shared] = {}  # by the arguments of a user's ssh
+        self._answered: set[str] = set()  # labels of hosts that got an answer: they do not ask again
         self._closed = False
 
     @property
@@ -162,25 +163,27 @@ class OpenSsh:
         """
         with self._lock:
             shared = self._shared.setdefault(f"{jumps} {spec.target}", _Shared())
-        with shared.lock:
-            if shared.refused is not None:
-                raise shared.refused
-            if shared.options is None:
-                try:
-                    shared.options = self._open(spec, until, seen, jumps)
-                except RefusedError as refused:
-                    shared.refused = refused
-                    raise
+        if shared.options is None and shared.refused is None:
+            # Its jump hosts come before the lock: one that waits for another's connection holds up nobody.
+            config = self._configuration(spec)
+            way = self._way(spec, config.get("proxyjump", "none") if jumps is None else jumps, until, seen)
+            with shared.lock:
+                if shared.options is None and shared.refused is None:
+                    try:
+                        shared.options = self._open(spec, config, way, until)
+                    except RefusedError as refused:
+                        shared.refused = refused
+        if shared.options is None:
+            assert shared.refused is not None
+            raise shared.refused
         return shared.options
 
-    def _open(self, spec: HostSpec, until: float, seen: tuple[str, ...], jumps: str | None) -> tuple[str, ...]:
-        config = self._configuration(spec)
+    def _open(self, spec: HostSpec, config: dict[str, str], way: list[str], until: float) -> tuple[str, ...]:
         if (
             config.get("controlpath", "none") != "none"
             and self._local("-Ocheck", *place(spec), "--", spec.name)[0] == 0
         ):
             return _OVER
-        way = self._way(spec, config.get("proxyjump", "none") if jumps is None else jumps, until, seen)
         for number in range(TRIES):
             name = f"master{next(self._names)}"
             assert self._folder is not None
@@ -189,7 +192,6 @@ class OpenSsh:
             argv = [self._ssh, "-N", "-M", "-S", path, "-oControlPersist=no", "-oPermitLocalCommand=yes", up, *way]
             argv += [*self._options, *self._against, *place(spec), "--", spec.name]
             self._run(name, f"DDPKIT_HOST={quote(spec.label)} {join(argv)} 2> {path}.err")
-            began = time.monotonic()
             code = self._wait(name, until)
             if code is None:
                 times = "once" if number == 1 else f"{number} times"
@@ -198,13 +200,16 @@ class OpenSsh:
                 return ("-S", path, *_OVER)
             lines = Path(f"{path}.err").read_text(encoding="utf-8", errors="replace").splitlines()
             if code == LATE:
-                raise no_login([*lines, "timed out"], spec)
+                raise _refusal([*lines, "timed out"], spec)
             pause = random.uniform(*PAUSE)  # jitter: nobody to await
-            asked = self._questions.answered_at > began
-            if asked or not re.search(DROPPED, "\n".join(lines)) or time.monotonic() + pause > until:
+            if (
+                spec.label in self._answered
+                or not re.search(DROPPED, "\n".join(lines))
+                or time.monotonic() + pause > until
+            ):
                 break
             time.sleep(pause)
-        raise no_login(lines, spec)
+        raise _refusal(lines, spec)
 
     def _way(self, spec: HostSpec, jumps: str, until: float, seen: tuple[str, ...]) -> list[str]:
         """Return the options for the way to a host: over one connection to its jump host, for all hosts behind it."""
@@ -216,13 +221,17 @@ class OpenSsh:
             [hop] = hosts.parse([word], {}, {})
         except (UsageError, ValueError):
             return []  # ssh itself reads it
-        if hop.name == spec.name or hop.name in seen:
-            return []  # ssh reports a cycle, and leaves out a host that is its own jump host
+        if hop.name == spec.name:
+            return ["-oProxyJump=none"]  # it is its own jump host, by a pattern such as `Host *`
+        if hop.name in seen:
+            circle = " through ".join((*seen, spec.name, hop.name))
+            raise RefusedError(f"ProxyJump contains a cycle: {circle}", f"ssh -G {hop.name} | grep -i proxyjump")
         try:
             # Only the first jump host is reached as its own configuration says.
             over = self._share(hop, until, (*seen, spec.name), before or None)
         except RefusedError as refused:
-            raise RefusedError(f"its jump host {hop.label}: {refused.what}", refused.fix) from None
+            what = refused.what if "cycle" in refused.what else f"its jump host {hop.label}: {refused.what}"
+            raise RefusedError(what, refused.fix) from None
         return [f"-oProxyCommand={join([self._ssh, *over, *place(hop)])} -W '[%h]:%p' -- {quote(hop.name)}"]
 
     def _configuration(self, spec: HostSpec) -> dict[str, str]:
@@ -290,6 +299,7 @@ class OpenSsh:
                     if kind == "none":
                         self._note(f"{host}: {printable(text)}")
                         continue
+                    self._answered.add(host)
                     answer = self._ask(host, text)
                     pipe = os.open(own, os.O_WRONLY | os.O_NONBLOCK)
                     os.write(pipe, answer.encode())
@@ -300,6 +310,13 @@ class OpenSsh:
             return f"y\n{self._questions.ask_for(host, text)}\n"
         except EOFError:
             return "n\n"
+
+
+def _refusal(lines: Sequence[str], spec: HostSpec) -> RefusedError:
+    refused = no_login(lines, spec)
+    if "host key is not known" in refused.what:
+        refused.fix += "; or add -o accept_new_host_keys=true"
+    return refused
 
 
 class _Shared:

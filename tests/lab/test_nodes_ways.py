@@ -125,9 +125,10 @@ def test_jump_hosts_with_commas_are_gone_through_in_their_order(bare: Bare, back
     ran(bare.launch("-b", backend, "node3", "node1", *RANKS, "--", "job.py"), "node3", "node1")
 
 
-def test_jump_hosts_that_go_in_a_circle_are_named(bare: Bare) -> None:
+@pytest.mark.parametrize("backend", ["ssh", "openssh"])
+def test_jump_hosts_that_go_in_a_circle_are_named(bare: Bare, backend: str) -> None:
     bare.ssh_config("Host node1\n  ProxyJump node2\nHost node2\n  ProxyJump node1\n")
-    done = bare.launch("-b", "ssh", "node1", *RANKS, "--", "job.py")
+    done = bare.launch("-b", backend, "node1", "node2", *RANKS, "--", "job.py")
     assert done.code == 123, done.text
     assert "node1: ProxyJump contains a cycle: node1 through node2 through node1" in done.err
 
@@ -160,10 +161,11 @@ def test_pdsh_does_not_end_a_run_after_so_many_seconds(bare: Bare) -> None:
     ran(bare.launch(*words, env={"PDSH_COMMAND_TIMEOUT": "1"}), "node1")
 
 
-def test_a_jump_host_that_is_off_is_named(bare: Bare) -> None:
+@pytest.mark.parametrize("backend", ["ssh", "openssh"])
+def test_a_jump_host_that_is_off_is_named(bare: Bare, backend: str) -> None:
     bare.cut("node1")
     bare.ssh_config("Host node3 node4\n  ProxyJump node1\n")
-    done = bare.launch("-b", "ssh", "node2", "node3", "node4", *RANKS, "--", "job.py")
+    done = bare.launch("-b", backend, "node2", "node3", "node4", *RANKS, "--", "job.py")
     assert done.code == 123, done.text
     assert done.seconds < 15 or done.slow, done.text
     for host in ("node3", "node4"):
@@ -172,10 +174,11 @@ def test_a_jump_host_that_is_off_is_named(bare: Bare) -> None:
     bare.nothing_left(["node2", "node3", "node4"])
 
 
-def test_a_jump_host_that_is_not_known_is_named(bare: Bare) -> None:
+@pytest.mark.parametrize("backend", ["ssh", "openssh"])
+def test_a_jump_host_that_is_not_known_is_named(bare: Bare, backend: str) -> None:
     bare.known_hosts(lambda text: "".join(line for line in text.splitlines(True) if "node1" not in line))
     bare.ssh_config("Host node3\n  ProxyJump node1\n")
-    done = bare.launch("-b", "ssh", "node2", "node3", *RANKS, "--", "job.py")
+    done = bare.launch("-b", backend, "node2", "node3", *RANKS, "--", "job.py")
     assert done.code == 123, done.text
     assert "node3: its jump host node1: its host key is not known" in done.err
     assert "hint: connect once, and compare the fingerprint: ssh node1; or add -o accept_new_host_keys=true" in done.err
