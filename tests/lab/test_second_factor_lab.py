@@ -19,7 +19,7 @@ from launches import ask_run, processes, temporary
 from terminal import Terminal
 
 RANKS = ("-n", "1", "-o", "starter=ranks")
-CODE = "123456"
+CODE = "x7-code-4711"
 PAM = """\
 auth required pam_exec.so expose_authtok quiet {check}
 auth required pam_permit.so
@@ -112,12 +112,17 @@ def test_each_host_asks_once_for_a_launch_and_not_for_its_commands(factor: Facto
     terminal = factor.launch("node1", "node2")
     assert sorted(factor.answer(terminal, CODE, CODE)) == ["node1", "node2"]
     terminal.wait_for(lambda: terminal.shows("ready 0") and terminal.shows("ready 1"))
-    for command in ("status", "logs", "dump", "stop"):
+    lines = [line for _, line in processes(factor.bare.lab).values()]
+    assert any("ControlPersist=no" in line for line in lines)
+    assert not [line for line in lines if CODE in line]
+    for command in ("status", "logs", "dump", "top", "stop"):
         done = ask_run(factor.bare.lab, factor.bare.folder, command)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
     assert terminal.end() == 143, terminal.glass.lines
     assert factor.asked() == {"node1": 1, "node2": 1}
     no_ssh_left(factor.bare)
+    records = (factor.bare.folder / "logs").rglob("*")
+    assert not [path for path in records if path.is_file() and CODE.encode() in path.read_bytes()]
 
 
 def test_a_wrong_code_is_asked_for_again(factor: Factor) -> None:
