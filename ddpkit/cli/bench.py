@@ -33,6 +33,9 @@ _Ops = Annotated[
     _option("--ops", "OP,...", "all_reduce, all_gather, reduce_scatter, broadcast, sendrecv. [default: all]"),
 ]
 _Dtypes = Annotated[str | None, _option("-d --dtypes", "TYPE,...", "float32, bfloat16, ... [default: float32]")]
+_InPlace = Annotated[
+    bool, typer.Option("--in-place", help="Run all_gather and reduce_scatter in one array, as the others.")
+]
 _Scope = Annotated[
     str | None, _option("--scope", "SCOPE,...", "world, intra (each node), inter (one rank a node), pairs (of nodes).")
 ]
@@ -65,6 +68,7 @@ def bench(
     factor: _Factor = None,
     ops: _Ops = None,
     dtypes: _Dtypes = None,
+    in_place: _InPlace = False,
     scope: _Scope = None,
     comm: _Comm = None,
     iters: _Iters = None,
@@ -80,8 +84,8 @@ def bench(
     from ddpkit.preflight.bench import BenchOptions, bench_arguments, check_plot
 
     options = BenchOptions(
-        min_bytes=min_bytes, max_bytes=max_bytes, factor=factor, ops=ops, dtypes=dtypes, scope=scope, comm=comm,
-        iters=iters, warmup=warmup, seconds=seconds, timeout=timeout, min_busbw=min_busbw,
+        min_bytes=min_bytes, max_bytes=max_bytes, factor=factor, ops=ops, dtypes=dtypes, in_place=in_place, scope=scope,
+        comm=comm, iters=iters, warmup=warmup, seconds=seconds, timeout=timeout, min_busbw=min_busbw,
     )  # fmt: skip
     arguments = bench_arguments(options)
     if plot is not None:

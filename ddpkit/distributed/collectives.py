@@ -64,6 +64,7 @@ def bench_parser() -> argparse.ArgumentParser:
     add("-w", "--warmup", "--warmup_iters", type=int, default=5, metavar="N", help="warm-up rounds (5, or fewer)")
     add("-d", "--dtypes", "--datatype", type=names(DTYPES, "type"), default=["float32"], metavar="TYPE[,TYPE]")
     add("--ops", type=names(OPS, "collective"), default=list(OPS), metavar="OP[,OP]", help=",".join(OPS))
+    add("--in-place", action="store_true", help="all_gather and reduce_scatter in one array, as the others")
     add("--scope", type=names(SCOPES, "scope"), default=[], metavar="SCOPE[,SCOPE]", help="world,intra,inter,pairs")
     add("--comm", choices=("auto", "nccl", "gloo"), default="auto", help="auto: nccl if all ranks have a GPU")
     add("--seconds", type=float, default=0.2, metavar="S", help="time for the rounds of one size (0.2)")

@@ -29,6 +29,7 @@ class BenchOptions:
     factor: str | None = None
     ops: str | None = None
     dtypes: str | None = None
+    in_place: bool = False
     scope: str | None = None
     comm: str | None = None
     iters: str | None = None
@@ -43,8 +44,10 @@ def bench_arguments(options: BenchOptions) -> tuple[str, ...]:
     arguments = []
     for entry in fields(options):
         text = getattr(options, entry.name)
-        if text is not None:
-            flag = f"--{entry.name.replace('_', '-')}"
+        flag = f"--{entry.name.replace('_', '-')}"
+        if text is True:
+            arguments.append(flag)
+        elif text is not None and text is not False:
             _check_option(entry.name, flag, text)
             arguments.append(f"{flag}={text}")
     default = bench_parser().parse_args([])

@@ -281,13 +281,15 @@ def test_what_is_incomplete_is_said() -> None:
 
 
 @torch
-@pytest.mark.parametrize("world", [2, 4])
-def test_all_collectives_are_right(world: int, ranks: Any) -> None:
-    ended = ranks(world, "--json").end()
+@pytest.mark.parametrize(("world", "flags"), [(2, ()), (4, ("--in-place",))])
+def test_all_collectives_are_right(world: int, flags: tuple[str, ...], ranks: Any) -> None:
+    ended = ranks(world, "--json", *flags).end()
     assert [code for code, _, _ in ended] == [0] * world, ended
     shown = json.loads(ended[0][1])
     assert (shown["ok"], shown["problems"], shown["comm"], shown["world_size"]) == (True, [], "gloo", world)
     assert {one["op"] for one in shown["results"]} == set(OPS)
+    in_place = {"all_reduce", "broadcast"} | ({"all_gather", "reduce_scatter"} if flags else set())
+    assert {one["op"] for one in shown["results"] if one["in_place"]} == in_place
     for one in shown["results"]:
         assert (one["note"], one["wrong"], one["ranks"]) == ("", 0, world)
         assert 0 < one["seconds_min"] <= one["seconds_avg"] <= one["seconds"]
@@ -368,7 +370,7 @@ def test_a_wrong_sum_is_found_and_its_rank_named(how: str, ranks: Any) -> None:
     ],
 )
 def test_what_is_not_received_is_found(op: str, fault: str, ranks: Any) -> None:
-    ended = ranks(3, "--ops", op, fault=fault).end()
+    ended = ranks(3, "--in-place", "--ops", op, fault=fault).end()
     assert [code for code, _, _ in ended] == [122, 122, 122], ended
     (line,) = problems(ended)
     assert f"rank 1 on {HOST}: wrong result: " in line

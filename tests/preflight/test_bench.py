@@ -100,7 +100,16 @@ def test_the_dry_run_needs_neither_torch_nor_matplotlib(tmp_path: Path, clean_en
 def event(**changes: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {"e": "row", "sender": 0, "scope": "world", "group": "all", "ranks": 4, "op": "all_reduce"}
     fields |= {"dtype": "float32", "bytes": 1024, "rounds": 5, "seconds": 0.01, "seconds_min": 0.01}
-    fields |= {"seconds_avg": 0.01, "algbw": 1.0, "busbw": 1.5, "wrong": 0, "slowest": 3, "host": "node2", "note": ""}
+    fields |= {
+        "seconds_avg": 0.01,
+        "algbw": 1.0,
+        "busbw": 1.5,
+        "wrong": 0,
+        "slowest": 3,
+        "host": "node2",
+        "note": "",
+        "in_place": True,
+    }
     return {**fields, "groups": 1, "group_index": 0, **changes}
 
 

@@ -97,6 +97,11 @@ def element_count(op: str, size: int, ranks: int, itemsize: int) -> int:
     return max(1, count // ranks) * ranks if op in ("all_gather", "reduce_scatter") else count
 
 
+def is_in_place(op: str, *, asked: bool) -> bool:
+    """Return whether a collective reads and writes one array. all_reduce and broadcast of torch always do."""
+    return op in ("all_reduce", "broadcast") or (asked and op in ("all_gather", "reduce_scatter"))
+
+
 def bus_factor(op: str, ranks: int) -> float:
     """Return busbw / algbw, by doc/PERFORMANCE.md of nccl-tests."""
     if op == "all_reduce":

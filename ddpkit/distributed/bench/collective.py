@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ddpkit.distributed.bench.cases import Case, Group, element_count
+from ddpkit.distributed.bench.cases import Case, Group, element_count, is_in_place
 from ddpkit.distributed.check import deciding_line
 
 if TYPE_CHECKING:
@@ -28,7 +28,15 @@ class Collective:
     """
 
     def __init__(
-        self, case: Case, group: Group, rank: int, handle: Any, device: Any, on_progress: Callable[[], None]
+        self,
+        case: Case,
+        group: Group,
+        rank: int,
+        handle: Any,
+        device: Any,
+        on_progress: Callable[[], None],
+        *,
+        in_place: bool = False,
     ) -> None:
         import torch
         import torch.distributed as dist
@@ -42,10 +50,15 @@ class Collective:
         self.count = element_count(op, size, self.world_size, width)
         share = self.count // self.world_size if op in ("all_gather", "reduce_scatter") else self.count
         self.input = torch.zeros(self.count if op == "reduce_scatter" else share, dtype=kind, device=device)
-        in_place = op in ("all_reduce", "broadcast")
+        in_place = is_in_place(op, asked=in_place)
         self.output = self.input
         if not in_place:
             self.output = torch.zeros(self.count if op == "all_gather" else share, dtype=kind, device=device)
+        elif op == "all_gather":
+            self.output = torch.zeros(self.count, dtype=kind, device=device)
+            self.input = self._own_share(self.output)
+        elif op == "reduce_scatter":
+            self.output = self._own_share(self.input)
         torch_dist: Any = dist  # torch's stubs leave out some collectives
         if op == "all_gather":  # torch 2.13 renames both
             self.call = getattr(torch_dist, "all_gather_single", torch_dist.all_gather_into_tensor)
@@ -53,6 +66,10 @@ class Collective:
             self.call = getattr(torch_dist, "reduce_scatter_single", torch_dist.reduce_scatter_tensor)
         # Rounds of a check: each rank has its turn; two lengths of a pattern tell any two of many ranks apart.
         self.turns = -(-self.world_size // self.count) if op in ("all_reduce", "reduce_scatter") else 2
+
+    def _own_share(self, array: Any) -> Any:
+        share = self.count // self.world_size
+        return array[self.group_rank * share : (self.group_rank + 1) * share]
 
     def run(self) -> None:
         """Run one round."""

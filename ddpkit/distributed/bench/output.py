@@ -76,16 +76,17 @@ def headline(world: dict[str, Any]) -> str:
 
 def table_line(one: Measurement | None) -> str:
     """Return one line of the table, or its head."""
-    cells = ("scope", "collective", "type", "size", "time", "algbw GB/s", "busbw GB/s", "wrong", "slowest")
+    cells = ("scope", "collective", "type", "size", "place", "time", "algbw GB/s", "busbw GB/s", "wrong", "slowest")
     if one is not None:
         micro = one.seconds * 1e6
         spent = f"{micro:.1f} us" if micro < 1e4 else f"{micro / 1e3:.1f} ms"
         several = one.scope in ("intra", "pairs")
         slowest = f"rank {one.slowest} on {one.host}" + (f" ({one.group})" if several and one.group != one.host else "")
-        numbers = (spent, f"{one.algbw:.3f}", f"{one.busbw:.3f}", str(one.wrong), slowest)
+        place = "in" if one.in_place else "out"
+        numbers = (place, spent, f"{one.algbw:.3f}", f"{one.busbw:.3f}", str(one.wrong), slowest)
         if one.note:
-            numbers = ("-", "-", "-", "-", one.note)
+            numbers = (place, "-", "-", "-", "-", one.note)
         cells = (one.scope, one.op, one.dtype, show_size(one.bytes), *numbers)
-    widths = (6, 14, 9, -9, -10, -11, -11, -6, 0)
-    shown = [f"{cells[i]:{'>' if widths[i] < 0 else '<'}{abs(widths[i])}}" for i in range(8)]
-    return " ".join([*shown, " " + cells[8]]).rstrip()
+    widths = (6, 14, 9, -9, -5, -10, -11, -11, -6, 0)
+    shown = [f"{cells[i]:{'>' if widths[i] < 0 else '<'}{abs(widths[i])}}" for i in range(9)]
+    return " ".join([*shown, " " + cells[9]]).rstrip()

@@ -16,7 +16,7 @@ from ddpkit.distributed.bench.agreement import (
     describe_bench_rank,
     name_nodes,
 )
-from ddpkit.distributed.bench.cases import Case, Scope, list_cases, list_scopes, ranks_by_node, size_range
+from ddpkit.distributed.bench.cases import Case, Scope, is_in_place, list_cases, list_scopes, ranks_by_node, size_range
 from ddpkit.distributed.bench.collective import Collective, UnsupportedError
 from ddpkit.distributed.bench.output import Output
 from ddpkit.distributed.bench.results import BenchFailure, find_slow_groups, find_wrong_results, measure_group
@@ -144,7 +144,9 @@ class BenchRank:
                 self.watchdog.busy = True
                 handle = handles[first_ranks if case.scope.name == "pairs" else group.ranks]
                 progress = self.watchdog.note_progress
-                collective = Collective(case, group, self.env.rank, handle, self.device, progress)
+                collective = Collective(
+                    case, group, self.env.rank, handle, self.device, progress, in_place=self.args.in_place
+                )
             self._measure_case(case, collective)
         self.watchdog.busy = False
 
@@ -229,7 +231,10 @@ class BenchRank:
         else:
             note, rounds, timings = "", plan["rounds"], self._read_members("got", members)
         groups = case.scope.groups
-        measured = [measure_group(case, group, rounds, timings, self.hosts, note) for group in groups]
+        in_place = is_in_place(case.op, asked=self.args.in_place)
+        measured = [
+            measure_group(case, group, rounds, timings, self.hosts, note, in_place=in_place) for group in groups
+        ]
         self.output.add_measurements(measured)
         for failure in find_wrong_results(case, timings, self.hosts):
             key = (failure.rank, case.scope.name, case.op, case.dtype)

@@ -46,10 +46,18 @@ class Measurement:
     slowest: int  # rank
     host: str  # of the slowest rank
     note: str = ""  # why it was not measured
+    in_place: bool = False  # one array is input and output
 
 
 def measure_group(
-    case: Case, group: Group, rounds: int, timings: Mapping[int, Timing], hosts: Sequence[str], note: str = ""
+    case: Case,
+    group: Group,
+    rounds: int,
+    timings: Mapping[int, Timing],
+    hosts: Sequence[str],
+    note: str = "",
+    *,
+    in_place: bool = False,
 ) -> Measurement:
     """Return the measurement of one group from the timings of its ranks."""
     scope, op, dtype, size = case
@@ -62,7 +70,7 @@ def measure_group(
     algbw = moved / max(times) / 1e9
     speed = (algbw, algbw * bus_factor(op, count))
     about = (scope.name, group.name, count, op, dtype, moved, rounds)
-    return Measurement(*about, *spread, *speed, wrong, slowest, hosts[slowest], note)
+    return Measurement(*about, *spread, *speed, wrong, slowest, hosts[slowest], note, in_place)
 
 
 def find_wrong_results(case: Case, timings: Mapping[int, Timing], hosts: Sequence[str]) -> list[BenchFailure]:
