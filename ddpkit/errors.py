@@ -19,6 +19,7 @@ The message contains the failure and its value. `hint` is the next command, or t
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterable
 
@@ -86,6 +87,14 @@ def no_folder(error: OSError) -> UsageError:
 def no_thread() -> LaunchError:
     """This user, or container, may start nothing more here: one thread or two are needed for each node."""
     return LaunchError(f"no more threads can be started on this machine: {LIMIT_REACHED}", LIMIT_FIX)
+
+
+def no_process(error: OSError) -> LaunchError:
+    """No process can be started on this machine, most often for a limit of this user or this shell."""
+    if error.errno == errno.EAGAIN:
+        return no_thread()
+    what = f"cannot start a process on this machine: {error.strerror}"
+    return LaunchError(what, "ulimit -n 4096" if error.errno == errno.EMFILE else "dmesg | tail")
 
 
 def similar(word: str, words: Iterable[str]) -> str | None:

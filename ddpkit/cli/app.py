@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ import typer
 import typer.core
 
 from ddpkit.cli.version import __version__
-from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_thread, similar
+from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_process, no_thread, similar
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.launchers.plan import Plan
@@ -175,6 +176,9 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard o
 
 def run(argv: list[str]) -> int:
     """Run one command line. Returns the exit code (see `ddpkit.errors`)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a name of a file need not be text, and LANG=C knows few characters
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = _run(argv)
         sys.stdout.flush()  # Python itself would complain too late, and in its own words
@@ -185,6 +189,8 @@ def run(argv: list[str]) -> int:
         if error.errno == errno.ENAMETOOLONG:
             what = f"a name of {len(str(error.filename))} characters: {error.strerror}"
             return _explain(UsageError(what, "ddpkit ps, or ddpkit --help"))
+        if error.errno in (errno.EMFILE, errno.EAGAIN):
+            return _explain(no_process(error))
         if error.filename is not None or error.errno not in _FULL:
             sys.excepthook(*sys.exc_info())
             return DdpkitError.exit_code

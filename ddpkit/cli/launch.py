@@ -316,7 +316,11 @@ def _carry(
         _print_run(run.record, as_json)
         return 0
     with forward_signals(run.inbox, suspend=screen.has_status):
-        outcome = run.follow(relay, screen, hang_timeout=settings.hang_timeout, hang_action=settings.hang_action)
+        try:
+            outcome = run.follow(relay, screen, hang_timeout=settings.hang_timeout, hang_action=settings.hang_action)
+        except DdpkitError as error:
+            run.abandon(error)
+            raise
         outcome = run.finish(relay, outcome)
     relay.close()
     # A slow reader gets everything; the end of a run that was stopped does not wait for a reader that may never come.

@@ -135,6 +135,9 @@ class Screen:
                 self._changed.notify_all()
             if error == errno.EPIPE:
                 self._broken()
+            elif error in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) and stream is self.out:
+                text = f"ddpkit: cannot write to standard output: {os.strerror(error)}; the logs have all lines\n"
+                self.put(self.err, text.encode())
 
     @property
     def _stirred(self) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import queue
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -34,6 +36,7 @@ Inbox = queue.SimpleQueue[tuple[int, Event | int | None]]
 
 # Python runs a signal's handler when it is back from a wait; one that came just before the wait would not end it.
 LOOK_UP = 0.5  # seconds
+WAITING = 1 << 20  # characters of output that wait for the loop
 # These are passed on to every rank: schedulers send them before they take a node away.
 PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 
@@ -115,6 +118,7 @@ class Carrier:
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
         self.started = time.time()
+        self.room, self.waiting = threading.Condition(), 0.0  # characters of output in the inbox
         self.passed = 0  # nodes at the front that have ended
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
         self.monitor = MonitorServer(self)
@@ -128,6 +132,7 @@ class Carrier:
                 node.link.start(request(node.step, self.plan), partial(self.post, index))
             self.loop()
         finally:
+            self.make_room(inf)  # nothing more is taken
             for node in self.nodes:
                 node.link.close()
             self.vitals.write()
@@ -143,7 +148,16 @@ class Carrier:
         """Called by the links' own threads. A screen that is not read slows them down, and through them the ranks."""
         if event is not None and event["e"] == "out":
             self.screen.wait_for_room()
+            with self.room:
+                self.room.wait_for(lambda: self.waiting < WAITING)
+                self.waiting += len(event["data"])
         self.inbox.put((index, event))
+
+    def make_room(self, size: float) -> None:
+        """Let the links post as much output again. Without a limit a signal would wait for all of a flood."""
+        with self.room:
+            self.waiting -= size
+            self.room.notify_all()
 
     def loop(self) -> None:
         while self.left():
@@ -171,6 +185,8 @@ class Carrier:
                 self.on_end(self.nodes[index])
             else:
                 self.on_event(self.nodes[index], message)
+                if message["e"] == "out":
+                    self.make_room(len(message["data"]))
         self.relay.flush()
 
     def standing(self) -> Standing:

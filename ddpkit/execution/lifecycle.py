@@ -220,7 +220,7 @@ class RecordedRun(LiveRun):
                 versions=code_state.node_versions(timeline.read_launch(self.folder), timeline.read(self.folder)),
             )
         except OSError as error:
-            relay.note(f"ddpkit: cannot write the record of this run: {error.strerror}: {error.filename}")
+            relay.note(f"ddpkit: cannot write the record of this run to {self.folder}: {error.strerror}")
         self._remember_node(relay, outcome)
         self._run_on_end(relay)
         return outcome
@@ -263,8 +263,10 @@ class RecordedRun(LiveRun):
         return "failed" if outcome.failure else "done"
 
     def abandon(self, error: BaseException) -> None:
-        """Write an internal error into the record. The ranks have ended with their connections."""
+        """Write an error of ddpkit into the record. The ranks have ended with their connections."""
         code, verdict = DdpkitError.exit_code, f"{type(error).__name__}: {error}"
+        if isinstance(error, DdpkitError):
+            code, verdict = error.exit_code, error.message
         with suppress(OSError):
             self._amend(ended=time.time(), state="failed", exit_code=code, verdict=verdict)
 

@@ -16,7 +16,7 @@ from ddpkit.launchers.shell import Raw, Secret, Value, Word, assign, count, expo
 from ddpkit.text import format_ranks
 
 _FOLDER = Path(__file__).parent
-_SSH = ("ssh", "-T", "-x", "-S", "none", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5")
+_SSH = ("ssh", "-T", "-a", "-x", "-S", "none", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5")
 _QUOTED = "SC2016,SC2088"  # "this does not expand": that is what the quotes are for
 # bash is started by torchrun, which turns `$$` into `$`.
 _RANK_SHELL = ("bash", "--norc", "-c", 'rank "$$@"', "rank")

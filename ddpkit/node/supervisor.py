@@ -60,6 +60,7 @@ from ddpkit.node.scratch_dir import FOLDER, remove, sweep
 from ddpkit.node.shutdown import DONE, STUCK_AFTER, Shutdown
 from ddpkit.node.spawn import FROM_TERMINAL, Spawner, redirect_to_devnull
 
+RESERVE = 2  # file descriptors that ranks leave free
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every run
     from typing import Any
@@ -137,6 +138,8 @@ class Supervisor:
         self.handle_signals()
         become_subreaper()
         self.launcher.start()
+        # For the end of a start that takes the last descriptor: it reads /proc.
+        reserve = [os.dup(1) for _ in range(RESERVE)]
         try:
             self.start()
         except OSError as error:
@@ -144,6 +147,8 @@ class Supervisor:
             which = "all ranks" if self.table.ranks else "any rank"
             self.launcher.send(e="refused", message=f"cannot start {which}: {what}")
             self.shutdown.stop(0.0)
+        for descriptor in reserve:
+            os.close(descriptor)
         self.launcher.run_commands()
         while (timeout := self.wind_down()) != DONE:
             due = [self.launcher.heartbeat_at, self.table.settle_at]

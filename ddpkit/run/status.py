@@ -149,10 +149,12 @@ def choose(word: str | None, command: str, *, one: bool = False) -> Run:
         if entry.run is not None:
             return entry.run
     others = [entry for entry in known if entry.run is not None]
+    here = _here()
     if not others:
         raise UsageError("no run found", "ddpkit launch -- train.py")
     others = _living([entry for entry in others if entry.run and entry.run.state not in record.ENDED]) or others
-    raise run_index.several(f"no run of this project ({_here()}) found; runs of other projects", others, known, command)
+    where = f"this project ({here})" if here else "the current directory, which was deleted,"
+    raise run_index.several(f"no run of {where} found; runs of other projects", others, known, command)
 
 
 def runs_of_project(known: Sequence[IndexEntry]) -> list[IndexEntry]:

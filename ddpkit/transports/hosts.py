@@ -20,7 +20,7 @@ from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, UsageError, nearest
 # Also an alias of ~/.ssh/config, and letters of any language. What begins with a dash would be an option of ssh.
 _NAME = re.compile(r"\w[\w.-]*")
 # For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out.
-ALONE = ("-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes")
+ALONE = ("-a", "-x", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes")
 _FORMS = "forms: node1, node[1-4], user@node1:2222, [fe80::1]:2222, @group"
 
 

@@ -84,7 +84,7 @@ class OpenSsh:
         self._note = note
         self._terminal = sys.stdin.isatty()
         self._questions = Questions()
-        options = ["-a", "-x", *ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]
+        options = [*ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]
         if self._terminal:
             options.remove(_BATCH)
         options += ["-oStrictHostKeyChecking=accept-new"] if accept_new else []

@@ -126,7 +126,7 @@ class _Call:
         for name, stream in self.streams.items():
             stream.open()
             spec = stream.spec
-            words = ["-a", "-x", "-T", *ALONE, *options]
+            words = ["-T", *ALONE, *options]
             cases.append(f'{name}) set -- {join([*words, *place(spec), "--", spec.name])} "$@" ;;')
         path = os.environ.get("PATH", os.defpath)
         text = _SHIM.format(

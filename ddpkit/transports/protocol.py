@@ -22,6 +22,7 @@ from pathlib import Path
 from types import CodeType
 from typing import IO, Any, Protocol
 
+from ddpkit.errors import no_process
 from ddpkit.launchers.events import AnswerEvent, Command, Event, LoadCommand
 from ddpkit.launchers.plan import Plan, Step, exec_argv
 from ddpkit.launchers.shell import Raw, Secret, Value
@@ -209,13 +210,14 @@ class LocalLink:
         self.request(request)
 
     def open(self, post: Callable[[Event | None], None]) -> None:
-        """Start the supervisor: from now on nothing is left behind, whenever this process ends."""
-        self._process = subprocess.Popen(
-            [*self.argv, *self._folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
+        """Start the supervisor: from now on nothing is left behind, whenever this process ends. Raises LaunchError."""
+        argv = [*self.argv, *self._folder]
+        try:
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:
+            raise no_process(error) from None
         assert self._process.stdin is not None
         lifeline.hold(self._process.stdin)
         threading.Thread(target=self._read_output, args=(self._process.stdout, post), daemon=True).start()

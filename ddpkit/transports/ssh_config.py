@@ -154,8 +154,7 @@ class KnownHosts:
     def keys(self, config: dict[str, Any], name: str) -> dict[str, list[Any]]:
         """The keys known for a host, by kind. As for OpenSSH, another port's sshd may have the host's own key."""
         keys: dict[str, list[Any]] = {}
-        plain = re.fullmatch(r"\[(.*)\]:\d+", name)
-        for each in (name, *(plain.groups() if plain else ())):
+        for each in _names(name):
             for _, entry in self._entries(config, each):
                 keys.setdefault(entry.key.get_name(), []).append(entry.key)
             if keys:
@@ -163,7 +162,8 @@ class KnownHosts:
         return keys
 
     def revoked(self, config: dict[str, Any], name: str, key: Any) -> bool:
-        return any(entry.key == key for _, entry in self._entries(config, name, "@revoked"))
+        names = _names(name)  # a key that is revoked for the host is revoked for each of its ports
+        return any(entry.key == key for each in names for _, entry in self._entries(config, each, "@revoked"))
 
     def _entries(self, config: dict[str, Any], name: str, wanted: str = "") -> Iterator[tuple[str, HostKeyEntry]]:
         """The lines for a host that have this marker in front, each with its file."""
@@ -246,6 +246,12 @@ def _known_lines(path: str) -> Iterator[tuple[str, HostKeyEntry]]:
             entry = None
         if entry is not None and entry.key is not None:
             yield marker, entry
+
+
+def _names(name: str) -> list[str]:
+    """Return the names to look up: `[host]:2222`, and without a port `host`."""
+    plain = re.fullmatch(r"\[(.*)\]:\d+", name)
+    return [name, *(plain.groups() if plain else ())]
 
 
 def _matches(patterns: list[str], name: str) -> bool:

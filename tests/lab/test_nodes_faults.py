@@ -311,3 +311,15 @@ def test_without_the_preflight_what_looks_wrong_is_only_said(bare: Bare) -> None
     assert done.code == 0, done.text
     assert "node3: its job.py differs from the one here (hint: rsync" in done.err
     assert done.out.count("ran ") == 4
+
+
+def test_a_log_directory_that_fills_up(bare: Bare) -> None:
+    """The run continues, all lines are shown, and the directory is in the warnings."""
+    logs = bare.folder / "small"
+    bare.small("login", logs, "size=256k")
+    (bare.folder / "job.py").write_text("for number in range(20000):\n    print('line', number, 'x' * 40)\n")
+    done = bare.launch("-b", "ssh", "node[1-2]", *RANKS, "--log-dir", str(logs), "--", "job.py")
+    assert done.code == 0, done.text[-2000:]
+    assert done.out.count(" line ") == 40000
+    assert re.search(rf"logs in {logs}/\S+ end here: No space left on device; the run continues", done.err)
+    assert re.search(rf"cannot write the record of this run to {logs}/\S+: No space left on device", done.err)

@@ -241,6 +241,28 @@ def test_new_keys_are_added_when_asked_for_and_changed_ones_are_not(bare: Bare) 
     assert "node3: its host key has changed" in done.err
 
 
+# ---- forwarding
+
+
+def test_no_agent_is_forwarded(bare: Bare) -> None:
+    """A node's administrator could use it. `ForwardAgent` is for sessions of people; a launch needs none."""
+    agent = str(bare.folder / "agent")
+    bare.daemon(
+        LOGIN, "sh", "-c", f"ssh-agent -D -a {agent} & until [ -S {agent} ]; do sleep 0.01; done; echo up; wait"
+    )
+    bare.ssh_config("Host *\n  ForwardAgent yes\n  ForwardX11 yes\n")
+    seen = bare.folder / "seen"
+    bare.start_up("node2", f'\necho "agent=$SSH_AUTH_SOCK display=$DISPLAY" >> {seen}\n')
+    env, job = {"SSH_AUTH_SOCK": agent, "DISPLAY": ":7"}, ("node2", *RANKS, "--", "job.py")
+    assert bare.launch("-b", "ssh", "--sync", *job, env=env).code == 0
+    assert bare.launch("-b", "pdsh", *job, env=env).code == 0
+    (bare.folder / "run.sh").write_text(bare._run(bare.argv("-b", "ssh", *job, verb="emit"), env, slow=False).out)
+    assert bare._run(bare.lab.argv(LOGIN, ["bash", "run.sh"], bare.folder), env, slow=False).code == 0
+    logins = seen.read_text().splitlines()
+    assert len(logins) >= 5  # rsync, two launches, emit's survey, and the script
+    assert set(logins) == {"agent= display="}
+
+
 # ---- keys with a passphrase
 
 

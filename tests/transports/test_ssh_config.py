@@ -283,3 +283,18 @@ def test_the_ssh_that_a_person_would_type_for_a_connection(
     (tmp_path / "config").write_text(config)
     settings = fabric.Config(ssh_config=read_config([tmp_path / "config"]), lazy=True)
     assert ssh._target(fabric.Connection(typed, config=settings)) == target
+
+
+@pytest.mark.parametrize("accept_new", [False, True])
+def test_a_key_that_is_revoked_for_a_host_is_revoked_on_each_port(tmp_path: Path, accept_new: bool) -> None:
+    """As for OpenSSH: the key of another port's sshd may be that of the host, and so may its end."""
+    known = Known(tmp_path, accept_new=accept_new)
+    line, key = made(tmp_path, "key")
+    known.path.write_text(f"node1 {line}\n@revoked node1 {line}\n@revoked [node2]:2222 {line}\n")
+    known.refuses("was revoked", "node1", key)
+    known.refuses("was revoked", "node1", key, 2222)
+    known.refuses("was revoked", "node2", key, 2222)
+    known.path.write_text(f"@revoked node1 {line}\n")
+    fresh = Known(tmp_path, accept_new=accept_new)
+    fresh.refuses("was revoked", "node1", key, 2222)
+    assert fresh.path.read_text() == f"@revoked node1 {line}\n"

@@ -22,8 +22,8 @@ label() { # NODE: its name
 
 into() { # NODE ARGUMENTS: its Python, with these
     case $1 in
-    0) ssh -T -x -S none -o BatchMode=yes -o ServerAliveInterval=5 -o ConnectTimeout=10 node1 'exec python3'" $2" ;;
-    1) ssh -T -x -S none -o BatchMode=yes -o ServerAliveInterval=5 -o ConnectTimeout=10 -p 2222 me@big 'exec python3'" $2" ;;
+    0) ssh -T -a -x -S none -o BatchMode=yes -o ServerAliveInterval=5 -o ConnectTimeout=10 node1 'exec python3'" $2" ;;
+    1) ssh -T -a -x -S none -o BatchMode=yes -o ServerAliveInterval=5 -o ConnectTimeout=10 -p 2222 me@big 'exec python3'" $2" ;;
     esac
 }
 

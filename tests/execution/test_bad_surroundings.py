@@ -1,0 +1,109 @@
+"""Floods of output, full devices, low limits, and names that are no text: no traceback, and an end in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import PATIENCE, Command
+
+from ddpkit.errors import LaunchError
+from ddpkit.transports.protocol import LocalLink
+
+START = Callable[..., Command]
+DDPKIT = Callable[..., "subprocess.CompletedProcess[str]"]
+RANKS = ("launch", "-n", "2", "-o", "starter=ranks")
+FLOOD = "import os\ndata = b'y\\n' * 32768\nwhile True:\n    os.write(1, data)\n"
+MB = 1 << 20
+
+
+def in_shell(text: str, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run `ddpkit ...` as a line of bash."""
+    line = text.replace("ddpkit", f"exec {sys.executable} -m ddpkit")
+    return subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+def test_a_signal_does_not_wait_for_a_flood(
+    script: Callable[..., str], tmp_path: Path, clean_environ: dict[str, str]
+) -> None:
+    """Ranks write faster than lines are shown: what waits between them is limited, and so is the memory."""
+    script(FLOOD)
+    with (tmp_path / "out").open("wb") as out:
+        launcher = subprocess.Popen(
+            [sys.executable, "-m", "ddpkit", *RANKS, "--", "job.py"],
+            cwd=tmp_path,
+            env=clean_environ,
+            stdout=out,
+            stderr=out,
+        )
+        until = time.monotonic() + PATIENCE
+        while not (logs := list(tmp_path.glob("logs/*/all.log"))) or logs[0].stat().st_size < 20 * MB:
+            assert time.monotonic() < until
+            time.sleep(0.02)  # nobody announces that
+        launcher.send_signal(signal.SIGINT)
+        before = logs[0].stat().st_size
+        assert launcher.wait(PATIENCE) == 130
+    with logs[0].open("rb") as log:
+        log.seek(before)
+        seen = log.read()
+    assert seen.index(b"[ddpkit] SIGINT: ending all ranks") < 20 * MB
+
+
+def test_a_full_standard_output_is_reported_once(
+    script: Callable[..., str], tmp_path: Path, clean_environ: dict[str, str]
+) -> None:
+    script("print('ran', flush=True)\n")
+    done = in_shell(f"ddpkit {' '.join(RANKS)} -- job.py > /dev/full", tmp_path, clean_environ)
+    assert done.returncode == 0
+    words = "ddpkit: cannot write to standard output: No space left on device; the logs have all lines"
+    assert done.stderr.count(words) == 1
+    assert next(tmp_path.glob("logs/*/all.log")).read_text().count("] ran") == 2
+
+
+def test_a_limit_of_open_files_is_no_traceback(tmp_path: Path, clean_environ: dict[str, str]) -> None:
+    few = in_shell("ulimit -n 64; ddpkit launch -n 30 -o starter=ranks -- sleep 60", tmp_path, clean_environ)
+    assert few.returncode == 123, few.stderr
+    assert "cannot start all ranks: Too many open files" in few.stderr
+    assert "Traceback" not in few.stderr
+
+
+def test_a_supervisor_that_cannot_start_is_an_error_of_the_launch() -> None:
+    class Nowhere(LocalLink):
+        argv = ("/nowhere/python",)
+
+    with pytest.raises(LaunchError, match="cannot start a process on this machine: No such file or directory"):
+        Nowhere().open(lambda _: None)
+
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+STRICT = {"PYTHONIOENCODING": "utf-8:strict"}  # what a locale like en_US.UTF-8 has
+
+
+@pytest.mark.parametrize("locale", [STRICT, ASCII], ids=["strict", "C"])
+def test_a_name_that_is_no_text(locale: dict[str, str], ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """A file may have any bytes for a name. It is shown, with escapes, by every command."""
+    name = os.fsdecode(b"j\xff.py")
+    (tmp_path / name).write_text("raise ValueError('\\u20ac')\n")
+    assert ddpkit(*RANKS, "--", name, env=locale).returncode == 1
+    for words in (("ps",), ("status",), ("explain",), ("logs",), ("report",)):
+        done = ddpkit(*words, env=locale)
+        assert done.returncode == 0, (words, done.stderr)
+        assert "Traceback" not in done.stderr
+    assert "\\udcff.py" in ddpkit("ps", env=locale).stdout
+    assert json.loads(ddpkit("ps", "--json", env=locale).stdout)["runs"][0]["command"] == [name]
+
+
+def test_a_current_directory_that_was_deleted(ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str]) -> None:
+    assert ddpkit(*RANKS, "--", "true").returncode == 0
+    done = in_shell("mkdir gone && cd gone && rmdir ../gone && ddpkit status", tmp_path, clean_environ)
+    assert done.returncode == 121
+    assert "error: no run of the current directory, which was deleted, found; runs of other projects:" in done.stderr
