@@ -93,5 +93,11 @@ class Program:
         return code
 
     @property
+    def tail(self) -> str:
+        """The last lines and the exit code: for a message that is cut where it is long."""
+        lines = [line[:160] for line in self.lines[-25:]]
+        return "\n".join([f"{len(self.lines)} lines, the last ones:", *lines, f"exit code {self.process.returncode}"])
+
+    @property
     def text(self) -> str:
         return "\n".join(self.lines)

@@ -6,8 +6,8 @@ Every line of a task comes as `3: text` (padded to equal width); what srun itsel
     srun: error: node1: tasks 0-1: Terminated
 
 Our own lines in each task, such as its first, which names rank, host and step, are not passed on. Lines beyond 1,024
-bytes come in pieces (Slurm's message size), which are joined again. Pure: bytes in, events out. Source: Slurm 22.05,
-seen.
+bytes come in full pieces (Slurm's message size), which are joined again. Pure: bytes in, events out. Source: Slurm
+22.05, seen.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from ddpkit.launchers.events import Event, OutputEvent
 PIECE = 1024
 # Printed by each rank's own shell (or tap) to its standard error before the script runs.
 STARTED = re.compile(r"ddpkit: rank (\d{1,9}) on ([\w.-]+) pid (\d{1,9}) step ([\w.]+)")
-# Printed by the tap of a rank under torchrun, whose label is the node's and not the rank's.
-RANK_LINE = re.compile(r"\[rank (\d{1,9})\] (.*)", re.DOTALL)
+# Printed by the tap of a rank under torchrun, whose label is the node's and not the rank's. The tap splits long lines:
+# `[rank 3 1+] ` begins a piece of standard output that continues, `[rank 3 1] ` the last one. Between pieces that SLURM
+# makes, a line of the other output may come.
+RANK_LINE = re.compile(r"\[rank (\d{1,9})(?: ([12])(\+?))?\] (.*)", re.DOTALL)
 RANK_ENDED = re.compile(r"ddpkit: rank (\d{1,9}) ended: code (\d{1,3}|None) signal (\d{1,2}|None)")
 # Printed by a rank that an exception ends, and later once more if it does not end (`ddpkit/node/rank_events_file.py`).
 # A script may have left a line without an end in front of it.
@@ -100,13 +102,21 @@ class SrunReader:
         if self.labels and (labelled is None or int(labelled[1]) >= self.ranks):
             yield _out(None, number, line)
             return
-        task = labelled[1] if labelled else ""
-        text = self._joined(number, task, labelled[2]) if labelled else line
-        if text is None:
+        task, text = labelled.groups() if labelled else ("", line)
+        of_tap = RANK_LINE.fullmatch(text) if self.torchrun else None
+        if of_tap:
+            rank, output, more, text = of_tap.groups()
+            joined = self._joined(int(output), f"rank {rank}", text, bool(more)) if output else text
+            if joined is not None:
+                yield from self._rank_line(int(rank), number, joined)
             return
+        if labelled and not (self.torchrun and text.startswith("ddpkit: rank ")):
+            joined = self._joined(number, task, text, len(text.encode("utf-8", "surrogateescape")) >= PIECE)
+            if joined is None:
+                return
+            text = joined
         started = STARTED.fullmatch(text)
         over = RANK_ENDED.fullmatch(text) if self.torchrun else None  # without a tap, only a script can print it
-        inner = RANK_LINE.fullmatch(text) if self.torchrun else None
         if started and not self.torchrun and (int(started[1]) != int(task) or int(task) in self.pids):
             started = None  # a script's own line: its shell has printed the first one
         if started:
@@ -116,17 +126,15 @@ class SrunReader:
         elif over:
             code, killer = (None if word == "None" else int(word) for word in over.groups()[1:])
             yield from self._rank_ended(int(over[1]), code, killer)
-        elif inner:
-            yield from self._rank_line(int(inner[1]), number, inner[2])
         elif self.torchrun:
             yield _out(None, number, text)
         else:
             yield from self._rank_line(int(task), number, text)
 
-    def _joined(self, number: int, task: str, text: str) -> str | None:
-        """A whole line, or None while pieces of it are still to come. A piece is full, and its line goes on."""
+    def _joined(self, number: int, task: str, text: str, more: bool) -> str | None:
+        """Return a whole line, or None while pieces of it are still to come."""
         whole = self._long.pop((number, task), "") + text
-        if len(text.encode("utf-8", "surrogateescape")) < PIECE:
+        if not more:
             return whole
         self._long[number, task] = whole
         return None

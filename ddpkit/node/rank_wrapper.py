@@ -24,6 +24,10 @@ PR_SET_PDEATHSIG = 1
 # torchrun signals the whole process group: the rank gets these by itself, and this process stays to tell the end.
 FROM_ABOVE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
+# Bytes of a line's text in one piece: srun cuts what is longer than 1,024 (Slurm 22.05), and mixes the pieces of both
+# outputs of a node. Our own name their output, and whether more follow (`ddpkit/launchers/slurm_output.py`).
+PIECE = 1000
+
 # SLURM gives these either to every process, or to torchrun alone, which then gives them to us (`torchrun_agent.py`).
 FROM_AGENT = (signal.SIGUSR1, signal.SIGUSR2)
 
@@ -107,7 +111,6 @@ def relay(pid: int, rank: str, pipes: list[tuple[int, int]]) -> int:
     """Pass the rank's output on, each line with the rank in front, until the rank has ended. Returns its status."""
     import select
 
-    label = f"[rank {rank}] ".encode()
     held = {}
     for (read, write), fd in zip(pipes, (1, 2)):
         os.close(write)
@@ -128,22 +131,31 @@ def relay(pid: int, rank: str, pipes: list[tuple[int, int]]) -> int:
             if not data:
                 poll.unregister(read)
                 del held[read]
-            # One write a line: srun keeps lines of one task whole, and mixes those of several.
             *whole, rest = (before + data).split(b"\n")
             for line in whole:
-                os.write(fd, label + line + b"\n")
+                write_line(fd, rank, line)
             if data:
                 held[read] = (fd, rest)
             elif rest:
-                os.write(fd, label + rest + b"\n")
+                write_line(fd, rank, rest)
         if status is None:
             pass_on(pid, direct)
             done, ended = os.waitpid(pid, os.WNOHANG)
             status = ended if done else None
     for fd, rest in held.values():
         if rest:
-            os.write(fd, label + rest + b"\n")
+            write_line(fd, rank, rest)
     return os.waitpid(pid, 0)[1] if status is None else status
+
+
+def write_line(fd: int, rank: str, line: bytes) -> None:
+    """Write a line with the rank in front, or pieces of it under SLURM. One write each: several ranks share a pipe."""
+    if len(line) <= PIECE or "SLURM_STEP_ID" not in os.environ:
+        os.write(fd, f"[rank {rank}] ".encode() + line + b"\n")
+        return
+    for start in range(0, len(line), PIECE):
+        more = "+" if start + PIECE < len(line) else ""
+        os.write(fd, f"[rank {rank} {fd}{more}] ".encode() + line[start : start + PIECE] + b"\n")
 
 
 def pass_on(pid: int, direct: dict[int, float]) -> None:

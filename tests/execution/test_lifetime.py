@@ -75,7 +75,7 @@ def test_first_failure_ends_all(
     script(FAIL.format(end=code_text))
     command = start_two(start, starter)
     (tmp_path / "go").touch()
-    assert command.end() == exit_code, command.text
+    assert command.end() == exit_code, command.tail
     verdict = [line for line in command.lines if "failed first" in line]
     assert len(verdict) == 1
     assert "rank 1 on " in verdict[0]
@@ -104,7 +104,7 @@ def test_signal_to_launcher(
     script(SLEEP)
     command = start_two(start, starter)
     command.process.send_signal(getattr(signal, f"SIG{name}"))
-    assert command.end() == ENDING[name], command.text
+    assert command.end() == ENDING[name], command.tail
     assert command.survivors() == {}
     assert "failed" not in command.text
     assert re.search(rf"ended by SIG{name} after .* s; its ranks: 2 x signal 15", command.text)
@@ -143,7 +143,7 @@ def test_killed_supervisor(
     command = start_two(start, starter)
     guard, worker = command.supervisors()
     os.kill(worker if victim == "worker" else guard, signal.SIGKILL)
-    assert command.end() != 0, command.text
+    assert command.end() != 0, command.tail
     assert "the supervisor on" in command.text
     assert ("its guard process was killed" in command.text) == (victim == "guard"), command.text
     command.wait_for_no_survivor()
@@ -167,7 +167,7 @@ def test_a_killed_helper_is_the_first_cause(start: Callable[..., Command], scrip
     found = re.search(r"rank 1 helper (\d+)", command.text)
     assert found is not None, command.text
     os.kill(int(found[1]), signal.SIGKILL)
-    assert command.end() == 128 + signal.SIGKILL, command.text
+    assert command.end() == 128 + signal.SIGKILL, command.tail
     assert re.search(r"rank 1 on \S+ failed first, after .*: its helper process was killed", command.text), command.text
     command.wait_for_no_survivor()
 
@@ -232,7 +232,7 @@ def test_usr1_is_passed_on(starter: list[str], start: Callable[..., Command], sc
     command = start("launch", "-n", "2", *starter, "--", "job.py")
     command.wait_for("] ready", times=2)
     command.process.send_signal(signal.SIGUSR1)
-    assert command.end() == 75, command.text
+    assert command.end() == 75, command.tail
     assert "saved a checkpoint" in command.text
 
 
@@ -303,7 +303,7 @@ sys.exit(3 if attempt == 0 and os.environ["RANK"] == "1" else 0)
 def test_torchrun_may_start_ranks_again(start: Callable[..., Command], script: Callable[[str], str]) -> None:
     script(RESTARTED)
     command = start("launch", "-n", "2", "-o", "starter=torchrun", "-o", "max_restarts=1", "--", "job.py")
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert command.text.count("attempt 1") == 2
 
 
@@ -313,7 +313,7 @@ def test_the_last_attempt_of_torchrun_is_the_verdict(
 ) -> None:
     script(RESTARTED.replace("attempt == 0 and os", "os").replace("3 if", "3 + attempt if"))
     command = start("launch", "-n", "2", "-o", "starter=torchrun", "-o", "max_restarts=1", "--", "job.py")
-    assert command.end() == 4, command.text
+    assert command.end() == 4, command.tail
     assert "rank 1 on " in command.text
     assert "exit code 4" in command.text
 
@@ -323,7 +323,7 @@ def test_torchrun_itself_fails(start: Callable[..., Command], script: Callable[[
     """A torchrun that cannot start has no rank to blame: its own last words are the verdict."""
     script("print('never')\n")
     command = start("launch", "-n", "1", "-o", "starter=torchrun", "--env", "PET_RDZV_BACKEND=nonsense", "--", "job.py")
-    assert command.end() == 1, command.text
+    assert command.end() == 1, command.tail
     assert "torchrun on " in command.text
     assert "nonsense" in command.text
 
@@ -346,5 +346,5 @@ def test_consequences_are_not_the_first_failure(
     """Rank 0 fails as well, because rank 1 is gone. The verdict names rank 1."""
     script(CASCADE)
     command = start("launch", "-n", "2", *options, "--", "job.py")
-    assert command.end() == 7, command.text
+    assert command.end() == 7, command.tail
     assert "rank 1 on " in command.text.partition("failed first")[0].splitlines()[-1]

@@ -75,7 +75,7 @@ def test_what_is_no_such_end(name: str, start: Start, script: Script) -> None:
     text, code = ENDS[name]
     script(TORCH, "torch.py")
     command = start("launch", "-n", "1", "--", script(text))
-    assert command.end() == code, command.text
+    assert command.end() == code, command.tail
     assert "raised" not in "".join(line for line in command.lines if line.startswith("ddpkit:"))
 
 
@@ -84,14 +84,14 @@ def test_the_exit_code_is_that_of_the_process(start: Start, script: Script) -> N
     script(TORCH, "torch.py")
     script("import atexit, os, torch\natexit.register(lambda: os._exit(9))\nraise ValueError('so')")
     command = start("launch", "-n", "1", "--", "job.py")
-    assert command.end() == 9, command.text
+    assert command.end() == 9, command.tail
 
 
 @pytest.mark.torch
 def test_with_torchrun_and_real_torch(start: Start, script: Script) -> None:
     script(RAISES.format(before="import torch.distributed as dist\ndist.init_process_group('gloo')"))
     command = start("launch", "-n", "2", "--grace", "2", "-o", "starter=torchrun", "--", "job.py")
-    assert command.end() == 1, command.text
+    assert command.end() == 1, command.tail
     assert "raised ValueError; ending 1 other rank (at most 2 s)" in command.text
     [verdict] = [line for line in command.lines if "failed first" in line]
     assert "exit code 1" in verdict, command.text
@@ -103,4 +103,4 @@ def test_ranks_that_are_started_again_are_not_ended(start: Start, script: Script
     """There torchrun decides: one that raised in its first life is not the end of the run."""
     script("import os, torch\nif os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n    raise ValueError('at first')\n")
     command = start("launch", "-n", "2", "-o", "starter=torchrun", "-o", "max_restarts=1", "--", "job.py")
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail

@@ -167,7 +167,7 @@ def test_a_leftover_whose_name_is_no_text(start: START, script: SCRIPT, tmp_path
     Path(os.fsdecode(odd)).symlink_to("/bin/sleep")
     script(f"import subprocess\nsubprocess.Popen([{odd!r}, '3600'], start_new_session=True)\n")
     command = start("launch", "-n", "1", "--", "job.py")
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     command.wait_for_no_survivor()
 
 

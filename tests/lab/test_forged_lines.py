@@ -47,7 +47,7 @@ MARKED = [pytest.param(way, marks=torch if "torchrun" in way else ()) for way in
 def test_a_followed_run(way: str, end: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
     (folder / "job.py").write_text(FORGES)
     command = launch(*WAYS[way], "-n", "2", "--", "job.py", end)
-    assert command.end() == (7 if end == "fails" else 0), command.text
+    assert command.end() == (7 if end == "fails" else 0), command.tail
     if end == "fails":
         assert "rank 3 on node2 failed first" in command.text
         assert command.record["failure"]["rank"] == 3

@@ -213,7 +213,7 @@ def test_a_run_that_watches_itself(way: str, start: Callable[..., Launch], tmp_p
 def test_a_job_that_nobody_follows(start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
     """Asked from the login host, and from a node that has nothing to do with it."""
     launch = start("-b", "slurm", "-N", "2", "-n", "1", "--detach", "--hang-timeout", "5", "--", "job.py", text=HANGS)
-    assert launch.end() == 0, launch.text
+    assert launch.end() == 0, launch.tail
     assert "no launcher follows this job: --hang-timeout has no effect" in launch.text
     found = None
     until = time.monotonic() + PATIENCE

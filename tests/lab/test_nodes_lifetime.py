@@ -113,7 +113,7 @@ def test_a_signal_gives_ranks_their_grace(name: str, backend: str, starter: str,
     launch = run(CLEANS, backend, starter, "--grace", "60")
     launch.wait_for("child ready", times=2)
     launch.signal(signal.Signals[f"SIG{name}"])
-    assert launch.end() == SIGNALS[name], launch.text
+    assert launch.end() == SIGNALS[name], launch.tail
     assert sum("] cleaned up" in line for line in launch.lines) == 2
     assert "failed" not in launch.text
     assert f"ended by SIG{name}" in launch.text
@@ -319,7 +319,7 @@ def test_a_frozen_rank_is_no_failure(backend: str, run: Callable[..., Launch], t
     os.kill(pid, signal.SIGCONT)
     wait_until(lambda: state() == "S")
     (tmp_path / "go").touch()
-    assert launch.end() == 0, launch.text
+    assert launch.end() == 0, launch.tail
     launch.wait_for_nothing_left()
 
 
@@ -360,7 +360,7 @@ def test_on_end_after_a_lost_node(backend: str, lab: Lab, run: Callable[..., Lau
     shown = processes(lab, ["node2"])
     (session,) = [pid for pid, (_, line) in shown.items() if line.startswith("sshd: ") and pid not in launch.before]
     os.kill(session, signal.SIGKILL)
-    assert launch.end() == 125, launch.text
+    assert launch.end() == 125, launch.tail
     record = json.loads((tmp_path / "record.json").read_text())
     assert (record["state"], record["failure"]["host"]) == ("failed", "node2")
     assert record["versions"].keys() == set(HOSTS)
@@ -374,7 +374,7 @@ def test_a_restarted_sshd_does_no_harm(backend: str, lab: Lab, run: Callable[...
     launch.wait_for("child ready", times=2)
     restart_sshd(lab, "node2")
     (tmp_path / "go").touch()
-    assert launch.end() == 0, launch.text
+    assert launch.end() == 0, launch.tail
     launch.wait_for_nothing_left()
 
 
@@ -385,7 +385,7 @@ def test_a_killed_session(backend: str, starter: str, lab: Lab, run: Callable[..
     shown = processes(lab, ["node2"])
     (session,) = [pid for pid, (_, line) in shown.items() if line.startswith("sshd: ") and pid not in launch.before]
     os.kill(session, signal.SIGKILL)
-    assert launch.end() == 125, launch.text
+    assert launch.end() == 125, launch.tail
     assert "the supervisor on node2 failed first" in launch.text
     assert "connection was lost" in launch.text
     launch.wait_for_nothing_left()
@@ -397,7 +397,7 @@ def test_a_cut_network(backend: str, starter: str, faulty: Lab, run: Callable[..
     launch = run(SLEEP, backend, starter, "--grace", "1", silence=10)
     launch.wait_for("child ready", times=2)
     faulty.cut("node2")
-    assert launch.end() == 125, launch.text
+    assert launch.end() == 125, launch.tail
     assert "the supervisor on node2 failed first" in launch.text
     assert "no heartbeat for 10 s" in launch.text
     launch.wait_for_nothing_left(spared=spare_sshd)
@@ -413,7 +413,7 @@ def test_a_cut_network_while_it_asks(faulty: Lab, run: Callable[..., Launch], tm
     launch = run(SLEEP, "ssh", "torchrun", "--python", str(python))
     wait_until((tmp_path / "asked").exists)
     faulty.cut("node2")
-    assert launch.end() == 123, launch.text
+    assert launch.end() == 123, launch.tail
     launch.wait_for_nothing_left(spared=spare_sshd)
 
 
@@ -425,7 +425,7 @@ def test_a_short_cut_does_no_harm(backend: str, faulty: Lab, run: Callable[..., 
     time.sleep(2)  # the length of the cut
     faulty.mend("node2")
     (tmp_path / "go").touch()
-    assert launch.end() == 0, launch.text
+    assert launch.end() == 0, launch.tail
     launch.wait_for_nothing_left()
 
 
@@ -434,7 +434,7 @@ def test_a_dead_host(backend: str, faulty: Lab, run: Callable[..., Launch]) -> N
     launch = run(SLEEP, backend, "ranks", "--grace", "1", silence=10)
     launch.wait_for("child ready", times=2)
     faulty.kill("node2")
-    assert launch.end() == 125, launch.text
+    assert launch.end() == 125, launch.tail
     assert "the supervisor on node2 failed first" in launch.text
     launch.wait_for_nothing_left(folders=False)
 
@@ -449,7 +449,7 @@ def test_a_launcher_stopped_for_too_long(backend: str, lab: Lab, run: Callable[.
     wait_until(lambda: not launch.ranks())
     os.kill(pid, signal.SIGCONT)
     launch.process.send_signal(signal.SIGCONT)  # nsenter stopped with it
-    assert launch.end() == 125, launch.text
+    assert launch.end() == 125, launch.tail
     assert "no heartbeat from the launcher for 8 s" in launch.text
     assert sum("] cleaned up" in line for line in launch.lines) == 2
     launch.wait_for_nothing_left()

@@ -87,7 +87,7 @@ def test_ranks_meet(backend: str, runtime: str, before: tuple[str, ...], inside:
     (tmp_path / "work/job.py").write_text(REDUCE)
     given = ["--env", "NCCL_DEBUG=WARN", "--env", "MINE=it's $5; *", "--env", "WANDB_API_KEY"]
     command = inside(runtime, "-b", backend, *given, "--", "job.py", *ARGS, before=before)
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     for rank in range(4):
         seen = json.loads((tmp_path / f"work/seen.{rank}").read_text())
         assert seen["argv"] == ARGS
@@ -122,7 +122,7 @@ def test_first_failure(backend: str, runtime: str, inside: Start, tmp_path: Path
     command.wait_for("] ready", times=4)
     assert set(on_nodes(idle_lab, "job.py")) == {"node1", "node2"}
     (tmp_path / "work/go").touch()
-    assert command.end() == 7, command.text
+    assert command.end() == 7, command.tail
     (verdict,) = [line for line in command.lines if "failed first" in line]
     assert "rank 3 on node2" in verdict
     wait_until_gone(idle_lab, "job.py")
@@ -136,7 +136,7 @@ def test_a_stop_gives_the_ranks_their_grace(runtime: str, inside: Start, tmp_pat
     command = inside(runtime, "-b", "slurm", "--", "job.py", before=tuple(SALLOC))
     command.wait_for("] ready", times=4)
     command.signal(idle_lab, 15)
-    assert command.end() == 143, command.text
+    assert command.end() == 143, command.tail
     # SLURM signals every process of a step, and apptainer passes on what it gets: a rank may be told twice.
     assert all(any(line.startswith(f"[{rank} ") and "] saving" in line for line in command.lines) for rank in range(4))
     wait_until_gone(idle_lab, "job.py")

@@ -50,7 +50,7 @@ def test_signals_are_passed_on(
     command.signal(idle_lab, signal.SIGUSR1)
     command.wait_for("] heard USR1", times=4)
     command.signal(idle_lab, signal.SIGUSR2)
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert command.text.count("] heard USR1") == 4, command.text
 
 
@@ -74,7 +74,7 @@ def test_a_signal_for_torchrun_alone_reaches_its_ranks(
         for node, (pid,) in agents.items():
             idle_lab.run(node, "kill", f"-{name}", str(pid))
         command.wait_for("] heard USR1", times=times)
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert command.text.count("] heard USR1") == 8, command.text
 
 
@@ -86,7 +86,7 @@ def test_a_signal_that_reaches_no_rank(launch: Callable[..., Launch], folder: Pa
     command.signal(idle_lab, signal.SIGUSR1)
     command.wait_for(f"SIGUSR1 did not reach the ranks of job {command.record['job_id']}: they are not running")
     idle_lab.run("login", "scancel", command.record["job_id"])
-    assert command.end() == 143, command.text
+    assert command.end() == 143, command.tail
 
 
 @pytest.mark.parametrize("backend", mostly(["slurm", "slurm-torchrun"], "slurm"))
@@ -98,7 +98,7 @@ def test_a_job_requeued_by_an_administrator_is_followed_on(
     command = launch("-b", backend, "-N", "2", "-n", "1", "-o", "requeue=true", "--", "job.py")
     command.wait_for("] ready, attempt 0", times=2)
     idle_lab.run("login", "scontrol", "requeue", command.record["job_id"])
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert command.text.count("was requeued and starts again") == 1
     assert command.text.count("] ready, attempt 1") == 2
     assert "failed first" not in command.text
@@ -110,7 +110,7 @@ def test_a_rank_that_fails_after_a_requeue_is_named(launch: Callable[..., Launch
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "-o", "requeue=true", "--", "job.py")
     command.wait_for("] ready, attempt 0", times=2)
     idle_lab.run("login", "scontrol", "requeue", command.record["job_id"])
-    assert command.end() == 7, command.text
+    assert command.end() == 7, command.tail
     assert "rank 1 on node2 failed first" in command.text
 
 
@@ -120,12 +120,12 @@ def test_training_goes_on_after_a_requeue_by_an_administrator(
 ) -> None:
     words = [str(ROOT / "train.py"), "--epochs", "1", "--log-every", "1", "--resume", "auto", "--batch-size", "8"]
     plain = launch("-b", "slurm", "-N", "2", "-n", "1", "--", *words, "--checkpoint-dir", "plain")
-    assert plain.end() == 0, plain.text
+    assert plain.end() == 0, plain.tail
     words += ["--checkpoint-dir", "disturbed"]
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "-o", "requeue=true", "--", *words)
     command.wait_for("step 30")
     idle_lab.run("login", "scontrol", "requeue", command.record["job_id"])
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert command.text.count("was requeued and starts again") == 1
     assert same_weights(folder, "plain/checkpoint_epoch_1.pt", "disturbed/checkpoint_epoch_1.pt")
 
@@ -145,7 +145,7 @@ def test_cancelled_while_it_runs(launch: Callable[..., Launch], folder: Path, id
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "--", "job.py")
     command.wait_for("] ready", times=2)
     idle_lab.run("login", "scancel", command.record["job_id"])
-    assert command.end() == 143, command.text
+    assert command.end() == 143, command.tail
     assert f"job {command.record['job_id']} was cancelled" in command.lines[-1]
     assert "failed first" not in command.text
     wait_until_gone(idle_lab, "job.py")
@@ -166,7 +166,7 @@ def private(idle_lab: Lab, folder: Path) -> Iterator[Path]:
 def test_output_that_a_node_cannot_write(launch: Callable[..., Launch], folder: Path, private: Path) -> None:
     (folder / "job.py").write_text("open('ran', 'w')\n")
     command = launch("-b", "slurm", "-o", f"output={private}/logs/%j.out", "--", "job.py")
-    assert command.end() == 123, command.text
+    assert command.end() == 123, command.tail
     assert f"could not write its output {private}/logs/{command.record['job_id']}.out on node1" in command.lines[-1]
     assert not (folder / "ran").exists()
 
@@ -174,7 +174,7 @@ def test_output_that_a_node_cannot_write(launch: Callable[..., Launch], folder: 
 def test_output_that_is_not_seen_here(launch: Callable[..., Launch], folder: Path, private: Path) -> None:
     (folder / "job.py").write_text("")
     command = launch("-b", "slurm", "-o", f"output={private}/%j.out", "--", "job.py")
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert f"the job's output {private}/{command.record['job_id']}.out is not visible on this host" in command.text
 
 
@@ -186,7 +186,7 @@ def test_a_log_folder_that_the_nodes_do_not_see(
     (folder / "job.py").write_text("")
     words = ["-b", "slurm-torchrun", "-N", "2", "--log-dir", str(private), "-o", f"output={folder}/%j.out"]
     command = launch(*words, "--", "job.py", before=before)
-    assert command.end() == 123, command.text
+    assert command.end() == 123, command.tail
     assert "/torchrun_agent.py on node" in command.text  # perhaps behind what srun says of its end
     assert "--log-dir must be a shared folder" in command.text
 
@@ -208,7 +208,7 @@ def test_a_folder_that_cannot_be_made(name: str, launch: Callable[..., Launch], 
     (folder / "job.py").write_text("")
     (folder / "file").touch()
     command = launch("-b", "slurm", *args, "--", "job.py")
-    assert command.end() == code, command.text
+    assert command.end() == code, command.tail
     assert text in command.text
     assert len(command.lines) == 2  # the error and its hint
     assert idle_lab.run("login", "squeue", "-h").stdout == ""
@@ -218,7 +218,7 @@ def test_no_sbatch(launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text("")
     (folder / "bin").mkdir()
     command = launch("-b", "slurm", "--", "job.py", before=["env", f"PATH={folder}/bin"])
-    assert command.end() == 123, command.text
+    assert command.end() == 123, command.tail
     assert command.lines[0] == "ddpkit: error: sbatch not found on this machine"
     assert "ddpkit launch -b local" in command.lines[1]
 
@@ -229,7 +229,7 @@ def test_the_controller_is_not_running(launch: Callable[..., Launch], folder: Pa
     try:
         idle_lab.boot("login", without=["slurmctld"])
         command = launch("-b", "slurm", "--", "job.py")
-        assert command.end() == 123, command.text
+        assert command.end() == 123, command.tail
     finally:
         idle_lab.kill("login")
         idle_lab.boot("login")
@@ -249,7 +249,7 @@ def test_the_controller_goes_away_for_a_while(launch: Callable[..., Launch], fol
         command.wait_for("] on")
     finally:
         idle_lab.run("login", "kill", "-CONT", *pids)
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
 
 
 def test_a_time_limit(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
@@ -258,7 +258,7 @@ def test_a_time_limit(launch: Callable[..., Launch], folder: Path, idle_lab: Lab
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "-o", "time=10", "--", "job.py")
     command.wait_for("] ready", times=2)
     idle_lab.run("login", "scontrol", "update", f"JobId={command.record['job_id']}", "EndTime=now+1")
-    assert command.end() == 143, command.text
+    assert command.end() == 143, command.tail
     assert f"job {command.record['job_id']} reached its time limit" in command.lines[-1]
     assert "failed first" not in command.text
 
@@ -266,8 +266,8 @@ def test_a_time_limit(launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 def test_ranks_beside_the_nodes_of_the_job(launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text("")
     command = launch("-b", "local", "--", "job.py", before=SALLOC)
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert "these ranks run on this machine alone; on the job's nodes: -b slurm" in command.text
     command = launch("-b", "local", "--", "job.py")
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert "SLURM" not in command.text

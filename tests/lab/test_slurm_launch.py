@@ -51,7 +51,7 @@ def test_ranks_are_right_from_everywhere(
         assert done.returncode == 0
         command = None
     if command is not None:
-        assert command.end() == 0, command.text
+        assert command.end() == 0, command.tail
     seen = [json.loads((folder / f"who.{rank}").read_text()) for rank in range(4)]
     hosts = [who["host"] for who in seen]
     assert hosts == [hosts[0], hosts[0], hosts[2], hosts[2]]
@@ -71,7 +71,7 @@ def test_torchrun_leaves_no_folder(before: list[str], launch: Callable[..., Laun
     (folder / "job.py").write_text("print('ran')\n")
     words = ["-b", "slurm-torchrun", "-N", "2", "-n", "1", "--env", f"TMPDIR={folder / 'tmp'}"]
     command = launch(*words, "--", "job.py", before=before)
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     left = [path.name for path in (folder / "tmp").iterdir()]
     assert not [name for name in left if name.startswith(("ddpkit-", "torchelastic_"))]
 
@@ -82,7 +82,7 @@ def test_hostile_words_arrive(backend: str, before: list[str], launch: Callable[
     (folder / "job.py").write_text(PROBE)
     given = [word for name, value in ENV.items() for word in ("--env", f"{name}={value}")]
     command = launch("-b", backend, "-N", "2", "-n", "1", *given, "--", "job.py", *ARGS, before=before)
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     for rank in range(2):
         seen = json.loads((folder / f"seen.{rank}").read_text())
         assert seen["argv"] == ARGS
@@ -109,7 +109,7 @@ def test_first_failure(
     command.wait_for("] ready", times=4)
     assert set(on_nodes(idle_lab, "job.py")) == {"node1", "node2"}
     (folder / "go").touch()
-    assert command.end() == code, command.text
+    assert command.end() == code, command.tail
     verdict = [line for line in command.lines if "failed first" in line]
     assert len(verdict) == 1, command.text
     assert "rank 3 on node2" in verdict[0]
@@ -134,7 +134,7 @@ def test_a_signal_in_an_allocation_ends_the_step(
     command = launch("-b", backend, "-N", "2", "-n", "1", "--", "job.py", before=[*SALLOC, "setsid", "--wait"])
     command.wait_for("] ready", times=2)
     command.signal(idle_lab, getattr(signal, f"SIG{name}"))
-    assert command.end() == 128 + getattr(signal, f"SIG{name}"), command.text
+    assert command.end() == 128 + getattr(signal, f"SIG{name}"), command.tail
     assert command.text.count("] saved") == 2, command.text
     wait_until_gone(idle_lab, "job.py")
 
@@ -168,7 +168,7 @@ def test_detach_and_secrets(launch: Callable[..., Launch], folder: Path, idle_la
     """What is secret reaches the ranks through the submitting program's environment, and stands in no file."""
     (folder / "job.py").write_text("import os\nopen('got.' + os.environ['RANK'], 'w').write(os.environ['HF_TOKEN'])\n")
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "--detach", "--env", "HF_TOKEN=sesame", "--", "job.py")
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert re.search(r"submitted; output: (\S+)/slurm-(\d+)\.out; to stop it: scancel \2$", command.text, re.MULTILINE)
     until = time.monotonic() + PATIENCE
     while not (folder / "got.1").exists() or (folder / "got.1").read_text() != "sesame":
@@ -191,7 +191,7 @@ def test_refused(name: str, launch: Callable[..., Launch], folder: Path, idle_la
     args, first, second = REFUSED[name]
     (folder / "job.py").write_text("open('ran', 'w')\n")
     command = launch("-b", "slurm", *args, "--", "job.py")
-    assert command.end() == 123, command.text
+    assert command.end() == 123, command.tail
     assert first in command.text
     assert second in command.text
     assert idle_lab.run("login", "squeue", "-h").stdout == ""
@@ -205,7 +205,7 @@ def test_a_job_cancelled_in_the_queue(launch: Callable[..., Launch], folder: Pat
     command.wait_for("waits in the queue: Resources")
     job = json.loads(next(folder.glob("logs/*/run.json")).read_text())["job_id"]
     idle_lab.run("login", "scancel", job)
-    assert command.end() == 143, command.text
+    assert command.end() == 143, command.tail
     assert f"job {job} was cancelled" in command.text
     assert not (folder / "ran").exists()
 
@@ -216,7 +216,7 @@ def test_a_node_that_dies(launch: Callable[..., Launch], folder: Path, idle_lab:
     command.wait_for("] ready", times=2)
     try:
         idle_lab.kill("node2")
-        assert command.end() != 0, command.text
+        assert command.end() != 0, command.tail
         assert "node2" in command.text or "lost a node" in command.text
         assert idle_lab.run("login", "squeue", "-h", "-t", "RUNNING").stdout == ""
     finally:
@@ -230,7 +230,7 @@ def test_no_controller(launch: Callable[..., Launch], folder: Path, idle_lab: La
     idle_lab.run("login", "kill", "-STOP", *map(str, pids))
     try:
         command = launch("-b", "slurm", "--", "job.py")
-        assert command.end() == 123, command.text
+        assert command.end() == 123, command.tail
     finally:
         idle_lab.run("login", "kill", "-CONT", *map(str, pids))
     assert "sbatch" in command.text
@@ -272,7 +272,7 @@ sys.exit(75 if attempt < 2 else 0)
 def test_a_job_that_saved_is_started_again(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text(CHAIN)
     command = launch("-b", backend, "-N", "2", "-n", "1", "-o", "chain=5", "--", "job.py")
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     # srun ends the slower rank of an attempt that failed, perhaps before it could say anything.
     assert "] attempt 0" in command.text
     assert "] attempt 1" in command.text
@@ -283,7 +283,7 @@ def test_a_job_that_saved_is_started_again(backend: str, launch: Callable[..., L
 def test_a_chain_has_an_end(launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text(CHAIN)
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "-o", "chain=1", "--", "job.py")
-    assert command.end() == 75, command.text
+    assert command.end() == 75, command.tail
     assert "] attempt 1" in command.text
     assert "attempt 2" not in command.text
 
@@ -303,14 +303,14 @@ def test_a_job_preempted_twice_has_the_weights_of_an_undisturbed_one(
     root = Path(__file__).parents[2]
     words = [str(root / "train.py"), "--epochs", "4", "--log-every", "1", "--resume", "auto", "--batch-size", "8"]
     plain = launch("-b", "slurm", "-N", "2", "-n", "1", "--", *words, "--save-dir", "plain")
-    assert plain.end() == 0, plain.text
+    assert plain.end() == 0, plain.tail
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "-o", "chain=3", "--", *words, "--save-dir", "disturbed")
     for steps in (30, 150):
         wait_for_steps(folder / "disturbed", steps)
         records = [json.loads(path.read_text()) for path in folder.glob("logs/*/run.json")]
         (job,) = [record["job_id"] for record in records if "disturbed" in record["command"]]
         idle_lab.run("login", "scancel", "--signal=USR1", f"{job}.0")
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert command.text.count("was requeued and starts again") == 2
     compare = """
 import sys, torch

@@ -118,7 +118,7 @@ def steps(lab: Lab, job: str) -> list[str]:
 def test_a_job_is_watched_by_one_step(start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
     """For all samples, and it ends with the job; a job that nobody follows is asked from any host."""
     launch = start("-b", "slurm", "-N", "2", "-n", "2", "--detach", "--", "job.py")
-    assert launch.end() == 0, launch.text
+    assert launch.end() == 0, launch.tail
     until = time.monotonic() + PATIENCE
     while (done := top(idle_lab, tmp_path, "--once", "--json")).returncode or len(json.loads(done.stdout)["ranks"]) < 4:
         assert "Traceback" not in done.stderr

@@ -99,7 +99,7 @@ def test_hostile_words_arrive(runtime: str, inside: Start, tmp_path: Path) -> No
     (tmp_path / "work/job.py").write_text(PROBE)
     given = [word for name, value in ENV.items() for word in ("--env", f"{name}={value}")]
     command = inside(runtime, *given, "--", "job.py", *ARGS)
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     for rank in ("0", "1"):
         seen = json.loads((tmp_path / f"work/seen.{rank}").read_text())
         assert seen == {"argv": ARGS, "env": ENV}
@@ -114,7 +114,7 @@ def test_the_dry_run_is_the_run(
 ) -> None:
     (tmp_path / "work/job.py").write_text(PROBE)
     command = inside(runtime, "--env", "HOSTILE_1=it's $5", "--dry-run", "--", "job.py", *ARGS)
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     text = command.text + "\n"
     env = {**clean_environ, **world, MARK: command.mark}
     subprocess.run(["sh"], input=text, text=True, env=env, cwd="/", timeout=120, check=True)
@@ -136,7 +136,7 @@ def test_whose_variables_a_rank_sees(runtime: str, tmp_path: Path, world: dict[s
     env = {**world, "NCCL_SOCKET_IFNAME": "eth9", "NCCL_DEBUG": "HOST", "RANK": "77", "WANDB_API_KEY": "key-0123"}
     words = ["launch", "-n", "2", *container(runtime, tmp_path), "--env", "WANDB_API_KEY", "--", "job.py"]
     command = start(*words, cwd=tmp_path / "work", env=env)
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert "key-0123" not in command.text
     for rank in range(2):
         seen = json.loads((tmp_path / f"work/env.{rank}").read_text())
@@ -153,7 +153,7 @@ def test_first_failure(runtime: str, end: str, code: int, how: str, inside: Star
     text = f"import os, sys, time\nif os.environ['RANK'] == '1':\n    {end}\ntime.sleep(3600)\n"
     (tmp_path / "work/job.py").write_text(text)
     command = inside(runtime, "--", "job.py")
-    assert command.end() == code, command.text
+    assert command.end() == code, command.tail
     assert "rank 1 on " in command.text
     assert how in command.text
     command.wait_for_no_survivor()
@@ -193,7 +193,7 @@ def test_nothing_outlives_a_kill(runtime: str, victim: str, inside: Start, tmp_p
 def test_modules_are_preloaded_in_the_container(runtime: str, inside: Start, tmp_path: Path) -> None:
     (tmp_path / "work/job.py").write_text(PROBE)
     command = inside(runtime, "-o", "preload=json", "--", "job.py", *ARGS)
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert json.loads((tmp_path / "work/seen.1").read_text())["argv"] == ARGS
 
 
@@ -203,7 +203,7 @@ def test_torchrun_in_the_container(runtime: str, inside: Start, tmp_path: Path) 
     text = "import os, sys\nprint('rank', os.environ['RANK'], flush=True)\nsys.exit(7 * (os.environ['RANK'] == '1'))\n"
     (tmp_path / "work/job.py").write_text(text)
     command = inside(runtime, "-o", "starter=torchrun", "--", "job.py")
-    assert command.end() == 7, command.text
+    assert command.end() == 7, command.tail
     assert "rank 1 on " in command.text
     command.wait_for_no_survivor()
 
@@ -213,7 +213,7 @@ def test_a_container_that_does_not_start(runtime: str, inside: Start, tmp_path: 
     (tmp_path / "work/job.py").write_text("")
     for word in (["--python", "/no/such/python"], ["-o", "container_args=--no-such-option"]):
         command = inside(runtime, *word, "--", "job.py")
-        assert command.end() == 123, command.text
+        assert command.end() == 123, command.tail
         assert "the container did not start" in command.text
         command.wait_for_no_survivor()
 
@@ -223,7 +223,7 @@ def test_one_container_for_runs_that_start_together(inside: Start, tmp_path: Pat
     (tmp_path / "work/job.py").write_text("print('here')")
     commands = [inside("enroot", "--", "job.py") for _ in range(4)]
     for command in commands:
-        assert command.end() == 0, command.text
+        assert command.end() == 0, command.tail
     assert (tmp_path / "enroot/calls").read_text().count(" create\n") == 1
 
 

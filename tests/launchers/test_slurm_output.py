@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ddpkit.launchers import slurm_output
 from ddpkit.launchers.slurm_output import SrunReader
 
 NOW = time.time()
@@ -113,6 +118,38 @@ def test_under_torchrun() -> None:
     _, events = read(starts + said + "1: ddpkit: rank 3 ended: code None signal 9\n", torchrun=True)
     (failed,) = [event for event in events if event["e"] == "failed"]
     assert (failed["rank"], failed["host"], failed["code"], failed["raised"]) == (3, "node2", 1, "ValueError")
+
+
+def test_an_end_between_the_pieces_of_a_long_line() -> None:
+    """The line of a rank's end was joined to the text, and the verdict was torchrun's exit code 1."""
+    text = "1: [rank 3 1+] one \n1: ddpkit: rank 3 ended: code 7 signal None\n1: [rank 3 2+] error \n"
+    text += "1: [rank 2 1+] other \n1: [rank 3 1] ddpkit: rank 2 ended: code 9 signal None\n1: [rank 3 2] end\n"
+    text += "1: [rank 2 1] end\nsrun: error: node2: task 1: Exited with exit code 1\n"
+    _, events = read(STARTS.replace("2: ", "1: ").replace("3: ", "1: ") + text, torchrun=True)
+    assert [(each["rank"], each["code"]) for each in events if each["e"] == "exit"] == [(3, 7)]
+    assert [(each["rank"], each["code"]) for each in events if each["e"] == "failed"] == [(3, 7)]
+    assert [(each["rank"], each["data"]) for each in events if each["e"] == "out"][:-1] == [
+        (3, "one ddpkit: rank 2 ended: code 9 signal None\n"),
+        (3, "error end\n"),
+        (2, "other end\n"),
+    ]
+
+
+@pytest.mark.live
+def test_a_tap_splits_a_long_line() -> None:
+    """No line is longer than what srun passes on whole. The texts are the same after they are joined."""
+    printed = ["x" * 1000, "y" * 1001, "\u00e9" * 2500, "", "z" * 9000]
+    tap = Path(slurm_output.__file__).parents[1] / "node/rank_wrapper.py"
+    script = f"import sys; print(*{printed!r}, sep='\\n'); sys.stderr.write('e' * 5000)"
+    known = {**os.environ, "LOCAL_RANK": "1", "RANK": "3", "SLURM_STEP_ID": "0", "PYTHONIOENCODING": "utf-8"}
+    argv = [sys.executable, "-S", "-I", str(tap), sys.executable, "-c", script]
+    done = subprocess.run(argv, env=known, capture_output=True, check=True)
+    lines = [line for output in (done.stdout, done.stderr) for line in output.splitlines(keepends=True)]
+    assert max(map(len, lines)) < slurm_output.PIECE
+    reader = SrunReader(4, torchrun=True)
+    events = [event for line in lines for event in reader.feed(1, b"1: " + line)]
+    shown = [each["data"] for each in events if each["e"] == "out"]
+    assert shown == [f"{text}\n" for text in [*printed, "e" * 5000]]
 
 
 def test_what_srun_ends_because_of_a_failure_ends_later() -> None:

@@ -163,7 +163,7 @@ def test_the_end_of_a_run_does_not_wait_for_an_answer(start: START, script: SCRI
     command.wait_for("ready", 2)
     command.process.send_signal(signal.SIGURG)
     (tmp_path / "go").touch()
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     command.wait_for_no_survivor()
 
 
@@ -225,7 +225,7 @@ def test_a_run_that_watches_itself_warns(start: START, script: SCRIPT, tmp_path:
     assert "it is in job.py:8 in slow_step" in command.text or "job.py:7 in slow_step" in command.text
     command.wait_for("this run hangs: no progress for 1")  # 10 s, or some more
     (tmp_path / "go").touch()
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert len(list(run_of(tmp_path).glob("dump-*/summary.json"))) == 1  # said once
     assert json.loads((run_of(tmp_path) / "run.json").read_text())["state"] == "done"
 
@@ -234,7 +234,7 @@ def test_a_run_that_watches_itself_warns(start: START, script: SCRIPT, tmp_path:
 def test_a_run_that_watches_itself_ends(start: START, script: SCRIPT, tmp_path: Path) -> None:
     script(HANGS)
     command = start("launch", "-n", "2", "--hang-timeout", "10", "--hang-action", "end", "--grace", "1", "--", "job.py")
-    assert command.end() == 124, command.text
+    assert command.end() == 124, command.tail
     record = json.loads((run_of(tmp_path) / "run.json").read_text())
     assert record["exit_code"] == 124
     assert "rank 1 on" in record["verdict"]
@@ -265,7 +265,7 @@ def test_no_alarm_where_nothing_hangs(start: START, script: SCRIPT, tmp_path: Pa
     """It prints nothing for longer than the timeout, in collectives and outside of them."""
     script(TRAINS)
     command = start("launch", "-n", "2", "--hang-timeout", "5", "--hang-action", "end", "--", "job.py")
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     assert "hangs" not in command.text
     assert not list(run_of(tmp_path).glob("dump-*"))
 

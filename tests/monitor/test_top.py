@@ -87,7 +87,7 @@ def test_ranks_and_their_host(options: list[str], start: START, ddpkit: DDPKIT, 
     assert 0 <= first["quiet"] < PATIENCE
     assert not list(run_of(tmp_path).glob("dump-*"))
     (tmp_path / "go").touch()
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     command.wait_for_no_survivor()
 
 
@@ -107,8 +107,8 @@ def test_json_lines_until_the_run_ends(start: START, script: SCRIPT, tmp_path: P
     watching = start("top", str(run_of(tmp_path)), "--json", "--interval", "0.5")
     watching.wait_for('"ranks": [{', 3)
     (tmp_path / "go").touch()
-    assert command.end() == 0, command.text
-    assert watching.end() == 0, watching.text
+    assert command.end() == 0, command.tail
+    assert watching.end() == 0, watching.tail
     *samples, last = [json.loads(line) for line in watching.lines]
     # From the second on, a sample is one look, and rates are those since the one before.
     assert all(rank["cpu"] is not None for sample in samples[:3] for rank in sample["ranks"])
@@ -368,7 +368,7 @@ def test_a_folder_that_cannot_be_written_to(start: START, ddpkit: DDPKIT, script
     assert "did not answer in 20 s, or cannot write to " in done.stderr
     assert not list(run_of(tmp_path).glob("top.*.ask"))
     (tmp_path / "go").touch()
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
 
 
 def test_dry_run_asks_nobody(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
@@ -464,7 +464,7 @@ def test_what_could_not_be_looked_at_is_unknown(
     assert len(found["ranks"]) == 2  # the rest is shown
     assert "not known" in ddpkit("top").stdout
     (tmp_path / "go").touch()
-    assert command.end() == 0, command.text
+    assert command.end() == 0, command.tail
     command.wait_for_no_survivor()
 
 

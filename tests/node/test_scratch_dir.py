@@ -67,11 +67,11 @@ def test_the_next_run_sweeps(
     file = tmp / f"ddpkit-{left[7:23]}{'1' * 16}"  # no folder
     file.touch()
     after = start("launch", "-n", "1", "--", "-c", "pass", cwd=tmp_path / "killed", env={"TMPDIR": str(tmp)})
-    assert after.end() == 0, after.text
+    assert after.end() == 0, after.tail
     assert folders(tmp) == {kept, other.name, file.name}
 
     (tmp_path / "living" / "go").touch()
-    assert living.end() == 0, living.text
+    assert living.end() == 0, living.tail
     assert folders(tmp) == {other.name, file.name}
 
 

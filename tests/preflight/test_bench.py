@@ -240,6 +240,6 @@ def test_ctrl_c(start: Callable[..., Any], tmp_path: Path) -> None:
     command = start("bench", "2", "--iters", "1000000000", "--seconds", "600", env=CUDA)
     command.wait_for("scope  collective")
     command.process.send_signal(signal.SIGINT)
-    assert command.end() == 130, command.text
+    assert command.end() == 130, command.tail
     command.wait_for_no_survivor()
     assert "Traceback" not in command.text
