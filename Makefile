@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INTEROP := .venv-interop
 CUDA := .venv-cuda
+FOUR := -n 4 --dist loadfile --no-loadscope-reorder
 # Up to torch 2.10 the flight recorder is off by default, from 2.11 it is on. 5 to 7 GB of disk each.
 CUDA_TORCH ?= 2.11.0 2.10.0
 # The lab's SLURM, 22.05, 24.11 or 26.05; without it, the machine's own. Another version than its own is a Debian system
@@ -19,10 +20,10 @@ demo: $(VENV)/.demo
 
 # All tests.
 # The lab's packages are installed where that may be done (root, Debian); elsewhere its tests are skipped, and say so.
-# Four at a time, each with a lab of its own: most of them wait for something.
+# Four at a time, each with a lab of its own: most of them wait for something. The longest files come first (conftest.py).
 test: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
-	$(BIN)/pytest -n 4 --dist loadfile --durations=25 -m "not thorough"
+	$(BIN)/pytest $(FOUR) --durations=25 -m "not thorough"
 
 # What failed last, once more, and nothing else beside it.
 test-again: $(VENV)/.dev $(VENV)/.torch
@@ -31,15 +32,15 @@ test-again: $(VENV)/.dev $(VENV)/.torch
 # The same things again in many more ways: every command of the guide, every picture, emitted scripts under torchrun.
 test-thorough: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
-	$(BIN)/pytest -n 4 --dist loadfile --durations=25 -m thorough
+	$(BIN)/pytest $(FOUR) --durations=25 -m thorough
 
 # What a change of a line is tried with: nothing is started but Python itself, and no torch is installed.
 test-fast: $(VENV)/.dev
-	$(BIN)/pytest -n 4 --dist loadfile -m "not torch and not lab and not live and not thorough" tests
+	$(BIN)/pytest $(FOUR) -m "not torch and not lab and not live and not thorough" tests
 
 # All that needs neither torch nor the lab.
 test-light: $(VENV)/.dev
-	$(BIN)/pytest -n 4 --dist loadfile -m "not torch and not lab"
+	$(BIN)/pytest $(FOUR) -m "not torch and not lab"
 
 # What the lab tests of SLURM, on another version: make test-slurm SLURM=24.11
 test-slurm: $(VENV)/.dev $(VENV)/.torch

@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
@@ -46,6 +47,9 @@ class Browser:
         line = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         argv = ["bash", "-c", line, "bash", found, *FLAGS, *sandbox, f"--user-data-dir={folder}/profile", "about:blank"]
         home = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
+        # A killed Chromium leaves its socket there. The path of a socket has 107 bytes at most: too few for `folder`.
+        self._scratch = tempfile.TemporaryDirectory(prefix="ddpkit-browser-", ignore_cleanup_errors=True)
+        home["TMPDIR"] = self._scratch.name
         with (folder / "chromium.log").open("wb") as log:
             self._process = subprocess.Popen(
                 argv,
@@ -77,6 +81,7 @@ class Browser:
         self._process.wait(PATIENCE)
         os.close(self._to)
         os.close(self._from)
+        self._scratch.cleanup()
 
     # ---- the page
 

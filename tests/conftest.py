@@ -138,6 +138,8 @@ def script(tmp_path: Path) -> Callable[[str], str]:
 
 REASON = missing()
 LIVE = {"start", "ddpkit"}  # fixtures that start ddpkit as a program
+COSTS = {"lab": 6.0, "torch": 5.0, "live": 2.0}  # seconds of a test with this mark, roughly
+SLOW_FIXTURES = {"test_packaging.py", "test_site.py", "test_typed_walls.py"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -149,6 +151,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item not in others]
     here = Path(__file__).parent / "lab"
+    seconds = {item.path: 60.0 * (item.path.name in SLOW_FIXTURES) for item in items}  # of a file, roughly
     for item in items:
         if LIVE.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.live)
@@ -156,13 +159,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.lab)
             if REASON is not None and not os.environ.get("CI"):
                 item.add_marker(pytest.mark.skip(reason=REASON))
+        thorough = item.get_closest_marker("thorough")
+        taken = [cost for mark, cost in COSTS.items() if not thorough and item.get_closest_marker(mark)]
+        seconds[item.path] += max(taken, default=0.02)
+    # Workers take whole files, and a long one that is taken last is waited for alone.
+    items.sort(key=lambda item: -seconds[item.path])
+
+
+def end_abandoned_labs() -> None:
+    """End labs of test processes that were killed, as Ctrl-C does it to workers: their daemons would run for ever."""
+    for owner in Path(tempfile.gettempdir()).glob("ddpkit-lab-*/owner"):
+        try:
+            if Path("/proc", owner.read_text()).exists():
+                continue
+            owner.rename(owner.with_name("ended"))  # one of several workers does it
+            Lab(owner.parent).down()
+        except (OSError, RuntimeError):
+            continue
+        shutil.rmtree(owner.parent, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """Four nodes and a login host, idle. The folder is shared by all of them."""
     assert REASON is None, REASON
+    end_abandoned_labs()
     shared = Path(tempfile.mkdtemp(prefix="ddpkit-lab-"))
+    (shared / "owner").write_text(str(os.getpid()))
     cluster = Lab(shared)
     try:
         cluster.up()

@@ -139,6 +139,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Digits with two ranks under torchrun and every default but the folder."""
     folder = tmp_path_factory.mktemp("trained")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", SCRIPT]
+    command[-1:] = ["--log-dir", str(folder / "torchrun"), SCRIPT]
     command += ["--config", str(ROOT / "config/default.yaml"), "--save-dir", str(folder)]
     with subprocess.Popen(
         command, env=environment(), text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -79,7 +79,7 @@ worker() {
     shift
     trap : TERM INT HUP USR1 USR2 # the rank gets these as well, and decides
     "$@" || code=$?
-    if [ "$code" -ne 0 ]; then echo "$code" >>"$codes"; fi
+    if [ "$code" -ne 0 ]; then { echo "$code" >>"$codes"; } 2>/dev/null || true; fi # after a signal the file may be gone
     exit "$code"
 }
 
@@ -87,16 +87,18 @@ worker() {
 # the code of the first rank that failed. torchrun replaces $$ and $local_rank in arguments: $ is doubled.
 # shellcheck disable=SC2329 # it runs in the tasks
 run_torchrun() {
-    local codes code=0 words
-    codes=$(mktemp)
+    local scratch codes code=0 words
+    scratch=$(mktemp -d)
+    # shellcheck disable=SC2064 # now, since it is local
+    trap "rm -rf '$scratch'" EXIT
+    codes=$scratch/codes
     words=(bash -c "$(declare -f worker); worker \"\$@\"" worker "$codes" "$@")
     # Never --standalone, which ignores the other nodes.
-    python -m torch.distributed.run \
+    python -m torch.distributed.run --log_dir="$scratch" \
         --nnodes="$NNODES" --nproc_per_node="$NPROC_PER_NODE" --node_rank="$NODE_RANK" \
         --rdzv_backend=static --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" \
         --no_python "${words[@]//\$/\$\$}" || code=$?
-    if [ "$code" -ne 0 ]; then read -r code <"$codes" || true; fi
-    rm -f "$codes"
+    if [ "$code" -ne 0 ]; then { read -r code <"$codes"; } 2>/dev/null || true; fi
     exit "$code"
 }
 

@@ -215,7 +215,7 @@ def test_a_missing_rank_is_looked_for_where_its_neighbours_are() -> None:
 def test_two_ranks_under_torchrun(text: str, tmp_path: Path) -> None:
     (tmp_path / "rank.py").write_text(text + END)
     port = free_port()
-    torchrun = ("-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}")
+    torchrun = ("-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}", f"--log-dir={tmp_path}")
     done = run(*torchrun, str(tmp_path / "rank.py"), "--mib", "3")
     assert done.returncode == 0, done.stderr
     head, *rows, last = done.stdout.splitlines()

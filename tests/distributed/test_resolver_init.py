@@ -178,7 +178,8 @@ def test_two_ranks_by_ipv6(port: int, tmp_path: Path) -> None:
 def test_under_torchrun(port: int, tmp_path: Path) -> None:
     script = tmp_path / "rank.py"
     script.write_text(RANK)
-    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--rdzv-backend=c10d", "--rdzv-endpoint"]
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node=2", f"--log-dir={tmp_path / 'logs'}"]
+    torchrun += ["--rdzv-backend=c10d", "--rdzv-endpoint"]
     done = subprocess.run(
         [sys.executable, *torchrun, f"127.0.0.1:{port}", str(script), str(tmp_path)],
         env=clean_environ(),

@@ -227,8 +227,15 @@ ALONE: list[tuple[Callable[[Bare], None], str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("fault", ALONE, ids=lambda fault: fault[0].__name__)
+# A node reports them in the same words over both: each fault once, and the rest with `make test-thorough`.
+OVER_EITHER = [
+    pytest.param(backend, fault, id=f"{fault[0].__name__}-{backend}", marks=() if first else pytest.mark.thorough)
+    for number, fault in enumerate(ALONE)
+    for backend, first in zip(BACKENDS, (number % 2 == 0, number % 2 == 1), strict=True)
+]
+
+
+@pytest.mark.parametrize(("backend", "fault"), OVER_EITHER)
 def test_a_node_that_cannot_run_the_job(
     bare: Bare, backend: str, fault: tuple[Callable[[Bare], None], str, str, str]
 ) -> None:

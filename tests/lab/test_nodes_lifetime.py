@@ -3,6 +3,7 @@ ends all with its exit code. Sessions, networks and hosts are really cut, killed
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rounds
@@ -22,14 +24,24 @@ torch = pytest.mark.torch
 PATIENCE = 120.0
 HOSTS = ("node1", "node2")
 BOTH = pytest.mark.parametrize("backend", ["ssh", "pdsh"])
-# How a node starts its ranks plays a part in how they end.
-WAYS = [
-    pytest.param("ssh", "ranks", id="ssh-ranks"),
-    pytest.param("pdsh", "ranks", id="pdsh-ranks"),
-    pytest.param("ssh", "torchrun", id="ssh-torchrun", marks=torch),
-    pytest.param("pdsh", "torchrun", id="pdsh-torchrun", marks=torch),
-]
-ALL_WAYS = pytest.mark.parametrize(("backend", "starter"), WAYS)
+
+
+def ways(torchrun_over: str, *more: str) -> list[Any]:
+    """Return backend and starter, and `more`, as parameters. How a node starts its ranks plays a part in how they end.
+
+    torchrun costs seconds of CPU time on each node: over the other backend it belongs to `make test-thorough`.
+    """
+    found = []
+    for backend, starter in itertools.product(("ssh", "pdsh"), ("ranks", "torchrun")):
+        marks = [] if starter == "ranks" else [torch]
+        if starter == "torchrun" and backend != torchrun_over:
+            marks.append(pytest.mark.thorough)
+        found.append(pytest.param(backend, starter, *more, id="-".join((backend, starter, *more)), marks=marks))
+    return found
+
+
+OVER_SSH = pytest.mark.parametrize(("backend", "starter"), ways("ssh"))
+OVER_PDSH = pytest.mark.parametrize(("backend", "starter"), ways("pdsh"))
 
 # Each rank has a child that left its session and ignores TERM.
 RANK = """
@@ -107,8 +119,9 @@ def spare_sshd(host: str, line: str) -> bool:
 SIGNALS = {"INT": 130, "TERM": 143, "HUP": 129}
 
 
-@ALL_WAYS
-@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize(
+    ("backend", "starter", "name"), [*ways("ssh", "INT"), *ways("pdsh", "TERM"), *ways("ssh", "HUP")]
+)
 def test_a_signal_gives_ranks_their_grace(name: str, backend: str, starter: str, run: Callable[..., Launch]) -> None:
     launch = run(CLEANS, backend, starter, "--grace", "60")
     launch.wait_for("child ready", times=2)
@@ -151,7 +164,7 @@ def test_quit_ends_at_once(backend: str, run: Callable[..., Launch]) -> None:
     launch.wait_for_nothing_left()
 
 
-@ALL_WAYS
+@OVER_PDSH
 def test_a_killed_launcher(backend: str, starter: str, run: Callable[..., Launch]) -> None:
     """Nothing is left on the nodes, nor of pdsh and its folder on this side."""
     launch = run(SLEEP, backend, starter, "--grace", "1")
@@ -160,7 +173,7 @@ def test_a_killed_launcher(backend: str, starter: str, run: Callable[..., Launch
     launch.wait_for_nothing_left()
 
 
-@ALL_WAYS
+@OVER_SSH
 def test_a_launcher_killed_while_ranks_start(backend: str, starter: str, run: Callable[..., Launch]) -> None:
     launch = run(SLEEP, backend, starter, "--grace", "1")
     launch.wait_for("logs in")
@@ -279,8 +292,18 @@ ENDS = {
 
 
 @torch
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize(("backend", "starter"), [("ssh", "ranks"), ("pdsh", "torchrun")])
+@pytest.mark.parametrize(
+    ("end", "backend", "starter"),
+    [
+        ("exits 7", "ssh", "ranks"),
+        ("is killed", "pdsh", "torchrun"),
+        ("raises", "pdsh", "torchrun"),
+        *(
+            pytest.param(*each, marks=pytest.mark.thorough)
+            for each in (("exits 7", "pdsh", "torchrun"), ("is killed", "ssh", "ranks"), ("raises", "ssh", "ranks"))
+        ),
+    ],
+)
 def test_a_rank_fails_while_others_wait_for_it(
     end: str, backend: str, starter: str, run: Callable[..., Launch], tmp_path: Path
 ) -> None:
@@ -378,7 +401,7 @@ def test_a_restarted_sshd_does_no_harm(backend: str, lab: Lab, run: Callable[...
     launch.wait_for_nothing_left()
 
 
-@ALL_WAYS
+@OVER_PDSH
 def test_a_killed_session(backend: str, starter: str, lab: Lab, run: Callable[..., Launch]) -> None:
     launch = run(SLEEP, backend, starter, "--grace", "1")
     launch.wait_for("child ready", times=2)
@@ -391,7 +414,7 @@ def test_a_killed_session(backend: str, starter: str, lab: Lab, run: Callable[..
     launch.wait_for_nothing_left()
 
 
-@ALL_WAYS
+@OVER_SSH
 def test_a_cut_network(backend: str, starter: str, faulty: Lab, run: Callable[..., Launch]) -> None:
     """The others are ended by the launcher, the ranks on the far side by their own supervisor, while it is cut off."""
     launch = run(SLEEP, backend, starter, "--grace", "1", silence=10)

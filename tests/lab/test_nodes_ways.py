@@ -335,8 +335,15 @@ def test_a_locked_key_at_a_terminal(bare: Bare, words: list[str]) -> None:
 # ---- other Pythons
 
 
-@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.13"])
-@pytest.mark.parametrize("backend", BACKENDS)
+# Each version over one way; all over both in the thorough tests.
+PYTHONS = [
+    pytest.param(backend, version, marks=() if backend == usual else pytest.mark.thorough)
+    for version, usual in {"3.8": "ssh", "3.9": "pdsh", "3.10": "ssh", "3.13": "pdsh"}.items()
+    for backend in ("ssh", "pdsh")
+]
+
+
+@pytest.mark.parametrize(("backend", "version"), PYTHONS)
 def test_another_python_on_the_nodes(bare: Bare, backend: str, version: str) -> None:
     found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     if not found:

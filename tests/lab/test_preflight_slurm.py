@@ -15,6 +15,7 @@ from bare import Bare
 from cluster import LOGIN, NODES
 from conftest import PATIENCE
 from exams import Row, examine, named
+from launching import mostly
 from rank_faults import RANKS, at
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("idle_lab")]
@@ -85,7 +86,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", mostly(ROWS, *(ROWS.keys() - {"hangs-at-torch", "segfault", "large-packets"})))
 def test_one_node_of_four(bare: Bare, name: str) -> None:
     row = ROWS[name]
     more = row.fault(bare)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster import Lab
@@ -35,7 +36,8 @@ def test_ranks_are_right_from_everywhere(
     backend: str, place: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 ) -> None:
     (folder / "who.py").write_text(WHO)
-    args = ["-b", backend, "-n", "2", "-N", "2", "--", "who.py"]
+    (folder / "tmp").mkdir()
+    args = ["-b", backend, "-n", "2", "-N", "2", "--env", f"TMPDIR={folder / 'tmp'}", "--", "who.py"]
     if place == "login":
         command = launch(*args)
     elif place == "salloc":
@@ -62,22 +64,21 @@ def test_ranks_are_right_from_everywhere(
         assert (who["LOCAL_RANK"], who["NODE_RANK"]) == (str(rank % 2), str(rank // 2))
         assert who["MASTER_ADDR"] == hosts[0]
         assert int(who["OMP_NUM_THREADS"]) >= 1
-
-
-@torch
-@pytest.mark.parametrize("before", [[], SALLOC], ids=["login", "salloc"])
-def test_torchrun_leaves_no_folder(before: list[str], launch: Callable[..., Launch], folder: Path) -> None:
-    (folder / "tmp").mkdir()
-    (folder / "job.py").write_text("print('ran')\n")
-    words = ["-b", "slurm-torchrun", "-N", "2", "-n", "1", "--env", f"TMPDIR={folder / 'tmp'}"]
-    command = launch(*words, "--", "job.py", before=before)
-    assert command.end() == 0, command.tail
     left = [path.name for path in (folder / "tmp").iterdir()]
     assert not [name for name in left if name.startswith(("ddpkit-", "torchelastic_"))]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("before", [[], SALLOC], ids=["login", "salloc"])
+def each_place(*torchrun: str) -> list[Any]:
+    """Return backend and place as parameters: srun in both places, torchrun in those of `torchrun`."""
+    found = []
+    for place, before in {"login": [], "salloc": SALLOC}.items():
+        marks = [torch] if place in torchrun else [torch, pytest.mark.thorough]
+        found.append(pytest.param("slurm", before, id=f"{place}-srun"))
+        found.append(pytest.param("slurm-torchrun", before, id=f"{place}-torchrun", marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("backend", "before"), each_place("login"))
 def test_hostile_words_arrive(backend: str, before: list[str], launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text(PROBE)
     given = [word for name, value in ENV.items() for word in ("--env", f"{name}={value}")]
@@ -97,9 +98,14 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("before", [[], SALLOC], ids=["login", "salloc"])
+FAILURES = [
+    pytest.param(end, *each.values, id=f"{end}-{each.id}", marks=each.marks)
+    for end, place in {"exits 7": "login", "is killed": "salloc", "raises": "salloc"}.items()
+    for each in each_place(place)
+]
+
+
+@pytest.mark.parametrize(("end", "backend", "before"), FAILURES)
 def test_first_failure(
     end: str, backend: str, before: list[str], launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 ) -> None:
@@ -124,8 +130,15 @@ def test_first_failure(
 TRAPS = "import signal, sys\nsignal.signal(15, lambda *_: (print('saved', flush=True), sys.exit(0)))\n" + SLEEP
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", ["INT", "TERM"])
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        ("INT", "slurm"),
+        ("TERM", "slurm"),
+        pytest.param("TERM", "slurm-torchrun", marks=torch),
+        pytest.param("INT", "slurm-torchrun", marks=[torch, pytest.mark.thorough]),
+    ],
+)
 def test_a_signal_in_an_allocation_ends_the_step(
     name: str, backend: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 ) -> None:

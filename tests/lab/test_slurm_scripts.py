@@ -158,9 +158,10 @@ class Cluster:
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.lab, self.folder = lab, folder
-        self.env: dict[str, str] = {}
+        self.env = {"TMPDIR": f"{folder}/tmp"}
         (folder / "train.py").write_text(TRAIN)
         (folder / "logs").mkdir()
+        (folder / "tmp").mkdir()
 
     def copy(self, name: str, changes: dict[str, str] | None = None) -> None:
         text = (SCRIPTS / name).read_text()
@@ -204,6 +205,10 @@ class Cluster:
         found = [one["env"] for one in self.seen(world)]
         return [{str(k): str(v) for k, v in env.items()} for env in found if isinstance(env, dict)]
 
+    def left(self) -> list[str]:
+        """Names in the directory for temporary files, without the lock of a container, which stays."""
+        return [path.name for path in (self.folder / "tmp").iterdir() if not path.name.startswith("enroot-")]
+
     def running(self) -> list[str]:
         """What still runs on the nodes of what was copied here."""
         found = [line for node in ("node1", "node2") for line in self.lab.processes(node).values()]
@@ -238,6 +243,7 @@ def test_ranks_meet_and_get_their_arguments(cluster: Cluster, name: str) -> None
         assert env["MASTER_ADDR"] == "node1"
         assert env["CUDA_VISIBLE_DEVICES"] == "0,1"
         assert env["OMP_NUM_THREADS"] == "2"
+    assert not cluster.left()
     assert len({env["MASTER_PORT"] for env in environs}) == 1
     assert 20000 <= int(environs[0]["MASTER_PORT"]) < 32768
     assert "this is rank 0" in (cluster.folder / log.format(id=job.id)).read_text()
@@ -268,6 +274,7 @@ def test_one_rank_that_dies_ends_the_job_with_its_code(cluster: Cluster, name: s
     assert ended - float((cluster.folder / "died").read_text()) < SOON
     assert "the first to fail was node" in job.said()
     wait_for(lambda: not cluster.running())
+    wait_for(lambda: not cluster.left())
 
 
 @pytest.mark.torch

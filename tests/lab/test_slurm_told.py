@@ -98,13 +98,17 @@ class Later:
         return self.lab.run(host, *DDPKIT, *words, cwd=self.folder, env=env)
 
     def end(self) -> dict[str, Any]:
+        """Wait for the end of the job with a cheap command, and return its status as another host reports it."""
         until = time.monotonic() + PATIENCE
+        while self.lab.run("login", "squeue", "-h").stdout:
+            assert time.monotonic() < until, self.lab.run("login", "squeue").stdout
+            time.sleep(0.2)  # the scheduler announces nothing
         while True:
             now: dict[str, Any] = json.loads(self.ddpkit("node4", "status", self.run, "--json").stdout)
             if now["state"] in ("done", "failed", "stopped"):
                 return now
             assert time.monotonic() < until, now
-            time.sleep(0.2)  # the scheduler announces nothing
+            time.sleep(0.2)
 
     def report(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self.ddpkit("node3", "report", self.run, "--json").stdout)
@@ -133,7 +137,7 @@ dist.init_process_group("gloo")
 model = DistributedDataParallel(torch.nn.Linear(4, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(20):
-    time.sleep(0.08 if dist.get_rank() == 2 else 0.02)
+    time.sleep(0.08 if dist.get_rank() == 1 else 0.02)
     model(torch.ones(2, 4)).sum().backward()
     optimizer.step()
 dist.destroy_process_group()
@@ -147,22 +151,20 @@ PHASES = ["prepared", "queued", "start", "python", "import", "imported", "meet",
 def test_a_report_of_a_job_that_nobody_followed(backend: str, folder: Path, idle_lab: Lab) -> None:
     """It was started again: the start is that of the last attempt, the steps are those of all."""
     (folder / "job.py").write_text(TRAINS)
-    run = Later(idle_lab, folder, "-b", backend, "-N", "2", "-n", "2", "-o", "chain=1", "job.py")
+    run = Later(idle_lab, folder, "-b", backend, "-N", "2", "-n", "1", "-o", "chain=1", "job.py")
     now = run.end()
     assert now["state"] == "done", now
     found = run.report()
     assert [(row["rank"], row["host"], row["attempts"]) for row in found["start"]["rows"]] == [
         (0, "node1", 2),
-        (1, "node1", 2),
-        (2, "node2", 2),
-        (3, "node2", 2),
+        (1, "node2", 2),
     ]
     for row in found["start"]["rows"]:
         assert [each["phase"] for each in row["segments"]] == PHASES
     assert found["start"]["words"].startswith("First optimizer step on every rank ")
     slowest = found["steps"]["slowest"]
-    assert (slowest["rank"], slowest["host"], slowest["stands_out"]) == (2, "node2", True), found["steps"]["words"]
-    assert [row["steps"] for row in found["steps"]["rows"]] == [38] * 4  # the first of each attempt has no begin
+    assert (slowest["rank"], slowest["host"], slowest["stands_out"]) == (1, "node2", True), found["steps"]["words"]
+    assert [row["steps"] for row in found["steps"]["rows"]] == [38] * 2  # the first of each attempt has no begin
     assert [(each["host"], bool(each["torch"])) for each in found["places"]] == [("node1", True), ("node2", True)]
 
 
@@ -170,14 +172,14 @@ def test_a_report_of_a_job_that_nobody_followed(backend: str, folder: Path, idle
 @pytest.mark.thorough
 def test_a_report_of_a_step(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
     (folder / "job.py").write_text(TRAINS.replace(" else 75", " else 0"))
-    command = launch("-b", "slurm", "--", "job.py", before=SALLOC)
+    command = launch("-b", "slurm", "-n", "1", "--", "job.py", before=SALLOC)
     assert command.end() == 0, command.tail
     words = [*DDPKIT, "report", str(folder / command.record["folder"]), "--json"]
     found = json.loads(idle_lab.run("login", *words, cwd=folder, env={"PYTHONPATH": str(ROOT)}).stdout)
     phases = [phase for phase in PHASES if phase != "queued"]
     for row in found["start"]["rows"]:
         assert [each["phase"] for each in row["segments"]] == phases
-    assert found["steps"]["slowest"]["rank"] == 2
+    assert found["steps"]["slowest"]["rank"] == 1
 
 
 def test_nothing_is_told_where_that_was_turned_off(launch: Callable[..., Launch], folder: Path) -> None:
