@@ -243,7 +243,7 @@ def _show(result: LogAnalysis, run: Run | None, many: bool) -> None:
         headline = f"{_place(first, many)}{', ' + who if who else ''}: {first.text}"
         # A frame with a title is for eyes; in a pipe the first line is the place.
         state = "WARN" if first.kind == "hint" else "FAILED"
-        look.show(Panel(state if look.rich_out() else "", headline, list(_facts(first))))
+        look.show(Panel(state if look.rich_out() else "", headline, list(_facts(first, result.first_alarm))))
     for line in _more(result, many):
         print(line)
 
@@ -259,13 +259,15 @@ def _show_nothing(result: LogAnalysis, many: bool) -> None:
     print(f"first line with an error: {f'{name}:{number}' if many else f'line {number}'}: {text}")
 
 
-def _facts(first: LogMatch) -> Iterator[tuple[str, str]]:
+def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterator[tuple[str, str]]:
     if first.reporter is not None:
         yield "note", f"this rank waited; check {first.speaker.describe()}, which did not"
     if first.kind == "consequence":
         yield "note", "the first failure is not in this log; this line is a consequence"
+    elif first.kind == "hint" and alarm is not None:
+        yield "note", f"the failure is not known (line {alarm[1]}: {alarm[2][:80]}); this may have led to it"
     elif first.kind == "hint":
-        yield "note", "no failure is in this log; this may lead to one"
+        yield "note", f"no failure is in this log; this {'may lead to one' if first.may_end_a_run else 'is a warning'}"
     yield "cause", first.cause
     if first.fix:
         yield "hint", first.fix

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ddpkit.diagnosis import progress
+from ddpkit.diagnosis import progress, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID
 from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
@@ -19,10 +19,13 @@ _WAITED = frozenset(
     ("collective-timeout", "gloo-timeout", "store-wait", "nccl-store-wait", "second-master", "store-barrier-timeout")
 )
 SPOKEN_LINES = 5000  # lines at the end that are searched for ranks
+ALARM_LINES = 5  # an error so many lines below a warning is about the same
 WORK_LINES = 30  # lines before a timeout that are searched for other work of a rank
 _NONE = Speaker()
 _TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's table
 _TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
+_SEQUENCE = re.compile(r"(?:\[PG (?:ID )?(?P<group>\S+) .*)?WorkNCCL\(SeqNum=(?P<number>\d+)")
+_PROMPT = re.compile(r"(?:^|[\]:>] ?)(?:> (?P<place>\S+\.py\(\d+\)\S*\(\))|\(Pdb\+*\)|ipdb>)")
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
 
 
@@ -49,6 +52,7 @@ class _Log:
     lines: Sequence[str]
     numbers: Sequence[int]
     course: Course
+    harmless: set[int]
 
 
 def analyze_log(files: Iterable[tuple[str, str]]) -> LogAnalysis:
@@ -57,9 +61,10 @@ def analyze_log(files: Iterable[tuple[str, str]]) -> LogAnalysis:
     logs: dict[str, _Log] = {}
     for name, text in files:
         lines, numbers = plain_lines(text)
-        own_matches = LogReader(name, lines).read()
+        reader = LogReader(name, lines)
+        own_matches = reader.read()
         first = own_matches[0].number if own_matches else len(lines)
-        logs[name] = _Log(lines=lines, numbers=numbers, course=Course(lines, first))
+        logs[name] = _Log(lines=lines, numbers=numbers, course=Course(lines, first), harmless=reader.harmless)
         matches += own_matches
     result = _decide(matches, logs)
     if result.first is not None:
@@ -75,14 +80,22 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     result = LogAnalysis()
     hints = [each for each in matches if each.kind == "hint"]
     failures = [each for each in matches if each.kind != "hint"]
-    last = {each.file: each.number for each in failures}  # in the order of their lines
-    survived = {id(each) for each in failures if _is_survived(each, last, logs)}
+    last: dict[str, int] = {}  # the last failure of each file that was not survived
+    survived: set[int] = set()
+    for each in reversed(failures):
+        if _is_survived(each, last.get(each.file, 0), logs[each.file].course):
+            survived.add(id(each))
+        else:
+            last.setdefault(each.file, each.number)
     result.survived = _without_repeats(each for each in failures if id(each) in survived)
     failures = [each for each in failures if id(each) not in survived]
     if not failures and hints:
         quiet = [each for each in hints if not logs[each.file].course.continues(each)]
-        result.first = next(iter(quiet), None)
-        result.hints = _without_repeats(each for each in hints if each is not result.first)
+        # A remark on speed leads to no failure.
+        result.first = first = min(quiet, key=lambda each: not each.may_end_a_run, default=None)
+        rest = [each for each in hints if each is not first]
+        result.alike = [each for each in rest if first is not None and _same(each, first)]
+        result.hints = _without_repeats(each for each in rest if first is None or not _same(each, first))
         return result
     if not failures:
         return result
@@ -170,13 +183,12 @@ def _without_repeats(matches: Iterable[LogMatch]) -> list[LogMatch]:
 # ---- what a run survived
 
 
-def _is_survived(match: LogMatch, last: Mapping[str, int], logs: Mapping[str, _Log]) -> bool:
-    """Whether training went on after a failure, or ended well: then it ended nothing. `last`: the last failure."""
-    course = logs[match.file].course
+def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
+    """Whether training went on after a failure, or ended well. `last`: the number of the last that ended something."""
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its progress where standard output was written at its end.
         return not match.top or course.steps_before(match) > 0 or course.is_completed(match)
-    return last[match.file] <= match.end and not match.decisive and course.is_completed(match)
+    return last <= match.end and not match.decisive and course.is_completed(match)
 
 
 def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[str, _Log]) -> None:
@@ -188,14 +200,29 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
             (
                 (name, number, split_prefix(visible_line(line)).text.strip()[:MAX_TEXT])
                 for number, line in enumerate(log.lines, 1)
-                if (name, number) not in known and reports_error(line) and not log.course.went_on(number)
+                if (name, number) not in known
+                and number not in log.harmless
+                and _is_alarm(log.lines, number)
+                and not log.course.went_on(number)
             ),
             None,
         )
         alarms += [alarm] if alarm else []
-    if result.first is None and alarms:
+    first = result.first
+    last = max((each.number for each in (first, *result.alike) if each), default=0)
+    below = [number for name, number, _ in alarms if first is not None and name == first.file and number > first.number]
+    if first is not None and first.was_cause and any(number <= last + ALARM_LINES for number in below):
+        result.first = replace(first, kind="cause")  # an error follows the warning at once
+    elif alarms:
         result.first_alarm = alarms[0]
+        if first is not None and not first.may_end_a_run:
+            result.first, result.alike, result.hints = None, [], [first, *result.hints]
     result.healthy = not alarms and any(log.course.is_healthy() for log in logs.values())
+
+
+def _is_alarm(lines: Sequence[str], number: int) -> bool:
+    line = lines[number - 1]
+    return tracebacks.begins_failure(lines, number - 1) or (reports_error(line) and not tracebacks.is_frame(line))
 
 
 # ---- a rank that others wait for
@@ -216,11 +243,40 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
         speaker = Speaker(rank=late, host=host or speaking[late])
         values = {**first.values, "late": str(late)}
         result.first = first = replace(first, speaker=speaker, reporter=first.speaker, values=values)
-    work = _slow_work(result, first, logs[first.file])
+    elif not result.silent_ranks:
+        result.first = first = replace(first, values={**first.values, **_lagging((first, *result.alike))})
+    prompt = _debugger_prompt(first, logs[first.file])
+    work = prompt or _slow_work(result, first, logs[first.file])
     if work is not None:
         result.consequences = [first, *result.consequences]
         result.alike = []
-        result.first = replace(first, entry=BY_ID["slow-rank"], values={**first.values, **work})
+        entry = BY_ID["debugger-waits" if prompt else "slow-rank"]
+        result.first = replace(first, entry=entry, values={**first.values, **work})
+
+
+def _lagging(waited: Iterable[LogMatch]) -> dict[str, str]:
+    """Return the rank with the lowest sequence number of one process group, as values of an entry."""
+    groups: dict[str, dict[int, int]] = {}
+    for each in waited:
+        sequence = _SEQUENCE.search(each.text)
+        if sequence and each.speaker.rank is not None:
+            ranks = groups.setdefault(sequence["group"] or "", {})
+            number = int(sequence["number"])
+            ranks[each.speaker.rank] = min(number, ranks.get(each.speaker.rank, number))
+    for ranks in groups.values():
+        lowest, highest = min(ranks.values()), max(ranks.values())
+        lagging = sorted(rank for rank, number in ranks.items() if number == lowest)
+        if lowest < highest:
+            names = ", ".join(map(str, lagging))
+            return {"lagging": names, "lowest": str(lowest), "highest": str(highest)}
+    return {}
+
+
+def _debugger_prompt(first: LogMatch, log: _Log) -> dict[str, str] | None:
+    """Return where a process stands at the prompt of pdb above a timeout, as values of an entry."""
+    above = log.lines[max(0, first.number - 1 - WORK_LINES) : first.number - 1]
+    prompt = next((match for line in reversed(above) if (match := _PROMPT.search(line))), None)
+    return {"work": prompt["place"] or "(Pdb)"} if prompt else None
 
 
 def _speaking(logs: Mapping[str, _Log]) -> dict[int, str]:

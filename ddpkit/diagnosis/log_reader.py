@@ -20,7 +20,7 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_in_name, speaker_of, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
-from ddpkit.diagnosis.progress import is_mild
+from ddpkit.diagnosis.progress import is_mild, says_it_continues
 from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 
@@ -49,6 +49,7 @@ class LogReader:
         self._headers: set[int] = set()  # lines that begin a chained traceback
         self._claimed: set[int] = set()  # lines of exceptions that belong to a traceback
         self._ignored: set[int] = set()  # lines of exceptions that Python ignored
+        self.harmless: set[int] = set()  # numbers of lines that report an error, and are known to be none
         self._failures: list[TorchrunFailure] = []
         self._entries: list[tuple[int, Match]] = []
         self._counts: Counter[str] = Counter()
@@ -73,6 +74,8 @@ class LogReader:
         self._join()
         for failure in self._failures:
             self._add_torchrun_failure(failure)
+        self.harmless = {index + 1 for index, match in self._entries if match.entry.kind == "noise"}
+        self.harmless |= {index + 1 for index in self._ignored}
         known = {index for index, _ in self._entries} | {index for trace in self._tracebacks for index in trace.own}
         known |= self._ignored | {raised.number for trace in self._tracebacks for raised in trace.raised}
         for bare in self._bare:
@@ -85,7 +88,7 @@ class LogReader:
         if "traceback" in words and tracebacks.HEADER in line and index not in self._headers:
             few = len(self._tracebacks) < MAX_MATCHES
             trace = tracebacks.read_traceback(self.lines, index, self._claimed) if few else None
-            if trace and any(words in self.lines[index - 1] for words in tracebacks.IGNORED if index):
+            if trace and not tracebacks.begins_failure(self.lines, index):
                 self._ignored |= {*trace.own, *range(trace.start, trace.end + 1)}
             elif trace:
                 self._tracebacks.append(trace)
@@ -119,7 +122,12 @@ class LogReader:
             # An entry that only says that something failed is about this exception where it stands in its own line.
             lines = {trace.origin().number}
             inside = [index for index in inside if index in lines or by_line[index].entry.kind in _SPEAKING]
-            best = min(inside, key=lambda index: (_strength(by_line[index]), index), default=None)
+            explained = {name for index in inside for name in by_line[index].entry.explains}
+            best = min(
+                inside,
+                key=lambda index: (_strength(by_line[index]), by_line[index].entry.id in explained, index),
+                default=None,
+            )
             if best is not None and by_line[best].entry.kind == "noise":
                 best = None
             used.update(inside)
@@ -171,7 +179,8 @@ class LogReader:
             values.setdefault("job", job[1])
         if speaker.rank is not None:
             values.setdefault("rank", str(speaker.rank))
-        warned = trace is None and match.entry.kind == "cause" and is_mild(visible_line(self.lines[index]))
+        line = visible_line(self.lines[index])
+        warned = trace is None and match.entry.kind == "cause" and is_mild(line)
         self.matches.append(
             LogMatch(
                 entry=match.entry,
@@ -179,11 +188,11 @@ class LogReader:
                 file=self.name,
                 number=index + 1,
                 end=(trace.end if trace else index) + 1,
-                text=split_prefix(visible_line(self.lines[index])).text.strip()[:MAX_TEXT],
+                text=split_prefix(line).text.strip()[:MAX_TEXT],
                 speaker=speaker,
                 when=when if when is not None else trace.when if trace else None,
                 values=values,
-                doubtful=match.entry.doubtful and trace is None,
+                doubtful=trace is None and (match.entry.doubtful or says_it_continues(line)),
                 warned=warned,
                 top=trace is not None and trace.raised[0].top,
                 decisive=match.entry.kind == "death",
@@ -246,7 +255,7 @@ class LogReader:
 
 def _where_to_look(origin: RaisedException) -> str:
     """Say where to look: at the user's own line, or at a package's versions and arguments."""
-    if origin.package:
+    if origin.package and origin.last:
         return f"check the arguments of that call, and the version: pip show {origin.package}"
     if origin.place:
         return f"look at {origin.place[0]}, line {origin.place[1]}"

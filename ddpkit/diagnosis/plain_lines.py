@@ -18,6 +18,9 @@ _NO_HOST = re.compile(
     r"|(?:epoch|step|iter|iteration|rank|gpu|cuda|line|layer|level|fold|stage|loss|test|train|val|time|worker|fix)\d*$"
     r"|(?:srun|sbatch|salloc|slurmstepd|slurmd|wandb|pyxis|bash|sh|python\d?|mpirun|ssh|torchrun|nvcc|ninja|mkdir|env)$"
 )
+# A bar of progress has no line end: an error of torch's C++ follows on its line.
+_GLUED = re.compile(r"(?:%\||/s\b|s/it\b).*?(?=(?:\[rank\d+\]:)?\[E(?: |\d{4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\])")
+_FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
 _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(most|\+ Exception Group)")
 
 
@@ -27,7 +30,46 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
     numbers = list(range(1, len(lines) + 1))
     if any(line.startswith('{"') for line in lines[:50]):
         lines, numbers = _from_json(lines)
+    if _has_glued(text):
+        lines, numbers = _unglued(lines, numbers)
+    if "NVRM: " in text:
+        lines = _joined(lines)
     return _with_hosts(_without_margin(_without_quotes(lines))), numbers
+
+
+def _has_glued(text: str) -> bool:
+    """Whether an error follows a bar of progress. Only the few lines of errors are looked at."""
+    at = text.find("[E")
+    while at >= 0:
+        if text[at - 1 : at] not in ("", "\n") and _GLUED.search(text, text.rfind("\n", 0, at) + 1, at + 80):
+            return True
+        at = text.find("[E", at + 1)
+    return False
+
+
+def _unglued(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], list[int]]:
+    """Separate a bar of progress and the error that follows it in the same line."""
+    bars = {index: bar.end() for index, line in enumerate(lines) if "[E" in line and (bar := _GLUED.search(line))}
+    lines, numbers = list(lines), list(numbers)
+    for index in reversed(bars):
+        line, end = lines[index], bars[index]
+        lines[index : index + 1] = [line[:end], line[end:]]
+        numbers.insert(index, numbers[index])
+    return lines, numbers
+
+
+def _joined(lines: Sequence[str]) -> list[str]:
+    """Append the further lines of a message of NVIDIA's kernel driver to its first line."""
+    joined = list(lines)
+    first = -1
+    for index, line in enumerate(lines):
+        further = _FURTHER.match(line) if first >= 0 else None
+        if further:
+            joined[first] += " " + further[1].removeprefix("NVRM: ")
+            joined[index] = ""
+        else:
+            first = index if "NVRM: " in line else -1
+    return joined
 
 
 def _from_json(lines: Sequence[str]) -> tuple[list[str], list[int]]:

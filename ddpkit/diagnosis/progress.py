@@ -37,7 +37,7 @@ _END = re.compile(
     r"(?! (?:with|in) (?:error|exit code [1-9]))"
     r"|exits? successfully|exit(?:ed|s)?(?: with)?(?: (?:code|status))?[ :=]+0\b"
     r"|Destroy COMPLETE|Rendezvous complete for workers|process group has NOT been destroyed before"
-    r"|destroy_process_group\(\) was not called"
+    r"|destroy_process_group\(\) was not called|^# Avg bus bandwidth"
     r"|^\W*(?:done|finished|success|succeeded|completed|all done|exit(?:ing)?)\W*$"
 )
 _UNFINISHED = re.compile(
@@ -65,12 +65,20 @@ _ERROR = re.compile(
 # `0 errors`, `error rate 0.03`, `this is not an error`, a level of a logger below ERROR.
 _NO_ERROR = re.compile(
     r"(?i)\b(?:no|0|zero|without(?: an?| any)?|not an?|never|ignor\w+|harmless|non-fatal) (?:\w+ )?(?:errors?|exceptions?|failures?|fatal)\b"
+    r"|\b(?:has|have|had|is|are|was|were|did) not (?:been )?(?:timed out|failed|killed|aborted|evicted)\b"
     r"|\berrors?\b['\"]?[ :=]+(?:rate|0\b|none\b|null\b|\d*\.\d)|\b(?:failed|errors?)[ :=]+0\b|error[_ -]?(?:bars?|rate|handling|correction|log|file)\b"
     r"|\bfailed samples 0|error_file|can (?:be )?(?:safely )?ignore|this is expected|retry|elastic/errors\.html|last error:? ?(?:0|none)"
 )
 _MILD = re.compile(
     r"^(?:\[?[WID](?:\d{3,4} \d\d:|[ ]\S+:\d+\])|\W*(?:WARNING|WARN|INFO|DEBUG)\b|.{0,80}?\b\w*Warning: |\S+:\d+:\d+ \[\d+\] NCCL INFO)"
 )
+
+# The program continues in another way; but the last of N tries has failed.
+_CONTINUES = re.compile(
+    r"(?i)\b(?:going to \S+ instead|falling back (?:to|on)|retrying|continuing (?:without|anyway|with))\b"
+)
+_LAST_TRY = re.compile(r"\bretrying \((\d+)/\1\)")
+_RESULT = re.compile(r"\d+(?:\s+\d+\.\d+)+\s*$")  # a row of numbers, as osu_bcast prints
 
 
 def is_step(line: str) -> bool:
@@ -84,6 +92,8 @@ def is_slow_work(line: str) -> bool:
 def is_mild(line: str) -> bool:
     """Whether a line is of a level below an error: torch's `[W ...]`, logging's WARNING, Python's warnings."""
     head = line[:240]
+    if _LAST_TRY.search(head):
+        return False
     if "NCCL INFO" in head or "[W socket.cpp" in head or "[W1" in head[:60] or "[W ProcessGroup" in head:
         return True
     if _MILD.match(head):
@@ -92,6 +102,10 @@ def is_mild(line: str) -> bool:
     return (
         _MILD.match(rest) is not None or re.match(r"\[?(?:WARNING|WARN|INFO|DEBUG)\b(?!.*NCCL WARN)", rest) is not None
     )
+
+
+def says_it_continues(line: str) -> bool:
+    return _CONTINUES.search(line) is not None and _LAST_TRY.search(line) is None
 
 
 def _without_levels(head: str) -> str:
@@ -128,7 +142,7 @@ class Course:
 
     @cached_property
     def _ended(self) -> int:
-        return max(self._trained, self._last((_END,)))
+        return max(self._trained, self._last((_END, _RESULT)))
 
     def _last(self, patterns: Sequence[re.Pattern[str]]) -> int:
         last = len(self.lines) - 1
@@ -173,11 +187,13 @@ class Course:
 
 
 _MAY_END = re.compile(
-    r"(?i)finish|complet|\bdone\b|succe|ended|passed|\bover\b|exit|train_runtime|Trainer\.fit|destroy"
+    r"(?i)finish|complet|\bdone\b|succe|ended|passed|\bover\b|exit|train_runtime|Trainer\.fit|destroy|bandwidth"
 )
 
 
 def _is_end(line: str, patterns: Sequence[re.Pattern[str]]) -> bool:
+    if line[:1].isdigit() and _RESULT in patterns and _RESULT.match(line):
+        return True
     if not _MAY_END.search(line):
         return False
     text = split_prefix(visible_line(line)).text

@@ -60,6 +60,8 @@ class RaisedException:
     @property
     def package(self) -> str:
         """The package whose code raised it where no frame is of another file; else empty."""
+        if self.last is None and self.kind.startswith("torch."):
+            return "torch"
         match = _PACKAGE.search(self.last[0]) if self.last and not self.place else None
         return (match["package"] or match["name"]) if match else ""
 
@@ -91,6 +93,15 @@ class Traceback:
         while self.raised[at].kind.endswith("ExceptionGroup") and at + 1 < len(self.raised):
             at += 1
         return self.raised[at]
+
+
+def begins_failure(lines: Sequence[str], index: int) -> bool:
+    """Whether a traceback begins at this line that is not one of those that Python ignored."""
+    return HEADER in lines[index] and not any(words in lines[index - 1] for words in IGNORED if index)
+
+
+def is_frame(line: str) -> bool:
+    return _FRAME.search(line) is not None
 
 
 def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] = frozenset()) -> Traceback | None:

@@ -7,6 +7,7 @@ provoked    the fault that was made, or the source of the text. This is the trut
 cause       catalogue ids that are right (`a or b`), or `own-exception`, or `healthy`; `not-in-log`: only consequences
             show; `any`: no entry exists yet, and `says` decides
 says        regular expression for the line that must be found, for example of the script's own exception
+answer      regular expression for words that its cause, check and fix must have
 partly      catalogue ids that name the right area
 rank, host  guilty rank and host, if the log shows them; several ranks: `0 or 1`
 action      stop, retry, or exclude HOST: the right decision of `ddpkit explain --action`
@@ -29,7 +30,7 @@ from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
 from ddpkit.diagnosis.log_match import LogMatch
 
 CASES = Path(__file__).with_name("cases")
-KEYS = frozenset(("provoked", "cause", "says", "partly", "rank", "host", "action"))
+KEYS = frozenset(("provoked", "cause", "says", "answer", "partly", "rank", "host", "action"))
 GRADES = ("RIGHT", "PARTLY", "WRONG", "UNKNOWN")
 MOST_WRONG = 0  # WRONG cases of today. The test fails when there are more; this figure only decreases
 SECONDARY = ("death", "generic", "consequence")
@@ -78,7 +79,9 @@ def grade(case: Case, found: LogAnalysis) -> str:
         return "RIGHT" if hidden else "UNKNOWN"
     if hidden and first.kind in SECONDARY:
         return "RIGHT"
-    if {first.id, "any"} & set(case.options("cause")) and re.search(case.label.get("says", ""), first.text):
+    answer = " | ".join((first.cause, first.probe, first.fix))
+    told = re.search(case.label.get("says", ""), first.text) and re.search(case.label.get("answer", ""), answer)
+    if {first.id, "any"} & set(case.options("cause")) and told:
         return _grade_place(case, first, {str(rank) for rank in found.silent_ranks})
     if first.id in case.options("partly") or first.kind in SECONDARY:
         return "PARTLY"

@@ -30,6 +30,12 @@ def test_wrong_diagnoses_do_not_increase(cases: list[score.Case]) -> None:
     assert len(wrong) <= score.MOST_WRONG, "\n".join(wrong)
 
 
+def test_forms_of_public_logs_are_right(cases: list[score.Case]) -> None:
+    graded = score.grade_all(case for case in cases if case.category == "answers")
+    assert len(graded) > 40
+    assert [f"{case.name}: {score.describe(found)}" for case, name, found in graded if name != "RIGHT"] == []
+
+
 def test_no_healthy_host_is_excluded(cases: list[score.Case]) -> None:
     """A retry where a stop is right costs time; an exclusion costs a node."""
     for case in cases:

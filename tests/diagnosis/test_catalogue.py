@@ -36,7 +36,19 @@ def test_an_entry_is_whole(entry: Entry) -> None:
     # Only what a pattern can capture, or what is known of the speaker, is filled in.
     groups = {name for pattern in entry.patterns for name in re.compile(pattern).groupindex}
     used = set(re.findall(r"\{([a-z]+)\}", entry.cause + entry.probe + entry.fix))
-    assert used <= groups | {"host", "rank", "job", "path", "reason", "busy", "work", "late"}
+    assert used <= groups | {
+        "host",
+        "rank",
+        "job",
+        "path",
+        "reason",
+        "busy",
+        "work",
+        "late",
+        "lagging",
+        "lowest",
+        "highest",
+    }
     assert bool(entry.patterns) == (entry.id in EXAMPLES) or entry.kind in ("hint", "death")
 
 

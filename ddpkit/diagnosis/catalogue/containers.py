@@ -41,10 +41,11 @@ ENTRIES = (
         id="image-path-relative",
         title="pyxis: No such file or directory: image.sqsh; a path is taken as an image of a registry",
         patterns=(
-            r"pyxis: .*(?P<image>[\w./-]+\.sqsh).*(?:not found|404|401|Could not process JSON)",
+            r"https://registry-1\.docker\.io/v2/(?:library/)?(?P<image>\S+\.sqsh)/manifests",
+            r"pyxis: .*?(?<![\w./-])(?P<image>[\w./-]+\.sqsh).*(?:not found|404|401|Could not process JSON)",
             r"\[ERROR\]:? No such file or directory: (?P<image>(?![./])\S+)",
             r"Invalid image reference: (?P<image>\S+)",
-            r"https://registry-1\.docker\.io/v2/library/(?P<image>\S+\.sqsh)/manifests",
+            r"importing docker image: (?P<image>(?![./])\S+\.sqsh)",
         ),
         explains=(
             "container-start-failed",
@@ -56,6 +57,21 @@ ENTRIES = (
         probe="on that node: ls -l {image|IMAGE}",
         fix="--container-image=./image.sqsh, or its full path on a file system that all nodes share",
         link="https://github.com/NVIDIA/pyxis/issues/127",
+    ),
+    Entry(
+        id="image-registry-slash",
+        title="URL https://registry-1.docker.io/v2/registry.example.com/name/manifests/latest returned error code: 401",
+        patterns=(r"registry-1\.docker\.io/v2/(?P<registry>[\w-]+(?:\.[\w-]+)+)/(?P<image>\S+)/manifests/",),
+        explains=(
+            "container-start-failed",
+            "image-not-found",
+            "image-import-failed",
+        ),
+        cause="enroot searched Docker Hub for {registry}/{image}: it separates a registry from the name by #, not by /",
+        probe="on that node: enroot import docker://{registry}#{image}",
+        fix="--container-image={registry}#{image}:TAG. For a private registry, also its login: "
+        "~/.config/enroot/.credentials",
+        link="https://github.com/NVIDIA/pyxis/issues/168",
     ),
     Entry(
         id="image-not-found",
@@ -179,7 +195,7 @@ ENTRIES = (
         patterns=(r"There are not enough slots available in the system",),
         cause="mpirun needs more slots for these ranks than its hosts have",
         probe="cat HOSTFILE; nproc",
-        fix="set slots=N in the hostfile, or use mpirun --oversubscribe",
+        fix="set slots=N in the hostfile, request N tasks (SLURM: --ntasks=N), or use mpirun --oversubscribe",
         link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
     ),
     Entry(
@@ -193,6 +209,7 @@ ENTRIES = (
         ),
         patterns=(
             r"\b(?P<program>orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy): .*not found",
+            r"(?P<program>\S*\b(?:orted|prted|hydra_pmi_proxy|hydra_bstrap_proxy)): No such file or directory",
             r"(?P<program>\S*(?:orted|prted)): error while loading shared libraries",
         ),
         cause="mpirun's daemon[ {program}] is not found by the non-interactive shell of the other host: Open "

@@ -219,15 +219,31 @@ ENTRIES = (
         patterns=(
             r"(?:RuntimeError|AcceleratorError|CUDAError): CUDA error: (?P<error>.+)",
             r"CUDA kernel errors might be asynchronously reported",
-            r"NCCL WARN Cuda failure (?:\d+ )?'(?P<error>[^']+)'",
             r"terminate called after throwing an instance of 'c10::CUDAError'",
             r"HIP error: (?P<error>.+)",
-            r"NCCL WARN HIP failure '(?P<error>[^']+)'",
         ),
         cause="a CUDA call failed[ ({error})]. The traceback can show the wrong line",
         probe="repeat with --env CUDA_LAUNCH_BLOCKING=1; on the node: dmesg -T | grep -i xid",
         fix="run once with `--env CUDA_LAUNCH_BLOCKING=1`, and read the new traceback",
         link="https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
+    ),
+    Entry(
+        id="nccl-cuda-failure",
+        title="NCCL WARN Cuda failure 'invalid argument'",
+        kind="generic",
+        explains=(
+            "nccl-warning",
+            "nccl-error",
+            "nccl-proxy-lost",
+        ),
+        patterns=(r"NCCL WARN (?:Cuda|HIP) failure (?:\d+ )?'(?P<error>[^']+)'",),
+        cause="a call of NCCL to CUDA failed ({error}). Often the host's driver does not fit the CUDA or the NCCL of "
+        "the image, the GPUs cannot access each other's memory, or an earlier GPU error occurred",
+        probe="nvidia-smi; python -c 'import torch; print(torch.version.cuda, torch.cuda.nccl.version())'; dmesg -T | "
+        "grep -i xid",
+        fix="update the driver, or install a torch for the driver's CUDA version. To test: NCCL_P2P_DISABLE=1, and "
+        "NCCL_CUMEM_ENABLE=0",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
         id="nvlink-error",

@@ -60,7 +60,9 @@ ENTRIES = (
         id="collectives-mismatch",
         title="Detected mismatch between collectives on ranks",
         patterns=(
-            r"Detected mismatch between collectives on ranks\.(?: Rank (?P<rank>\d+) is running)?",
+            r"Detected mismatch between collectives on ranks\.(?: Rank (?P<rank>\d+) is running)?(?: collective: "
+            r"CollectiveFingerPrint\((?:SequenceNumber=(?P<number>\d+), )?OpType=(?P<call>\w+(?:, TensorShape=\[[\d, ]*\])?).*?"
+            r" Rank (?P<other>\d+) is running.*?OpType=(?P<othercall>\w+(?:, TensorShape=\[[\d, ]*\])?))?",
             r"Mismatched (?:allreduce|allgather|broadcast|ALLREDUCE|ALLGATHER|BROADCAST|reducescatter|alltoall) ",
             r"Mismatched (?:MPI|collective) operations",
             r"Mismatched data types: One rank",
@@ -68,11 +70,12 @@ ENTRIES = (
             r"Cannot apply desired operation due to shape mismatches",
             r"Impossible to apply the desired operation due to inadequate shapes",
         ),
-        cause="the ranks called different collectives, or the same collective with different shapes. Common reasons "
-        "are a collective under `if rank == 0` and uneven data",
+        cause="[rank {rank} called {call}, and rank {other} {othercall}: ]the ranks called different collectives, or "
+        "the same collective with different shapes. Common reasons are a collective under `if rank == 0`, uneven data, "
+        "and a part of the model that a rank skips for its batch",
         probe="the message contains both calls; the tracebacks of both ranks show the lines",
         fix="make the same calls in the same order on every rank: move the collective out of the condition, and pad or "
-        "drop the last batch",
+        "drop the last batch. Run each part of the model for every batch, also for one without images",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/19045",
     ),
     Entry(
@@ -238,10 +241,23 @@ ENTRIES = (
         link="https://github.com/deepspeedai/DeepSpeed/issues/3810",
     ),
     Entry(
+        id="zero3-not-gathered",
+        title="size mismatch for ...: the shape in current model is torch.Size([0])",
+        patterns=(r"size mismatch for \S+: .*current model is torch\.Size\(\[0\]\)",),
+        explains=("checkpoint-mismatch",),
+        cause="the model's parameters are empty because DeepSpeed's ZeRO-3 has partitioned them, and the weights are "
+        "loaded with torch's load_state_dict",
+        probe="grep -n 'zero_optimization' -A3 of the DeepSpeed configuration",
+        fix="load the weights before deepspeed.initialize (without zero.Init), or inside "
+        "deepspeed.zero.GatheredParameters(params, modifier_rank=0). In transformers, use from_pretrained",
+        link="https://deepspeed.readthedocs.io/en/latest/zero3.html",
+    ),
+    Entry(
         id="checkpoint-mismatch",
         title="Error(s) in loading state_dict; Missing key(s); size mismatch for",
         patterns=(
             r"Error\(s\) in loading state_dict for (?P<model>\w+)",
+            r"size mismatch for \S+: copying a param with shape",
             r"loaded state dict contains a parameter group that doesn't match the size",
             r"loaded state dict has a different number of parameter groups",
         ),

@@ -30,6 +30,7 @@ ENTRIES = (
             r"is killed by signal: Killed",
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Killed",
             r"\d Killed +\S",
+            r"(?:^|: )(?:zsh: |\[\d+\] .*\d )\bkilled +\S",
             r"\bKilled$",
             r"Signal 9 \(SIGKILL\) received by PID \d+",
             r"mpirun noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal 9\b",
@@ -79,15 +80,16 @@ ENTRIES = (
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Segmentation fault",
             r"Signal 11 \(SIGSEGV\) received by PID \d+",
             r"Caught signal 11 \(Segmentation fault",
-            r"segfault at [0-9a-f]+ ip",
+            r"segfault at [0-9a-f]+ ip(?:.* in (?P<library>[\w.+-]+)\[)?",
+            r"(?:^|: )(?:zsh: |\[\d+\] .*\d )\bsegmentation fault +",
             r"traps: \S+ general protection",
             r"mpirun noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal 11\b",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: killed by signal 11\b",
         ),
-        cause="compiled code crashed. Often libraries do not match, or the stack is too small",
+        cause="compiled code crashed[ in {library}]. Often libraries do not match, or the stack is too small",
         probe="python -X faulthandler train.py, which prints the Python stack",
-        fix="remove the package in whose code it crashed, or install a build for this torch. For a small stack: ulimit "
-        "-s unlimited",
+        fix="if {library|the library} is of an extension, build it for this torch or remove it. If it is of torch or "
+        "CUDA, install another build of torch or update the driver. For a small stack: ulimit -s unlimited",
         link="https://docs.python.org/3/library/faulthandler.html",
     ),
     Entry(

@@ -10,8 +10,8 @@ ENTRIES = (
         title="NET/IB : Got completion from peer ... status=12",
         patterns=(
             r"NET/IB ?: ?.*Got completion.*status=(?:IBV_WC_RETRY_EXC_ERR|12\b)",
-            r"NET/IB ?: ?.*Got completion.*status=(?!0\b)\w+",
-            r"NET/IB ?: ?.*Got completion.*with error (?!0\b)\d+",
+            r"NET/IB ?: ?.*Got completion.*status=(?!(?:0|5|IBV_WC_WR_FLUSH_ERR)\b)\w+",
+            r"NET/IB ?: ?.*Got completion.*with error (?![05]\b)\d+",
             r"Call to (?:wrap_)?ibv_poll_cq failed",
         ),
         cause="packets over InfiniBand or RoCE got no answer, while TCP works. Common reasons are a wrong GID index, a "
@@ -34,7 +34,9 @@ ENTRIES = (
     Entry(
         id="memlock",
         title="Call to ibv_create_qp or ibv_reg_mr failed: Cannot allocate memory",
+        doubtful=True,
         patterns=(
+            r"set max locked memory \(ulimit -l\) to 'unlimited'",
             r"Call to (?:wrap_)?ibv_(?:create_qp|create_cq|reg_mr\w*) failed",
             r"ibv_reg_mr\w* failed",
         ),
@@ -48,10 +50,7 @@ ENTRIES = (
         id="ib-not-used",
         title="NET/Socket instead of InfiniBand or EFA; a tenth of the bandwidth",
         kind="hint",
-        patterns=(
-            r"NET/IB : No device found",
-            r"NET/Plugin ?: (?:No plugin found|Could not find: \S+) ?\(?libnccl-net",
-        ),
+        patterns=(r"NET/IB : No device found",),
         cause="NCCL found no fast network and uses TCP, which is slow. The image lacks a plugin or /dev/infiniband, or "
         "NCCL_IB_DISABLE is set",
         probe="ls /dev/infiniband; env | grep NCCL_",
@@ -112,7 +111,7 @@ ENTRIES = (
         title="NET/OFI ... Request completed with error; libfabric",
         patterns=(
             r"NCCL WARN NET/OFI Couldn't",
-            r"NET/OFI (?P<what>.*(?:[Ee]rror|failed|Unable).*)",
+            r"NET/OFI (?P<what>.*(?:[Ee]rror|failed|Unable|[Uu]nexpected).*)",
             r"efa_\d+: Failed to (?:process command|allocate)",
         ),
         cause="libfabric, under NCCL's OFI plugin, could not send: on AWS EFA the security group, limits or "
@@ -199,8 +198,11 @@ ENTRIES = (
         id="nccl-warning",
         title="NCCL WARN ...",
         kind="hint",
-        explains=("nccl-error",),
-        patterns=(r"(?:NCCL) WARN (?P<warning>.+)",),
+        explains=(
+            "nccl-error",
+            "nccl-proxy-lost",
+        ),
+        patterns=(r"(?:NCCL) WARN (?P<warning>(?!\[(?:Service thread|Proxy Service)).+)",),
         cause="NCCL reported: {warning}",
         probe="the lines of NCCL around it; repeat with NCCL_DEBUG=INFO",
         fix="search for this text in the issues of NVIDIA/nccl",

@@ -40,7 +40,7 @@ ENTRIES = (
             r"No such file or directory: '(?P<path>[^']*(?:\.lock|\.incomplete|\.triton/cache/\S+|huggingface/(?:hub|datasets)/\S+|torch_extensions/\S+))'",
             r"Directory not empty: '(?P<path>[^']*(?:cache|huggingface|triton|torch_extensions)[^']*)'",
         ),
-        needs=r"filelock|huggingface|modelscope|\.triton|torch_extensions|\.lock\b|\.incomplete",
+        needs=r"filelock|huggingface|modelscope|-packages/datasets/|\.triton|torch_extensions|\.lock\b|\.incomplete",
         explains=(
             "stale-handle",
             "file-missing",
@@ -52,6 +52,21 @@ ENTRIES = (
         "HF_HOME, MODELSCOPE_CACHE, TRITON_CACHE_DIR, TORCH_EXTENSIONS_DIR under /tmp. Update filelock: "
         "pip install -U filelock",
         link="https://github.com/modelscope/ms-swift/issues/6695",
+    ),
+    Entry(
+        id="file-lock",
+        title="No locks available; Bad file descriptor in flock",
+        patterns=(
+            r"\[Errno (?:37|77)\] No locks available",
+            r"\[Errno 9\] Bad file descriptor",
+        ),
+        needs=r"\b(?:fcntl\.|_)?(?:flock|lockf)\b|[Ff]ile_?[Ll]ock|\.lock\b|No locks available",
+        cause="the file system does not support this lock of a file: NFS without its lock service, NFS with a file "
+        "open for reading, or Lustre mounted without `flock`",
+        probe="df -T of the path in the traceback; mount | grep -E 'nfs|lustre'",
+        fix="move the cache or the lock file to a local disk: export HF_HOME=/tmp/$USER/hf "
+        "TORCH_EXTENSIONS_DIR=/tmp/$USER/ext. As administrator: mount Lustre with -o flock, or start rpc.statd",
+        link="https://man7.org/linux/man-pages/man2/flock.2.html",
     ),
     Entry(
         id="stale-handle",

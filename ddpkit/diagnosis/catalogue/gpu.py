@@ -27,7 +27,7 @@ ENTRIES = (
         "--gpus-per-task or --gpu-bind shows one GPU to each task",
         probe="in each rank: python -c 'import torch; print(torch.cuda.device_count())'; echo $CUDA_VISIBLE_DEVICES",
         fix="if a task sees one GPU, use device 0 or replace --gpus-per-task with --gpus-per-node. Otherwise start at "
-        "most one rank per GPU: -n",
+        "most one rank per GPU: -n, or torchrun --nproc-per-node",
         link="https://github.com/ACEsuit/mace/issues/435",
     ),
     Entry(
@@ -116,15 +116,31 @@ ENTRIES = (
         id="gpu-lost",
         title="Xid 79: GPU has fallen off the bus; fewer GPUs than expected",
         patterns=(
-            r"GPU has fallen off the bus",
-            r"Unable to determine the device handle for GPU",
+            r"(?:\bGPU (?P<device>[0-9a-fA-F:.]+:[0-9a-fA-F.]+)\b.*)?\bfallen off the bus\b",
+            r"Unable to determine the device handle for GPU ?(?P<device>[0-9a-fA-F:.]+:[0-9a-fA-F.]+)?",
             r"\bGPU is lost\b",
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): 79\b",
             r"NVRM: .*\bGPU\b.* is not responding to commands",
         ),
-        cause="a GPU no longer answers. The cause is hardware, power or cooling",
+        cause="a GPU[ ({device})] no longer answers. The cause is hardware, power or cooling",
         probe="on that node: dmesg -T | grep -i xid; nvidia-smi -L",
-        fix="drain the node (`scontrol update nodename={host|$(hostname)} state=drain reason=xid79`) and reboot it",
+        fix="drain the node (`scontrol update nodename={host|$(hostname)} state=drain reason=gpu-lost`) and reboot it",
+        link="https://docs.nvidia.com/deploy/xid-errors/",
+    ),
+    Entry(
+        id="gpu-not-started",
+        title="NVRM: GPU 0000:01:00.0: RmInitAdapter failed!",
+        patterns=(r"NVRM: GPU (?P<device>[0-9a-fA-F:.]+): (?:RmInitAdapter|rm_init_adapter) failed",),
+        explains=(
+            "no-cuda-gpus",
+            "cuda-init-failed",
+            "gpu-lost",
+        ),
+        cause="the driver cannot start GPU {device}. Its power, its slot or the GPU itself is faulty, or this driver "
+        "does not support it",
+        probe="on that node: dmesg -T | grep NVRM; lspci -vv -d 10de:; modinfo nvidia | head -2",
+        fix="switch the node off and on, and test another driver version (the open or the proprietary module). If it "
+        "stays, drain the node and report the GPU",
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(

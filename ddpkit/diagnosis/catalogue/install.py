@@ -19,7 +19,8 @@ ENTRIES = (
         id="library-missing",
         doubtful=True,
         title="cannot open shared object file: No such file or directory",
-        patterns=(r"(?P<library>[\w.+-]+\.so[\w.]*): cannot open shared object file",),
+        # NCCL looks for plugins of these names, and continues without them.
+        patterns=(r"(?<![\w.+-])(?P<library>(?!libnccl-)[\w.+-]+\.so[\w.]*): cannot open shared object file",),
         cause="the dynamic linker cannot find {library} on this host. The library is not installed, is for another "
         "CUDA, or is not on LD_LIBRARY_PATH",
         probe="ldconfig -p | grep {library}; echo $LD_LIBRARY_PATH",

@@ -29,11 +29,11 @@ ENTRIES = (
             r"Watchdog caught collective operation timeout",
             r"\bTimeout at NCCL work: \d+",
         ),
-        cause="[rank {late} did not join: ]a collective did not finish in time. One rank did not join it: it died, hangs, is in another "
+        cause="[rank {late} did not join: ][rank {lagging} reports the lowest SeqNum, {lowest}, and another rank {highest}: ]a collective did not finish in time. One rank did not join it: it died, hangs, is in another "
         "collective, or is slow because it saves, evaluates or prepares data. Or the network drops "
         "packets: with a SeqNum below about 5 it never worked",
         probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
-        fix="find the rank that does not print this line, and read its log. If it is only slow, pass a "
+        fix="find the rank that does not print this line, or prints the lowest SeqNum, and read its log. If it is only slow, pass a "
         "longer timeout to init_process_group. If the network never worked: NCCL_DEBUG=INFO, and `ddpkit "
         "test` on these nodes",
         link="https://github.com/pytorch/pytorch/issues/118369",
@@ -147,7 +147,7 @@ ENTRIES = (
             "second-master",
         ),
         patterns=(
-            r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(?P<source>\d+)\] via c10d key-value store(?:.*got error: (?P<error>[^.]*))?",
+            r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[(?P<source>\d+)\] via c10d key-value store(?:.*got error: (?P<error>[^.*]*))?",
             r"but store->get\('\S+'\) got error: (?P<error>.*)",
         ),
         cause="[rank {rank}: ]this rank waited for rank {source|0} to create an NCCL communicator[, and got: "
@@ -174,13 +174,10 @@ ENTRIES = (
         id="nccl-proxy-lost",
         title="NCCL WARN [Service thread] Error encountered progressing operation=Connect; Accept failed Success; closing connection",
         kind="consequence",
-        explains=("nccl-warning",),
         patterns=(
             r"\[Service thread\] (?:Error|Accept|Could not|Failed)",
             r"\[Proxy Service(?: \d+)?\] (?:Error|Accept|Could not|Failed)",
             r"\[Service thread\] Connection closed by localRank (?P<local>\d+)",
-            r"misc/socket\S+ NCCL WARN socketProgress: Connection closed by remote peer",
-            r"NCCL WARN .*Connection closed by remote peer",
         ),
         cause="an NCCL helper thread of this rank lost the connection to another rank[, local rank {local}], "
         "which has ended",

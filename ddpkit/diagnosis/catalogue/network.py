@@ -64,20 +64,20 @@ ENTRIES = (
         id="firewall-reject",
         title="NCCL: connect to ... failed: No route to host",
         patterns=(
-            r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> returned .*No route to host",
-            r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> failed : Software caused connection abort",
-            r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> failed : (?:No route|Connection timed out)",
-            r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> returned Connection (?:timed out|refused)",
-            r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> failed ?: (?:Connection refused|Network is unreachable|Host is)",
-            r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)>.* exceeded error retry count",
+            r"[Cc]onnect(?: to (?P<peer>[\d.a-f:]+)<(?P<port>\d+)>)? returned .*No route to host",
+            r"[Cc]onnect to (?P<peer>[\d.a-f:]+)<(?P<port>\d+)> failed : Software caused connection abort",
+            r"[Cc]onnect to (?P<peer>[\d.a-f:]+)<(?P<port>\d+)> failed : (?:No route|Connection timed out)",
+            r"[Cc]onnect(?: to (?P<peer>[\d.a-f:]+)<(?P<port>\d+)>)? returned Connection (?:timed out|refused)",
+            r"[Cc]onnect to (?P<peer>[\d.a-f:]+)<(?P<port>\d+)> failed ?: (?:Connection refused|Network is unreachable|Host is)",
+            r"[Cc]onnect to (?P<peer>[\d.a-f:]+)<(?P<port>\d+)>.* exceeded error retry count",
             r"\bncclOsSocketPollConnect\b.*failed with error (?P<reason>.*)",
-            r"[Cc]onnect to (?P<host>[\d.a-f:]+)<(?P<port>\d+)> returned \d+\(",
-            r"SO_ERROR: (?:No route to host|Network is unreachable), remote=\[(?P<host>[^\]]+)\]",
-            r"connect \[(?P<host>[\w.:]+)\]:(?P<port>\d+): (?:Connection refused|No route to host|Connection timed out)",
+            r"[Cc]onnect to (?P<peer>[\d.a-f:]+)<(?P<port>\d+)> returned \d+\(",
+            r"SO_ERROR: (?:No route to host|Network is unreachable), remote=\[(?P<peer>[^\]]+)\]",
+            r"connect \[(?P<peer>[\w.:]+)\]:(?P<port>\d+): (?:Connection refused|No route to host|Connection timed out)",
         ),
-        cause="this node cannot connect to a dynamic port of NCCL or gloo[ on {host}]. A firewall rejects the "
+        cause="this node cannot connect to a dynamic port of NCCL or gloo[ on {peer}]. A firewall rejects the "
         "connection, the address has no route, or the process there has ended",
-        probe="on {host|the other node}: sudo nft list ruleset (or: sudo ufw status; sudo firewall-cmd --list-all)",
+        probe="on {peer|the other node}: sudo nft list ruleset (or: sudo ufw status; sudo firewall-cmd --list-all)",
         fix="open all ports between the nodes: `sudo ufw allow from SUBNET` on each. If the interface is wrong, export "
         "NCCL_SOCKET_IFNAME",
         link="https://github.com/NVIDIA/nccl-tests/issues/162",
@@ -107,6 +107,21 @@ ENTRIES = (
         fix="install the same torch and NCCL on all nodes, and unset LD_LIBRARY_PATH. If they are equal: "
         "export NCCL_SOCKET_FAMILY=AF_INET",
         link="https://github.com/NVIDIA/nccl/issues/1267",
+    ),
+    Entry(
+        id="nccl-foreign-connection",
+        title="NCCL WARN socketFinalizeAccept: wrong type 4 != 3; wrong magic",
+        patterns=(r"\bsocketFinalizeAccept: wrong (?:type|magic)",),
+        explains=(
+            "nccl-warning",
+            "nccl-proxy-lost",
+            "nccl-remote",
+        ),
+        cause="a connection that is not of this communicator reached a port of NCCL. It came from a port scanner, from "
+        "another job on the same hosts, or from a rank with another NCCL version",
+        probe="on each node: python -c 'import torch; print(torch.cuda.nccl.version())'; ss -tnp",
+        fix="install the same NCCL on all nodes, keep scanners and other jobs off the nodes' ports, and update NCCL",
+        link="https://github.com/NVIDIA/nccl-tests/issues/188",
     ),
     Entry(
         id="address-family",

@@ -24,8 +24,8 @@ ENTRIES = (
         "line names a missing interpreter (also with Windows line ends). An SSH command does not read "
         "the interactive part of ~/.bashrc, so conda and modules are not active",
         probe="the same way: ssh {host|localhost} 'echo $PATH; command -v {program|python}'",
-        fix="pass the full path (ddpkit: --python /path/to/env/bin/python), or activate the environment in the job "
-        "script",
+        fix="install {program|it} on that host, pass its full path (for Python: ddpkit launch --python "
+        "/path/to/env/bin/python), or activate the environment in the job script",
         link="https://github.com/microsoft/DeepSpeed/issues/1481",
     ),
     Entry(
@@ -56,11 +56,13 @@ ENTRIES = (
             r"unable to (?:allocate|open|write|mmap|resize) (?:\d+ bytes from file <)?(?:shared memory|/torch_)(?!.*Too many open files)",
             r"dataloader's workers are out of shared memory",
             r"unable to mmap \d+ bytes from file </torch_",
-            r"NCCL WARN.*(?:shared memory|/dev/shm/nccl-).*No space left on device",
+            r"NCCL WARN.*shared memory.*No space left on device",
             r"Error while creating shared memory segment /dev/shm/nccl-",
             r"Unexpected bus error encountered in worker",
             r"unable to write to file </torch_",
+            r"(?:include/shm\.h|shmutils\.cc|/dev/shm).*No space left on device",
         ),
+        explains=("disk-full",),
         cause="/dev/shm is full. DataLoader workers pass batches through it, and NCCL keeps buffers there",
         probe="df -h /dev/shm",
         fix="use docker run --ipc=host (or --shm-size=16g). Otherwise reduce num_workers, or call "

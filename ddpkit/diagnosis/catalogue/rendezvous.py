@@ -71,7 +71,7 @@ ENTRIES = (
             "rendezvous-timeout",
         ),
         patterns=(
-            r"client socket has timed out after \d+m?s while trying to connect to \((?P<host>[^,]+), (?P<port>\d+)\)",
+            r"client socket has timed out after \d+m?s while trying to connect to [\[(]?(?P<host>[^\],\s()]+?)\]?(?:, |:)(?P<port>\w+)",
             r"client socket has failed to connect to (?:any network address of )?[\[(](?P<host>[^\],]+)[\],:]+ ?(?P<port>\d+)",
             r"TCP client failed to connect/validate to host (?P<host>\S+):(?P<port>\d+) - timed out",
             r"connect\(\) timed out\. Original timeout was \d+ ms",
@@ -83,7 +83,7 @@ ENTRIES = (
         "belongs to another machine or to a network that this node does not reach, or a firewall drops "
         "the packets",
         probe="on each node: nc -vz {host|$MASTER_ADDR} {port|$MASTER_PORT}",
-        fix="start rank 0's node. Set MASTER_ADDR to an address of that node that all nodes can reach, and "
+        fix="start rank 0's node. Set MASTER_ADDR (torchrun: --rdzv-endpoint) to an address of that node that all nodes can reach, and "
         "open port {port|29500} between the nodes",
         link="https://github.com/pytorch/pytorch/issues/105782",
     ),
@@ -106,6 +106,26 @@ ENTRIES = (
         link="https://slurm.schedmd.com/scontrol.html",
     ),
     Entry(
+        id="master-address-bad",
+        title="MASTER_ADDR is a path, a number alone, or has a blank in it",
+        explains=(
+            "master-unreachable",
+            "master-name-unknown",
+            "no-node-is-host",
+        ),
+        patterns=(
+            r"network addresses of \((?P<host>[^,)]*[/\s][^,)]*), \w+\) cannot be retrieved",
+            r"(?:trying to|failed to) connect to (?:any network address of )?\((?P<host>\d+|0(?:\.\d+)+|[^,)]*[/\s][^,)]*), \d+\)",
+            r"failed to connect to \[?(?:::ffff:)?(?P<host>0\.(?!0\.0\.0\b)[\d.]+)\]?:\d+",
+        ),
+        cause="`{host}` is no name or address of a host, and the ranks got it as MASTER_ADDR. It is a path, "
+        "has a blank in it, or is a number alone, which is read as the address 0.0.0.N",
+        probe="in a rank: printf '[%s]\\n' \"$MASTER_ADDR\"",
+        fix="set MASTER_ADDR to the name or IP address of rank 0's host alone. Correct the line that sets it, for "
+        "example the field that awk or cut selects from a host file",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization",
+    ),
+    Entry(
         id="master-name-unknown",
         title="The IPv6 network addresses of (HOST, PORT) cannot be retrieved (gai error: -2 or -3)",
         explains=(
@@ -119,7 +139,7 @@ ENTRIES = (
             "node-rank-missing",
         ),
         patterns=(
-            r"network addresses of \((?P<host>[^,]+), (?P<port>\d+)\) cannot be retrieved \(gai error",
+            r"network addresses of \((?P<host>[^,]+), (?P<port>\w+)\) cannot be retrieved \(gai error",
             r"socket\.gaierror: .*Name or service not known",
             r"socket\.gaierror: .*(?:Temporary failure in name resolution|nodename nor servname)",
             r"host not found: (?:Name or service|Temporary failure|No address|nodename)",

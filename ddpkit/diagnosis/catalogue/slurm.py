@@ -161,6 +161,10 @@ ENTRIES = (
             r"error: Could not open std(?:out|err) file (?P<path>\S+)",
             r"slurmstepd: error: Could not open \S+ (?P<path>\S+)",
         ),
+        explains=(
+            "script-missing",
+            "file-missing",
+        ),
         cause="{path} does not exist on the node, or this user cannot write to it. It is not on a shared file system",
         probe="srun -l ls -ld {path}",
         fix="submit from a directory on a shared file system, or use sbatch --chdir=DIR --output=FILE",

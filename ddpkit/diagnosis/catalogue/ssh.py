@@ -42,7 +42,7 @@ ENTRIES = (
             r"(?P<reason>no answer) from (?P<host>\S+) port \d+",
         ),
         cause="ssh cannot connect to {host}: {reason}",
-        probe="getent hosts {host}; nc -vz {host} 22",
+        probe="getent hosts {host}; nc -vz {host} {port|22}",
         fix="correct the name, start sshd on the host, or open its port",
         link="https://man.openbsd.org/ssh",
     ),

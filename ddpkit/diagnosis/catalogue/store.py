@@ -13,6 +13,7 @@ ENTRIES = (
             r"\[c10d\] (?:recvValue|recvVector|sendBytes|recvBytes)\w* failed on SocketImpl",
             r'failed to check the "should dump" flag on TCPStore',
             r"TCPStore.*(?:Broken pipe|Connection reset)",
+            r"\bRuntimeError: Broken pipe$",
         ),
         cause="rank 0's store is gone. Rank 0 or its launcher ended first",
         probe="the last lines of rank 0",
@@ -25,7 +26,9 @@ ENTRIES = (
         patterns=(
             r"No rendezvous handler for (?P<scheme>\S+)",
             r"RuntimeError: File already exists: (?P<path>\S+)",
+            r"(?:^|\]: )File already exists: (?P<path>\S*(?:init|rdzv|rendezvous|store|sync)\S*)$",
         ),
+        explains=("store-barrier-timeout",),
         cause="torch does not support this init_method, or the file of a file:// init remains from an earlier run",
         probe="[ls -l {path}; ]env | grep -E 'MASTER|INIT'",
         fix="use env:// with ddpkit launch. For file://, use a new file name for each run",
@@ -40,10 +43,11 @@ ENTRIES = (
         ),
         cause="{joined} workers joined, and {wanted} were expected. If fewer joined, ranks are missing, are "
         "slow, or create their groups in another order. If more joined, two jobs or two launchers share "
-        "one store, for example srun with one torchrun per task",
+        "one store, for example srun with one torchrun per task. Or torchrun started the ranks again, and counts "
+        "those of the earlier attempts",
         probe="ps -ww -C python,torchrun -o pid,ppid,args",
         fix="if more joined: start one launcher per node, and use a separate port for each job; delete an "
-        "old file of a file:// init. If fewer joined: call new_group on all ranks in the same order, and "
+        "old file of a file:// init. After a restart, read the failure of the first attempt. If fewer joined: call new_group on all ranks in the same order, and "
         "pass a longer timeout to init_process_group and new_group",
         link="https://github.com/bigscience-workshop/metaseq/issues/52",
     ),
@@ -88,6 +92,14 @@ ENTRIES = (
         "--ddp_timeout; accelerate InitProcessGroupKwargs; Lightning DDPStrategy(timeout=...). Or do "
         "that work in a separate step before the run, and on all ranks alike",
         link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.init_process_group",
+    ),
+    Entry(
+        id="debugger-waits",
+        title="(Pdb), and then a collective times out: a rank waits at the prompt of a debugger",
+        cause="a process stopped in a debugger at {work}, and the other ranks waited for it until the timeout",
+        probe="grep -rn 'breakpoint()\\|set_trace' .",
+        fix="remove breakpoint() and set_trace(), or debug with one rank: torchrun --nproc-per-node 1",
+        link="https://docs.python.org/3/library/pdb.html",
     ),
     Entry(
         id="store-wait",

@@ -236,7 +236,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/LIN-SHANG/InstructERC/issues/16",
         ),
     ),
+    "image-registry-slash": (
+        (
+            "slurmstepd: error: pyxis:     [ERROR] URL "
+            "https://registry-1.docker.io/v2/registry.example.com/team/train/manifests/latest returned error code: 401 "
+            "Unauthorized",
+            "https://github.com/NVIDIA/pyxis/issues/168",
+        ),
+    ),
     "image-path-relative": (
+        ("pyxis: importing docker image: train.sqsh", "https://github.com/NVIDIA/pyxis/issues/127"),
         (
             "slurmstepd: error: pyxis:     [ERROR] No such file or directory: hello-world.sqsh",
             "https://github.com/NVIDIA/pyxis/issues/127",
@@ -325,6 +334,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "mpi-daemon-missing": (
+        (
+            "bash: /usr/local/bin/orted: No such file or directory",
+            "https://github.com/horovod/horovod/issues/301",
+        ),
         (
             "bash: orted: command not found",
             "https://github.com/horovod/horovod/issues/1021",

@@ -198,13 +198,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
     ),
+    "nccl-cuda-failure": (
+        ("node1:10:99 [3] NCCL WARN Cuda failure 1 'invalid argument'", "NCCL 2.21, source"),
+        (
+            "NCCL WARN HIP failure 'unhandled error'",
+            "RCCL 2.18, source",
+        ),
+    ),
     "cuda-unknown-error": (
         ("RuntimeError: CUDA error: operation not supported", "CUDA 12.9, source"),
         (
             "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.",
             "torch 2.2, source",
         ),
-        ("node1:10:99 [3] NCCL WARN Cuda failure 1 'invalid argument'", "NCCL 2.21, source"),
         (
             "terminate called after throwing an instance of 'c10::CUDAError'",
             "https://github.com/facebookresearch/fairseq/issues/5356",
@@ -212,10 +218,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: HIP error: unspecified launch failure",
             "torch 2.3 ROCm, source",
-        ),
-        (
-            "NCCL WARN HIP failure 'unhandled error'",
-            "RCCL 2.18, source",
         ),
     ),
     "nvlink-error": (

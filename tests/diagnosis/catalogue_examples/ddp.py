@@ -167,7 +167,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "DeepSpeed, source",
         ),
     ),
+    "zero3-not-gathered": (
+        (
+            "\tsize mismatch for layers.3.bias: copying a param with shape torch.Size([4096]) from checkpoint, the shape "
+            "in current model is torch.Size([0]).",
+            "https://github.com/THUDM/GLM/issues/60",
+        ),
+    ),
     "checkpoint-mismatch": (
+        (
+            "\tsize mismatch for head.weight: copying a param with shape torch.Size([10, 8]) from checkpoint, the shape in "
+            "current model is torch.Size([12, 8]).",
+            "torch 2.13, source",
+        ),
         ("RuntimeError: Error(s) in loading state_dict for Linear:", "torch 2.13, run"),
         (
             "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",

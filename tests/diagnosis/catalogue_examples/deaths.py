@@ -3,6 +3,7 @@
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "teardown-abort": (("terminate called without an active exception", "torch 2.13, documented"),),
     "killed": (
+        ("[1]    4711 killed     python train.py", "zsh 5.9, https://github.com/amazon-science/mm-cot/issues/25"),
         (
             "[2024-01-05 10:11:12,123] [ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py'] exits with return code = -9",
             "https://github.com/Tencent/TencentPretrain/issues/28",
@@ -74,6 +75,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "segfault": (
+        ("zsh: segmentation fault  python train.py", "zsh 5.9, documented"),
+        (
+            "python3[4711]: segfault at 60 ip 00007f24b8cf2616 sp 00007ffc0f212680 error 4 in libc10_cuda.so[7f24b8cc8000+5c000]",
+            "https://github.com/modelscope/ms-swift/issues/4689",
+        ),
         ("Segmentation fault (core dumped)", "bash 5.2, documented"),
         ("Fatal Python error: Segmentation fault", "Python 3.11, run"),
         ("srun: error: node2: tasks 0-3: Segmentation fault (core dumped)", "Slurm 22.05, documented"),

@@ -31,13 +31,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "misc/ibvwrap.cc:235 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
             "https://github.com/NVIDIA/nccl-tests/issues/206",
         ),
+        (
+            "[1700000000.1] [node1:4711:0] ib_log.c:246 UCX ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory. "
+            "Please set max locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)",
+            "https://github.com/openucx/ucx/issues/8746",
+        ),
         ("NCCL WARN Call to ibv_create_qp failed", "https://github.com/NVIDIA/nccl/issues/562"),
     ),
     "ib-not-used": (
-        (
-            "NCCL INFO NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
-            "https://github.com/NVIDIA/nccl/issues/1105",
-        ),
         ("node1:10:10 [0] NCCL INFO NET/IB : No device found.", "https://github.com/NVIDIA/nccl/issues/1105"),
     ),
     "nvls-bind": (

@@ -19,6 +19,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "quota": (("OSError: [Errno 122] Disk quota exceeded: 'checkpoint.pt'", "Python 3.11, run"),),
+    "file-lock": (
+        ("OSError: [Errno 37] No locks available", "Linux 6.1, documented"),
+        ("OSError: [Errno 9] Bad file descriptor: '/nfs/cache/x.lock'", "Linux 6.1, documented"),
+    ),
     "stale-handle": (("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, run"),),
     "read-only-fs": (("OSError: [Errno 30] Read-only file system: '/opt/model/cache'", "Python 3.11, run"),),
     "io-error": (

@@ -81,6 +81,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "CUDA 12.9, source",
         ),
     ),
+    "gpu-not-started": (
+        (
+            "[   21.091872] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0x56:894)",
+            "https://github.com/Cyridd/cmpunlocker/issues/4",
+        ),
+    ),
     "gpu-lost": (
         (
             "NVRM: Xid (PCI:0000:4f:00): 79, pid=1896, GPU has fallen off the bus.",

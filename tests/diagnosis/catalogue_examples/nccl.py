@@ -115,10 +115,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("node1:10:99 [3] NCCL INFO [Service thread] Connection closed by localRank 2", "NCCL 2.19, source"),
         (
-            "node1:10:99 [3] misc/socket.cc:57 NCCL WARN socketProgress: Connection closed by remote peer node2<51234>",
-            "NCCL 2.19, source",
-        ),
-        (
             "ubuntu:39964:40075 [0] proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute "
             "operation Connect from rank 0, retcode 2",
             "https://github.com/NVIDIA/nccl-tests/issues/166",

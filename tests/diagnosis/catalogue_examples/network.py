@@ -20,6 +20,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("node1:123:123 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>", "NCCL 2.21, source"),
     ),
+    "nccl-foreign-connection": (
+        (
+            "node1:10:99 [3] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3",
+            "https://github.com/NVIDIA/nccl-tests/issues/188",
+        ),
+    ),
     "firewall-reject": (
         (
             "node2:7412:7501 [0] NCCL WARN socketStartConnect: Connect to 10.0.0.2<45763> failed : Software caused "

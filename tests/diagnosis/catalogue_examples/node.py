@@ -28,6 +28,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "module-missing": (("ModuleNotFoundError: No module named 'torch'", "Python 3.11, documented"),),
     "shm-full": (
         (
+            "node1:10:99 [3] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device",
+            "https://github.com/NVIDIA/nccl/issues/290",
+        ),
+        (
             "RuntimeError: DataLoader worker (pid 46794) is killed by signal: Bus error. It is possible that "
             "dataloader's workers are out of shared memory. Please try to raise your shared memory limit.",
             "https://github.com/pytorch/pytorch/issues/5040",

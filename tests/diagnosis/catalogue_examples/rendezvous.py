@@ -63,6 +63,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.6, run",
         ),
     ),
+    "master-address-bad": (
+        (
+            "[rank1]: torch.distributed.DistNetworkError: The IPv6 network addresses of (/home/me/hosts.txt, 29513) "
+            "cannot be retrieved (gai error: -3 - Temporary failure in name resolution).",
+            "https://github.com/huggingface/accelerate/issues/2245",
+        ),
+        (
+            "[E socket.cpp:610] [c10d] The client socket has failed to connect to any network address of (05, 40323).",
+            "https://github.com/ofsoundof/GRL-Image-Restoration/issues/27",
+        ),
+        (
+            "[E socket.cpp:610] [c10d] The client socket has failed to connect to [::ffff:0.0.0.5]:40323 (errno: 110 - "
+            "Connection timed out).",
+            "https://github.com/ofsoundof/GRL-Image-Restoration/issues/27",
+        ),
+    ),
     "master-name-unknown": (
         (
             "[W1120 17:02:51.123456789 socket.cpp:762] [c10d] The IPv6 network addresses of (no-such-host, 29513) "

@@ -17,9 +17,17 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("RuntimeError: [pair.cc:553] Read error [10.0.0.2]:4711: Connection reset by peer", "torch 2.9, source"),
         (
-            "RuntimeError: Rank 3 successfully reached monitoredBarrier, but received errors while "
-            "waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.",
-            "torch 2.1, source",
+            "node1:10:99 [3] misc/socket.cc:57 NCCL WARN socketProgress: Connection closed by remote peer node2<51234>",
+            "NCCL 2.19, source",
+        ),
+        (
+            "node1:10:99 [3] misc/socket.cc:518 NCCL WARN Net : Call to recv from 10.0.0.2<58355> failed : Broken pipe",
+            "https://github.com/NVIDIA/nccl/issues/795",
+        ),
+        (
+            "node1:10:99 [3] NCCL WARN NET/IB : Got completion from peer 10.0.0.2<42519> with error 5, opcode 0, len 0, "
+            "vendor err 249",
+            "https://github.com/NVIDIA/nccl/issues/1737",
         ),
     ),
     "watchdog-ends-process": (
@@ -76,6 +84,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "gloo-timeout": (
+        (
+            "RuntimeError: Rank 3 successfully reached monitoredBarrier, but received errors while "
+            "waiting for send/recv from rank 0. Please check rank 0 logs for faulty rank.",
+            "torch 2.1, source",
+        ),
         (
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete",
             "torch 2.13, run",

@@ -15,8 +15,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "addr=[::ffff:127.0.0.1]:58810, remote=[::ffff:127.0.0.1]:44537): Broken pipe",
             "torch 2.13, run",
         ),
+        ("RuntimeError: Broken pipe", "https://github.com/wenet-e2e/wespeaker/issues/171"),
     ),
     "bad-init-method": (
+        ("File already exists: output.tmp/dist_init", "https://github.com/epfml/powersgd/issues/21"),
         ("RuntimeError: No rendezvous handler for foo://", "torch 2.13, run"),
         ("RuntimeError: File already exists: output.tmp/dist_init", "https://github.com/epfml/powersgd/issues/21"),
     ),

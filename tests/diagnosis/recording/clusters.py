@@ -521,7 +521,7 @@ for _name, _command, _provoked, _cause in (
         "orted",
         f"{MPI} --prefix /opt/openmpi-5 -H node2 -n 1 hostname",
         "orted is not installed on node2 at the given prefix",
-        "mpi-daemon or command-not-found",
+        "mpi-daemon-missing",
     ),
     ("abort", f"{MPI} -n 2 --oversubscribe bash -c 'kill -ABRT $$'", "the processes abort", "aborted or mpi-abort"),
 ):

@@ -1,0 +1,69 @@
+"""Notes on warnings, and the line that is quoted where nothing is known."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from ddpkit.diagnosis.analyze import LogAnalysis, analyze_log
+
+HEAD = "Traceback (most recent call last):\n"
+BIND = "[W socket.cpp:426] [c10d] The server socket has failed to bind to {0} (errno: 98 - Address already in use).\n"
+LISTEN = "[E socket.cpp:462] [c10d] The server socket has failed to listen on any local network address.\n"
+FRAME = (
+    '  File "/opt/conda/lib/python3.8/site-packages/torch/errors/__init__.py", line 345, in wrapper\n    return f()\n'
+)
+
+
+def of(text: str) -> LogAnalysis:
+    return analyze_log([("log", text)])
+
+
+def test_an_error_at_once_below_a_warning_makes_it_a_cause() -> None:
+    warning = BIND.format("[::]:29500")
+    for below, kind in (
+        (LISTEN, "cause"),
+        (HEAD + FRAME, "cause"),
+        ("starting\n", "hint"),
+        ("loading\n" * 9 + LISTEN, "hint"),
+    ):
+        first = of(warning + below).first
+        assert first is not None
+        assert (first.id, first.kind) == ("port-in-use", kind)
+
+
+def test_equal_warnings_are_one() -> None:
+    result = of("".join(map(BIND.format, ("[::]:29500", "0.0.0.0:29500"))) + LISTEN)
+    assert result.hints == []
+    assert len(result.alike) == 1
+
+
+def test_the_first_line_with_an_error_is_no_frame() -> None:
+    """A path can have `errors` in it; the head of a traceback without an end is the alarm."""
+    assert of(f"starting\n{FRAME}").first_alarm is None
+    assert of(f"starting\n{HEAD}{FRAME}").first_alarm == ("log", 2, HEAD.strip())
+
+
+def test_a_class_of_torch_is_not_the_scripts_own() -> None:
+    first = of("torch.distributed.DistFrobnicatorError: an unknown state\n").first
+    assert first is not None
+    assert first.cause.startswith("an exception inside torch")
+    assert first.fix == "look at the lines above it"
+
+
+def explained(text: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "ddpkit", "explain", "-"], input=text, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_notes_beside_a_warning() -> None:
+    slow = "n1:1:1 [0] NCCL INFO NET/IB : No device found.\n"
+    loopback = (
+        "[W ProcessGroupGloo.cpp:1] Unable to resolve hostname to a (local) address. Using the loopback address\n"
+    )
+    assert "note: no failure is in this log; this is a warning" in explained(slow)
+    assert "note: no failure is in this log; this may lead to one" in explained(loopback)
+    shown = explained(f"{loopback}x.py: frobnicator error 17\n")
+    assert "note: the failure is not known (line 2: x.py: frobnicator error 17); this may have led to it" in shown
+    assert explained(f"{slow}x.py: frobnicator error 17\n").startswith("not known")
