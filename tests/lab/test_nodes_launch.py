@@ -125,7 +125,7 @@ def test_nodes_by_pattern_group_and_count(way: list[str], launch: Launch, tmp_pa
     assert [seen["host"] for _, seen in sorted(who(tmp_path).items())] == ["node4", "node2"]
 
 
-@pytest.mark.parametrize("way", QUICK)
+@pytest.mark.parametrize("way", [*QUICK, pytest.param(["-b", "ssh", "--sync", "-o", "starter=ranks"], id="sync")])
 def test_secrets_are_nowhere_to_be_read(way: list[str], lab: Lab, tmp_path: Path) -> None:
     """Not in any command line, on either side, while the run lives; not in logs, records or dry runs."""
     (tmp_path / "job.py").write_text(

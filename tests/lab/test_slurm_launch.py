@@ -177,8 +177,12 @@ def test_leaving_a_job_says_how_to_come_back(launch: Callable[..., Launch], fold
     wait_until_gone(idle_lab, "job.py")
 
 
-def test_detach_and_secrets(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
-    """What is secret reaches the ranks through the submitting program's environment, and stands in no file."""
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_detach_and_secrets(backend: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
+    """What is secret reaches the ranks through the submitting program's environment, and is in no file of ddpkit.
+
+    slurmctld keeps that environment in its own state, which no other user can read. Its script has no value.
+    """
     (folder / "job.py").write_text("import os\nopen('got.' + os.environ['RANK'], 'w').write(os.environ['HF_TOKEN'])\n")
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "--detach", "--env", "HF_TOKEN=sesame", "--", "job.py")
     assert command.end() == 0, command.tail
