@@ -12,7 +12,7 @@ CUDA_TORCH ?= 2.11.0 2.10.0
 # in /var/cache/ddpkit-lab: half a GB, made once in some minutes.
 export LAB_SLURM = $(SLURM)
 
-.PHONY: demo test test-again test-thorough test-fast test-light test-slurm test-interop test-cuda gpu lab rounds healthy check golden schema pictures docs bench diagnosis dist release-check clean
+.PHONY: demo test test-again test-thorough test-fast test-light test-slurm test-interop test-cuda gpu lab rounds heal healthy check golden schema pictures docs bench diagnosis dist release-check clean
 
 # Train a real model on real data with two ranks, through the launcher.
 demo: $(VENV)/.demo
@@ -77,6 +77,12 @@ lab: $(VENV)/.dev $(VENV)/.torch
 rounds: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python tests/lab/rounds.py --seed $(or $(SEED),1)
+
+# Two hundred trainings on the lab's nodes, each with a fault: the result must not change, bit for bit. Hours; ROUNDS=10
+# is shorter, SEED=2 draws others.
+heal: $(VENV)/.dev $(VENV)/.torch
+	$(BIN)/python tests/lab/cluster.py install
+	$(BIN)/python tests/lab/heal.py --rounds $(or $(ROUNDS),200) --seed $(or $(SEED),1)
 
 # The score of `ddpkit explain` on labelled logs of real failures and healthy runs. tests/diagnosis/record_cases.py
 # provokes and records them again.

@@ -15,6 +15,7 @@ from ddpkit.cli.version import __version__
 TYPE_CHECKING = False  # type checkers take it for typing's, whose import costs more than this one
 
 __all__ = [
+    "Attempt",
     "Check",
     "CheckReport",
     "DdpkitError",
@@ -38,6 +39,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ddpkit.api import (
+        Attempt,
         Check,
         CheckReport,
         DdpkitError,

@@ -41,12 +41,13 @@ from ddpkit.launchers.plan import Plan
 from ddpkit.preflight.check import Check, CheckReport
 from ddpkit.run import control, rank_status, record, run_index, status
 from ddpkit.run import logs as run_logs
-from ddpkit.run.record import Diagnosis, Failure
+from ddpkit.run.record import Attempt, Diagnosis, Failure
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = [
+    "Attempt",
     "Check",
     "CheckReport",
     "DdpkitError",
@@ -168,6 +169,11 @@ class Run:
         return self._entry.hosts
 
     @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Its attempts, of a run with `retries`: hosts, failure, and the decision after each that ended."""
+        return self._record.attempts
+
+    @property
     def world_size(self) -> int:
         """The number of its ranks."""
         return self._entry.world_size
@@ -234,16 +240,17 @@ class Run:
         grep: str | None = None,
         lines: int | str | None = None,
         follow: bool = False,
+        attempt: int | None = None,
     ) -> Iterator[LogLine]:
         """Read the lines that the run printed, in the order of their arrival.
 
         `rank`: 3, or "0,2" or "4-7". `grep`: a regular expression. `lines`: begin with the last so many. `follow`: also
-        yield what comes, until the run ends. Raises UsageError.
+        yield what comes, until the run ends. `attempt`: from 1; None: the last one. Raises UsageError.
 
             for line in run.logs(rank=0, follow=True):
                 print(line.text)
         """
-        entry = self._record
+        entry = self._record if attempt is None else run_logs.choose_attempt(self._record, attempt)
         choice = run_logs.parse_filter(entry, None if rank is None else str(rank), host, grep)
         number = None if lines is None else config.whole(lines, "-n ")
         return self._lines(entry, choice, number, self._going_on(entry) if follow else None)
@@ -496,8 +503,8 @@ def _command_line(
             words += [f"--no-{name}"] if value is False else []
         elif name in ("sync", "allow_nested"):
             words += [flag] if value is True else []
-        elif isinstance(value, tuple):
-            words += [flag, ":".join(map(str, value))]
+        elif isinstance(value, tuple | list):
+            words += [flag, (":" if name == "nnodes" else ",").join(map(str, value))]
         elif value is not None:
             words += [flag, str(value)]
     words += hosts

@@ -46,6 +46,7 @@ else:
     import tomli as tomllib
 
 FILE = "ddpkit.toml"
+MOST_CODE = 255  # exit code of a process
 DAY = 86400.0
 # Variables that ddpkit reads or sets beside those of the settings, and their meaning.
 VARIABLES = {
@@ -55,6 +56,8 @@ VARIABLES = {
     "DDPKIT_DETECT_SLURM": "0: ranks ignore the variables of SLURM",
     "DDPKIT_INIT_TIMEOUT": "seconds for ddpkit.distributed.torch.init() to find all ranks",
     "DDPKIT_RUN": "the id of the run; ddpkit sets it in every rank",
+    "DDPKIT_ATTEMPT": "the number of the attempt, from 1; ddpkit sets it in every rank of a run with --retries",
+    "DDPKIT_PREVIOUS": "the end of the attempt before, such as node-lost or code-75; ddpkit sets it from the second on",
     **dict.fromkeys(
         ("DDPKIT_RANK", "DDPKIT_WORLD_SIZE", "DDPKIT_LOCAL_RANK", "DDPKIT_LOCAL_WORLD_SIZE", "DDPKIT_NODE_RANK"),
         "the place of a rank that is started by hand, for ddpkit.distributed.torch.init()",
@@ -134,6 +137,16 @@ def _parse_nnodes(value: object, label: Label) -> int | tuple[int, int] | None:
     if pair[0] > pair[1]:
         raise UsageError(f"{label.prefix}{least}:{most}: the smaller number must come first", f"-N {most}:{least}")
     return pair
+
+
+def _parse_number(value: object, label: Label) -> int:
+    return 0 if str(value) == "0" else whole(value, label.prefix, MOST_NODES)
+
+
+def _parse_codes(value: object, label: Label) -> tuple[int, ...]:
+    """Parse exit codes: 75, [75, 42], or the text 75,42; an empty text: none."""
+    words = value if isinstance(value, list | tuple) else str(value).replace(",", " ").split()
+    return tuple(whole(word, label.prefix, MOST_CODE) for word in words)
 
 
 def _parse_hang_action(value: object, label: Label) -> Literal["warn", "end"]:
@@ -300,6 +313,11 @@ class LaunchSettings:
     preflight: bool = _setting(True, _parse_bool, "true or false")
     hang_timeout: float = _setting(0.0, _parse_seconds, "seconds; 0: off")
     hang_action: Literal["warn", "end"] = _setting("warn", _parse_hang_action, '"warn" or "end"')
+    retries: int = _setting(0, _parse_number, "an integer; 0: the first failure ends the run")
+    spares: int = _setting(0, _parse_number, "an integer: the last hosts that are spare")
+    progress: str = _setting("", _parse_text, 'a file or a pattern: progress = "checkpoints/*.pt"')
+    retry_codes: tuple[int, ...] = _setting((75,), _parse_codes, "a list of exit codes: retry_codes = [75]")
+    stop_codes: tuple[int, ...] = _setting((93,), _parse_codes, "a list of exit codes: stop_codes = [93]")
     sync: bool = _setting(False, _parse_bool, "true or false")
     header: bool = _setting(True, _parse_bool, "true or false")
     fold: float = _setting(0.2, _parse_seconds, "seconds; 0: off")
@@ -364,6 +382,11 @@ class LaunchKeywords(TypedDict, total=False):
     preflight: bool | None
     hang_timeout: float | str | None
     hang_action: str | None
+    retries: int | str | None
+    spares: int | str | None
+    progress: str | os.PathLike[str] | None
+    retry_codes: Sequence[int] | str | None
+    stop_codes: Sequence[int] | str | None
     sync: bool | None
     header: bool | None
     fold: float | str | None

@@ -16,14 +16,18 @@ import typer
 
 from ddpkit.cli import main
 from ddpkit.cli.app import app
-from ddpkit.config import DAY, SETTINGS, HostSettings, LaunchSettings
+from ddpkit.config import DAY, MOST_CODE, SETTINGS, HostSettings, LaunchSettings
 from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS
 from ddpkit.launchers import registry
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "schema" / "ddpkit.toml.json"
 URL = "https://raw.githubusercontent.com/ddpkit/ddpkit/main/docs/schema/ddpkit.toml.json"
 BACKENDS = ("local", "ssh", "pdsh", "legacy", "slurm", "slurm-torchrun")
-MOST = {"nproc_per_node": MOST_RANKS, "nnodes": MOST_NODES, "port": MOST_PORT, "slots": MOST_RANKS}
+MOST = {
+    **{"nproc_per_node": MOST_RANKS, "nnodes": MOST_NODES, "port": MOST_PORT, "slots": MOST_RANKS},
+    **{"retries": MOST_NODES, "spares": MOST_NODES, "retry_codes": MOST_CODE, "stop_codes": MOST_CODE},
+}
+FROM_ZERO = ("retries", "spares")
 TEXT = {"type": "string"}
 WORDS = {"type": "array", "items": TEXT}
 # Settings whose flag has another name, or none.
@@ -46,6 +50,7 @@ OF_HOST = {
 ALSO: dict[str, list[dict[str, Any]]] = {
     "script": [TEXT],
     "nnodes": [{"type": "string", "pattern": "^[0-9]+:[0-9]+$"}],
+    **{name: [TEXT, {"type": "integer", "minimum": 1, "maximum": MOST_CODE}] for name in ("retry_codes", "stop_codes")},
 }
 
 
@@ -107,14 +112,14 @@ def _forms(name: str, kind: Any) -> list[dict[str, Any]]:
         return []
     if kind in (str, bool, int, float):
         number = {
-            int: {"type": "integer", "minimum": 1, "maximum": MOST.get(name)},
+            int: {"type": "integer", "minimum": int(name not in FROM_ZERO), "maximum": MOST.get(name)},
             float: {"type": "number", "minimum": 0, "maximum": DAY},
         }
         return [number.get(kind) or {"type": "string" if kind is str else "boolean"}]
     if origin is Literal:
         return [{"enum": list(inner)}]
     if origin is tuple:
-        return [WORDS]
+        return [{"type": "array", "items": each} for each in _forms(name, inner[0])]
     if name == "env":
         return [{"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}]
     if name == "options":

@@ -17,6 +17,7 @@ from ddpkit.cli.app import CommandLine, JsonFlag, app, print_json, redirect_to_d
 from ddpkit.cli.look import table
 from ddpkit.cli.options import (
     CHECKS,
+    HEAL,
     LEAVE,
     OUTPUT,
     DryRun,
@@ -67,6 +68,22 @@ def launch(
         str | None,
         flag("--hang-action", OUTPUT, "Then only warn, or end the run. [default: warn]", "warn|end"),
     ] = None,
+    retries: Annotated[
+        str | None, flag("--retries", HEAL, "Start the ranks again at most N times. [default: 0]", "N")
+    ] = None,
+    spares: Annotated[
+        str | None, flag("--spares", HEAL, "The last K hosts replace failed ones. [default: 0]", "K")
+    ] = None,
+    progress: Annotated[
+        str | None,
+        flag("--progress", HEAL, "Newer files are progress of the run. [default: steps in its metrics]", "FILE|GLOB"),
+    ] = None,
+    retry_codes: Annotated[
+        str | None, flag("--retry-codes", HEAL, "Exit codes that request a restart. [default: 75]", "N,...")
+    ] = None,
+    stop_codes: Annotated[
+        str | None, flag("--stop-codes", HEAL, "Exit codes that refuse a restart. [default: 93]", "N,...")
+    ] = None,
     metrics: Annotated[
         str | None, flag("--metrics", OUTPUT, "Read the run's steps from FILE. [default: its metrics.jsonl]", "FILE")
     ] = None,
@@ -99,6 +116,11 @@ def launch(
         grace=grace,
         hang_timeout=hang_timeout,
         hang_action=hang_action,
+        retries=retries,
+        spares=spares,
+        progress=progress,
+        retry_codes=retry_codes,
+        stop_codes=stop_codes,
         sync=sync or None,
         preflight=False if no_preflight else None,
         header=False if no_header else None,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # a command imports what it needs when it runs
 _META = "ddpkit.shared"
 # Groups of options in the help.
 NODES, RANKS, CHECKS, OUTPUT, LEAVE = "Where", "Ranks", "Before it runs", "While it runs", "Leave it running"
+HEAL = "After a failure"
 
 
 def flag(names: str, group: str, text: str, metavar: str | None = None) -> Any:

@@ -25,7 +25,7 @@ from ddpkit.text import format_ranges, format_size
 
 if TYPE_CHECKING:
     from ddpkit.run.logs import LineFilter
-    from ddpkit.run.record import Run
+    from ddpkit.run.record import Attempt, Run
     from ddpkit.run.status import RunStatus
 
 SHOWN = 20  # lines, in `ddpkit attach`
@@ -78,6 +78,7 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
         ("backend", now.run.backend),
         ("ranks", f"{format_ranges(range(now.run.world_size))} on {where}"),
         ("logs", f"{now.run.folder}/"),
+        *(("attempt", describe_attempt(each)) for each in now.run.attempts),
     ]
     if seen is None and now.state == "running" and Path(now.run.folder).exists():
         facts += [("note", "status.json not found: what each rank does is not known")]
@@ -103,6 +104,13 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
         look.say(finding, "WARN")
 
 
+def describe_attempt(attempt: Attempt) -> str:
+    """Return an attempt in one line: its number, hosts and end, and the decision after it."""
+    end = "running" if attempt.exit_code is None else attempt.verdict or f"exit code {attempt.exit_code}"
+    after = f"; {attempt.decision.action}: {attempt.decision.reason}" if attempt.decision else ""
+    return f"{attempt.number} on {', '.join(attempt.hosts)}: {end}{after}"
+
+
 @app.command(cls=LeanCommand)
 def logs(
     run: RunName = None,
@@ -119,6 +127,9 @@ def logs(
         str | None, typer.Option("-n", "--lines", "--tail", metavar="N", help="Begin with the last N lines.")
     ] = None,
     since: Annotated[str | None, typer.Option("--since", metavar="AGE", help="Begin AGE ago: 90, 10m, 2h, 1d.")] = None,
+    attempt: Annotated[
+        str | None, typer.Option("--attempt", metavar="K", help="Print attempt K. [default: the last one]")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each line as a JSON object: rank, host, line.")
     ] = False,
@@ -129,6 +140,8 @@ def logs(
     from ddpkit.run.control import reload
 
     chosen = status.choose(run, "ddpkit logs {}")
+    if attempt is not None:
+        chosen = logs.choose_attempt(chosen, config.whole(attempt, "--attempt "))
     wanted = logs.parse_filter(chosen, rank, host, grep)
     number = None if lines is None else config.whole(lines, "-n ")
     begin = None if since is None else time.time() - _age(since)

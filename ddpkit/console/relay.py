@@ -225,6 +225,13 @@ class Relay:
         self.out.flush()
         self.err.flush()
 
+    def begin_attempt(self) -> None:
+        """Begin new logs: the files of the attempt before were moved."""
+        self.close()
+        self.tails.clear()
+        self._last.clear()
+        self._size, self._next_time = 0, 0.0
+
     def close(self) -> None:
         self.flush(wait=False)
         for file in self._files.values():

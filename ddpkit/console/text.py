@@ -58,7 +58,8 @@ class TextDisplay:
         """There is no status line to take away."""
 
     def begin(self, source: Callable[[], Standing], /) -> None:
-        """There is no status line to show."""
+        """There is no status line to show. Another attempt of a run is not being ended."""
+        self.ending = False
 
     def end(self) -> None:
         """There is no status line to take away."""

@@ -83,6 +83,7 @@ class Screen:
 
     def begin(self, source: Callable[[], Standing]) -> None:
         """From now on show how the run stands; `source` is asked from the screen's thread."""
+        self._hurried = False  # another attempt of a run is not being ended
         if self._bottom is not None:
             self._bottom.begin(source)
             self._stir()

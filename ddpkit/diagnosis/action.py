@@ -1,25 +1,16 @@
-"""Action after a failure: stop, retry, or exclude a host. Pure: an analysis of logs in, a decision out."""
+"""Action after a failure: stop, retry, or exclude a host. Pure: an analysis of logs, or a failure in; an action out."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from signal import SIGUSR1, SIGUSR2
 
 from ddpkit.diagnosis.analyze import LogAnalysis
+from ddpkit.diagnosis.catalogue.deaths import SIGNALS
 from ddpkit.diagnosis.log_match import LogMatch
-
-
-@dataclass(frozen=True, kw_only=True)
-class Action:
-    """A decision and its reason. `host` is set for `exclude` alone; `id` is empty if the cause is not known."""
-
-    action: Literal["stop", "retry", "exclude"]
-    host: str | None
-    id: str
-    reason: str
-
+from ddpkit.diagnosis.outcome import Action, Failure
+from ddpkit.errors import AGAIN, NO_PROGRESS
 
 # Faults of one node, by catalogue id. Without a host in the log, a retry is the only choice.
 NODE: Mapping[str, str] = {
@@ -95,27 +86,51 @@ def decide(analysis: LogAnalysis) -> Action:
     """Return the action after a failure with these logs."""
     first = analysis.first
     if first is None or first.kind == "hint":
-        return Action(action="retry", host=None, id="", reason="the cause is not known")
-    lines = [first.text, *(each.text for each in analysis.alike)]
+        return Action(action="retry", reason="the cause is not known")
+    return decide_match(first, [first.text, *(each.text for each in analysis.alike)])
+
+
+def decide_match(first: LogMatch, lines: Sequence[str], host: str = "") -> Action:
+    """Return the action after a failure whose first cause is this match. `host`: of its log, if the lines have none."""
     if first.id in ENDED and (first.id != "terminated" or any(map(LAUNCHER_ENDED.search, lines))):
-        return Action(action="stop", host=None, id=first.id, reason=ENDED[first.id])
+        return Action(action="stop", id=first.id, reason=ENDED[first.id])
     if first.id in NODE:
-        return _decide_node(first)
+        return _decide_node(first, host)
     if first.id in RETRY:
-        return Action(action="retry", host=None, id=first.id, reason=RETRY[first.id])
+        return Action(action="retry", id=first.id, reason=RETRY[first.id])
     if first.kind == "cause":
-        return Action(action="stop", host=None, id=first.id, reason=f"it would fail again: {first.cause}")
-    return Action(
-        action="retry", host=None, id=first.id, reason=f"the log does not show the first cause: {first.cause}"
-    )
+        return Action(action="stop", id=first.id, reason=f"it would fail again: {first.cause}")
+    return Action(action="retry", id=first.id, reason=f"the log does not show the first cause: {first.cause}")
 
 
-def _decide_node(first: LogMatch) -> Action:
+def _decide_node(first: LogMatch, host: str) -> Action:
     """Exclude the host of a fault, unless each host would repeat it."""
     if first.id in REQUEST and re.search(REQUEST[first.id], first.text):
-        return Action(action="stop", host=None, id=first.id, reason=f"it would fail again: {first.cause}")
-    host = first.values.get("host") or first.speaker.host
+        return Action(action="stop", id=first.id, reason=f"it would fail again: {first.cause}")
+    host = first.values.get("host") or first.speaker.host or host
     if not host:
         reason = f"{NODE[first.id]}, but the log does not show which host"
-        return Action(action="retry", host=None, id=first.id, reason=reason)
+        return Action(action="retry", id=first.id, reason=reason)
     return Action(action="exclude", host=host, id=first.id, reason=NODE[first.id])
+
+
+def decide_failure(failure: Failure) -> Action:
+    """Return the action after the first failure of a run, from its exit code or signal."""
+    whose = f"rank {failure.rank}" if failure.rank is not None else failure.what
+    if failure.what == "the supervisor":
+        return Action(action="exclude", host=failure.host, id="node-lost", reason=failure.reason or "it was lost")
+    if failure.code == NO_PROGRESS and failure.reason:
+        return Action(action="retry", reason=failure.reason)
+    if failure.code == AGAIN:
+        return Action(action="retry", id="asked-again", reason=RETRY["asked-again"])
+    if failure.oom:
+        return Action(action="exclude", host=failure.host, id="host-out-of-memory", reason=NODE["host-out-of-memory"])
+    if failure.signal is not None:
+        known = "user-signal" if failure.signal in (SIGUSR1, SIGUSR2) else SIGNALS.get(failure.signal, "")
+        if known in ("interrupted", "hangup"):
+            return Action(action="stop", id=known, reason=ENDED[known])
+        reason = RETRY.get(known, f"{whose} was killed by signal {failure.signal}")
+        return Action(action="retry", id=known, reason=reason)
+    if failure.reason:
+        return Action(action="stop", reason=failure.reason)
+    return Action(action="stop", reason=f"{whose} exited with code {failure.exit_code}")

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ddpkit.errors import DdpkitError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """A decision and its reason. `host` is set for `exclude` alone; `id` is empty if the cause is not known."""
+
+    action: Literal["stop", "retry", "exclude"]
+    host: str | None = None
+    id: str = ""
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +46,7 @@ class Failure:
     raised: str = ""  # the name of the exception that ended its script; known before its process has ended
     oom: str = ""  # the evidence that the kernel killed it for want of memory, and its source
     diagnosis: Diagnosis | None = None  # None: the output shows no known cause
+    action: Action | None = None  # what follows from it; None: in a record of an older ddpkit
 
     @property
     def exit_code(self) -> int:
@@ -43,12 +55,23 @@ class Failure:
         return self.code or (1 if self.raised else DdpkitError.exit_code)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Decision after an attempt. `hosts`: those to check, or to replace; empty for the other actions."""
+
+    action: Literal["stop", "same", "check", "replace"]
+    hosts: tuple[str, ...] = ()
+    reason: str
+
+
 @dataclass(kw_only=True)
 class Outcome:
     """The end of a run."""
 
     failure: Failure | None = None
     stopped_by: int | None = None  # the signal that ended the launcher
+    stopped_later: bool = False  # a signal came when a failure had already begun to end the run
+    lost: dict[str, str] = field(default_factory=dict)  # hosts where processes may still run, each with the reason
     seconds: float = 0.0
     ends: Counter[str] = field(default_factory=Counter)  # how many ranks ended in which way
     lost_alone: str = ""  # the one host that was lost, where all others answered to their end

@@ -23,18 +23,29 @@ LOG_END_BYTES = 1 << 20  # bytes at the end of a log
 _SUDDEN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def diagnose(failure: Failure, all_log: Path) -> Diagnosis | None:
-    """Look for the cause of a failure: in its own output first, then in the output of all ranks (`all_log`).
+def diagnose(failure: Failure, all_log: Path) -> Failure:
+    """Add the cause of a failure, and the action after it: from its own output, then from that of all (`all_log`).
 
-    None where it is not known. An exception of the script's own is a cause; a guess is none.
+    `diagnosis` is None where the cause is not known. An exception of the script's own is a cause; a guess is none.
     """
+    from ddpkit.diagnosis.action import decide_failure, decide_match
+
     if failure.reason or failure.code == AGAIN:
-        return None
+        return replace(failure, action=decide_failure(failure))
     if failure.oom:
         from ddpkit.diagnosis.catalogue import BY_ID
 
         cause = f"the kernel ended it: out of memory ({failure.oom})"
-        return Diagnosis(cause=cause, fix=BY_ID["host-out-of-memory"].fix, id="host-out-of-memory")
+        known = Diagnosis(cause=cause, fix=BY_ID["host-out-of-memory"].fix, id="host-out-of-memory")
+        return replace(failure, diagnosis=known, action=decide_failure(failure))
+    match, diagnosis = _find_cause(failure, all_log)
+    host = "" if diagnosis is not None and diagnosis.whose else failure.host
+    action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
+    return replace(failure, diagnosis=diagnosis, action=action)
+
+
+def _find_cause(failure: Failure, all_log: Path) -> tuple[LogMatch | None, Diagnosis | None]:
+    """Return the deciding match, and what it explains; a match alone only shows that the cause is not known."""
     from ddpkit.diagnosis.analyze import analyze_log
 
     own = Path(failure.log).name if failure.log else "its output"
@@ -43,16 +54,20 @@ def diagnose(failure: Failure, all_log: Path) -> Diagnosis | None:
     if first is not None and first.entry is None and failure.signal in _SUDDEN:
         first = None
     if first is not None and first.kind == "cause":
-        return _diagnosis(first, first.bare_cause)
+        return first, _diagnosis(first, first.bare_cause)
     other = analyze_end(all_log).first
     if other is not None and other.kind == "cause" and failure.signal not in _SUDDEN:
-        return _diagnosis(other, other.bare_cause, other.speaker.describe())
+        return other, _diagnosis(other, other.bare_cause, other.speaker.describe())
     # A signal says more than a collective that failed because of it; what says how it died says more than the number.
     if first is not None and first.kind == "death":
-        return _diagnosis(first, first.cause)
+        return first, _diagnosis(first, first.cause)
     if first is not None and first.kind == "generic" and failure.signal in (None, signal.SIGABRT):
-        return _diagnosis(first, first.cause)
-    return None
+        return first, _diagnosis(first, first.cause)
+    return (first if first is not None and first.kind == "consequence" else None), None
+
+
+def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
+    return Diagnosis(cause=cause, fix=match.fix, id=match.entry.id if match.entry else "", whose=whose)
 
 
 def analyze_end(all_log: Path) -> LogAnalysis:
@@ -71,10 +86,6 @@ def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
         cause=diagnosis.cause.replace("this Python", python, 1),
         fix=f"ddpkit launch --python PATH, with the Python of your environment; or {python} -m pip install torch",
     )
-
-
-def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
-    return Diagnosis(cause=cause, fix=match.fix, id=match.entry.id if match.entry else "", whose=whose)
 
 
 def _end(path: Path) -> str:

@@ -120,6 +120,7 @@ class Carrier:
         self.started = time.time()
         self.room, self.waiting = threading.Condition(), 0.0  # characters of output in the inbox
         self.passed = 0  # nodes at the front that have ended
+        self.posting, self.over = threading.Lock(), False
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
         self.monitor = MonitorServer(self)
         restarts = len(plan.steps) > 1 and any(proc.restarts for step in plan.steps for proc in step.procs)
@@ -137,6 +138,8 @@ class Carrier:
                 node.link.close()
             self.vitals.write()
             self.timeline.write()
+            with self.posting:
+                self.over = True
         self.outcome.seconds = time.time() - self.started
         lost = [node for node in self.nodes if node.lost]
         # Several at once, or none that answers: then the fault may be the launcher's own network.
@@ -151,7 +154,9 @@ class Carrier:
             with self.room:
                 self.room.wait_for(lambda: self.waiting < WAITING)
                 self.waiting += len(event["data"])
-        self.inbox.put((index, event))
+        with self.posting:
+            if not self.over:  # else it would be an event of the next attempt
+                self.inbox.put((index, event))
 
     def make_room(self, size: float) -> None:
         """Let the links post as much output again. Without a limit a signal would wait for all of a flood."""
@@ -254,7 +259,9 @@ class Carrier:
         elif event["e"] == "left":
             self.note(f"ended processes that a rank left on {step.host}: {', '.join(event['names'])}")
         elif event["e"] == "stuck":
-            self.note(f"processes on {step.host} do not end, not even after SIGKILL: {', '.join(event['names'])}")
+            words = f"do not end, not even after SIGKILL: {', '.join(event['names'])}"
+            self.note(f"processes on {step.host} {words}")
+            self.outcome.lost[step.host] = f"processes {words}"
         elif event["e"] == "end":
             node.sent_end = True
 
@@ -278,6 +285,7 @@ class Carrier:
     def on_lost(self, node: Node, reason: str) -> None:
         """A node is gone. An elastic run goes on without it while enough are left."""
         node.lost = True
+        self.outcome.lost.setdefault(node.step.host, reason)
         if self.restarts is not None:
             self.restarts.drop(self.nodes.index(node))
         left = sum(not other.lost for other in self.nodes)
@@ -390,6 +398,7 @@ class Carrier:
             self.note(f"{name}: ending all ranks (at most {self.plan.grace:g} s){again}")
             self.stop(0.0 if number == signal.SIGQUIT else self.plan.grace)
         else:
+            self.outcome.stopped_later = True
             self.stop(0.0)
 
     def on_end(self, node: Node) -> None:
@@ -417,6 +426,7 @@ class Carrier:
     def give_up(self) -> None:
         hosts = [node.step.host for node in self.nodes if not node.ended]
         self.note(f"no answer from {', '.join(hosts)}: processes may still run there")
+        self.outcome.lost |= dict.fromkeys(hosts, "it did not answer at the end of the attempt")
 
 
 def carry(

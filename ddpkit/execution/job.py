@@ -34,6 +34,7 @@ SET_BY_DDPKIT = {
     "MASTER_ADDR": "-b ssh --master-addr ADDRESS",
     "MASTER_PORT": "-b ssh --master-port PORT",
     **dict.fromkeys(("DDPKIT_RUN", "TORCHELASTIC_RUN_ID"), "--name NAME"),
+    **dict.fromkeys(("DDPKIT_ATTEMPT", "DDPKIT_PREVIOUS"), "--retries N"),
 }
 _is_forwarded = env_matcher("forwarded")
 
@@ -95,6 +96,11 @@ def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: M
         grace=settings.grace,
     )
     return replace(job, folder=str(Path(settings.log_dir).absolute() / job.run_id))
+
+
+def with_variables(job: Job, env: Mapping[str, str]) -> Job:
+    """Return a job with more variables of its ranks."""
+    return replace(job, env={**job.env, **env})
 
 
 def without_python(settings: LaunchSettings) -> LaunchSettings:

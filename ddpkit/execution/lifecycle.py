@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 from ddpkit.console.relay import Relay
 from ddpkit.console.style import Panel
 from ddpkit.diagnosis import verdict
-from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.execution import executor, on_end
+from ddpkit.execution.attempts import Attempts, NotPlanned
 from ddpkit.launchers.plan import Plan, Step, render_plan
 from ddpkit.launchers.shell import count
 from ddpkit.run import code_state, launcher_process, metrics, record, run_index, timeline
@@ -37,6 +38,14 @@ if TYPE_CHECKING:
 
 
 GIT_PATIENCE = 0.5  # seconds at the end of a run for git to answer
+
+
+def _ranks(plan: Plan) -> dict[str, list[int]]:
+    return {step.host: list(step.ranks) for step in plan.steps if not step.scheduled}
+
+
+def _words(failure: Failure | None) -> str | None:
+    return verdict.verdict(failure, failure.diagnosis) if failure else None
 
 
 class LiveRun:
@@ -107,7 +116,9 @@ class RecordedRun(LiveRun):
         plan = self.plan
         self._python = ready.job.python
         self._bad_nodes = ready.bad_nodes
-        self._write_timeline(ready, began, notes)
+        self._ready = ready
+        self._attempts = Attempts(ready, ready.settings, self.folder) if ready.settings.retries else None
+        self._write_timeline(began, notes)
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
         self.record = record.Run(
@@ -117,22 +128,24 @@ class RecordedRun(LiveRun):
             command=ready.job.command,
             workdir=ready.job.workdir,
             project=str(run_index.find_project(Path.cwd())),
-            hosts=tuple(step.host for step in plan.steps),
+            hosts=tuple(host for step in plan.steps for host in step.hosts),
             world_size=plan.world_size,
             launcher_pid=os.getpid(),
             launcher_started=launcher_process.process_start(os.getpid()),
             launcher_host=os.uname().nodename,
             launcher_boot=launcher_process.boot_id(),
             launcher_python=sys.executable,
-            ranks={step.host: list(step.ranks) for step in plan.steps if not step.scheduled},
+            ranks=_ranks(plan),
             grace=plan.grace,
             started=time.time(),
             job_id=self.job_id,
             job=batch.remembered(plan.batch, plan.steps[0], self.job_id) if plan.batch and self.job_id else None,
             session=session,
             in_program=in_program,
-            settings_file=ready.settings_file,
+            settings_file=ready.settings.file,
             state="running" if self.followed else "left",
+            attempts=self._attempts.records if self._attempts else (),
+            spares=self._attempts.spares if self._attempts else (),
         )
         self._lock = threading.Lock()  # of the record
         self._save_first()
@@ -154,14 +167,15 @@ class RecordedRun(LiveRun):
             self.record = replace(self.record, **changes)
             self.record.save()
 
-    def _write_timeline(self, ready: Ready, began: float, notes: Sequence[str]) -> None:
+    def _write_timeline(self, began: float, notes: Sequence[str]) -> None:
+        transport = self._ready.transport
         timeline.write_launch(
             self.folder,
             began=began,
             prepared=time.time(),
-            entered=dict(ready.transport.connected_at),
+            entered=dict(transport.connected_at),
             notes=notes,
-            nodes=ready.transport.facts,
+            nodes=transport.facts,
             plan=render_plan(self.plan),  # without `on_end`, which may hold the address of a webhook
         )
 
@@ -191,19 +205,99 @@ class RecordedRun(LiveRun):
         stop = " ".join(batch.stop_argv(plan.batch, str(self.job_id)))
         relay.routine_note(f"ddpkit: submitted; output: {log}; to stop it: {stop}")
 
+    def follow(
+        self,
+        relay: Relay,
+        screen: executor.Display,
+        *,
+        connect: Callable[[Step], Link] | None = None,
+        hang_timeout: float = 0.0,
+        hang_action: str = "warn",
+    ) -> Outcome:
+        """Run the ranks to their end, in as many attempts as it takes and the settings allow."""
+
+        def attempt() -> Outcome:
+            return super(RecordedRun, self).follow(
+                relay, screen, connect=connect, hang_timeout=hang_timeout, hang_action=hang_action
+            )
+
+        outcome = attempt()
+        while self._attempts is not None and outcome.exit_code:
+            outcome = self._diagnosed(outcome)
+            self._attempts.end(outcome, _words(outcome.failure))
+            decision = self._attempts.decide(outcome)
+            if decision.action == "stop":
+                break
+            following = self._plan_next(self._attempts, relay, outcome, decision)
+            if isinstance(following, NotPlanned):
+                return replace(outcome, stopped_by=following.stopped_by)
+            outcome = attempt()
+        return outcome
+
+    def _plan_next(self, attempts: Attempts, relay: Relay, outcome: Outcome, decision: Decision) -> Plan | NotPlanned:
+        """Prepare the attempt that follows: its nodes, its plan, its logs and its record."""
+        began, ended, notes = time.time(), attempts.records[-1], list[str]()
+        assert outcome.failure is not None
+        self._note_failure(relay, attempts.with_moved_log(outcome.failure))
+        hosts = ", ".join(decision.hosts)
+        does = {"replace": f"{hosts}: put aside", "check": f"{hosts}: to be checked", "same": "the same nodes"}
+        relay.note(f"ddpkit: attempt {ended.number} ended; {does[decision.action]}; reason: {decision.reason}")
+
+        def note(text: str) -> None:
+            notes.append(text)
+            relay.note(f"ddpkit: {text}")
+
+        self._remember_node(relay, outcome)
+        following = attempts.plan_next(note, self.inbox)
+        if isinstance(following, Plan):
+            try:
+                attempts.move_logs()
+                executor.write_files(following)
+            except OSError as error:
+                what = f"cannot write to {self.folder}: {error.strerror}"
+                following = NotPlanned(error=LaunchError(what, f"df {shlex.quote(str(self.folder))}"))
+        if isinstance(following, NotPlanned):
+            why = "the run was stopped" if following.error is None else f"the nodes are not ready: {following.error}"
+            attempts.keep(Decision(action="stop", reason=why))
+            return following
+        attempts.keep_failure(attempts.with_moved_log(outcome.failure))
+        self.plan = following
+        relay.begin_attempt()
+        attempts.begin(following)
+        self._write_timeline(began, notes)
+        used = attempts.records[-1].hosts
+        with suppress(OSError):
+            self._amend(hosts=used, ranks=_ranks(following), attempts=attempts.records, spares=attempts.spares)
+        logs = f"logs of attempt {ended.number} in {record.attempt_folder(self.folder, ended.number)}/"
+        relay.note(f"ddpkit: attempt {ended.number + 1} on {', '.join(used)}; {logs}")
+        return following
+
+    def _diagnosed(self, outcome: Outcome) -> Outcome:
+        """Add the diagnosis to the failure of an outcome that has none yet."""
+        failure = outcome.failure
+        if failure is None or failure.action is not None:
+            return outcome
+        failure = verdict.diagnose(failure, self.folder / "all.log")
+        return replace(
+            outcome, failure=replace(failure, diagnosis=verdict.name_python(failure.diagnosis, self._python))
+        )
+
     def finish(self, relay: Relay, outcome: Outcome, *, cancelled: bool = False) -> Outcome:
         """Write the diagnosis behind the last lines, then the end into the record. Returns the outcome with it.
 
         `cancelled`: this program cancelled the submitted job, which otherwise outlives a stop.
         """
+        outcome = self._diagnosed(outcome)
         failure = outcome.failure
-        if failure is not None:
-            diagnosis = verdict.diagnose(failure, self.folder / "all.log")
-            failure = replace(failure, diagnosis=verdict.name_python(diagnosis, self._python))
-            outcome = replace(outcome, failure=failure)
+        words = _words(failure)
+        if self._attempts is not None and self._attempts.records[-1].ended is None:
+            self._attempts.end(outcome, words)
         state = self._end_state(outcome, cancelled=cancelled)
         if failure is not None:
             self._note_failure(relay, failure)
+            last = self._attempts and self._attempts.records[-1].decision
+            if last:
+                relay.note(f"ddpkit: no other attempt follows: {last.reason}")
         if state == "done":
             relay.routine_note(f"ddpkit: done in {outcome.seconds:.1f} s")
         elif state == "stopped":
@@ -215,8 +309,9 @@ class RecordedRun(LiveRun):
                 ended=time.time(),
                 state=state,
                 exit_code=outcome.exit_code,
-                verdict=verdict.verdict(failure, failure.diagnosis) if failure else None,
+                verdict=words,
                 failure=failure,
+                attempts=self._attempts.records if self._attempts else (),
                 versions=code_state.node_versions(timeline.read_launch(self.folder), timeline.read(self.folder)),
             )
         except OSError as error:

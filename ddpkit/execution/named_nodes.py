@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpkit.config import LaunchSettings
-from ddpkit.execution.job import remote_job
+from ddpkit.execution.job import remote_job, with_variables
 from ddpkit.execution.requested_nodes import named_hosts, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.containers import Contained
@@ -33,11 +33,22 @@ class Approach:
     options: NodeOptions
     job: Job
     transport: RemoteNodesTransport
+    nodes: int  # that run the job at a time; others are spare
     copies: tuple[tuple[str, ...], ...] = ()  # commands of rsync
 
-    def plan(self, world: World) -> Plan:
+    def again(self, hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None], *, strict: bool) -> Plan:
+        """Connect to these hosts again, with new supervisors, and make the plan of another attempt.
+
+        Raises LaunchError, PreflightError where too few of them can run the job.
+        """
+        self.transport.pool.reset(hosts)
+        # The script may have changed here since the first attempt: the nodes must agree with each other.
+        self.transport.requirements = replace(self.transport.requirements, digest="", nodes=self.nodes)
+        return self.plan(self.transport.survey(note, strict=strict), with_variables(self.job, env))
+
+    def plan(self, world: World, job: Job | None = None) -> Plan:
         """Make the plan for the surveyed nodes. A plan without a heartbeat gets that of the connections."""
-        plan = self.backend.plan(self.job, world)
+        plan = self.backend.plan(job or self.job, world)
         heartbeat = plan.heartbeat_timeout or self.options.heartbeat_timeout
         return replace(plan, sync=self.copies, heartbeat_timeout=heartbeat)
 
@@ -65,7 +76,8 @@ def approach(
     options = NodeOptions.of(backend)
     specs = named_hosts(settings, backend, options)
     job = remote_job(settings, environ, options)
-    requirements = _requirements(settings, options, job, check_files=progress is not None or not settings.sync)
+    nodes = len(specs) - settings.spares if settings.spares else None
+    requirements = _requirements(settings, options, job, nodes, check_files=progress is not None or not settings.sync)
     connector = chosen.connector(options, note)
     copies = _copy(settings, options, specs, job, progress, connector) if settings.sync else ()
 
@@ -79,12 +91,21 @@ def approach(
     pool.progress = waiting
     transport = chosen(pool, requirements)
     try:
-        yield Approach(backend=backend, options=options, job=job, transport=transport, copies=copies)
+        yield Approach(
+            backend=backend,
+            options=options,
+            job=job,
+            transport=transport,
+            nodes=len(specs) - settings.spares,
+            copies=copies,
+        )
     finally:
         transport.close()
 
 
-def _requirements(settings: LaunchSettings, options: NodeOptions, job: Job, *, check_files: bool) -> Requirements:
+def _requirements(
+    settings: LaunchSettings, options: NodeOptions, job: Job, nodes: int | None, *, check_files: bool
+) -> Requirements:
     from ddpkit.transports.compatibility import Requirements
 
     script = job.command[0] if job.kind == "script" or (job.kind == "program" and "/" in job.command[0]) else None
@@ -101,6 +122,7 @@ def _requirements(settings: LaunchSettings, options: NodeOptions, job: Job, *, c
         local_workdir=Path(job.workdir).is_dir(),
         check_files=check_files,
         min_nodes=settings.nnodes[0] if isinstance(settings.nnodes, tuple) else None,
+        nodes=nodes,
     )
 
 

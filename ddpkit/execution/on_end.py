@@ -13,10 +13,11 @@ from contextlib import suppress
 from typing import IO
 
 from ddpkit.console.relay import Relay
-from ddpkit.execution.executor import PASSED_ON, Inbox
+from ddpkit.execution.executor import Inbox
 from ddpkit.launchers.plan import OnEnd
 
 LIMIT = 60.0  # seconds
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL of a command that takes longer
 LOG = "on_end.log"  # its output, in the directory of the run
 SHOWN = 1 << 16  # bytes of the output that are shown
@@ -45,7 +46,7 @@ def run_on_end(command: OnEnd, document: str, relay: Relay, inbox: Inbox, *, lim
 
 def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: float) -> str:
     """Return why the command did not succeed; empty: exit code 0."""
-    _ended_by(inbox)  # what was sent to the run is not meant for the command
+    ended_by(inbox)  # what was sent to the run is not meant for the command
     process = subprocess.Popen(
         ["/bin/sh", "-c", command.command],
         cwd=command.directory,
@@ -60,7 +61,7 @@ def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: flo
         with suppress(subprocess.TimeoutExpired):
             code = process.wait(0.1)
             return "" if code == 0 else f"exit code {code}" if code > 0 else f"signal {-code}"
-        number = _ended_by(inbox)
+        number = ended_by(inbox)
         if number is not None:
             ended = f"ended by {signal.Signals(number).name}"
         elif time.monotonic() > until:
@@ -75,13 +76,13 @@ def _feed(process: subprocess.Popen[bytes], document: str) -> None:
         pipe.write(document.encode())
 
 
-def _ended_by(inbox: Inbox) -> int | None:
-    """Read the inbox until it is empty. Returns a signal in it that ends a run."""
+def ended_by(inbox: Inbox, also: tuple[int, ...] = ()) -> int | None:
+    """Read the inbox until it is empty. Returns a signal in it that ends a run, or one of `also`."""
     number = None
     with suppress(queue.Empty):
         while True:
             index, message = inbox.get_nowait()
-            if index == -1 and isinstance(message, int) and message not in (*PASSED_ON, signal.SIGPIPE):
+            if index == -1 and message in (*ENDING, *also) and isinstance(message, int):
                 number = message
     return number
 

@@ -5,22 +5,24 @@ For named nodes the plan needs a survey of them. The run then uses the connectio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.execution import requested_nodes
-from ddpkit.execution.job import local_job
-from ddpkit.execution.requested_nodes import number_of_nodes, ranks_per_node
+from ddpkit.execution.job import local_job, with_variables
+from ddpkit.execution.requested_nodes import check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Job, OnEnd, Plan, Request
 from ddpkit.transports import local_facts
 from ddpkit.transports.choose import transport_class
-from ddpkit.transports.scheduler import SchedulerTransport
+from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
 from ddpkit.transports.this_machine import LocalTransport
 from ddpkit.transports.transport import Transport
+
+FIRST = {"DDPKIT_ATTEMPT": "1"}  # variables of the first attempt, where others can follow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +32,11 @@ class Ready:
     job: Job
     plan: Plan
     transport: Transport
-    settings_file: str = ""  # that was read; empty: none
+    settings: LaunchSettings
     bad_nodes: str = ""  # the file of bad nodes; empty: that of this user
+    hosts: tuple[str, ...] = ()  # of the run, with its spares; empty: those of the plan
+    # The plan of another attempt: its hosts, its variables; the function gets notes.
+    plan_again: Callable[[Sequence[str], Mapping[str, str], Callable[[str], None]], Plan] | None = None
 
 
 @contextmanager
@@ -49,30 +54,48 @@ def prepare(
     """
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
-    if not transport_of(settings).names_nodes:
+    chosen = transport_of(settings)
+    check_attempts(settings, chosen, allocated=chosen.slurm and bool(local_facts.allocation(environ)))
+    if not chosen.names_nodes:
         ready = prepare_offline(settings, environ, note)
-        plan = _with_end(ready.plan, settings)
-        yield replace(ready, plan=plan, settings_file=settings.file, bad_nodes=_bad_nodes(settings))
+        yield replace(ready, plan=_with_end(ready.plan, settings), bad_nodes=_bad_nodes(settings))
         return
     from ddpkit.execution import avoided_nodes
     from ddpkit.execution.named_nodes import approach
 
     with approach(settings, environ, note, progress, waiting) as nodes:
-        avoided_nodes.warn(settings, [spec.label for spec in nodes.transport.pool.specs], note)
-        world = nodes.transport.survey(note, strict=settings.preflight)
-        plan = _with_end(nodes.plan(world), settings)
+        transport = nodes.transport
+        hosts = tuple(spec.label for spec in transport.pool.specs)
+
+        avoided_nodes.warn(settings, hosts, note)
+
+        def plan_again(hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None]) -> Plan:
+            return _with_end(nodes.again(hosts, env, note, strict=settings.preflight), settings)
+
+        first = with_variables(nodes.job, FIRST) if settings.retries else nodes.job
+        plan = _with_end(nodes.plan(transport.survey(note, strict=settings.preflight), first), settings)
+        plan = replace(plan, spares=spare_hosts(plan, hosts))
         yield Ready(
             job=nodes.job,
             plan=plan,
-            transport=nodes.transport,
-            settings_file=settings.file,
+            transport=transport,
+            settings=settings,
             bad_nodes=_bad_nodes(settings),
+            hosts=hosts,
+            plan_again=plan_again,
         )
 
 
 def _bad_nodes(settings: LaunchSettings) -> str:
     # A program may change its directory during the run.
     return str(Path(settings.bad_nodes).absolute()) if settings.bad_nodes else ""
+
+
+def spare_hosts(plan: Plan, hosts: Sequence[str]) -> tuple[str, ...]:
+    """Return the hosts after those of the plan. One between them failed its checks."""
+    used = {host for step in plan.steps for host in step.hosts}
+    last = max((index for index, host in enumerate(hosts) if host in used), default=-1)
+    return tuple(hosts[last + 1 :])
 
 
 def _with_end(plan: Plan, settings: LaunchSettings) -> Plan:
@@ -107,6 +130,8 @@ def prepare_offline(
     if issubclass(chosen, SchedulerTransport):
         requested_nodes.check_no_hosts(settings)
         transport = chosen(nnodes, nproc, environ)
+        if isinstance(transport, SlurmTransport) and settings.retries:
+            transport.spares = settings.spares
     else:
         requested_nodes.check_one_machine(settings, backend)
         transport = LocalTransport(nproc, environ, settings.env)
@@ -115,7 +140,23 @@ def prepare_offline(
         from ddpkit.execution import avoided_nodes
 
         backend = avoided_nodes.exclude(backend, world, settings, avoid)
-    return Ready(job=job, plan=backend.plan(job, world), transport=transport)
+
+    def plan_again(hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None]) -> Plan:
+        if isinstance(transport, SlurmTransport):
+            transport.hosts = hosts
+        return _with_end(backend.plan(with_variables(job, env), transport.survey(note)), settings)
+
+    first = with_variables(job, FIRST) if settings.retries else job
+    hosts = world.allocation.hosts if isinstance(world, Request) and world.allocation and settings.retries else ()
+    plan = backend.plan(first, world)
+    return Ready(
+        job=job,
+        plan=replace(plan, spares=spare_hosts(plan, hosts)) if hosts else plan,
+        transport=transport,
+        settings=settings,
+        hosts=hosts,
+        plan_again=plan_again,
+    )
 
 
 def plan_later(settings: LaunchSettings, environ: Mapping[str, str]) -> Plan:

@@ -15,6 +15,7 @@ from ddpkit.transports import local_facts
 
 if TYPE_CHECKING:
     from ddpkit.transports.hosts import HostSpec
+    from ddpkit.transports.transport import Transport
 
 
 def ranks_per_node(settings: LaunchSettings) -> int | None:
@@ -73,6 +74,29 @@ def check_one_machine(settings: LaunchSettings, backend: Launcher) -> None:
         )
 
 
+def check_attempts(settings: LaunchSettings, transport: type[Transport], *, allocated: bool) -> None:
+    """Refuse --retries and --spares where no other attempt can follow, or none with other nodes."""
+    asked = f"--spares {settings.spares}" if settings.spares else f"--retries {settings.retries}"
+    if not settings.retries and not settings.spares:
+        return
+    if not settings.retries:
+        raise UsageError(f"{asked} has no effect without --retries", "add --retries 1")
+    if isinstance(settings.nnodes, tuple):
+        least, most = settings.nnodes
+        raise UsageError(f"{asked} requires one number of nodes, not -N {least}:{most}", f"-N {least}")
+    if transport.local and settings.spares:
+        raise UsageError(
+            f"backend {settings.backend} runs on this machine only, and does not support {asked}",
+            f"ddpkit launch -b ssh --retries {settings.retries} {asked} HOST HOST -- SCRIPT",
+        )
+    if transport.scheduled and not allocated:
+        nodes = (settings.nnodes or 1) + settings.spares
+        raise UsageError(
+            f"backend {settings.backend} supports {asked} inside an allocation only, not for a job that it submits",
+            f"salloc --no-kill -N {nodes} ddpkit launch -b {settings.backend} --retries {settings.retries} -- SCRIPT",
+        )
+
+
 def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOptions) -> list[HostSpec]:
     """The nodes that words or a host file name, as many as -N asks for."""
     _check_no_scripts(settings)
@@ -86,10 +110,15 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
             raise _takes_one_number(backend)
         backend.check(elastic=True)
         nnodes = min(nnodes[1], max(nnodes[0], len(specs)))
+    named = f"{len(specs)} {'host was' if len(specs) == 1 else 'hosts were'} named"
+    if settings.spares and (nnodes or 1) + settings.spares > len(specs):
+        both = f"-N {nnodes} and --spares {settings.spares}" if nnodes else f"--spares {settings.spares}"
+        fewer = f"-N {len(specs) - 1} --spares 1" if len(specs) > 1 else f"remove --spares {settings.spares}"
+        raise UsageError(f"{both}: {named}", fewer)
     if nnodes and nnodes > len(specs):
-        raise UsageError(
-            f"-N {nnodes}: {len(specs)} {'host was' if len(specs) == 1 else 'hosts were'} named", f"add -N {len(specs)}"
-        )
+        raise UsageError(f"-N {nnodes}: {named}", f"add -N {len(specs)}")
+    if nnodes and settings.spares:
+        nnodes += settings.spares
     if settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node"):  # stronger than the slots of a file
         specs = [replace(spec, slots=None) for spec in specs]
     return specs[: nnodes or len(specs)]

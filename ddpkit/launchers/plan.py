@@ -114,6 +114,7 @@ class Request:
     nproc_per_node: int | None
     here: Host  # where the launcher runs
     allocation: Allocation | None = None
+    spares: int | None = None  # hosts of the allocation that stay free at first; None: no host replaces another
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,6 +200,12 @@ class Step:
     elastic: bool = False  # which node has which ranks is settled over there, and can change
     rank_starter: RankStarter = RankStarter.SUPERVISOR  # another one is the last line of the step's one process
     container: Container | None = None  # the supervisor of this step runs in it
+    nodes: tuple[str, ...] = ()  # of a scheduled step, where the plan chooses them
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The nodes of the step, as far as the plan knows them."""
+        return self.nodes or (self.host,)
 
     @property
     def scheduled(self) -> bool:
@@ -232,6 +239,7 @@ class Plan:
     sync: tuple[tuple[str, ...], ...] = ()  # commands that have copied the working folder to the nodes
     batch: Batch | None = None  # then the steps say what the job will run
     on_end: OnEnd | None = None
+    spares: tuple[str, ...] = ()  # hosts that another attempt can use
 
     def __str__(self) -> str:
         return render_plan(self) + render_end(self)
@@ -290,6 +298,7 @@ def render_plan(plan: Plan) -> str:
     width = count(plan.world_size, "rank")
     width += "" if plan.steps[0].scheduled else f" on {count(len(plan.steps), 'node')}"
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
+    out += [f"# spare: {', '.join(plan.spares)}"] if plan.spares else []
     out += [f"{join(argv)} || exit 1" for argv in plan.sync]
     end = f"END-{plan.run_id}"  # no word of the job is a line like this
     for number, step in enumerate(plan.steps, 1):
@@ -329,6 +338,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "grace": plan.grace,
         "heartbeat_timeout": plan.heartbeat_timeout,
         "min_nodes": plan.min_nodes,
+        "spares": list(plan.spares),
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
         "sync": [list(argv) for argv in plan.sync],
         "submit": list(plan.batch.submit) if plan.batch else None,

@@ -175,11 +175,13 @@ class Slurm(Contained):
         held = world.allocation
         if held is None:
             return world.nnodes or 1, world.nproc_per_node or self._gpus() or 1
-        nnodes = world.nnodes or len(held.hosts)
-        if nnodes > len(held.hosts):
+        spares = world.spares or 0
+        nnodes = world.nnodes or max(1, len(held.hosts) - spares)
+        if nnodes + spares > len(held.hosts):
+            both = f"-N {nnodes}" + (f" and --spares {spares}" if spares else "")
             raise UsageError(
-                f"-N {nnodes}: allocation {held.job_id} has {len(held.hosts)} nodes",
-                f"-N {len(held.hosts)}, or allocate more: salloc --nodes={nnodes}",
+                f"{both}: allocation {held.job_id} has {len(held.hosts)} nodes",
+                f"-N {max(1, len(held.hosts) - spares)}, or allocate more: salloc --nodes={nnodes + spares}",
             )
         return nnodes, world.nproc_per_node or self._gpus() or held.nproc_per_node or 1
 
@@ -215,6 +217,8 @@ class Slurm(Contained):
         cpus = (self.cpus_per_task or (held.cpus_per_task or 0 if held else 0)) * (nproc if self.torchrun else 1)
         srun = ["srun", *inside, f"--nodes={nnodes}", f"--ntasks={nnodes * tasks}", f"--ntasks-per-node={tasks}"]
         srun += [f"--cpus-per-task={cpus}"] if cpus else []
+        nodes = held.hosts[:nnodes] if held and world.spares is not None else ()
+        srun += [f"--nodelist={','.join(nodes)}"] if nodes else []
         srun += ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
         words, text, more = self._task(job, nnodes, nproc)
         lines = [
@@ -237,6 +241,7 @@ class Slurm(Contained):
             env={**dict.fromkeys(name for name in world.here.stale if held or not _left(name)), **env, **job.env},
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
             rank_starter=RankStarter.SRUN_TORCHRUN if self.torchrun else RankStarter.SRUN,
+            nodes=nodes,
         )
 
     def _task(self, job: Job, nnodes: int, nproc: int) -> tuple[list[str], str, str]:

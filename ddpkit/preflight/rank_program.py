@@ -98,7 +98,8 @@ def _add_imported(text: str, sources: dict[str, str]) -> None:
 def settings_for(settings: LaunchSettings, words: Sequence[str], env: Mapping[str, str]) -> LaunchSettings:
     """These settings, with a program of ours in place of the script, and without variables that no launch accepts."""
     accepted = {name: text for name, text in settings.env.items() if name not in SET_BY_DDPKIT}
-    return replace(settings, script=tuple(words), env={**accepted, **env})
+    nnodes = settings.nnodes + settings.spares if isinstance(settings.nnodes, int) else settings.nnodes
+    return replace(settings, script=tuple(words), env={**accepted, **env}, nnodes=nnodes, retries=0, spares=0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from ddpkit.diagnosis.outcome import Failure
-from ddpkit.run.record import ENDED, Run
+from ddpkit.run.record import ENDED, Attempt, Run
 from ddpkit.run.status import RunStatus, get_status
 
 Document = dict[str, object]
@@ -18,7 +18,13 @@ def run_document(run: Run, now: RunStatus | None = None) -> Document:
     head = {"run_id": run.run_id, "state": now.state, "summary": now.words, "hint": now.hint}
     values: Document = asdict(run)
     rest = {name: value for name, value in values.items() if name not in (*head, "format")}
-    return {**head, **rest, "failure": failure_document(run.failure) if run.failure else None}
+    attempts = [attempt_document(each) for each in run.attempts]
+    return {**head, **rest, "failure": failure_document(run.failure) if run.failure else None, "attempts": attempts}
+
+
+def attempt_document(attempt: Attempt) -> Document:
+    """Return an attempt as JSON types."""
+    return {**asdict(attempt), "failure": failure_document(attempt.failure) if attempt.failure else None}
 
 
 def failure_document(failure: Failure) -> Document:

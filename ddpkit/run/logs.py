@@ -11,15 +11,16 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers.events import OutputEvent
+from ddpkit.launchers.shell import count
 from ddpkit.launchers.slurm_output import SrunReader
-from ddpkit.run.record import Run
+from ddpkit.run.record import Run, attempt_folder
 
 T = TypeVar("T")
 PAUSE = 0.1  # seconds between two looks at a file
@@ -56,6 +57,17 @@ class LineFilter:
         if self.host is not None and self.host not in (line.host, line.host.partition(".")[0]):
             return False
         return self.pattern is None or self.pattern.search(line.text) is not None
+
+
+def choose_attempt(run: Run, number: int) -> Run:
+    """Return the run with the directory of one attempt. Raises UsageError."""
+    total = max(1, len(run.attempts))
+    if number > total:
+        raise UsageError(f"--attempt {number}: the run has {count(total, 'attempt')}", f"--attempt {total}")
+    if number >= len(run.attempts):
+        return run
+    past = run.attempts[number - 1]
+    return replace(run, hosts=past.hosts, folder=str(attempt_folder(Path(run.folder), number)))
 
 
 def parse_filter(run: Run, ranks: str | None, host: str | None, grep: str | None) -> LineFilter:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -48,7 +47,7 @@ def first_failure(run: Run) -> tuple[Failure, str] | None:
         raised=event.get("raised", ""),
         last_lines=tuple(lines[event["rank"]] or lines[None]),
     )
-    failure = replace(failure, diagnosis=diagnose(failure, log))
+    failure = diagnose(failure, log)
     return failure, verdict(failure, failure.diagnosis)
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ddpkit.diagnosis.outcome import Action, Decision
 from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the record
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
@@ -37,8 +38,23 @@ class Session:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One attempt of a run. `decision`: what followed from its end, and why; None: it succeeded, or has not ended."""
+
+    number: int  # from 1
+    hosts: tuple[str, ...]
+    started: float  # seconds since the epoch
+    ended: float | None = None
+    exit_code: int | None = None
+    verdict: str | None = None
+    failure: Failure | None = None
+    progress: float | None = None  # step of the metrics, or the time of the newest file; None: not known
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
-    """Record of one run.
+    """Record of one run. Its hosts, ranks and failure are those of its last attempt.
 
     `state`: running, done, failed, stopped; for a job that nobody follows left, or over (how it ended is not known).
     """
@@ -71,11 +87,18 @@ class Run:
     settings_file: str = ""  # the ddpkit.toml that was read; empty: none
     code: Code | None = None  # git; None: not known (yet)
     versions: dict[str, Versions] = field(default_factory=dict)  # on each host, from the end of the run on
+    attempts: tuple[Attempt, ...] = ()  # of a run with --retries
+    spares: tuple[str, ...] = ()  # hosts that can still replace others
     format: int = FORMAT
 
     def save(self) -> None:
         """Replace the record: a reader sees the old one or the new one. Raises OSError."""
         write_atomically(Path(self.folder) / FILE, json.dumps(asdict(self), indent=2) + "\n")
+
+
+def attempt_folder(folder: Path, number: int) -> Path:
+    """Return the directory of the logs of an attempt that another one followed."""
+    return folder / f"attempt-{number}"
 
 
 def load(folder: Path) -> Run | None:
@@ -101,14 +124,24 @@ def _from_json(data: Any, folder: Path) -> Run | None:
         values["versions"] = {host: _inner(Versions, each) for host, each in data.get("versions", {}).items()}
         if values.get("failure") is not None:
             values["failure"] = _failure(data["failure"])
+        values["attempts"] = tuple(map(_attempt, data.get("attempts", ())))
         return Run(**{**values, "ranks": data.get("ranks", {}), "folder": str(folder.absolute())})
     except (ValueError, TypeError, AttributeError):
         return None
 
 
+def _attempt(data: Any) -> Attempt:
+    failure, decision = data.get("failure"), data.get("decision")
+    inner = {"failure": failure and _failure(failure), "decision": decision and _inner(Decision, decision)}
+    return _inner(Attempt, data | inner)
+
+
 def _failure(data: Any) -> Failure:
-    diagnosis = data.get("diagnosis")
-    return _inner(Failure, {**data, "diagnosis": None if diagnosis is None else Diagnosis(**diagnosis)})
+    inner = {name: data.get(name) and _inner(kind, data[name]) for name, kind in _OF_FAILURE}
+    return _inner(Failure, {**data, **inner})
+
+
+_OF_FAILURE: tuple[tuple[str, type], ...] = (("diagnosis", Diagnosis), ("action", Action))
 
 
 def _inner(kind: type[_T], data: Any) -> _T:

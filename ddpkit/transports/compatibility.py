@@ -36,8 +36,14 @@ class Requirements:
     master_addr: str
     master_port: int
     min_nodes: int | None = None  # so many are enough
+    nodes: int | None = None  # so many run the job, and the rest are spare; None: all run it
     local_workdir: bool = True  # the workdir is also on the launching side
     check_files: bool = True  # False: the folder and the script will be copied to the nodes, and need not be there yet
+
+    @property
+    def least(self) -> int | None:
+        """The number of nodes that are enough; None: all are needed."""
+        return self.nodes if self.min_nodes is None else self.min_nodes
 
 
 # ---- checks of one node, and of nodes that differ from the others

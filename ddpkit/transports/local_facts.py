@@ -74,7 +74,7 @@ def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, 
     # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
     left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in _SITE]
     here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=(*probe.stale(environ), *left))
-    job_id = _allocation(environ)
+    job_id = allocation(environ)
     if not job_id:
         return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
     if environ.get("SLURM_HET_SIZE"):
@@ -102,14 +102,14 @@ def scheduler(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[s
 
 def unused_allocation(environ: Mapping[str, str]) -> str | None:
     """Describe the SLURM allocation of this process with nodes other than this machine, or return None."""
-    job_id = _allocation(environ)
+    job_id = allocation(environ)
     nodes = expand_nodelist(environ.get("SLURM_JOB_NODELIST", "")) if job_id else []
     if not job_id or nodes == [environ.get("SLURMD_NODENAME", short_hostname())]:
         return None
     return f"this is SLURM job {job_id} on {environ.get('SLURM_JOB_NODELIST', '')}"
 
 
-def _allocation(environ: Mapping[str, str]) -> str:
+def allocation(environ: Mapping[str, str]) -> str:
     """The job id of the SLURM allocation of this process. Empty: none, or its detection is disabled."""
     job_id = environ.get("SLURM_JOB_ID", "")
     if not job_id:

@@ -87,6 +87,7 @@ class Pdsh:
 
     def begin(self, calls: Sequence[tuple[HostSpec, str]]) -> None:
         """Start pdsh for all of them: once for each command, and nearly always that is once."""
+        self.close()  # calls of the attempt before
         ssh = shutil.which("ssh")
         if shutil.which("pdsh") is None or ssh is None:
             raise UsageError("pdsh not found on this machine", f"{install('pdsh')}, or use -b ssh")
@@ -105,8 +106,8 @@ class Pdsh:
         return ()
 
     def close(self) -> None:
-        for call in self._calls:
-            call.close()
+        while self._calls:
+            self._calls.pop().close()
 
 
 class _Call:

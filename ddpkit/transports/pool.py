@@ -41,7 +41,7 @@ class NodePool:
         python: str,
         container: Callable[[HostSpec], Container | None] = lambda _: None,
     ) -> None:
-        self.specs = tuple(specs)
+        self.specs = self._every = tuple(specs)
         self._connector = connector
         self._silence = silence
         self._python = python
@@ -97,6 +97,18 @@ class NodePool:
             self._channels.pop(label).close()
         self.specs = tuple(spec for spec in self.specs if spec.label not in labels)
 
+    def reset(self, labels: Collection[str]) -> None:
+        """Close every channel; the next survey connects to these nodes alone."""
+        self._heartbeat.stop()
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+        self._heartbeat = Heartbeat(self._silence)
+        self.connected_at.clear()
+        self.facts.clear()
+        self.progress = None  # the screen of the run shows notes
+        self.specs = tuple(spec for spec in self._every if spec.label in labels)
+
     def channel(self, label: str) -> Channel:
         """Return the channel to a node."""
         return self._channels[label]
@@ -118,7 +130,7 @@ class NodePool:
                 "script": requirements.script,
                 "python": spec.python or requirements.job.python,
                 "environ": revealed({**requirements.job.env, **spec.env}),
-                "port": requirements.master_port if spec is self.specs[0] or requirements.min_nodes else None,
+                "port": requirements.master_port if spec is self.specs[0] or requirements.least else None,
                 "torch": requirements.torch,
             }
             for spec in self.specs

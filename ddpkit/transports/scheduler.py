@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
+from ddpkit.errors import LaunchError
 from ddpkit.launchers.plan import Batch, Plan, Request, Step
+from ddpkit.scheduler import run_command
 from ddpkit.transports import batch, local_facts
 from ddpkit.transports.protocol import Link, LocalLink
 from ddpkit.transports.srun import SrunLink
 from ddpkit.transports.transport import Transport
+
+# States of nodes on which SLURM cannot start a step. An asterisk: the node does not answer.
+_DOWN = re.compile(r"(down|fail|unknown|power|reboot)|.*\*$")
 
 
 class SchedulerTransport(Transport):
@@ -47,6 +54,27 @@ class SlurmTransport(SchedulerTransport):
     """SLURM: a job, or srun in the allocation that this shell stands in."""
 
     slurm: ClassVar[bool] = True
+    spares: int | None = None  # hosts of the allocation that replace others; None: no other attempt can follow
+    hosts: Sequence[str] | None = None  # of the allocation that may be used; None: all
 
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> Request:
-        return local_facts.slurm(self._nnodes, self._nproc_per_node, self._environ)
+        request = local_facts.slurm(self._nnodes, self._nproc_per_node, self._environ)
+        held = request.allocation
+        if held is None or self.spares is None:
+            return request
+        nnodes = self._nnodes or max(1, len(held.hosts) - self.spares)
+        if self.hosts is None:
+            return replace(request, spares=self.spares, nnodes=nnodes)
+        down = self.down_hosts(self.hosts)
+        for host, reason in down.items():
+            note(f"continues without {host}: {reason}")
+        usable = tuple(host for host in held.hosts if host in self.hosts and host not in down)
+        if len(usable) < nnodes:
+            what = f"{len(usable)} of {nnodes} needed nodes of allocation {held.job_id} are left"
+            raise LaunchError(what, f"sinfo --Node --nodes={','.join(held.hosts)}")
+        return replace(request, spares=0, nnodes=nnodes, allocation=replace(held, hosts=usable))
+
+    def down_hosts(self, hosts: Sequence[str]) -> dict[str, str]:
+        reply = run_command(["sinfo", "--noheader", "--Node", "--nodes", ",".join(hosts), "--format", "%N %T"])
+        states = dict(line.split()[:2] for line in reply.output.splitlines() if len(line.split()) > 1)
+        return {host: f"SLURM reports {state}" for host, state in states.items() if _DOWN.match(state)}

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from ddpkit.errors import UsageError
 from ddpkit.launchers.node_facts import NodeFacts
 from ddpkit.launchers.plan import World
+from ddpkit.launchers.shell import count
 from ddpkit.transports.compatibility import (
     Requirements,
     Workarounds,
@@ -108,8 +110,8 @@ def survey(pool: NodePool, requirements: Requirements, note: Callable[[str], Non
     unreachable += nodes.ask_facts(limit)
     # The others are checked also where a node is missing: one refusal names everything.
     incompatible = nodes.check_nodes()
-    if requirements.min_nodes is not None:
-        pool.drop_failed(unreachable + (incompatible if strict else []), requirements.min_nodes, note)
+    if requirements.least is not None:
+        pool.drop_failed(unreachable + (incompatible if strict else []), requirements.least, note)
         unreachable, incompatible = [], [] if strict else incompatible
     connections = Connections()
     single = len(pool.specs) == 1 and nodes.specs
@@ -127,4 +129,16 @@ def survey(pool: NodePool, requirements: Requirements, note: Callable[[str], Non
         raise refusal(sorted(every, key=lambda problem: order.index(problem.host)), len(pool.specs))
     for problem in incompatible:
         note(f"{problem.host}: {problem.what} (hint: {problem.fix})")
-    return replace(connections.world, min_nodes=requirements.min_nodes)
+    world = replace(connections.world, min_nodes=requirements.min_nodes)
+    return world if requirements.nodes is None else _without_spares(pool, world, requirements.nodes)
+
+
+def _without_spares(pool: NodePool, world: World, nodes: int) -> World:
+    """Keep the first nodes of a world. Each spare must have as many ranks: the world size stays."""
+    kept, spare = world.hosts[:nodes], world.hosts[nodes:]
+    for host in world.hosts:
+        if host.slots != kept[0].slots:
+            what = f"{count(host.slots, 'rank')}, and {kept[0].name} has {kept[0].slots}; a spare must replace any node"
+            raise UsageError(f"--spares: {host.name} has {what}", f"-n {min(each.slots for each in world.hosts)}")
+    pool.drop([host.name for host in spare])
+    return replace(world, hosts=kept)

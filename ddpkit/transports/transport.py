@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ddpkit.launchers.node_facts import DeviceFacts
@@ -35,6 +35,10 @@ class Transport(Protocol):
 
     def connect(self, step: Step) -> Link:
         """Return the link to the supervisor of a step, not started yet. Comes after `submit`."""
+
+    def down_hosts(self, hosts: Sequence[str]) -> Mapping[str, str]:
+        """Return the reasons of those hosts that cannot run another attempt, as far as a scheduler knows them."""
+        return {}
 
     def close(self) -> None:
         """Close every connection. What was started over one ends."""

@@ -57,6 +57,11 @@ VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "sync": st.just(True),
     "header": st.just(False),
     "fold": SECONDS,
+    "retries": st.integers(0, 3),
+    "spares": st.integers(0, 3),
+    "progress": WORD,
+    "retry_codes": st.lists(st.integers(1, 255), min_size=1),
+    "stop_codes": st.lists(st.integers(1, 255), min_size=1),
     "metrics": WORD,
     "on_end": WORD,
     "name": WORD,
@@ -202,6 +207,7 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
         "backend": "slurm", "hosts": ["localhost"], "hostfile": "hosts.txt", "nproc_per_node": 3, "nnodes": 1,
         "workdir": Path("sub"), "python": sys.executable, "grace": 2.5, "log_dir": "sub/logs", "preflight": False,
         "hang_timeout": 60, "hang_action": "end", "sync": True, "header": False, "fold": 0, "metrics": "m.jsonl",
+        "retries": 2, "spares": 1, "progress": "*.pt", "retry_codes": [75, 42], "stop_codes": [3],
         "name": "baseline", "bad_nodes": "bad.json", "allow_nested": True, "on_end": "true",
         "options": {"starter": "torchrun"}, "env": {"NCCL_DEBUG": "INFO", "HOME": None},
     }  # fmt: skip
@@ -210,6 +216,10 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
         named["backend"] = "ssh"
     if name == "hang_action":
         named["hang_timeout"] = 60
+    if name == "retries":
+        named["backend"] = "local"
+    if name == "spares":
+        named |= {"backend": "ssh", "hosts": ["node1", "node2"], "retries": 1}
     words, _ = api._command_line("sleep", ["1"], None, named)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NCCL_DEBUG", "INFO")
@@ -222,7 +232,7 @@ def test_each_keyword_is_its_flag(name: str, patches: list[Seen]) -> None:
     assert seen.settings is not None
     value = getattr(seen.settings, name)
     assert str(good[name]) in str(value) or list(value) == good[name] or good[name] == value or name == "env"
-    if name not in ("sync", "hostfile"):
+    if name not in ("sync", "hostfile", "spares"):
         assert seen.plan is not None
 
 

@@ -103,7 +103,7 @@ def test_what_the_kernel_says_is_the_cause() -> None:
     failure = Failure(
         host="node2", rank=5, what="rank", signal=9, oom="the kernel log: Out of memory: Killed process 7"
     )
-    known = diagnose(failure, Path("/nowhere"))
+    known = diagnose(failure, Path("/nowhere")).diagnosis
     assert known is not None
     assert known.cause.endswith("the kernel ended it: out of memory (the kernel log: Out of memory: Killed process 7)")
     assert "rank 5 on node2 failed first" in verdict(failure, known)

@@ -1,0 +1,108 @@
+"""Decision after an attempt of a run: stop, or start again: on the same nodes, after a check of some, or with spares.
+
+Pure: how the attempt ended, the attempts before it and the limits in; a decision with its reason out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ddpkit.diagnosis.action import REQUEST
+from ddpkit.diagnosis.outcome import Action, Decision, Failure
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """The end of one attempt."""
+
+    hosts: tuple[str, ...]  # that it ran on
+    failure: Failure | None = None  # with its action
+    stopped: bool = False  # a person or a limit ended it
+    lost: Mapping[str, str] = field(default_factory=dict)  # reasons by host: processes may still run there
+    progress: float | None = None  # grows while the run makes progress; None: not known
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Limits of the attempts that may follow."""
+
+    retries: int  # that are left
+    spares: int  # hosts that are left
+    retry_codes: Collection[int] = ()  # exit codes that request another attempt
+    stop_codes: Collection[int] = ()  # exit codes that refuse one
+
+
+def decide(end: End, before: Sequence[End], limits: Limits) -> Decision:
+    """Return the decision after the end of an attempt. `before`: the ends of the earlier ones, in order."""
+    wanted = _wanted(end, limits)
+    if wanted.action == "stop":
+        return wanted
+    if before and not _asked(end, limits) and _repeats(end, before[-1]):
+        return _stop(f"the same failure ended the attempt before, without progress since: {wanted.reason}")
+    if limits.retries < 1:
+        return _stop(f"{wanted.reason}; no retry is left")
+    if wanted.action == "replace" and len(wanted.hosts) > limits.spares:
+        left = f"{limits.spares} of {len(wanted.hosts)} needed spare hosts left"
+        return _stop(f"{wanted.reason}; {left}")
+    return wanted
+
+
+def _wanted(end: End, limits: Limits) -> Decision:
+    """Return the decision as if retries and spares were without end."""
+    failure = end.failure
+    if end.stopped or failure is None:
+        return _stop("the run was stopped")
+    if failure.signal is None and failure.code in limits.stop_codes:
+        return _stop(f"exit code {failure.code} refuses another attempt (stop_codes)")
+    action = failure.action or Action(action="stop", reason="the failure has no diagnosis")
+    if _asked(end, limits):
+        action = Action(action="retry", id=action.id, reason=f"exit code {failure.code} requests another attempt")
+    bad = {host: reason for host, reason in end.lost.items() if host in end.hosts}
+    at_fault = _host(action.host or "", end.hosts)
+    if action.action == "exclude" and at_fault:
+        bad = {at_fault: action.reason, **bad}
+    if bad:  # a node that is lost also makes ranks of the others fail, with any error
+        return Decision(action="replace", hosts=tuple(bad), reason="; ".join(f"{x}: {why}" for x, why in bad.items()))
+    if action.action == "stop":
+        return _stop(action.reason)
+    if action.action == "retry" and not _asked(end, limits) and _is_unclear(failure) and len(end.hosts) > 1:
+        suspect = _host(failure.host, end.hosts)
+        return Decision(action="check", hosts=(suspect,) if suspect else end.hosts, reason=action.reason)
+    return Decision(action="same", reason=action.reason)
+
+
+def _stop(reason: str) -> Decision:
+    return Decision(action="stop", reason=reason)
+
+
+def _asked(end: End, limits: Limits) -> bool:
+    """Whether the script itself requested another attempt."""
+    return end.failure is not None and end.failure.signal is None and end.failure.code in limits.retry_codes
+
+
+def _is_unclear(failure: Failure) -> bool:
+    """Whether a node can be the cause: a rank was killed, or one did not answer. A request or a preemption is clear."""
+    clear = ("asked-again", "user-signal", "slurm-preempted", "slurm-requeued", "port-in-use", "hub-unreachable")
+    return failure.action is None or failure.action.id not in (*clear, "hub-rate-limit")
+
+
+def _repeats(end: End, last: End) -> bool:
+    """Whether the run failed in the same way at the same place."""
+    if end.progress is not None and (last.progress is None or end.progress > last.progress):
+        return False
+    return end.failure is not None and last.failure is not None and _key(end.failure) == _key(last.failure)
+
+
+def _key(failure: Failure) -> tuple[object, ...]:
+    """Return what two failures have in common that are the same. The fault of a node is another on another node."""
+    action = failure.action
+    if action is not None and action.action == "exclude":
+        return action.id, "" if action.id in REQUEST else action.host
+    return (action.id if action else ""), failure.code, failure.signal, failure.raised, failure.reason != ""
+
+
+def _host(name: str, hosts: Sequence[str]) -> str:
+    """Return the host that a log calls by this name; empty: none of these."""
+    short = {host.rpartition("@")[2].partition(":")[0].partition(".")[0]: host for host in hosts}
+    return name if name in hosts else short.get(name.partition(".")[0], "")

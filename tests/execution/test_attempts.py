@@ -1,0 +1,123 @@
+"""Attempts of a run on this machine: variables, logs, record, exit codes; and what a launch refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
+SCRIPT = Callable[[str], str]
+HEAD = "import os, signal, sys\nrank, attempt = os.environ['RANK'], int(os.environ['DDPKIT_ATTEMPT'])\n"
+SAYS = HEAD + "print('attempt', attempt, os.environ.get('DDPKIT_PREVIOUS'), os.environ['DDPKIT_RUN'], flush=True)\n"
+
+
+def launched(ddpkit: DDPKIT, path: str, *words: str) -> tuple[Any, str]:
+    done = ddpkit("launch", "-n", "1", "--grace", "1", "--json", *words, "--", path)
+    run = json.loads(done.stdout)
+    assert run["exit_code"] == done.returncode
+    return run, done.stderr
+
+
+def actions(run: Any) -> list[str | None]:
+    return [each["decision"] and each["decision"]["action"] for each in run["attempts"]]
+
+
+def test_a_code_of_the_script_requests_another_attempt(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    path = script(SAYS + "sys.exit({1: 75, 2: 42}.get(attempt, 0))")
+    run, text = launched(ddpkit, path, "--retries", "3", "--retry-codes", "75,42")
+    assert run["state"] == "done"
+    assert actions(run) == ["same", "same", None]
+    assert [each["exit_code"] for each in run["attempts"]] == [75, 42, 0]
+    name = run["run_id"]
+    said = [(folder, f"attempt {number} {before} {name}\n") for folder, number, before in (
+        ("attempt-1", 1, None), ("attempt-2", 2, "asked-again"), (".", 3, "code-42")
+    )]  # fmt: skip
+    for folder, line in said:
+        assert Path(run["folder"], folder, "rank_0.log").read_text() == line
+    assert ddpkit("logs", name, "--attempt", "2").stdout.count("attempt 2 asked-again") == 1
+    wrong = ddpkit("logs", name, "--attempt", "4")
+    assert (wrong.returncode, wrong.stderr) == (
+        121,
+        "ddpkit: error: --attempt 4: the run has 3 attempts\nhint: --attempt 3\n",
+    )
+    assert "attempt: 1 on " in ddpkit("status", name).stdout
+    assert text.count("logs of attempt") == 2
+
+
+def test_without_retries_nothing_changes(ddpkit: DDPKIT, script: SCRIPT) -> None:
+    path = script("import os, sys; sys.exit(9 if 'DDPKIT_ATTEMPT' in os.environ else 75)")
+    run, text = launched(ddpkit, path)
+    assert run["exit_code"] == 75
+    assert run["attempts"] == []
+    assert "attempt" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "code", "reason"),
+    [
+        ("sys.exit(93)", [], 93, "exit code 93 refuses another attempt (stop_codes)"),
+        ("sys.exit(7)", [], 7, "rank 0 exited with code 7"),
+        ("sys.exit(7)", ["--retry-codes", "7", "--stop-codes", "7"], 7, "exit code 7 refuses"),
+        ("labels[9]", [], 1, "it would fail again: "),
+        ("sys.exit(75)", [], 75, "exit code 75 requests another attempt; no retry is left"),
+    ],
+)
+def test_the_last_reason(ddpkit: DDPKIT, script: SCRIPT, text: str, words: list[str], code: int, reason: str) -> None:
+    run, shown = launched(ddpkit, script(HEAD + text), "--retries", "1", *words)
+    assert run["exit_code"] == code
+    last = run["attempts"][-1]["decision"]
+    assert last["action"] == "stop"
+    assert last["reason"].startswith(reason)
+    assert shown.endswith(f"ddpkit: no other attempt follows: {last['reason']}\n")
+
+
+def test_steps_of_the_metrics_are_progress(ddpkit: DDPKIT, script: SCRIPT) -> None:
+    """The third attempt gets no further than the second."""
+    path = script(
+        HEAD + "print('{\"step\": %d}' % min(attempt, 2), file=open('metrics.jsonl', 'a'))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    run, _ = launched(ddpkit, path, "--retries", "5")
+    assert [each["progress"] for each in run["attempts"]] == [1, 2, 2]
+    assert actions(run) == ["same", "same", "stop"]
+
+
+ONE = ["-b", "ssh", "node1"]
+TWO = [*ONE, "node2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--spares", "1"], "--spares 1 has no effect without --retries"),
+        (["--retries", "1", "--spares", "1"], "backend local runs on this machine only, and does not support --spares"),
+        ([*ONE, "--retries", "1", "--spares", "1"], "--spares 1: 1 host was named"),
+        ([*TWO, "-N", "2", "--retries", "1", "--spares", "1"], "-N 2 and --spares 1: 2 hosts were named"),
+        ([*TWO, "-N", "1:2", "--retries", "1"], "--retries 1 requires one number of nodes, not -N 1:2"),
+        (["-b", "slurm", "--retries", "1"], "backend slurm supports --retries 1 inside an allocation only"),
+        (["--retries", "x"], "--retries x is not an integer"),
+        (["--retries", "1", "--retry-codes", "300"], "--retry-codes 300: must be at most 255"),
+        (["--env", "DDPKIT_ATTEMPT=2"], "--env DDPKIT_ATTEMPT: ddpkit sets this variable itself"),
+    ],
+)  # fmt: skip
+def test_refusals(ddpkit: DDPKIT, script: SCRIPT, words: list[str], error: str) -> None:
+    done = ddpkit("launch", *words, "--", script("pass"))
+    assert done.returncode == 121
+    assert done.stderr.startswith(f"ddpkit: error: {error}")
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_a_program_sees_the_attempts(script: SCRIPT, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ddpkit
+
+    monkeypatch.chdir(tmp_path)
+    run = ddpkit.launch(script(SAYS + "sys.exit(75 * (attempt == 1))"), nproc_per_node=1, retries=1)
+    assert run.wait(120).ok
+    assert [(each.number, each.exit_code) for each in run.attempts] == [(1, 75), (2, 0)]
+    assert [line.text.split()[:2] for line in run.logs(rank=0, attempt=1)] == [["attempt", "1"]]
+    assert ddpkit.open_run(run.folder).attempts == run.attempts

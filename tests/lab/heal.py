@@ -1,0 +1,221 @@
+"""Trains on the lab's nodes with --retries and --spares, and makes one fault in each run: the result must not change.
+
+Each round: a backend, a starter, a fault and its moment, by chance from a seed. A recoverable fault must end with the
+metrics and weights of an undisturbed run, bit for bit. No other one may be tried again. A host that was put aside is in
+no later attempt, and no process is left.
+
+As a program: heal.py [--rounds N] [--seed S] [--only FAULT] [--backend B]. Exit code 1: anything was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from cluster import NODES, Lab
+from launches import Launch
+from plain_project import write_project
+from program import undo_ignored_signals
+
+LIMIT = 240.0  # seconds for one run
+EPOCHS = 4
+WORDS = ["train.py", "--dataset", "synthetic", "--synthetic-size", "256", "--epochs", str(EPOCHS), "--batch-size", "16"]
+WORDS += ["--log-every", "1", "--resume", "auto"]
+# Every optimizer step of the copy of train.py takes a moment, and can fail.
+STEP = "            self.step += 1\n"
+FAULT = "time.sleep(0.1)\nif os.path.exists('fail'):\n    raise ValueError('bad batch')\n"
+# By fault: exit codes, and the decision after the first attempt.
+FAULTS: dict[str, tuple[int, str]] = {
+    "rank killed": (0, "check"),
+    "node killed": (0, "replace"),
+    "cut": (0, "replace"),
+    "two nodes": (0, "replace"),
+    "spare killed": (0, "replace"),
+    "exception": (1, "stop"),
+    "stopped": (143, "stop"),
+}
+BACKENDS = {"ssh": ("ranks", "torchrun"), "pdsh": ("ranks", "torchrun"), "slurm": ("ranks", "torchrun")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What is to happen."""
+
+    backend: str
+    starter: str
+    fault: str
+    steps: int  # lines of metrics before the fault
+    victim: int  # node rank
+
+
+def draw(chance: random.Random, choice: argparse.Namespace) -> Round:
+    backend = choice.backend or chance.choice(list(BACKENDS))
+    faults = [name for name in FAULTS if backend != "slurm" or name not in ("cut", "two nodes")]
+    return Round(
+        backend=backend,
+        starter=chance.choice(BACKENDS[backend]),
+        fault=choice.only or chance.choice(faults),
+        steps=chance.randint(2, 24),
+        victim=chance.randrange(2),
+    )
+
+
+def result(folder: Path) -> tuple[list[dict[str, Any]], Any]:
+    """The metrics without times, and the last checkpoint."""
+    import torch
+
+    lines = [json.loads(line) for line in (folder / "checkpoints/metrics.jsonl").read_text().splitlines()]
+    timed = ("seconds", "samples_per_second")
+    rows = [{key: value for key, value in line.items() if key not in timed} for line in lines]
+    state = torch.load(folder / f"checkpoints/checkpoint_epoch_{EPOCHS}.pt", weights_only=False)
+    return rows, (state["model"], state["optimizer"], state["total_steps"])
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two nests of values are equal bit for bit."""
+    import torch
+
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def start(lab: Lab, plan: Round) -> tuple[Launch, Path]:
+    folder = Path(tempfile.mkdtemp(prefix="heal-", dir=lab.folder))
+    write_project(folder)
+    text = (folder / "train.py").read_text()
+    assert STEP in text
+    (folder / "train.py").write_text(text.replace(STEP, STEP + textwrap.indent(FAULT, " " * 12)))
+    words = ["-n", "1", "--grace", "2", "--retries", "2", "--spares", "2", "--env", "OMP_NUM_THREADS=1"]
+    if plan.backend == "slurm":
+        name = "slurm" if plan.starter == "ranks" else "slurm-torchrun"
+        before = ["salloc", "-Q", "-N4", "--no-kill", "--ntasks-per-node=1"]
+        return Launch(lab, folder, ["-b", name, *words, "--", *WORDS], before=before), folder
+    options = ["-o", f"starter={plan.starter}", "-o", "heartbeat_timeout=4"]
+    return Launch(lab, folder, ["-b", plan.backend, *NODES, *words, *options, "--", *WORDS]), folder
+
+
+def play(lab: Lab, plan: Round, expected: tuple[Any, Any] | None) -> list[str]:
+    """One round. Returns what was wrong."""
+    if plan.backend == "slurm":
+        lab.wait_idle()
+    launch, folder = start(lab, plan)
+    dead: set[str] = set()
+    try:
+        wait_for_steps(launch, folder, plan.steps)
+        dead = happen(lab, plan, launch, folder)
+        code = launch.end(LIMIT)
+        return list(wrongs(plan, launch, folder, code, dead, expected))
+    except (AssertionError, subprocess.TimeoutExpired) as error:
+        return [f"{type(error).__name__}: {error}\n{launch.text}"]
+    finally:
+        launch.clean_up()
+        for name in dead:
+            lab.mend(name) if plan.fault == "cut" else lab.boot(name)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for_steps(launch: Launch, folder: Path, steps: int) -> None:
+    until, path = time.monotonic() + LIMIT, folder / "checkpoints/metrics.jsonl"
+    while not path.exists() or len(path.read_text().splitlines()) < steps:
+        assert time.monotonic() < until, "no steps"
+        assert launch.process.poll() is None, "it ended before the fault"
+        time.sleep(0.02)
+
+
+def happen(lab: Lab, plan: Round, launch: Launch, folder: Path) -> set[str]:
+    """Make the fault. Returns the hosts that are gone."""
+    victim = NODES[plan.victim]
+    if plan.fault == "rank killed":
+        os.kill(launch.ranks("train.py")[plan.victim][1], signal.SIGKILL)
+    elif plan.fault == "exception":
+        (folder / "fail").touch()
+    elif plan.fault == "stopped":
+        launch.signal(signal.SIGTERM)
+    elif plan.fault == "cut":
+        lab.cut(victim)
+        return {victim}
+    elif plan.fault != "none":
+        hosts = {"node killed": {victim}, "two nodes": set(NODES[:2]), "spare killed": {NODES[2], victim}}[plan.fault]
+        for name in sorted(hosts, reverse=True):  # the spare first
+            lab.kill(name)
+        return hosts
+    return set()
+
+
+def wrongs(
+    plan: Round, launch: Launch, folder: Path, code: int, dead: set[str], expected: tuple[Any, Any] | None
+) -> Sequence[str]:
+    """Compare the end of a run with what was to come."""
+    found = []
+    (path,) = folder.glob("logs/*/run.json")
+    attempts = json.loads(path.read_text())["attempts"]
+    right, action = FAULTS.get(plan.fault, (0, ""))
+    if code != right:
+        found.append(f"exit code {code}, not {right}")
+    decision = attempts[0]["decision"]
+    if (decision or {"action": ""})["action"] != action or (decision and not decision["reason"]):
+        found.append(f"decision {decision}, not {action}")
+    if len(attempts) != (1 if action in ("stop", "") else 2):
+        found.append(f"{len(attempts)} attempts")
+    if any(host in dead for each in attempts[1:] for host in each["hosts"]):
+        found.append(f"{sorted(dead)}: in a later attempt {attempts[1:]}")
+    if right == 0 and code == 0 and expected is not None and not same(result(folder), expected):
+        found.append("metrics or weights differ from those of an undisturbed run")
+    if left := launch.left(lambda host, line: host in dead):
+        found.append(f"left behind: {left}")
+    return [f"{text}\n{launch.text}" for text in found]
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=FAULTS)
+    parser.add_argument("--backend", choices=BACKENDS)
+    choice = parser.parse_args(argv)
+    undo_ignored_signals()
+    folder = Path(tempfile.mkdtemp(prefix="ddpkit-heal-"))
+    lab, bad = Lab(folder), 0
+    try:
+        lab.up()
+        calm = Round(backend="ssh", starter="ranks", fault="none", steps=1, victim=0)
+        launch, project = start(lab, calm)
+        assert launch.end(LIMIT) == 0, launch.text
+        expected = result(project)
+        for number in range(choice.rounds):
+            plan = draw(random.Random(f"{choice.seed}.{number}"), choice)
+            began = time.monotonic()
+            wrong = play(lab, plan, expected)
+            bad += bool(wrong)
+            took = f"{time.monotonic() - began:6.1f} s"
+            verdict = "WRONG" if wrong else "right"
+            print(f"{number:3} {plan.backend:5} {plan.starter:8} {plan.fault:12} {took} {verdict}", flush=True)
+            print("".join(f"    {line}\n" for text in wrong for line in text.splitlines()), end="", flush=True)
+    finally:
+        lab.down()
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{choice.rounds} rounds, {bad} wrong")
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
