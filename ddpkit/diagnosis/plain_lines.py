@@ -19,7 +19,7 @@ _NO_HOST = re.compile(
     r"|(?:srun|sbatch|salloc|slurmstepd|slurmd|wandb|pyxis|bash|sh|python\d?|mpirun|ssh|torchrun|nvcc|ninja|mkdir|env)$"
 )
 # A bar of progress has no line end: an error of torch's C++ follows on its line.
-_GLUED = re.compile(r"(?:%\||/s\b|s/it\b).*?(?=(?:\[rank\d+\]:)?\[E(?: |\d{4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\])")
+_GLUED = re.compile(r"(?:%\||/s\b|s/it\b).*?(?=(?:\[rank\d+\]:)?\[E(?: |\d{3,4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\])")
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
 _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(most|\+ Exception Group)")
 

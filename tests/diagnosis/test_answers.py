@@ -44,6 +44,12 @@ def test_the_first_line_with_an_error_is_no_frame() -> None:
     assert of(f"starting\n{HEAD}{FRAME}").first_alarm == ("log", 2, HEAD.strip())
 
 
+def test_the_number_of_a_shells_job_is_no_rank() -> None:
+    first = of("[1]    75076 killed     python train.py\n").first
+    assert first is not None
+    assert (first.id, first.speaker.rank) == ("killed", None)
+
+
 def test_a_class_of_torch_is_not_the_scripts_own() -> None:
     first = of("torch.distributed.DistFrobnicatorError: an unknown state\n").first
     assert first is not None

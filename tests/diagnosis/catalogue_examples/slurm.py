@@ -96,6 +96,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "task-launch-failed": (
+        (
+            "slurmstepd: error: execve(): /tmp/slurmd/job2997/slurm_script: No such file or directory",
+            "https://github.com/ArjunaCluster/ArjunaUsers/issues/21",
+        ),
         ("srun: error: task 3 launch failed: Slurmd could not execve job", "Slurm 22.05, source"),
         (
             "srun: error: Task launch for StepId=4.0 failed on node node2: Communication connection failure",
