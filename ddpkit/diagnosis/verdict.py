@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpkit.diagnosis.outcome import Diagnosis, Failure, Outcome
-from ddpkit.errors import AGAIN
+from ddpkit.errors import AGAIN, LaunchError
 from ddpkit.files import read_tail
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
 
-    if failure.reason or failure.code == AGAIN:
+    # A supervisor that did not start leaves the lines of its container's runtime in the log.
+    refused = failure.what == "the supervisor" and failure.code == LaunchError.exit_code
+    if (failure.reason and not refused) or failure.code == AGAIN:
         return replace(failure, action=decide_failure(failure))
     if failure.oom:
         from ddpkit.diagnosis.catalogue import BY_ID

@@ -120,6 +120,7 @@ def _requirements(
         master_addr=options.master_addr,
         master_port=options.master_port,
         local_workdir=Path(job.workdir).is_dir(),
+        contained=bool(options.container),
         check_files=check_files,
         min_nodes=settings.nnodes[0] if isinstance(settings.nnodes, tuple) else None,
         nodes=nodes,

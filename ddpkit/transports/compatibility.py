@@ -38,6 +38,7 @@ class Requirements:
     min_nodes: int | None = None  # so many are enough
     nodes: int | None = None  # so many run the job, and the rest are spare; None: all run it
     local_workdir: bool = True  # the workdir is also on the launching side
+    contained: bool = False  # the nodes' answers come from containers
     check_files: bool = True  # False: the folder and the script will be copied to the nodes, and need not be there yet
 
     @property
@@ -116,6 +117,9 @@ def _check_script(node: Candidate) -> Problem | None:
         return None
     fix = _rsync(node.spec, str(Path(needs.job.workdir, needs.script)), str(Path(facts["workdir"], needs.script)))
     what = f"{needs.script} not found in {facts['workdir']}"
+    if needs.contained and not facts["script"]:
+        folder = Path(needs.job.workdir, needs.script).parent
+        what, fix = f"its container has no {needs.script}", f"--container-mounts {folder}:{folder}"
     if facts["script"]:
         what = f"its {needs.script} differs from the one {'here' if needs.digest else 'on the other nodes'}"
     return node.problem("script", what, fix)

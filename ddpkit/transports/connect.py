@@ -108,11 +108,26 @@ class ConnectionAttempt:
         except (NoAnswerError, RefusedError) as error:
             if channel is not None:
                 channel.close()
+                cause = self.container(spec) and container_cause(str(error))
+                if cause:
+                    return Problem(
+                        host=spec.label, what=f"its container did not start: {cause[0]}", fix=cause[1], unreachable=True
+                    )
             by_hand = f"ssh {spec.target} {spec.python or self.python} --version"
             if channel is not None and time.monotonic() > until:
                 by_hand += f"; if the node is slow: -o connect_timeout={4 * self.connector.timeout:g}"
             fix = error.fix if isinstance(error, RefusedError) and error.fix else by_hand
             return Problem(host=spec.label, what=str(error), fix=fix, unreachable=True)
+
+
+def container_cause(text: str) -> tuple[str, str] | None:
+    """Search the lines of a container's runtime for a known cause. Return it with the lines, and its fix."""
+    from ddpkit.diagnosis.analyze import analyze_log
+    from ddpkit.diagnosis.catalogue.containers import ENTRIES
+
+    lines = text.partition("; its output: ")[2]
+    first = analyze_log([("", lines.replace(" / ", "\n"))]).first
+    return (f"{first.bare_cause}; its output: {lines}", first.fix) if first and first.entry in ENTRIES else None
 
 
 def _unexpected(spec: HostSpec, error: Exception) -> Problem:

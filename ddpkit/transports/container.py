@@ -7,8 +7,11 @@ runtimes close it when the last client is gone (`--interactive`; docker: StdinOn
 
 from __future__ import annotations
 
+import subprocess
+import threading
 from collections.abc import Callable, Iterable
 from itertools import chain
+from typing import IO
 
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.plan import Container
@@ -16,9 +19,10 @@ from ddpkit.transports.protocol import BOOT, LocalLink, program
 
 
 class ContainerLink(LocalLink):
-    """A container of this machine. Its runtime writes to the launcher's own standard error: why it cannot start it."""
+    """A container of this machine. The lines of its runtime are in the run's log, where the cause is searched for."""
 
     margin = 20.0  # a runtime takes its time to end a container
+    stderr = subprocess.PIPE
 
     def __init__(self, container: Container) -> None:
         super().__init__()
@@ -32,16 +36,24 @@ class ContainerLink(LocalLink):
         self.request(request)
 
     def _read(self, lines: Iterable[bytes], post: Callable[[Event | None], None]) -> None:
+        def relay(fd: int, text: bytes) -> None:
+            post({"e": "out", "rank": None, "fd": fd, "data": text.decode("utf-8", "surrogateescape")})
+
+        def relay_errors(errors: IO[bytes]) -> None:
+            with errors:
+                for text in errors:
+                    relay(2, text)
+
+        assert self._process is not None
+        errors = threading.Thread(target=relay_errors, args=(self._process.stderr,), daemon=True)
+        errors.start()
         for line in lines:
             if line.startswith(b'{"e":"hello"'):
                 lines = chain([line], lines)
                 break
-            # An image may greet its user before it starts what it was asked to.
-            post({"e": "out", "rank": None, "fd": 1, "data": line.decode("utf-8", "surrogateescape")})
+            relay(1, line)  # an image may greet its user before it starts what it was asked to
         else:
-            message = (
-                "the container did not start, or does not contain this Python; see the output of its runtime above"
-            )
-            post({"e": "refused", "message": message})
+            errors.join(2.0)  # before the failure: these lines tell its cause
+            post({"e": "refused", "message": "the container did not start, or does not contain this Python"})
             post({"e": "end"})
         super()._read(lines, post)

@@ -199,6 +199,7 @@ class LocalLink:
     outlives = ""
     margin = 10.0
     argv: Sequence[str] = (sys.executable, "-S", "-I", "-c", _START, str(NODE))
+    stderr: int | None = None  # the launcher's own
 
     def __init__(self, folder: str = "") -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -214,7 +215,7 @@ class LocalLink:
         argv = [*self.argv, *self._folder]
         try:
             self._process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.stderr, start_new_session=True
             )
         except OSError as error:
             raise no_process(error) from None

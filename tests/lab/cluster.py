@@ -27,6 +27,7 @@ from pathlib import Path
 PACKAGES = "slurm-wlm munge pdsh openssh-server openssh-client tmux rsync nftables iproute2".split()
 PACKAGES += "clustershell iputils-ping procps util-linux".split()
 ROOTS = Path("/var/cache/ddpkit-lab")
+RUNTIMES = {"sid": ("apptainer",)}  # container runtimes that only this release has
 SUITES = {"22.05": "bookworm", "24.11": "trixie", "26.05": "sid"}  # Debian's name of the release with that SLURM
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # one of them looks at pages, see tests/browser.py
 NODES = ("node1", "node2", "node3", "node4")
@@ -58,9 +59,10 @@ MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
-ReturnToService=2
+ReturnToService=1
 SlurmdTimeout=10
 KillWait=30
+PrologFlags=Contain
 JobRequeue=1
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1,requeue_setup_env_fail
 # A salloc without a command gives a shell on the first node, as many sites have it.
@@ -138,7 +140,7 @@ def install() -> None:
         ROOTS.mkdir(parents=True, exist_ok=True)
         new = tempfile.mkdtemp(prefix=f"{root.name}-", dir=ROOTS)
         print(f"a Debian system, {root.name}, is installed into {root}: some minutes", flush=True)
-        packages = ",".join((*PACKAGES, "python3"))
+        packages = ",".join((*PACKAGES, "python3", *RUNTIMES.get(root.name, ())))
         run("debootstrap", "--variant=minbase", f"--include={packages}", root.name, new)
         Path(new).chmod(0o755)
         Path(new).rename(root)

@@ -165,6 +165,7 @@ def private(idle_lab: Lab, folder: Path) -> Iterator[Path]:
 
 def test_output_that_a_node_cannot_write(launch: Callable[..., Launch], folder: Path, private: Path) -> None:
     (folder / "job.py").write_text("open('ran', 'w')\n")
+    (private / "logs").touch()  # on the nodes; later versions of SLURM make a directory that does not exist
     command = launch("-b", "slurm", "-o", f"output={private}/logs/%j.out", "--", "job.py")
     assert command.end() == 123, command.tail
     assert f"could not write its output {private}/logs/{command.record['job_id']}.out on node1" in command.lines[-1]

@@ -317,7 +317,8 @@ def test_rank_0_decides_where_the_ranks_meet(cluster: Cluster, name: str) -> Non
     cluster.env = {"SLURM_HOSTFILE": str(cluster.folder / "hosts"), "NPROC_PER_NODE": "1"}
     gpus = "--gres=none" if name == "slurm_train.sh" else "--gpus-per-node=1"
     options = ("--distribution=arbitrary", f"--ntasks={len(hosts)}", gpus, "--cpus-per-task=1")
-    cluster.copy(name, {"#SBATCH --ntasks-per-node": "##SBATCH"})  # it contradicts such a file
+    # They contradict such a file; later versions refuse --nodes.
+    cluster.copy(name, {"#SBATCH --ntasks-per-node": "##SBATCH", "#SBATCH --nodes": "##SBATCH"})
     job = cluster.submit(name, ["look"], options)
     assert job.end() == "0:0", job.said()
     environs = cluster.environs(len(hosts))

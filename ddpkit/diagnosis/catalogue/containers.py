@@ -102,6 +102,31 @@ ENTRIES = (
         link="https://github.com/NVIDIA/pyxis/issues/127",
     ),
     Entry(
+        id="image-unreadable",
+        title="could not open image: image format not recognized; Invalid image format",
+        explains=("container-start-failed", "image-not-found"),
+        patterns=(
+            r"could not open image (?P<image>\S+): (?:image format not recognized|.*permission denied)",
+            r"\[ERROR\]:? Invalid image format: (?P<image>\S+)",
+        ),
+        cause="the image {image|file} cannot be read on that node. It is incomplete, has the format of another "
+        "runtime, or this user has no permission",
+        probe="on that node: ls -l {image|IMAGE}; file {image|IMAGE}",
+        fix="build, import or copy the image again (apptainer: .sif, enroot: .sqsh), or correct its permissions",
+        link="https://github.com/apptainer/apptainer/issues/1037",
+    ),
+    Entry(
+        id="container-runtime-directory",
+        title="mkdir: cannot create directory '/run/enroot': Permission denied",
+        explains=("container-start-failed", "read-only-fs"),
+        patterns=(r"cannot create directory ['‘](?P<path>/run/[^'’]+)['’]: (?P<reason>.*)",),
+        cause="the container runtime cannot create its directory {path} on that node: {reason}",
+        probe="on that node: ls -ld /run /run/enroot; enroot version; cat /etc/enroot/enroot.conf",
+        fix="--env ENROOT_RUNTIME_PATH=DIR with a writable directory on a local disk of each node, or let the "
+        "administrators create {path}",
+        link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
+    ),
+    Entry(
         id="image-import-failed",
         title="pyxis: failed to import docker image; child failed with error code",
         kind="generic",
@@ -122,7 +147,8 @@ ENTRIES = (
             r"enroot-switchroot: failed to execute: (?P<program>[^:]+)",
             r"exec(?:_user_process caused)?: \"?(?P<program>/[\w./-]+)\"?: stat \S+: no such file",
             r"FATAL: +(?P<program>/\S+): no such file or directory",
-            r"executable `?(?P<program>\S+?)'? not found in \$PATH.*No such file",
+            r"executable (?:file )?[`\"]?(?P<program>\S+?)[`'\"]? not found in \$PATH",
+            r"FATAL: +stat (?P<program>/\S+): no such file or directory",
         ),
         explains=(
             "container-start-failed",
@@ -131,8 +157,8 @@ ENTRIES = (
         cause="the container's file system has no {program|shell}. The image is minimal, incomplete, or was "
         "imported badly on this node",
         probe="on that node: enroot start IMAGE ls /bin, or docker run --rm --entrypoint ls IMAGE /bin",
-        fix="use an image that contains it (for pyxis, /bin/bash), or --no-container-entrypoint; delete the "
-        "imported image and import it again",
+        fix="use an image that contains it (for pyxis, /bin/bash), or --no-container-entrypoint, or import the image "
+        "again. A Python: --python PATH, as the image has it, or --container-mounts DIR:DIR",
         link="https://github.com/NVIDIA/pyxis/issues/61",
     ),
     Entry(
@@ -140,6 +166,7 @@ ENTRIES = (
         title="[ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1",
         patterns=(
             r"\[ERROR\] (?P<hook>/\S*hooks\.d/\S+) exited with return code",
+            r"error executing hook `(?P<hook>[^`]+)` \(exit code: \d+\)",
             r"error running (?:prestart |createRuntime )?hook #?\d*:? ?:?(?P<what>.*)",
         ),
         explains=("container-start-failed",),
@@ -176,7 +203,8 @@ ENTRIES = (
             r"pyxis: couldn't start container",
             r"pyxis: container start failed",
             r"container creation failed: (?P<what>.*)",
-            r"OCI runtime (?:create|exec) failed",
+            r"OCI (?:runtime (?:create|exec) failed|runtime error:|permission denied)",
+            r"FATAL: +failed to set working directory: (?P<what>.*)",
             r"pyxis: container exited too soon",
             r"task_init\(\) failed",
             r"spank_pyxis\.so: .* failed",

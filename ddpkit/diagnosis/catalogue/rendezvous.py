@@ -259,9 +259,11 @@ ENTRIES = (
             r"can't open file '?(?P<path>[^':]+)'?: \[Errno 2\] No such file or directory",
             r"ddpkit: error: script (?P<path>\S+) not found",
         ),
-        cause="{path} does not exist on this node. The working directory differs there, or is not shared",
+        cause="{path} does not exist on this node, or in its container. The working directory differs there, or is not "
+        "shared",
         probe="on that node: ls -l {path}",
-        fix="copy the directory with `ddpkit launch --sync`, or pass the full path on a shared file system",
+        fix="copy the directory with `ddpkit launch --sync`, or pass the full path on a shared file system. In a "
+        "container, mount its directory: --container-mounts DIR:DIR",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(

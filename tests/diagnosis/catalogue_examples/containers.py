@@ -82,7 +82,31 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "enroot 3.4, source",
         ),
     ),
+    "image-unreadable": (
+        (
+            "FATAL:   While checking container encryption: could not open image /images/torch.sif: image format not recognized",
+            "apptainer 1.4.5, run",
+        ),
+        (
+            "FATAL:   could not open image /images/torch.sif: open /images/torch.sif: permission denied",
+            "apptainer 1.4, source",
+        ),
+        ("[ERROR] Invalid image format: /images/torch.sqsh", "enroot 3.5, source"),
+    ),
+    "container-runtime-directory": (
+        ("mkdir: cannot create directory '/run/enroot': Permission denied", "coreutils 9.1, run"),
+        ("mkdir: cannot create directory ‘/run/enroot’: Permission denied", "coreutils 9.1, run"),
+    ),
     "container-start-failed": (
+        ("Error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied", "podman 4.3.1, run"),
+        (
+            "Error: OCI runtime error: crun: cgroups in hybrid mode not supported, drop all controllers from cgroupv2",
+            "podman 4.3.1, run",
+        ),
+        (
+            "FATAL:   failed to set working directory: chdir /data: no such file or directory",
+            "apptainer 1.4.5, run",
+        ),
         ("slurmstepd: error: pyxis: couldn't start container", "https://github.com/NVIDIA/pyxis/issues/61"),
         (
             "FATAL:   container creation failed: mount hook function failure: mount /proc/self/fd/3->/var/lib/apptainer/mnt/session/rootfs error: while mounting image /proc/self/fd/3: squashfuse_ll exited with status 255",
@@ -295,6 +319,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "runtime attempted to invoke a command that was not found",
             "crun 1.8, source",
         ),
+        (
+            "Error: crun: executable file `/opt/venv/bin/python` not found in $PATH: No such file or directory: OCI runtime attempted to invoke a command that was not found",
+            "podman 4.3.1, run",
+        ),
+        ("FATAL:   stat /opt/venv/bin/python: no such file or directory", "apptainer 1.4.5, run"),
     ),
     "container-hook-failed": (
         (
@@ -306,6 +335,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "failed: error running prestart hook #0: exit status 1, stdout: , stderr: Auto-detected mode "
             "as 'legacy'",
             "runc 1.1, source",
+        ),
+        (
+            "Error: OCI runtime error: crun: error executing hook `/usr/share/containers/oci/hooks.d/gpu.sh` (exit code: 3)",
+            "podman 4.3.1, run",
         ),
     ),
     "container-mount-missing": (
