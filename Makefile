@@ -42,10 +42,10 @@ test-fast: $(VENV)/.dev
 test-light: $(VENV)/.dev
 	$(BIN)/pytest $(FOUR) -m "not torch and not lab"
 
-# What the lab tests of SLURM, on another version: make test-slurm SLURM=24.11
+# The lab tests of SLURM on another version: make test-slurm SLURM=24.11
 test-slurm: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
-	$(BIN)/pytest -n 4 --dist loadfile --durations=25 -m "not thorough" -k "slurm or sbatch or srun or job or test_lab" tests/lab
+	$(BIN)/pytest $(FOUR) --durations=25 -m "not thorough" -k "slurm or sbatch or srun or job or test_lab" tests/lab
 
 # Scripts of other libraries (Accelerate, Lightning, transformers, DeepSpeed, torch's own) under every backend, in the lab.
 # They have a Python of their own; what is seen goes into tests/interop/table.json, and with `make golden` into the guide.

@@ -7,11 +7,14 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import table
+
+from ddpkit.run import bad_nodes
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
@@ -87,6 +90,11 @@ def test_commands_parse(document: str, line: str, ddpkit: DDPKIT, tmp_path: Path
         words.insert(1, "--dry-run")
     if words[0] in ("status", "logs", "stop", "attach", "dump", "report", "top"):
         assert ddpkit("launch", "-n", "4", "--", "true").returncode == 0
+    if words[0] == "nodes" and len(words) > 1:
+        file = str(tmp_path / "bad_nodes.json")
+        node = bad_nodes.bad_node("node2", "gpu-lost", "Xid 79", "run-1", time.time())
+        assert bad_nodes.remember(file, node, time.time()) == ""
+        words += ["--bad-nodes", file, "--dry-run"]
     done = ddpkit(*words, env={"WANDB_API_KEY": "x"})
     if words[0] == "dump":
         assert "has no running ranks" in done.stderr  # that run has ended

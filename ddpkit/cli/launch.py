@@ -138,6 +138,13 @@ def launch(
         raise UsageError(f"--on {on} requires --detach", "add --detach")
     if on is not None and not dry_run:
         raise typer.Exit(_launch_on(on, settings, context.obj, as_json))
+    if on is not None and settings.sync:
+        from dataclasses import replace
+
+        from ddpkit.execution.prepare import transport_of
+
+        # --sync copies to HOST. A dry run prints the plan of the launcher there.
+        settings = replace(settings, sync=transport_of(settings).names_nodes)
     if verbose:
         for setting, value, source in _rows(settings):
             if source != "default":
@@ -170,6 +177,8 @@ def _setting_text(value: object) -> str:
     """The value of a setting as a person would type it; `-` where it is not set."""
     from ddpkit.launchers.shell import join
 
+    if isinstance(value, list) and all(isinstance(each, int) for each in value):
+        return ",".join(map(str, value)) or "-"
     return "-" if value is None else join(value) if isinstance(value, list) else shown(value)
 
 

@@ -65,7 +65,7 @@ _ASK = """\
 own="{folder}/ask.$$"
 mkfifo -m 600 "$own" && exec 3<> "$own" || exit 1
 printf '%s\\n' "$1" > "$own.text"
-printf '%s %s %s\\n' "$$" "${{SSH_ASKPASS_PROMPT:-text}}" "$DDPKIT_HOST" > "{folder}/questions"
+printf '%s %s %s\\n' "$$" "${{SSH_ASKPASS_PROMPT:-text}}" "$ASKPASS_HOST" > "{folder}/questions"
 [ "$SSH_ASKPASS_PROMPT" != none ] || exec sleep {limit}
 read -r given <&3 && [ "$given" = y ] && IFS= read -r answer <&3 && printf '%s\\n' "$answer"
 """
@@ -191,7 +191,7 @@ class OpenSsh:
             up = f"-oLocalCommand=echo up {name}"
             argv = [self._ssh, "-N", "-M", "-S", path, "-oControlPersist=no", "-oPermitLocalCommand=yes", up, *way]
             argv += [*self._options, *self._against, *place(spec), "--", spec.name]
-            self._run(name, f"DDPKIT_HOST={quote(spec.label)} {join(argv)} 2> {path}.err")
+            self._run(name, f"ASKPASS_HOST={quote(spec.label)} {join(argv)} 2> {path}.err")
             code = self._wait(name, until)
             if code is None:
                 times = "once" if number == 1 else f"{number} times"

@@ -210,6 +210,7 @@ def test_explain_shows_no_python(ddpkit: DDPKIT, tmp_path: Path) -> None:
     text = ddpkit("launch", "--explain", "--", "train.py", "a b").stdout
     assert not re.search(r"None|True|False|\[|\(", text), text
     assert "train.py 'a b'" in text
+    assert re.search(r"^retry_codes +75 +default$", text, re.MULTILINE)
     assert "settings file: none found in this directory or above it\n" in text
     (tmp_path / "ddpkit.toml").write_text("")
     done = ddpkit("launch", "--explain", "--json")
