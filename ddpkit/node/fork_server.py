@@ -108,7 +108,7 @@ def _become(rank: dict[str, Any], folder: str) -> None:
         pipe = os.open("%s/%s.%s" % (folder, name, rank["env"]["LOCAL_RANK"]), os.O_WRONLY)
         os.dup2(pipe, fd)
         os.close(pipe)
-    if rank["cpus"]:
+    if rank["cpus"] and sys.platform == "linux":
         with contextlib.suppress(OSError):  # a container may have none of them
             os.sched_setaffinity(0, rank["cpus"])
     for name, value in rank["env"].items():

@@ -13,6 +13,7 @@ import errno
 import json
 import os
 import signal
+import sys
 import time
 
 from ddpkit.node.children import Children
@@ -167,7 +168,7 @@ class Spawner:
             os.dup2(pipes[1][1], 2)
             reset_signals()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            if cpus:
+            if cpus and sys.platform == "linux":
                 with contextlib.suppress(OSError):  # a container may have none of them
                     os.sched_setaffinity(0, cpus)
             _exec(argv, env)
