@@ -224,9 +224,9 @@ def test_a_preload_that_cannot_be_never_runs_the_script(ddpkit: DDPKIT, script: 
     done = ddpkit("launch", "-n", "2", "-o", "preload=json", "--", "job.py", env={"TMPDIR": str(colon)})
     assert done.returncode == 0, done.stderr
     assert {path.name for path in tmp_path.glob("ran.*")} == {"ran.0", "ran.1"}
-    gone = ddpkit("launch", "-n", "2", "-o", "preload=json", "--", "job.py", env={"TMPDIR": "/nonexistent"})
+    gone = ddpkit("launch", "-n", "2", "-o", "preload=json", "--", "job.py", env={"TMPDIR": f"{tmp_path}/missing"})
     assert gone.returncode == 123
-    assert "No such file or directory: /nonexistent" in gone.stderr
+    assert f"No such file or directory: {tmp_path}/missing" in gone.stderr
     assert "Traceback" not in gone.stderr
 
 

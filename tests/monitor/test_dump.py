@@ -249,7 +249,7 @@ import torch
 import torch.distributed as dist
 dist.init_process_group("gloo")
 until = time.monotonic() + 8
-while time.monotonic() < until:
+while True:
     dist.all_reduce(torch.ones(3))
     time.sleep(0.05)
     done = torch.tensor(float(time.monotonic() >= until))
