@@ -27,9 +27,9 @@ def read_topology(environ: Mapping[str, str], allowed: set[int], root: str = "/"
     """
     nodes = {}
     folder = root + "/sys/devices/system/node"
-    for name in sorted(_names(folder), key=lambda name: (len(name), name)):
+    for name in sorted(list_names(folder), key=lambda name: (len(name), name)):
         if re.match(r"node\d+$", name):
-            cpus = numbers(_text("%s/%s/cpulist" % (folder, name)))
+            cpus = numbers(read_text("%s/%s/cpulist" % (folder, name)))
             nodes[name[4:]] = {"cpus": sorted(cpus & allowed), "socket": _socket(cpus, root)}
     gpus = _visible(_nvidia(root, environ) or _amd(root), environ)
     order = list(nodes)
@@ -49,7 +49,7 @@ def numbers(text: str) -> set[int]:
 def _socket(cpus: set[int], root: str) -> int:
     """A NUMA node of memory alone has none: -1."""
     for cpu in sorted(cpus):
-        text = _text("%s/sys/devices/system/cpu/cpu%d/topology/physical_package_id" % (root, cpu))
+        text = read_text("%s/sys/devices/system/cpu/cpu%d/topology/physical_package_id" % (root, cpu))
         if text:
             return int(text)
     return -1
@@ -60,14 +60,14 @@ def _nvidia(root: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
     gpus = []
     held = next((environ[name] for name in _HELD if environ.get(name)), "")
     wanted = set(held.split(",")) if re.match(r"\d+(,\d+)*$", held) else None
-    for bus in sorted(_names(root + "/proc/driver/nvidia/gpus")):
-        text = _text("%s/proc/driver/nvidia/gpus/%s/information" % (root, bus))
+    for bus in sorted(list_names(root + "/proc/driver/nvidia/gpus")):
+        text = read_text("%s/proc/driver/nvidia/gpus/%s/information" % (root, bus))
         uuid = re.search(r"^GPU UUID:\s*(\S+)", text, re.MULTILINE)
         minor = re.search(r"^Device Minor:\s*(\d+)", text, re.MULTILINE)
         if minor is None or not os.path.exists("%s/dev/nvidia%s" % (root, minor.group(1))):
             continue  # a container has the files of its own GPUs alone
         if wanted is None or minor.group(1) in wanted:
-            node = _text("%s/sys/bus/pci/devices/%s/numa_node" % (root, bus.lower()))
+            node = read_text("%s/sys/bus/pci/devices/%s/numa_node" % (root, bus.lower()))
             gpus.append((uuid.group(1) if uuid else "", node))
     return gpus
 
@@ -76,11 +76,11 @@ def _amd(root: str) -> list[tuple[str, str]]:
     """GPUs of the kernel's topology whose device file is here; the UUID is empty."""
     gpus = []
     folder = root + "/sys/class/kfd/kfd/topology/nodes"
-    for name in sorted(filter(str.isdigit, _names(folder)), key=int):
-        minor = re.search(r"^drm_render_minor (\d+)$", _text("%s/%s/properties" % (folder, name)), re.MULTILINE)
+    for name in sorted(filter(str.isdigit, list_names(folder)), key=int):
+        minor = re.search(r"^drm_render_minor (\d+)$", read_text("%s/%s/properties" % (folder, name)), re.MULTILINE)
         device = "renderD" + minor.group(1) if minor else ""
-        if _text("%s/%s/gpu_id" % (folder, name)) not in ("", "0") and os.path.exists(root + "/dev/dri/" + device):
-            gpus.append(("", _text("%s/sys/class/drm/%s/device/numa_node" % (root, device))))
+        if read_text("%s/%s/gpu_id" % (folder, name)) not in ("", "0") and os.path.exists(root + "/dev/dri/" + device):
+            gpus.append(("", read_text("%s/sys/class/drm/%s/device/numa_node" % (root, device))))
     return gpus
 
 
@@ -105,14 +105,16 @@ def _visible(gpus: list[tuple[str, str]], environ: Mapping[str, str]) -> list[st
     return [node for _, node in gpus]
 
 
-def _names(folder: str) -> list[str]:
+def list_names(folder: str) -> list[str]:
+    """Names in a directory; empty if it cannot be read."""
     try:
         return os.listdir(folder)
     except OSError:
         return []
 
 
-def _text(path: str) -> str:
+def read_text(path: str) -> str:
+    """Text of a file of the kernel, stripped; empty if it cannot be read."""
     try:
         with open(path) as file:
             return file.read().strip()

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from ddpkit.node.cpu_topology import read_topology
+from ddpkit.node.cpu_topology import list_names, read_text, read_topology
 from ddpkit.node.env_names import env_matcher, nccl_conf
 
 TYPE_CHECKING = False
@@ -97,8 +97,8 @@ def _nvidia_gpus(root: str) -> int:
 
     Before their first use a machine may lack the files, and nvidia-modprobe, which is not in containers, makes them.
     """
-    listed = len(_names(f"{root}/proc/driver/nvidia/gpus"))
-    files = sum(bool(re.fullmatch("nvidia[0-9]+", name)) for name in _names(f"{root}/dev"))
+    listed = len(list_names(f"{root}/proc/driver/nvidia/gpus"))
+    files = sum(bool(re.fullmatch("nvidia[0-9]+", name)) for name in list_names(f"{root}/dev"))
     if listed and not files:
         return listed if os.path.exists(f"{root}/usr/bin/nvidia-modprobe") else 0
     return min(listed, files) if listed else files
@@ -107,29 +107,14 @@ def _nvidia_gpus(root: str) -> int:
 def _amd_gpus(root: str) -> int:
     """GPUs of the kernel's topology (processors have the graphics id 0) whose device file is here."""
     topology = f"{root}/sys/class/kfd/kfd/topology/nodes"
-    nodes = [f"{topology}/{name}" for name in _names(topology)]
-    files = _names(f"{root}/dev/dri")
+    nodes = [f"{topology}/{name}" for name in list_names(topology)]
+    files = list_names(f"{root}/dev/dri")
     count = 0
     for node in nodes:
-        if _text(f"{node}/gpu_id") not in ("", "0"):
-            minor = re.search(r"^drm_render_minor (\d+)$", _text(f"{node}/properties"), re.MULTILINE)
+        if read_text(f"{node}/gpu_id") not in ("", "0"):
+            minor = re.search(r"^drm_render_minor (\d+)$", read_text(f"{node}/properties"), re.MULTILINE)
             count += minor is None or "renderD" + minor[1] in files
     return count
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path) as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def free_port() -> int | None:
@@ -138,7 +123,7 @@ def free_port() -> int | None:
     The process that will listen there is not ours, so that the port cannot be held for it. A random choice outside the
     kernel's own range keeps two launches apart that look at the same moment.
     """
-    words = _text("/proc/sys/net/ipv4/ip_local_port_range").split()
+    words = read_text("/proc/sys/net/ipv4/ip_local_port_range").split()
     lowest = int(words[0]) if words else 32768
     top = lowest if lowest > 21000 else 65536
     for _ in range(200):
@@ -213,7 +198,7 @@ def machine() -> str:
             spaces.append(str(os.stat("/proc/self/ns/" + kind).st_ino))
         except OSError:
             spaces.append("")
-    return ":".join([_text("/proc/sys/kernel/random/boot_id"), *spaces])
+    return ":".join([read_text("/proc/sys/kernel/random/boot_id"), *spaces])
 
 
 def _why_not_written(folder: str) -> str:
@@ -294,7 +279,7 @@ def addresses() -> list[list[str]]:
                 continue  # no IPv4 address
             if not address.startswith("127."):
                 addresses.append([name, address])
-    for line in _text("/proc/net/if_inet6").splitlines():
+    for line in read_text("/proc/net/if_inet6").splitlines():
         digits, _, _, scope, _, name = line.split()
         if scope == "00":  # global
             addresses.append([name, socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits))])
