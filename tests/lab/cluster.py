@@ -59,10 +59,10 @@ MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
-ReturnToService=1
+ReturnToService={return_to_service}
 SlurmdTimeout=10
 KillWait=30
-PrologFlags=Contain
+{prolog}
 JobRequeue=1
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1,requeue_setup_env_fail
 # A salloc without a command gives a shell on the first node, as many sites have it.
@@ -237,6 +237,9 @@ class Lab:
             login_address=self.address[LOGIN],
             cpus=CPUS,
             gpus=GPUS,
+            # Settings of many sites, which take a job longer to begin and to end.
+            return_to_service=1 if self.root else 2,
+            prolog="PrologFlags=Contain" if self.root else "",
         )
         (folder / "etc/slurm.conf").write_text(conf)
         if self.root:  # SLURM 22.05 has no such word, and looks for no cgroups
