@@ -212,7 +212,7 @@ class OpenSsh:
         raise _refusal(lines, spec)
 
     def _way(self, spec: HostSpec, jumps: str, until: float, seen: tuple[str, ...]) -> list[str]:
-        """Return the options for the way to a host: over one connection to its jump host, for all hosts behind it."""
+        """Return the options for the way to a host: over one connection to its jump host, which others share."""
         before, _, last = jumps.rpartition(",")
         word = last.strip().removeprefix("ssh://").rstrip("/")
         if word.lower() in ("none", ""):
