@@ -90,7 +90,16 @@ class LiveRun:
 
         `hang_timeout` in seconds, 0: no watch.
         """
-        return executor.carry(self.plan, relay, connect or self.connect, self.inbox, screen, hang_timeout, hang_action)
+
+        def attempt() -> Outcome:
+            links = connect or self.connect
+            return executor.carry(self.plan, relay, links, self.inbox, screen, hang_timeout, hang_action)
+
+        return self._run_attempts(relay, attempt)
+
+    def _run_attempts(self, relay: Relay, attempt: Callable[[], Outcome]) -> Outcome:
+        """Run the plan once; a run with a record can repeat it."""
+        return attempt()
 
 
 class RecordedRun(LiveRun):
@@ -205,22 +214,8 @@ class RecordedRun(LiveRun):
         stop = " ".join(batch.stop_argv(plan.batch, str(self.job_id)))
         relay.routine_note(f"ddpkit: submitted; output: {log}; to stop it: {stop}")
 
-    def follow(
-        self,
-        relay: Relay,
-        screen: executor.Display,
-        *,
-        connect: Callable[[Step], Link] | None = None,
-        hang_timeout: float = 0.0,
-        hang_action: str = "warn",
-    ) -> Outcome:
+    def _run_attempts(self, relay: Relay, attempt: Callable[[], Outcome]) -> Outcome:
         """Run the ranks to their end, in as many attempts as it takes and the settings allow."""
-
-        def attempt() -> Outcome:
-            return super(RecordedRun, self).follow(
-                relay, screen, connect=connect, hang_timeout=hang_timeout, hang_action=hang_action
-            )
-
         outcome = attempt()
         while self._attempts is not None and outcome.exit_code:
             outcome = self._diagnosed(outcome)

@@ -211,7 +211,7 @@ class LocalLink:
         self.request(request)
 
     def open(self, post: Callable[[Event | None], None]) -> None:
-        """Start the supervisor: from now on nothing is left behind, whenever this process ends. Raises LaunchError."""
+        """Start the supervisor, which ends with this process, and its ranks with it. Raises LaunchError."""
         argv = [*self.argv, *self._folder]
         try:
             self._process = subprocess.Popen(
