@@ -1,10 +1,11 @@
-"""NUMA nodes and sockets of this machine, and the NUMA nodes of its visible GPUs, from sysfs and the GPU drivers.
+"""GPUs, NUMA nodes and sockets of this machine, from sysfs and the GPU drivers.
 
 Standard library only, Python 3.8 and later. A GPU whose NUMA node is not known for certain empties the list of all.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 
@@ -31,7 +32,7 @@ def read_topology(environ: Mapping[str, str], allowed: set[int], root: str = "/"
         if re.match(r"node\d+$", name):
             cpus = numbers(read_text("%s/%s/cpulist" % (folder, name)))
             nodes[name[4:]] = {"cpus": sorted(cpus & allowed), "socket": _socket(cpus, root)}
-    gpus = _visible(_nvidia(root, environ) or _amd(root), environ)
+    gpus = _visible(list_gpus(root), environ)
     order = list(nodes)
     known = all(node in nodes for node in gpus)
     return {"nodes": list(nodes.values()), "gpus": [order.index(node) for node in gpus] if known else []}
@@ -55,60 +56,84 @@ def _socket(cpus: set[int], root: str) -> int:
     return -1
 
 
-def _nvidia(root: str, environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """UUID and NUMA node of each GPU that this process may have, in the order of the PCI bus as CUDA has it."""
-    gpus = []
-    held = next((environ[name] for name in _HELD if environ.get(name)), "")
-    wanted = set(held.split(",")) if re.match(r"\d+(,\d+)*$", held) else None
-    for bus in sorted(list_names(root + "/proc/driver/nvidia/gpus")):
+def list_gpus(root: str = "/") -> list[tuple[str, str, str]]:
+    """Minor number, UUID and NUMA node of each GPU whose device file is here: NVIDIA's, else AMD's. Empty: not known.
+
+    They have the order of the PCI bus, as CUDA has them. A container has the files of its own GPUs alone.
+    """
+    return _nvidia(root) or _amd(root)
+
+
+def _nvidia(root: str) -> list[tuple[str, str, str]]:
+    """Before their first use a machine may lack the files. nvidia-modprobe makes them, and is not in containers."""
+    files = [name[6:] for name in list_names(root + "/dev") if re.match(r"nvidia\d+$", name)]
+    listed = []
+    for bus in list_names(root + "/proc/driver/nvidia/gpus"):
         text = read_text("%s/proc/driver/nvidia/gpus/%s/information" % (root, bus))
-        uuid = re.search(r"^GPU UUID:\s*(\S+)", text, re.MULTILINE)
-        minor = re.search(r"^Device Minor:\s*(\d+)", text, re.MULTILINE)
-        if minor is None or not os.path.exists("%s/dev/nvidia%s" % (root, minor.group(1))):
-            continue  # a container has the files of its own GPUs alone
-        if wanted is None or minor.group(1) in wanted:
-            node = read_text("%s/sys/bus/pci/devices/%s/numa_node" % (root, bus.lower()))
-            gpus.append((uuid.group(1) if uuid else "", node))
-    return gpus
+        fields = [re.search(r"^%s:\s*(\S+)" % name, text, re.MULTILINE) for name in ("Device Minor", "GPU UUID")]
+        minor, uuid = [field.group(1) if field else "" for field in fields]
+        listed.append((minor, uuid, read_text("%s/sys/bus/pci/devices/%s/numa_node" % (root, bus.lower()))))
+    if not listed:  # as on WSL
+        return [(minor, "", "") for minor in files]
+    if not files:
+        return listed if os.path.exists(root + "/usr/bin/nvidia-modprobe") else []
+    if not all(minor for minor, _, _ in listed):
+        return [("", "", "")] * min(len(listed), len(files))
+    return [gpu for gpu in listed if gpu[0] in files]
 
 
-def _amd(root: str) -> list[tuple[str, str]]:
-    """GPUs of the kernel's topology whose device file is here; the UUID is empty."""
+def _amd(root: str) -> list[tuple[str, str, str]]:
     gpus = []
-    folder = root + "/sys/class/kfd/kfd/topology/nodes"
-    for name in sorted(filter(str.isdigit, list_names(folder)), key=int):
-        minor = re.search(r"^drm_render_minor (\d+)$", read_text("%s/%s/properties" % (folder, name)), re.MULTILINE)
-        device = "renderD" + minor.group(1) if minor else ""
-        if read_text("%s/%s/gpu_id" % (folder, name)) not in ("", "0") and os.path.exists(root + "/dev/dri/" + device):
-            gpus.append(("", read_text("%s/sys/class/drm/%s/device/numa_node" % (root, device))))
+    for _, properties in kfd_gpus(root):
+        device = "renderD" + properties.get("drm_render_minor", "")
+        if device == "renderD" or os.path.exists(root + "/dev/dri/" + device):  # an old kernel tells no minor
+            gpus.append(("", "", read_text("%s/sys/class/drm/%s/device/numa_node" % (root, device))))
     return gpus
 
 
-def _visible(gpus: list[tuple[str, str]], environ: Mapping[str, str]) -> list[str]:
+def kfd_gpus(root: str = "/") -> list[tuple[str, dict[str, str]]]:
+    """Id and properties of AMD's GPUs in the kernel's topology. CPUs have the id 0, and GPUs of others have none."""
+    folder = root + "/sys/class/kfd/kfd/topology/nodes/"
+    gpus = []
+    for name in sorted(filter(str.isdigit, list_names(folder)), key=int):
+        gpu_id, lines = read_text(folder + name + "/gpu_id"), read_text(folder + name + "/properties").splitlines()
+        if gpu_id not in ("", "0"):
+            gpus.append((gpu_id, dict(line.split(None, 1) for line in lines if " " in line)))
+    return gpus
+
+
+def visible_entries(text: str) -> list[str]:
+    """Devices that a variable such as CUDA_VISIBLE_DEVICES names. The first entry that is none ends it, as for CUDA."""
+    entries = map(str.strip, text.split(","))
+    return list(itertools.takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), entries))
+
+
+def _visible(gpus: list[tuple[str, str, str]], environ: Mapping[str, str]) -> list[str]:
     """NUMA nodes of the GPUs that the variables select, in their order; empty: one of them is not known."""
+    held = next((environ[name] for name in _HELD if environ.get(name)), "")
+    if re.match(r"\d+(,\d+)*$", held):  # minor numbers of NVIDIA's; AMD's driver lists the held ones alone
+        gpus = [gpu for gpu in gpus if gpu[0] in ("", *held.split(","))]
     for name in _VISIBLE:
         if name in environ:
             chosen = []
-            for entry in map(str.strip, environ[name].split(",")):
-                if entry in ("", "-1", "NoDevFiles"):
-                    break  # it ends the list, for CUDA as well
+            for entry in visible_entries(environ[name]):
                 if entry.isdigit() and int(entry) < len(gpus):
                     chosen.append(gpus[int(entry)])
                     continue
                 # An older MIG device's name has the GPU's: MIG-GPU-<uuid>/1/0.
                 uuid = entry[4:].partition("/")[0] if entry.startswith("MIG-GPU-") else entry
-                same = [gpu for gpu in gpus if uuid.startswith("GPU-") and gpu[0].startswith(uuid)]
+                same = [gpu for gpu in gpus if uuid.startswith("GPU-") and gpu[1].startswith(uuid)]
                 if len(same) != 1:
                     return []
                 chosen.append(same[0])
             gpus = chosen
-    return [node for _, node in gpus]
+    return [node for _, _, node in gpus]
 
 
 def list_names(folder: str) -> list[str]:
-    """Names in a directory; empty if it cannot be read."""
+    """Names in a directory, sorted; empty if it cannot be read."""
     try:
-        return os.listdir(folder)
+        return sorted(os.listdir(folder))
     except OSError:
         return []
 
@@ -116,7 +141,7 @@ def list_names(folder: str) -> list[str]:
 def read_text(path: str) -> str:
     """Text of a file of the kernel, stripped; empty if it cannot be read."""
     try:
-        with open(path) as file:
+        with open(path, errors="replace") as file:
             return file.read().strip()
     except OSError:
         return ""

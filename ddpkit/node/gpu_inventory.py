@@ -14,6 +14,8 @@ import struct
 import subprocess
 import time
 
+from ddpkit.node.cpu_topology import kfd_gpus, list_names, read_text
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -181,32 +183,26 @@ def amd_gpus(root: str = "/") -> list[dict[str, Any]]:
 
     Source: kernel documentation, gpu/amdgpu; /sys/class/kfd lists processes and topology.
     """
-    kfd = root + "sys/class/kfd/kfd/"
     gpus: list[dict[str, Any]] = []
-    for name in sorted(_names(kfd + "topology/nodes"), key=lambda name: int(name) if name.isdigit() else 0):
-        gpu_id = _read(kfd + "topology/nodes/" + name + "/gpu_id")
-        lines = _read(kfd + "topology/nodes/" + name + "/properties").splitlines()
-        properties = dict(line.split(None, 1) for line in lines if " " in line)
-        if gpu_id in ("", "0"):
-            continue  # a CPU, or a GPU of another container
+    for gpu_id, properties in kfd_gpus(root):
         device = root + "sys/class/drm/renderD" + properties.get("drm_render_minor", "") + "/device"
-        errors = re.search(r"ue: (\d+)", _read(device + "/ras/umc_err_count") or _read(device + "/ras/aca_umc"))
-        used = _read(device + "/mem_info_vram_used")
+        errors = re.search(r"ue: (\d+)", read_text(device + "/ras/umc_err_count") or read_text(device + "/ras/aca_umc"))
+        used = read_text(device + "/mem_info_vram_used")
         number = properties.get("unique_id", "")
         gpu: dict[str, Any] = {
             "index": str(len(gpus)),
             "uuid": "GPU-%x" % int(number) if number.isdigit() else gpu_id,
-            "name": _read(device + "/product_name") or "AMD gfx" + properties.get("gfx_target_version", ""),
+            "name": read_text(device + "/product_name") or "AMD gfx" + properties.get("gfx_target_version", ""),
             "vendor": "AMD",
             "ecc_errors": int(errors.group(1)) if errors else 0,
             "slow_because": [],
             "links": 0,
-            "users": _kfd_users(kfd + "proc/", gpu_id),
+            "users": _kfd_users(root + "sys/class/kfd/kfd/proc/", gpu_id),
         }
         if used.isdigit():
             gpu["memory_used"] = "%d MiB" % (int(used) >> 20)
         for field, file in (("link_width", "/current_link_width"), ("link_width_max", "/max_link_width")):
-            gpu[field] = _read(device + file)
+            gpu[field] = read_text(device + file)
         gpu.update(pci_place(os.path.basename(os.path.realpath(device)), root))
         gpus.append(gpu)
     return gpus
@@ -214,10 +210,10 @@ def amd_gpus(root: str = "/") -> list[dict[str, Any]]:
 
 def _kfd_users(folder: str, gpu_id: str) -> list[dict[str, Any]]:
     users = []
-    for pid in filter(str.isdigit, _names(folder)):
-        used = _read(folder + pid + "/vram_" + gpu_id)
+    for pid in filter(str.isdigit, list_names(folder)):
+        used = read_text(folder + pid + "/vram_" + gpu_id)
         if used.isdigit() and int(used):
-            name = _read("/proc/" + pid + "/comm")
+            name = read_text("/proc/" + pid + "/comm")
             users.append({"pid": int(pid), "memory": str(int(used) >> 20), "name": name, "user": owner(pid)})
     return users
 
@@ -227,7 +223,7 @@ def _kfd_users(folder: str, gpu_id: str) -> list[dict[str, Any]]:
 
 def gpu_host(root: str = "/") -> dict[str, Any]:
     """Facts of the node that all of its GPUs share."""
-    version = _read(root + "proc/driver/nvidia/version")
+    version = read_text(root + "proc/driver/nvidia/version")
     return {
         "cuda_driver": cuda_driver() if root == "/" else None,
         "direct": gpu_direct(root, version, os.uname().release),
@@ -240,7 +236,7 @@ def gpu_host(root: str = "/") -> dict[str, Any]:
 def hidden(root: str = "/") -> int:
     """How many device files of NVIDIA GPUs this process may not open: a cgroup of SLURM or of a container."""
     number = 0
-    for name in _names(root + "dev"):
+    for name in list_names(root + "dev"):
         if re.match(r"nvidia\d+$", name):
             try:
                 os.close(os.open(root + "dev/" + name, os.O_RDWR | os.O_CLOEXEC))
@@ -275,11 +271,11 @@ def redirects(root: str = "/") -> int | None:
 
     Source: PCI Express Base Specification, extended capability 0x0D; bit 2 of its control register.
     """
-    if re.search(r"(?m)^flags\s*:.*\bhypervisor\b", _read(root + "proc/cpuinfo")):
+    if re.search(r"(?m)^flags\s*:.*\bhypervisor\b", read_text(root + "proc/cpuinfo")):
         return None  # a virtual machine needs ACS on its host
     folder, number, known = root + "sys/bus/pci/devices/", 0, False
-    for name in _names(folder):
-        if not _read(folder + name + "/class").startswith("0x0604"):
+    for name in list_names(folder):
+        if not read_text(folder + name + "/class").startswith("0x0604"):
             continue
         try:
             with open(folder + name + "/config", "rb") as file:
@@ -305,11 +301,13 @@ def _redirects(config: bytes) -> bool:
 
 def other_accelerators(root: str = "/") -> dict[str, int]:
     """Accelerators that ddpkit has no checks for, by kind."""
-    counts = {"Ascend NPU": sum(bool(re.match(r"davinci\d+$", name)) for name in _names(root + "dev"))}
+    counts = {"Ascend NPU": sum(bool(re.match(r"davinci\d+$", name)) for name in list_names(root + "dev"))}
     drm = root + "sys/class/drm/"
-    cards = [drm + name + "/device/" for name in _names(drm) if re.match(r"card\d+$", name)]
+    cards = [drm + name + "/device/" for name in list_names(drm) if re.match(r"card\d+$", name)]
     # Of Intel's, those that drive no display: class 0x0380.
-    intel = [card for card in cards if _read(card + "vendor") == "0x8086" and _read(card + "class")[:6] == "0x0380"]
+    intel = [
+        card for card in cards if read_text(card + "vendor") == "0x8086" and read_text(card + "class")[:6] == "0x0380"
+    ]
     counts["Intel GPU"] = len(intel)
     return {kind: count for kind, count in counts.items() if count}
 
@@ -319,19 +317,4 @@ def pci_place(address: str, root: str = "/") -> dict[str, str]:
     device = root + "sys/bus/pci/devices/" + address
     if not address or not os.path.exists(device):
         return {"pci": "", "numa": ""}
-    return {"pci": os.path.realpath(device).partition("/devices/")[2], "numa": _read(device + "/numa_node")}
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except OSError:
-        return []
+    return {"pci": os.path.realpath(device).partition("/devices/")[2], "numa": read_text(device + "/numa_node")}

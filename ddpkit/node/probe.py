@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import itertools
 import os
-import re
 import socket
 import struct
 import subprocess
@@ -18,7 +16,7 @@ import sys
 import threading
 import time
 
-from ddpkit.node.cpu_topology import list_names, read_text, read_topology
+from ddpkit.node.cpu_topology import list_gpus, read_text, read_topology, visible_entries
 from ddpkit.node.env_names import env_matcher, nccl_conf
 
 TYPE_CHECKING = False
@@ -82,39 +80,12 @@ def gpus(environ: Mapping[str, str], root: str = "/") -> int:
             raise ValueError(f"DDPKIT_GPUS={declared} is not an integer")
         present = int(declared)
     else:
-        present = _nvidia_gpus(root) or _amd_gpus(root)
+        present = len(list_gpus(root))
     for name in VISIBLE:
         visible = environ.get(name)
         if visible is not None:
-            # The first entry that is none ends the list, for CUDA as well.
-            entries = itertools.takewhile(lambda entry: entry not in ("", "-1", "NoDevFiles"), visible.split(","))
-            present = min(present, len(list(entries)))
+            present = min(present, len(visible_entries(visible)))
     return present
-
-
-def _nvidia_gpus(root: str) -> int:
-    """GPUs that the driver lists and that have a device file here: a container (CDI) gets the files of its own alone.
-
-    Before their first use a machine may lack the files, and nvidia-modprobe, which is not in containers, makes them.
-    """
-    listed = len(list_names(f"{root}/proc/driver/nvidia/gpus"))
-    files = sum(bool(re.fullmatch("nvidia[0-9]+", name)) for name in list_names(f"{root}/dev"))
-    if listed and not files:
-        return listed if os.path.exists(f"{root}/usr/bin/nvidia-modprobe") else 0
-    return min(listed, files) if listed else files
-
-
-def _amd_gpus(root: str) -> int:
-    """GPUs of the kernel's topology (processors have the graphics id 0) whose device file is here."""
-    topology = f"{root}/sys/class/kfd/kfd/topology/nodes"
-    nodes = [f"{topology}/{name}" for name in list_names(topology)]
-    files = list_names(f"{root}/dev/dri")
-    count = 0
-    for node in nodes:
-        if read_text(f"{node}/gpu_id") not in ("", "0"):
-            minor = re.search(r"^drm_render_minor (\d+)$", read_text(f"{node}/properties"), re.MULTILINE)
-            count += minor is None or "renderD" + minor[1] in files
-    return count
 
 
 def free_port() -> int | None:

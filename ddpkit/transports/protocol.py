@@ -42,7 +42,10 @@ PARTS = (
     "rank_pipes", "spawn", "shutdown", "rank_calls",
 )  # fmt: skip
 # Modules that each other program of the node imports, and that no supervisor has.
-COMPANIONS = {"probe": ("env_names", "cpu_topology"), "inventory": ("env_names", "gpu_inventory")}
+COMPANIONS = {
+    "probe": ("env_names", "cpu_topology"),
+    "inventory": ("env_names", "cpu_topology", "gpu_inventory"),
+}
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,
 # so that nothing else of ddpkit is imported, and no other folder comes onto the path.
 NODE_PACKAGE = 'import sys; new = type(sys); sys.modules["ddpkit"] = new("ddpkit"); '

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ddpkit.launchers.cpu_binding import NumaNode, Topology, cpu_sets, format_cpus, python_code, threads
-from ddpkit.node import cpu_topology
+from ddpkit.node import cpu_topology, probe
 from ddpkit.node.cpu_topology import numbers
 
 
@@ -150,6 +150,17 @@ def test_a_container_has_the_files_of_its_own_gpus(tmp_path: Path) -> None:
     for number in range(4):
         (tmp_path / f"dev/nvidia{number}").unlink()
     assert seen(tmp_path).gpus == (1, 1, 1, 1)
+
+
+def test_before_their_first_use_gpus_have_no_files(tmp_path: Path) -> None:
+    """The number of ranks and their CPUs are from one list: both count these GPUs."""
+    tree(tmp_path, DGX_H100, "nvidia")
+    for number in range(8):
+        (tmp_path / f"dev/nvidia{number}").unlink()
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    (tmp_path / "usr/bin/nvidia-modprobe").touch()
+    assert seen(tmp_path).gpus == DGX_H100.gpus
+    assert probe.gpus({}, str(tmp_path)) == 8
 
 
 @pytest.mark.parametrize("text", ["-1", "", "9"])
