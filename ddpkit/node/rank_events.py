@@ -13,7 +13,8 @@ What is told goes to the supervisor, or under SLURM to `rank_events_file.py`: su
 later over 1 and 5 seconds; a step costs 2 to 5 microseconds more. A step that is compiled as a whole (`torch.compile`
 around `optimizer.step`) is left alone, and not counted.
 
-    mark RANK NAME TIME               NAME: python, import, imported, cuda, meet, connect, group, step (the first one)
+    mark RANK NAME TIME               NAME: python, import, imported, cuda, meet, connect, group, collective, step (the
+                                      first one of each)
     versions RANK PYTHON TORCH CUDA NCCL                after the import, of one rank of each node; -: there is none
     raised RANK TIME TYPE                               an exception ends the script: torch's teardown takes seconds
     steps RANK COUNT WHOLE MOST KNOWN OWN MOST_OWN      counts, and seconds; KNOWN: of how many steps OWN is the sum
@@ -22,6 +23,7 @@ around `optimizer.step`) is left alone, and not counted.
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 
@@ -43,6 +45,7 @@ def start(tell: Callable[..., None], mark: Callable[[str], None], rank: str, wan
     steps = Steps(tell, mark, rank)
     wanted["torch.distributed.rendezvous"] = (None, lambda module: _meeting(module, mark))
     wanted["torch.cuda"] = (None, lambda module: _starting_cuda(module, mark))
+    wanted[DDP] = (None, lambda module: _first_collective(module.DistributedDataParallel, mark))
     wanted["torch.optim.optimizer"] = (None, steps.hook)
     wanted["torch.nn.modules.module"] = (None, steps.watch)
 
@@ -107,6 +110,33 @@ def _starting_cuda(module: Any, mark: Callable[[str], None]) -> None:
         mark("cuda")
 
     module._lazy_init = _lazy_init
+
+
+def _first_collective(wrapper: Any, mark: Callable[[str], None]) -> None:
+    """Mark the first end of a collective that the script waits for, or of those with which a DDP begins (in C++).
+
+    On a GPU that of the script ends when it is queued. NCCL may connect the ranks only then.
+    """
+    work = sys.modules["torch.distributed.distributed_c10d"].Work  # type: ignore[attr-defined]
+    methods = [(owner, name, vars(owner)[name]) for owner, name in ((work, "wait"), (wrapper, "__init__"))]
+
+    def watch(owner: Any, name: str) -> None:
+        before = getattr(owner, name)
+
+        @functools.wraps(before)
+        def call(*args: Any, **options: Any) -> Any:
+            result = before(*args, **options)
+            if methods:
+                mark("collective")
+            while methods:
+                setattr(*methods.pop())
+            return result
+
+        _not_compiled(call)
+        setattr(owner, name, call)
+
+    for owner, name, _ in methods:
+        watch(owner, name)
 
 
 def _not_compiled(function: Any) -> None:

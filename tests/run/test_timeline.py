@@ -22,6 +22,9 @@ TRAINS = """
 import os, time
 import torch, torch.distributed as dist
 dist.init_process_group("gloo")
+wait = vars(dist.Work)["wait"]
+dist.all_reduce(torch.ones(2))
+assert vars(dist.Work)["wait"] is not wait and not hasattr(vars(dist.Work)["wait"], "__wrapped__")  # torch's own again
 parameter = torch.nn.Parameter(torch.ones(2))
 optimizer = torch.optim.SGD([parameter], lr=0.1)
 until = time.monotonic() + 0.4
@@ -32,7 +35,7 @@ while time.monotonic() < until:
     optimizer.step()
 print("done", flush=True)
 """
-MARKS = ["start", "python", "import", "imported", "meet", "connect", "group", "step", "line", "end"]
+MARKS = ["start", "python", "import", "imported", "meet", "connect", "group", "collective", "step", "line", "end"]
 
 
 def kept(folder: Path, name: str = timeline.TIMELINE) -> dict[str, Any]:

@@ -21,9 +21,10 @@ PHASES = {
     "meet": "script, up to the rendezvous",
     "connect": "rendezvous of the ranks",
     "group": "start of the process group: NCCL, gloo",
+    "collective": "model, up to the end of the first collective",
     "step": "model, data, first optimizer step",
 }
-OPTIONAL = ("queued", "cuda")  # of ranks of a job, of ranks with a GPU
+OPTIONAL = ("queued", "cuda", "collective")  # of ranks of a job, of ranks with a GPU, of ranks that exchange data
 
 
 @dataclass(frozen=True, kw_only=True)
