@@ -160,7 +160,7 @@ def _run(ready: Ready, log_dir: str, plot: str | None, as_json: bool) -> int:
 def _print_results(results: BenchResults, more: list[str], code: int, folder: str) -> None:
     from ddpkit.preflight import bench as bandwidth
 
-    for line in bandwidth.best_bandwidths(results.measurements):
+    for line in bandwidth.summary_lines(results.measurements):
         print(line)
     sys.stdout.flush()
     for line in more:

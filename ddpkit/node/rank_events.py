@@ -117,7 +117,7 @@ def _first_collective(wrapper: Any, mark: Callable[[str], None]) -> None:
 
     On a GPU that of the script ends when it is queued. NCCL may connect the ranks only then.
     """
-    work = sys.modules["torch.distributed.distributed_c10d"].Work  # type: ignore[attr-defined]
+    work = sys.modules["torch.distributed.distributed_c10d"].Work
     methods = [(owner, name, vars(owner)[name]) for owner, name in ((work, "wait"), (wrapper, "__init__"))]
 
     def watch(owner: Any, name: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ddpkit.distributed.bench.cases import DTYPES, OPS, SCOPES, parse_names, parse_size, show_size
 from ddpkit.distributed.bench.output import headline, slowest_group, table_line
-from ddpkit.distributed.bench.results import BenchFailure, Measurement
+from ddpkit.distributed.bench.results import BenchFailure, Measurement, host_share
 from ddpkit.distributed.collectives import bench_parser
 from ddpkit.errors import UsageError
 from ddpkit.preflight.program_events import Event
@@ -134,8 +134,8 @@ class BenchResults:
         }
 
 
-def best_bandwidths(measurements: Sequence[Measurement]) -> list[str]:
-    """Return lines with the highest bandwidth of each collective per scope. Of several groups, the slowest counts."""
+def summary_lines(measurements: Sequence[Measurement]) -> list[str]:
+    """Return the highest bandwidth of each collective per scope, and the time of Python. The slowest group counts."""
     lines = []
     for scope in dict.fromkeys(one.scope for one in measurements):
         peaks = []
@@ -148,7 +148,7 @@ def best_bandwidths(measurements: Sequence[Measurement]) -> list[str]:
                 peaks.append(f"{op} {max(slowest_group(groups).busbw for groups in by_size.values()):.3g}")
         if peaks:
             lines.append(f"best busbw, {scope}: {', '.join(peaks)} GB/s")
-    return lines
+    return [*lines, *filter(None, [host_share(measurements)])]
 
 
 def check_plot(path: str) -> None:

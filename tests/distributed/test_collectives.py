@@ -135,14 +135,14 @@ def test_the_formulas_are_those_of_nccl_tests(op: str, ranks: int, factor: float
 def test_a_row_by_hand() -> None:
     """64 MiB in 1 ms over 4 ranks: 67.108864 GB/s, of which an all_reduce moves 1.5 over the busiest wire."""
     scope = Scope("world", (Group("all", (0, 1, 2, 3)),))
-    got = {0: (0.0009, 0), 1: (0.001, 0), 2: (0.0008, 2), 3: (0.0009, 0)}
+    got = {0: (0.0009, 0, 2e-5), 1: (0.001, 0, 1e-5), 2: (0.0008, 2, 3e-5), 3: (0.0009, 0, 0.0)}
     case = Case(scope, "all_reduce", "float32", 2**26)
     row = results.measure_group(case, scope.groups[0], 7, got, ["a", "a", "b", "b"])
     assert (row.seconds, row.seconds_min, row.bytes, row.rounds, row.ranks) == (0.001, 0.0008, 2**26, 7, 4)
     assert row.seconds_avg == pytest.approx(0.0009)
     assert row.algbw == pytest.approx(67.108864)
     assert row.busbw == pytest.approx(100.663296)
-    assert (row.slowest, row.host, row.wrong) == (1, "a", 2)
+    assert (row.slowest, row.host, row.wrong, row.host_seconds) == (1, "a", 2, 3e-5)
     # An array of shares is counted whole, as nccl-tests do; here it is cut to three equal ones: 21 * 3 * 4 bytes.
     three = Group("all", (0, 1, 2))
     row = results.measure_group(Case(Scope("world", (three,)), "all_gather", "float32", 256), three, 7, got, ["a"] * 3)
@@ -209,6 +209,17 @@ def row(**changes: Any) -> Measurement:
     fields: dict[str, Any] = {"scope": "world", "group": "all", "ranks": 4, "op": "all_reduce", "dtype": "float32"}
     fields |= {"bytes": 1024, "rounds": 5, "seconds": 0.1, "seconds_min": 0.1, "seconds_avg": 0.1, "algbw": 1.0}
     return Measurement(**{**fields, "busbw": 1.5, "wrong": 0, "slowest": 3, "host": "node2", **changes})
+
+
+def test_the_time_of_python_in_words() -> None:
+    """The size is the largest one at which the network takes less than half."""
+    rows = [row(bytes=8, seconds=3e-5, host_seconds=2e-5), row(bytes=64, seconds=3e-5, host_seconds=2.2e-5)]
+    rows += [row(bytes=2**20, seconds=1e-3, host_seconds=2.1e-5), row(op="broadcast", host_seconds=4e-6)]
+    rows += [row(op="sendrecv", note="gloo: not supported")]
+    assert results.host_share(rows) == (
+        "Python and torch, per call: all_reduce 21 us (over half of the time up to 64), broadcast 4 us"
+    )
+    assert results.host_share(rows[-1:]) == ""
 
 
 def test_less_than_was_asked_for() -> None:
@@ -298,6 +309,28 @@ def test_all_collectives_are_right(world: int, flags: tuple[str, ...], ranks: An
     assert [said for _, said, _ in ended[1:]] == [""] * (world - 1)
 
 
+SLEEPS_BEFORE = """
+called = dist.all_reduce
+dist.all_reduce = lambda *args, **options: time.sleep(0.05) or called(*args, **options)
+"""
+SLEEPS_AFTER = """
+waited = dist.Work.wait
+dist.Work.wait = lambda *args: time.sleep(0.05) or waited(*args)
+"""
+
+
+@torch
+@pytest.mark.parametrize(("fault", "shown"), [(SLEEPS_BEFORE, True), (SLEEPS_AFTER, False)], ids=["python", "network"])
+def test_the_time_of_python_is_measured_apart(fault: str, shown: bool, ranks: Any) -> None:
+    """Twenty calls of 50 ms, before torch has them or after."""
+    args = ("--ops", "all_reduce", "-e", "8", "--iters", "2", "-w", "1", "--seconds", "4", "--timeout", "30", "--json")
+    (code, said, failed), *_ = ranks(2, *args, fault=fault).end()
+    assert code == 0, failed
+    (one,) = json.loads(said)["results"]
+    assert one["seconds"] > 0.05
+    assert (one["host_seconds"] > 0.05) == (one["host_seconds"] > one["seconds"] / 2) == shown
+
+
 @torch
 def test_every_type(ranks: Any) -> None:
     ended = ranks(3, "--json", "-d", ",".join(DTYPES), "-b", "1K", "-e", "1K").end()
@@ -313,10 +346,11 @@ def test_under_torchrun_from_its_own_folder() -> None:
     argv = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}", str(SCRIPT)]
     done = subprocess.run([*argv, *QUICK], cwd="/", env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    head, names, *rows, last = done.stdout.splitlines()
+    head, names, *rows, share, last = done.stdout.splitlines()
     assert head.startswith("2 ranks on 1 node, gloo, cpu, torch ")
     assert names.split()[:4] == ["scope", "collective", "type", "size"]
     assert [line.split()[1] for line in rows[:: len(rows) // 5]] == list(OPS)
+    assert share.startswith("Python and torch, per call: all_reduce ")
     assert last.startswith("bench: ok in ")
 
 

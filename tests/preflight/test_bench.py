@@ -109,6 +109,7 @@ def event(**changes: Any) -> dict[str, Any]:
         "host": "node2",
         "note": "",
         "in_place": True,
+        "host_seconds": 0.00002,
     }
     return {**fields, "groups": 1, "group_index": 0, **changes}
 
@@ -128,9 +129,10 @@ def test_of_several_groups_people_see_the_slowest() -> None:
     assert lines[0] == "4 ranks on 2 nodes, gloo, cpu, torch 2.13.0"
     assert [line.split()[:2] for line in lines[2:]] == [["intra", "all_reduce"], ["world", "broadcast"]]
     assert lines[2].endswith("rank 3 on node2")
-    assert bench.best_bandwidths(report.measurements) == [
+    assert bench.summary_lines(report.measurements) == [
         "best busbw, intra: all_reduce 1 GB/s",
         "best busbw, world: broadcast 0.25 GB/s",
+        "Python and torch, per call: all_reduce 20 us, broadcast 20 us",
     ]
     shown = report.as_dict()
     assert (shown["ok"], shown["seconds"], len(shown["results"]), shown["problems"]) == (True, 2.0, 3, [])
@@ -144,10 +146,10 @@ def test_what_many_say_is_one_problem() -> None:
 
 
 def test_a_collective_that_is_not_there_is_no_failure() -> None:
-    report, lines = heard(event(note="gloo: not supported"), {"e": "end", "ok": True, "seconds": 1.0})
+    report, lines = heard(event(note="gloo: not supported", host_seconds=0.0), {"e": "end", "ok": True, "seconds": 1.0})
     assert lines[-1].endswith(" gloo: not supported")
     assert report.as_dict()["ok"] is True
-    assert bench.best_bandwidths(report.measurements) == []
+    assert bench.summary_lines(report.measurements) == []
     with pytest.raises(UsageError, match="nothing was measured"):
         bench.plot(report, "x.png")
 
@@ -177,7 +179,7 @@ def test_a_picture_of_scopes_types_and_groups(tmp_path: Path) -> None:
 def test_two_ranks(ddpkit: DDPKIT, tmp_path: Path) -> None:
     done = ddpkit("bench", "2", *QUICK, "--plot", "bench.png", env=CUDA)
     assert done.returncode == 0, done.stderr
-    head, names, *rows, best = done.stdout.splitlines()
+    head, names, *rows, best, share = done.stdout.splitlines()
     assert head.startswith("2 ranks on 1 node, gloo, cpu, torch ")
     assert names.split()[:4] == ["scope", "collective", "type", "size"]
     assert [(line.split()[1], line.split()[3]) for line in rows] == [
@@ -185,6 +187,7 @@ def test_two_ranks(ddpkit: DDPKIT, tmp_path: Path) -> None:
     ]
     numbers = r"all_reduce [\d.e-]+, all_gather [\d.e-]+, reduce_scatter [\d.e-]+, broadcast [\d.e-]+"
     assert re.fullmatch(rf"best busbw, world: {numbers}, sendrecv [\d.e-]+ GB/s", best)
+    assert re.findall(r"(\w+) [\d.e+]+ us", share) == list(OPS)
     assert done.stderr == "ddpkit: plot: bench.png\n"
     assert picture(tmp_path / "bench.png")[2] > 50
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ddpkit.distributed.bench.cases import show_size
-from ddpkit.distributed.bench.results import BenchFailure, Measurement
+from ddpkit.distributed.bench.results import BenchFailure, Measurement, host_share
 from ddpkit.distributed.check import EVENT
 
 
@@ -46,6 +46,9 @@ class Output:
 
     def end(self) -> None:
         """Write the last line, or the JSON object."""
+        share = host_share(self.measurements)
+        if self.form == "table" and share:
+            self._write("", {}, share)
         last = {"ok": not self.failures, "seconds": round(time.monotonic() - self._began, 3)}
         self._write("end", last, f"bench: {'ok' if last['ok'] else 'failed'} in {last['seconds']:.1f} s")
         if self.form == "json":

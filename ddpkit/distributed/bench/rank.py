@@ -208,8 +208,9 @@ class BenchRank:
             self.watchdog.note_progress()
             collective.time(plan["warm"], plan["slow"])
             seconds = collective.time(plan["rounds"], plan["slow"])
+            host_seconds = collective.time_calls(plan["calls"])
             wrong += collective.check(1)
-            self.store.publish(f"got {step} {rank}", [seconds, wrong])
+            self.store.publish(f"got {step} {rank}", [seconds, wrong, host_seconds])
             self.watchdog.busy = False
         if rank == 0:
             self._report_case(case, members, plan)
@@ -221,13 +222,14 @@ class BenchRank:
         longest = max(1e-7, *(seconds for seconds, _ in estimates))
         warm = max(1, min(self.args.warmup, int(self.args.seconds / 2 / longest)))
         rounds = self.args.iters or max(2, min(10000, int(self.args.seconds / longest)))
-        plan = {"warm": warm, "rounds": rounds, "slow": longest > 0.5, "note": note}
+        calls = min(20, int(self.args.seconds / 4 / longest))
+        plan = {"warm": warm, "rounds": rounds, "calls": calls, "slow": longest > 0.5, "note": note}
         self.store.publish(f"plan {self.watchdog.step}", plan)
 
     def _report_case(self, case: Case, members: list[int], plan: dict[str, Any]) -> None:
         """Write, on rank 0, the measurements and wrong results of the current case."""
         if plan["note"]:
-            note, rounds, timings = f"{self.comm}: {plan['note']}"[:200], 0, dict.fromkeys(members, (1.0, 0))
+            note, rounds, timings = f"{self.comm}: {plan['note']}"[:200], 0, dict.fromkeys(members, (1.0, 0, 0.0))
         else:
             note, rounds, timings = "", plan["rounds"], self._read_members("got", members)
         groups = case.scope.groups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ddpkit.distributed.bench.cases import Case, Group, bus_factor, dtype_bytes, element_count, show_size
 
 if TYPE_CHECKING:
-    Timing = Sequence[Any]  # seconds of one round, and the number of wrong elements, of one rank
+    # Of one rank: seconds of one round, number of wrong elements, seconds of the host for a call.
+    Timing = Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Measurement:
     host: str  # of the slowest rank
     note: str = ""  # why it was not measured
     in_place: bool = False  # one array is input and output
+    host_seconds: float = 0.0  # of Python and torch until a call is queued, of the slowest rank; 0: not measured
 
 
 def measure_group(
@@ -70,7 +73,20 @@ def measure_group(
     algbw = moved / max(times) / 1e9
     speed = (algbw, algbw * bus_factor(op, count))
     about = (scope.name, group.name, count, op, dtype, moved, rounds)
-    return Measurement(*about, *spread, *speed, wrong, slowest, hosts[slowest], note, in_place)
+    host_seconds = max(timings[rank][2] for rank in group.ranks)
+    return Measurement(*about, *spread, *speed, wrong, slowest, hosts[slowest], note, in_place, host_seconds)
+
+
+def host_share(measurements: Sequence[Measurement]) -> str:
+    """Return a line with the time of Python and torch in each collective, which nccl-tests does not have."""
+    parts = []
+    for op in dict.fromkeys(one.op for one in measurements):
+        timed = [one for one in measurements if one.op == op and one.host_seconds]
+        if timed:
+            most = max((one.bytes for one in timed if 2 * one.host_seconds > one.seconds), default=0)
+            half = f" (over half of the time up to {show_size(most)})" if most else ""
+            parts.append(f"{op} {statistics.median(one.host_seconds for one in timed) * 1e6:.3g} us{half}")
+    return f"Python and torch, per call: {', '.join(parts)}" if parts else ""
 
 
 def find_wrong_results(case: Case, timings: Mapping[int, Timing], hosts: Sequence[str]) -> list[BenchFailure]:
@@ -78,7 +94,7 @@ def find_wrong_results(case: Case, timings: Mapping[int, Timing], hosts: Sequenc
     fix = "repeat with --scope intra, then inter; then check GPU, memory and network card (dmesg, nvidia-smi -q)"
     return [
         BenchFailure(rank, hosts[rank], f"wrong result: {wrong} elements of {case}", fix)
-        for rank, (_, wrong) in sorted(timings.items())
+        for rank, (_, wrong, _) in sorted(timings.items())
         if wrong
     ]
 
