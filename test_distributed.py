@@ -1072,6 +1072,7 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
     if args.nodes and env.local_rank == 0:
         args.look = NodeReport(env, args.nodes != "quick").wait
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # the store's failed tries are reported here, once
+    os.environ.setdefault("NCCL_DEBUG", "WARN")  # an error of NCCL has its reason in a warning
     before = import_age()
     began = time.monotonic()
     try:

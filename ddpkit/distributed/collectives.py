@@ -91,6 +91,7 @@ def main(argv: list[str]) -> int:
     """Run as one rank. Returns the exit code."""
     args = parse_args(argv)
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # the store's failed tries are reported here, once
+    os.environ.setdefault("NCCL_DEBUG", "WARN")  # an error of NCCL has its reason in a warning
     host = socket.gethostname()
     try:
         env = read_rank_env(dict(os.environ))

@@ -45,6 +45,7 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
         store, _, _ = next(rendezvous)
         # The start of the group waits for the other ranks in this store, with the same timeout.
         with _reported_late(env, backend, own, init_timeout):
+            _require_same_backend(store, env, backend, own)
             dist.init_process_group(
                 backend,
                 store=dist.PrefixStore("default_pg", store),
@@ -59,6 +60,22 @@ def start_group(env: DistEnv, backend: str, own: torch.device, timeout: float | 
             set_group_timeout(lasting)
     except (RuntimeError, TimeoutError, OSError) as error:
         raise _start_error(env, backend, init_timeout, error, connected=store is not None) from error
+
+
+def _require_same_backend(store: Any, env: DistEnv, backend: str, own: torch.device) -> None:
+    """Raise EnvError if rank 0 starts another backend: torch would wait for it, and then report the network."""
+    import socket
+
+    host = socket.gethostname()
+    if env.rank == 0:
+        store.set("ddpkit/backend", f"{backend} on {host} ({own.type})")
+        return
+    first = store.get("ddpkit/backend").decode()
+    if first.partition(" ")[0] != backend:
+        raise EnvError(
+            f"rank {env.rank} of {env.world_size} on {host} starts {backend} ({own}), and rank 0 starts {first}",
+            "run on both hosts: python -c 'import torch; print(torch.version.cuda, torch.cuda.device_count())'",
+        )
 
 
 @contextmanager

@@ -127,13 +127,14 @@ def test_a_cgroup_that_hides_the_gpu_means_the_cpu(
 def test_ranks_of_the_check_and_the_benchmark_end_at_once(tmp_path: Path) -> None:
     """Both are real programs, with the model in a sitecustomize.py; no store is waited for."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import torch\n"
+        "import os, torch\n"
         "def init():\n"
-        f"    raise RuntimeError({NOT_INITIALIZED!r})\n"
+        f"    raise RuntimeError({NOT_INITIALIZED!r} + ', with NCCL_DEBUG=' + os.environ.get('NCCL_DEBUG', ''))\n"
         "torch.version.cuda, torch.cuda.device_count, torch.cuda.init = '13.0', lambda: 1, init\n"
     )
     env = os.environ | {"PYTHONPATH": str(tmp_path), "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
     env |= {"LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    env.pop("NCCL_DEBUG", None)
     for module in ("ddpkit.distributed.check", "ddpkit.distributed.collectives"):
         ended = subprocess.run(
             [sys.executable, "-m", module], env=env, capture_output=True, text=True, timeout=120, check=False
@@ -143,6 +144,7 @@ def test_ranks_of_the_check_and_the_benchmark_end_at_once(tmp_path: Path) -> Non
         assert "torch cannot use the GPUs of this node: " in text
         assert "Error 802: system not yet initialized" in text
         assert "listen" not in text
+        assert "with NCCL_DEBUG=WARN" in text  # NCCL's reason is on the screen, or in the log
 
 
 @pytest.mark.parametrize("reason", [process_group.error_reason, check.deciding_line])
@@ -312,7 +314,9 @@ def test_a_rank_in_the_start_of_nccl_is_named(monkeypatch: pytest.MonkeyPatch) -
     handler, logger = Log(), logging.getLogger(process_group.__name__)
     logger.addHandler(handler)
     env = resolve({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "node1", "MASTER_PORT": "1"})
-    monkeypatch.setattr(dist, "rendezvous", lambda *_, **__: iter([(dist.HashStore(), 1, 2)]))
+    store = dist.HashStore()
+    store.set("ddpkit/backend", "nccl on node1 (cuda)")
+    monkeypatch.setattr(dist, "rendezvous", lambda *_, **__: iter([(store, 1, 2)]))
     monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: logged.wait(60))
     try:
         process_group.start_group(env, "nccl", torch.device("cuda", 1), None, 0.05)
@@ -320,3 +324,22 @@ def test_a_rank_in_the_start_of_nccl_is_named(monkeypatch: pytest.MonkeyPatch) -
         logger.removeHandler(handler)
     (line,) = lines
     assert line.startswith(f"rank 1 of 2 on {socket.gethostname()} (cuda:1) has been in the start of nccl for 0.05 s")
+
+
+def test_ranks_of_two_backends_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One node has a torch without CUDA. NCCL and gloo once waited for each other, and a network was the hint."""
+    import torch.distributed
+
+    dist: Any = torch.distributed  # torch's stubs leave out the stores
+    store, started = dist.HashStore(), []
+    monkeypatch.setattr(dist, "rendezvous", lambda *_, **__: iter([(store, 0, 2)]))
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **_: started.append(backend))
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "node1", "MASTER_PORT": "1"}
+    first, second = (resolve({**place, "RANK": rank, "LOCAL_RANK": rank}) for rank in "01")
+    process_group.start_group(first, "nccl", torch.device("cuda", 0), None, 5)
+    with pytest.raises(EnvError) as caught:
+        process_group.start_group(second, "gloo", torch.device("cpu"), None, 5)
+    host = socket.gethostname()
+    assert caught.value.message == f"rank 1 of 2 on {host} starts gloo (cpu), and rank 0 starts nccl on {host} (cuda)"
+    assert "torch.version.cuda" in (caught.value.hint or "")
+    assert started == ["nccl"]
