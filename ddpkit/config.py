@@ -290,7 +290,7 @@ class HostSettings:
 
 Caller = Literal["flag", "keyword"]  # the sources that win over all others
 SourcedName = Literal[
-    "bad_nodes", "hang_action", "hosts", "hostfile", "nproc_per_node", "on_end", "python", "script"
+    "bad_nodes", "hang_action", "hosts", "hostfile", "nproc_per_node", "on_attempt", "on_end", "python", "script"
 ]  # their source decides something
 
 
@@ -323,6 +323,7 @@ class LaunchSettings:
     fold: float = _setting(0.2, _parse_seconds, "seconds; 0: off")
     metrics: str = _setting("", _parse_text, 'a file: metrics = "checkpoints/metrics.jsonl"')
     on_end: str = _setting("", _parse_text, 'a shell command: on_end = "./notify.sh"')
+    on_attempt: str = _setting("", _parse_text, 'a shell command: on_attempt = "./notify.sh"')
     name: str = _setting("", _parse_text, 'a name: name = "baseline"')
     bad_nodes: str = _setting("", _parse_text, 'a file: bad_nodes = "/shared/bad_nodes.json"', is_path=True)
     allow_nested: bool = _setting(False, _parse_bool, "true or false")
@@ -392,6 +393,7 @@ class LaunchKeywords(TypedDict, total=False):
     fold: float | str | None
     metrics: str | os.PathLike[str] | None
     on_end: str | None
+    on_attempt: str | None
     name: str | None
     bad_nodes: str | os.PathLike[str] | None
     allow_nested: bool | None

@@ -333,6 +333,7 @@ FILES = {
     "report.html": "the page of `ddpkit report`",
     f"dump-*/{dump.SUMMARY}": "summary of one `ddpkit dump`; `rank_*.txt` and `rank_*.json` have the stacks",
     on_end.LOG: "output of `--on-end`",
+    on_end.ATTEMPT_LOG: "output of `--on-attempt`",
     record.REQUESTS: "requests of other shells to the launcher",
     "job.sbatch": "SLURM: the job script",
     "slurm-*.out": "SLURM: output of the job",

@@ -90,6 +90,9 @@ def launch(
     on_end: Annotated[
         str | None, flag("--on-end", LEAVE, "Run COMMAND here at the end, with the record as JSON input.", "COMMAND")
     ] = None,
+    on_attempt: Annotated[
+        str | None, flag("--on-attempt", HEAL, "Run COMMAND here before another attempt, as --on-end.", "COMMAND")
+    ] = None,
     fold: Annotated[
         str | None, flag("--fold", OUTPUT, "Merge identical lines within SECONDS. [default: 0.2; 0 = off]", "SECONDS")
     ] = None,
@@ -127,6 +130,7 @@ def launch(
         fold=fold,
         metrics=metrics,
         on_end=on_end,
+        on_attempt=on_attempt,
         name=name,
         bad_nodes=bad_nodes,
         allow_nested=allow_nested or None,

@@ -41,7 +41,7 @@ def report(
     """Write one HTML page about a run: where it ran, its start, its curves, its slowest rank, its end."""
     from ddpkit.files import write_atomically
     from ddpkit.run import status
-    from ddpkit.run.documents import failure_document
+    from ddpkit.run.documents import attempt_document, failure_document
     from ddpkit.run.report import load, page, summary
 
     given = Path(metrics) if metrics is not None else None
@@ -51,7 +51,8 @@ def report(
     contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
     if as_json:
         failure = failure_document(contents.failure) if contents.failure else None
-        print_json("report", {**asdict(contents), "failure": failure})
+        attempts = [attempt_document(each) for each in contents.attempts]
+        print_json("report", {**asdict(contents), "failure": failure, "attempts": attempts})
         if output is None and not show:
             return
     path = Path(output) if output is not None else Path(now.run.folder) / "report.html"

@@ -117,6 +117,8 @@ def _decide_node(first: LogMatch, host: str) -> Action:
 def decide_failure(failure: Failure) -> Action:
     """Return the action after the first failure of a run, from its exit code or signal."""
     whose = f"rank {failure.rank}" if failure.rank is not None else failure.what
+    if failure.what == "slurmd":
+        return Action(action="exclude", host=failure.host, id="slurm-node-failure", reason=NODE["slurm-node-failure"])
     if failure.what == "the supervisor":
         return Action(action="exclude", host=failure.host, id="node-lost", reason=failure.reason or "it was lost")
     if failure.code == NO_PROGRESS and failure.reason:

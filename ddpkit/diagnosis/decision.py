@@ -6,10 +6,12 @@ Pure: how the attempt ended, the attempts before it and the limits in; a decisio
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis.action import REQUEST
 from ddpkit.diagnosis.outcome import Action, Decision, Failure
+
+_REQUEUED = ("slurm-preempted", "slurm-requeued")  # SLURM ends an attempt in this way as often as it likes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,7 @@ class Limits:
 
     retries: int  # that are left
     spares: int  # hosts that are left
+    requeue: bool = False  # SLURM can requeue the job, with other nodes
     retry_codes: Collection[int] = ()  # exit codes that request another attempt
     stop_codes: Collection[int] = ()  # exit codes that refuse one
 
@@ -43,9 +46,25 @@ def decide(end: End, before: Sequence[End], limits: Limits) -> Decision:
     if limits.retries < 1:
         return _stop(f"{wanted.reason}; no retry is left")
     if wanted.action == "replace" and len(wanted.hosts) > limits.spares:
+        if limits.requeue:
+            return replace(wanted, action="requeue")
         left = f"{limits.spares} of {len(wanted.hosts)} needed spare hosts left"
         return _stop(f"{wanted.reason}; {left}")
     return wanted
+
+
+def describe(decision: Decision, number: int) -> str:
+    """Return a line about the decision after attempt `number`."""
+    if decision.action == "stop":
+        return f"no other attempt follows: {decision.reason}"
+    hosts = ", ".join(decision.hosts)
+    does = {
+        "replace": f"{hosts}: put aside",
+        "check": f"{hosts}: to be checked",
+        "same": "the same nodes",
+        "requeue": f"requeue without {hosts}",
+    }
+    return f"attempt {number} ended; {does[decision.action]}; reason: {decision.reason}"
 
 
 def _wanted(end: End, limits: Limits) -> Decision:
@@ -91,7 +110,9 @@ def _repeats(end: End, last: End) -> bool:
     """Whether the run failed in the same way at the same place."""
     if end.progress is not None and (last.progress is None or end.progress > last.progress):
         return False
-    return end.failure is not None and last.failure is not None and _key(end.failure) == _key(last.failure)
+    if end.failure is None or last.failure is None or (end.failure.action and end.failure.action.id in _REQUEUED):
+        return False
+    return _key(end.failure) == _key(last.failure)
 
 
 def _key(failure: Failure) -> tuple[object, ...]:

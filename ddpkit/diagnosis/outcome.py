@@ -57,9 +57,9 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Decision after an attempt. `hosts`: those to check, or to replace; empty for the other actions."""
+    """Decision after an attempt. `hosts`: those to check, to replace or to exclude; empty for the other actions."""
 
-    action: Literal["stop", "same", "check", "replace"]
+    action: Literal["stop", "same", "check", "replace", "requeue"]
     hosts: tuple[str, ...] = ()
     reason: str
 

@@ -7,22 +7,22 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ddpkit.config import LaunchSettings
 from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError
 from ddpkit.execution.executor import Inbox
-from ddpkit.execution.on_end import LOG, ended_by
-from ddpkit.execution.prepare import Ready, spare_hosts
+from ddpkit.execution.on_end import ATTEMPT_LOG, LOG, ended_by
+from ddpkit.execution.prepare import PlanAgain, spare_hosts
 from ddpkit.launchers.plan import Plan
-from ddpkit.run import metrics
-from ddpkit.run.record import FILE, REQUESTS, Attempt, attempt_folder
+from ddpkit.run import metrics, timeline
+from ddpkit.run.record import FILE, REQUESTS, Attempt, AttemptsFile, Rules, attempt_folder
 
 LOOK_EVERY = 0.1  # seconds between two looks for a signal while nodes are surveyed
-_STAY = (FILE, REQUESTS, LOG)  # files of the run, not of an attempt
+CHECKPOINTS = ("*.pt", "*.pth", "*.ckpt", "*.safetensors")  # beside the metrics, or in the working directory
+_STAY = (FILE, REQUESTS, LOG, ATTEMPT_LOG)  # files of the run, not of an attempt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,29 +36,38 @@ class NotPlanned:
 class Attempts:
     """Attempts of a run. `records` has one entry for each; the last one is running, or has ended."""
 
-    def __init__(self, ready: Ready, settings: LaunchSettings, folder: Path) -> None:
+    def __init__(
+        self, rules: Rules, hosts: Sequence[str], folder: Path, down: Callable[[Sequence[str]], Mapping[str, str]]
+    ) -> None:
+        """Take all hosts of the run, its spares included. `down` returns the reasons of those that SLURM lost."""
         self.records: tuple[Attempt, ...] = ()
         self.spares: tuple[str, ...] = ()
-        self._ready = ready
-        self._settings = settings
+        self.replaced: dict[str, str] = {}  # reasons by host
+        self._rules = rules
+        self._hosts = tuple(hosts)
         self._folder = folder
-        self._lost: list[dict[str, str]] = []  # of each attempt, the hosts where processes may still run
-        self._replaced: dict[str, str] = {}  # reasons by host
-        self.begin(ready.plan)
+        self._down = down
+
+    @classmethod
+    def of_job(cls, file: AttemptsFile, folder: Path, down: Callable[[Sequence[str]], Mapping[str, str]]) -> Attempts:
+        """Return the attempts of a submitted job, from their file."""
+        attempts = cls(file.rules, file.hosts, folder, down)
+        attempts.records, attempts.replaced = file.attempts, dict(file.replaced)
+        attempts.spares = file.spares
+        return attempts
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Hosts that another attempt can use, in the order of the request."""
-        return tuple(host for host in self._ready.hosts if host not in self._replaced)
+        return tuple(host for host in self._hosts if host not in self.replaced)
 
-    def begin(self, plan: Plan) -> None:
-        """Add an attempt that begins with this plan."""
-        used = tuple(host for step in plan.steps for host in step.hosts)
-        self.spares = spare_hosts(plan, self.hosts)
+    def begin(self, used: Sequence[str]) -> None:
+        """Add an attempt that begins on these hosts."""
+        self.spares = spare_hosts(used, self.hosts)
         for host in self.hosts:
             if host not in used and host not in self.spares:
-                self._replaced[host] = "it failed the checks before an attempt"
-        self.records += (Attempt(number=len(self.records) + 1, hosts=used, started=time.time()),)
+                self.replaced[host] = "it failed the checks before an attempt"
+        self.records += (Attempt(number=len(self.records) + 1, hosts=tuple(used), started=time.time()),)
 
     def end(self, outcome: Outcome, verdict: str | None) -> None:
         """Write the end of the running attempt into its record."""
@@ -68,30 +77,28 @@ class Attempts:
             failure=outcome.failure,
             verdict=verdict,
             progress=self._progress(),
+            first_step=timeline.first_step(timeline.read(self._folder), self.records[-1].started),
+            saved=self._saved(),
         )
-        hosts = self.records[-1].hosts
-        failed = outcome.failure is not None
-        self._lost.append({**outcome.lost, **(self._ready.transport.down_hosts(hosts) if failed else {})})
 
-    def decide(self, outcome: Outcome) -> Decision:
-        """Return the decision after the attempt that ended, and keep it."""
+    def decide(self, outcome: Outcome, *, requeue: bool = False) -> Decision:
+        """Return the decision after the attempt that ended, and keep it. `requeue`: SLURM can requeue the job."""
         from ddpkit.diagnosis.decision import End, Limits, decide  # loads the catalogue
 
-        ends = [
-            End(hosts=each.hosts, failure=each.failure, lost=lost, progress=each.progress)
-            for each, lost in zip(self.records, self._lost, strict=True)
-        ]
+        ends = [End(hosts=each.hosts, failure=each.failure, progress=each.progress) for each in self.records]
+        lost = {**outcome.lost, **(self._down(ends[-1].hosts) if outcome.failure else {})}
         stopped = outcome.stopped_by is not None or outcome.stopped_later
         limits = Limits(
-            retries=self._settings.retries + 1 - len(self.records),
+            retries=self._rules.retries + 1 - len(self.records),
             spares=len(self.spares),
-            retry_codes=self._settings.retry_codes,
-            stop_codes=self._settings.stop_codes,
+            requeue=requeue,
+            retry_codes=self._rules.retry_codes,
+            stop_codes=self._rules.stop_codes,
         )
-        decision = decide(replace(ends[-1], stopped=stopped), ends[:-1], limits)
+        decision = decide(replace(ends[-1], stopped=stopped, lost=lost), ends[:-1], limits)
         self.keep(decision)
-        if decision.action == "replace":
-            self._replaced |= dict.fromkeys(decision.hosts, decision.reason)
+        if decision.action in ("replace", "requeue"):
+            self.replaced |= dict.fromkeys(decision.hosts, decision.reason)
         return decision
 
     def keep_failure(self, failure: Failure) -> None:
@@ -102,17 +109,20 @@ class Attempts:
         """Write a decision into the record of the attempt that ended."""
         self._change(decision=decision)
 
-    def plan_next(self, note: Callable[[str], None], inbox: Inbox) -> Plan | NotPlanned:
-        """Survey the nodes of the next attempt, and make its plan. A signal in `inbox` ends the wait."""
+    def next_variables(self) -> dict[str, str]:
+        """Return the variables that the ranks of the next attempt get."""
         last = self.records[-1]
-        env = {"DDPKIT_ATTEMPT": str(last.number + 1), "DDPKIT_PREVIOUS": _word(last)}
+        return {"DDPKIT_ATTEMPT": str(last.number + 1), "DDPKIT_PREVIOUS": _word(last)}
+
+    def plan_next(self, plan_again: PlanAgain, note: Callable[[str], None], inbox: Inbox) -> Plan | NotPlanned:
+        """Survey the nodes of the next attempt, and make its plan. A signal in `inbox` ends the wait."""
+        env = self.next_variables()
         results: list[Plan | NotPlanned] = []
         ended = threading.Event()  # a late note would mix with the last lines of the run
 
         def work() -> None:
-            assert self._ready.plan_again is not None
             try:
-                plan = self._ready.plan_again(self.hosts, env, lambda text: None if ended.is_set() else note(text))
+                plan = plan_again(self.hosts, env, lambda text: None if ended.is_set() else note(text))
                 results.append(plan)
             except DdpkitError as error:
                 results.append(NotPlanned(error=error))
@@ -148,13 +158,25 @@ class Attempts:
 
     def _progress(self) -> float | None:
         """Return the time of the newest file of `progress`, else the last step in the metrics; None: not known."""
-        job, settings = self._ready.job, self._settings
-        if settings.progress:
-            pattern = os.path.join(Path(job.workdir).expanduser(), settings.progress)  # noqa: PTH118  # it may be a pattern
-            return max(filter(None, map(_time, glob.glob(pattern, recursive=True))), default=None)  # noqa: PTH207
-        file = metrics.of_run(settings.metrics, job.workdir, job.command, self.records[0].started)
+        if self._rules.progress:
+            return self._saved()
+        file = self._metrics()
         steps: Sequence[float] = [entry["step"] for entry in metrics.read(file)] if file else ()
         return float(steps[-1]) if steps else None
+
+    def _metrics(self) -> Path | None:
+        rules = self._rules
+        return metrics.of_run(rules.metrics, rules.workdir, rules.command, self.records[0].started)
+
+    def _saved(self) -> float | None:
+        """Return the time of the newest file of `progress`, else of the checkpoints beside the metrics."""
+        workdir, file = Path(self._rules.workdir).expanduser(), None
+        if not self._rules.progress:
+            file = self._metrics()
+        folder = file.parent if file else workdir
+        patterns = [self._rules.progress] if self._rules.progress else CHECKPOINTS
+        names = (name for each in patterns for name in glob.glob(os.path.join(folder, each), recursive=True))  # noqa: PTH118, PTH207
+        return max(filter(None, map(_time, names)), default=None)
 
 
 def _time(name: str) -> float | None:

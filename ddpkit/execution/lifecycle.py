@@ -25,7 +25,7 @@ from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.execution import executor, on_end
 from ddpkit.execution.attempts import Attempts, NotPlanned
-from ddpkit.launchers.plan import Plan, Step, render_plan
+from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
 from ddpkit.launchers.shell import count
 from ddpkit.run import code_state, launcher_process, metrics, record, run_index, timeline
 from ddpkit.run.documents import run_document
@@ -46,6 +46,20 @@ def _ranks(plan: Plan) -> dict[str, list[int]]:
 
 def _words(failure: Failure | None) -> str | None:
     return verdict.verdict(failure, failure.diagnosis) if failure else None
+
+
+def _rules(ready: Ready) -> record.Rules:
+    settings = ready.settings
+    return record.Rules(
+        retries=settings.retries,
+        retry_codes=settings.retry_codes,
+        stop_codes=settings.stop_codes,
+        progress=settings.progress,
+        metrics=settings.metrics,
+        bad_nodes=ready.bad_nodes,
+        workdir=ready.job.workdir,
+        command=ready.job.command,
+    )
 
 
 class LiveRun:
@@ -124,9 +138,9 @@ class RecordedRun(LiveRun):
         super().__init__(ready.plan, ready.transport, log_dir)
         plan = self.plan
         self._python = ready.job.python
-        self._bad_nodes = ready.bad_nodes
         self._ready = ready
-        self._attempts = Attempts(ready, ready.settings, self.folder) if ready.settings.retries else None
+        self._rules = _rules(ready)
+        self._attempts = self._first_attempt(ready)
         self._write_timeline(began, notes)
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
@@ -137,7 +151,7 @@ class RecordedRun(LiveRun):
             command=ready.job.command,
             workdir=ready.job.workdir,
             project=str(run_index.find_project(Path.cwd())),
-            hosts=tuple(host for step in plan.steps for host in step.hosts),
+            hosts=plan.hosts,
             world_size=plan.world_size,
             launcher_pid=os.getpid(),
             launcher_started=launcher_process.process_start(os.getpid()),
@@ -162,6 +176,17 @@ class RecordedRun(LiveRun):
         with suppress(RuntimeError):  # no more threads: the run is not less of a run
             self._git.start()
         self._unlisted = run_index.add_run(self.record)
+
+    def _first_attempt(self, ready: Ready) -> Attempts | None:
+        """Begin the attempts of a run with --retries. Those of a submitted job are in a file for its script."""
+        plan = ready.plan
+        if plan.batch is not None and plan.batch.nodes:
+            record.AttemptsFile(rules=self._rules, nodes=plan.batch.nodes).save(self.folder)
+        if plan.batch is not None or not ready.settings.retries:
+            return None
+        attempts = Attempts(self._rules, ready.hosts, self.folder, ready.transport.down_hosts)
+        attempts.begin(plan.hosts)
+        return attempts
 
     def _add_code(self) -> None:
         """Add the git commit to the record. git may be slow: nothing waits for it."""
@@ -231,19 +256,21 @@ class RecordedRun(LiveRun):
 
     def _plan_next(self, attempts: Attempts, relay: Relay, outcome: Outcome, decision: Decision) -> Plan | NotPlanned:
         """Prepare the attempt that follows: its nodes, its plan, its logs and its record."""
+        from ddpkit.diagnosis.decision import describe  # loads the catalogue
+
         began, ended, notes = time.time(), attempts.records[-1], list[str]()
         assert outcome.failure is not None
+        assert self._ready.plan_again is not None
         self._note_failure(relay, attempts.with_moved_log(outcome.failure))
-        hosts = ", ".join(decision.hosts)
-        does = {"replace": f"{hosts}: put aside", "check": f"{hosts}: to be checked", "same": "the same nodes"}
-        relay.note(f"ddpkit: attempt {ended.number} ended; {does[decision.action]}; reason: {decision.reason}")
+        relay.note(f"ddpkit: {describe(decision, ended.number)}")
 
         def note(text: str) -> None:
             notes.append(text)
             relay.note(f"ddpkit: {text}")
 
         self._remember_node(relay, outcome)
-        following = attempts.plan_next(note, self.inbox)
+        self._run_hook(self.plan.on_attempt, relay, on_end.ATTEMPT_LOG, limit=10.0)
+        following = attempts.plan_next(self._ready.plan_again, note, self.inbox)
         if isinstance(following, Plan):
             try:
                 attempts.move_logs()
@@ -258,7 +285,7 @@ class RecordedRun(LiveRun):
         attempts.keep_failure(attempts.with_moved_log(outcome.failure))
         self.plan = following
         relay.begin_attempt()
-        attempts.begin(following)
+        attempts.begin(following.hosts)
         self._write_timeline(began, notes)
         used = attempts.records[-1].hosts
         with suppress(OSError):
@@ -299,6 +326,7 @@ class RecordedRun(LiveRun):
             relay.note(f"ddpkit: {verdict.describe_stop(outcome)}")
         if self._git.is_alive():
             self._git.join(GIT_PATIENCE)
+        of_job = record.load_attempts(self.folder)
         try:
             self._amend(
                 ended=time.time(),
@@ -306,13 +334,13 @@ class RecordedRun(LiveRun):
                 exit_code=outcome.exit_code,
                 verdict=words,
                 failure=failure,
-                attempts=self._attempts.records if self._attempts else (),
+                attempts=self._attempts.records if self._attempts else of_job.attempts if of_job else (),
                 versions=code_state.node_versions(timeline.read_launch(self.folder), timeline.read(self.folder)),
             )
         except OSError as error:
             relay.note(f"ddpkit: cannot write the record of this run to {self.folder}: {error.strerror}")
         self._remember_node(relay, outcome)
-        self._run_on_end(relay)
+        self._run_hook(self.plan.on_end, relay, on_end.LOG)
         return outcome
 
     def _note_failure(self, relay: Relay, failure: Failure) -> None:
@@ -326,26 +354,17 @@ class RecordedRun(LiveRun):
         relay.note("\n".join(verdict.describe_failure(failure, diagnosis, with_lines=repeat)), panel)
 
     def _remember_node(self, relay: Relay, outcome: Outcome) -> None:
-        """Remember the node whose own fault ended the run, for later launches."""
-        if outcome.failure is None:
-            return
-        from ddpkit.run import bad_nodes
+        from ddpkit.run.bad_nodes import remember_blamed
 
-        clear = bad_nodes.has_clear_fault(outcome.failure)
-        analysis = verdict.analyze_end(self.folder / "all.log") if clear else None
-        now = time.time()
-        node = bad_nodes.blamed(outcome, analysis, self.plan.run_id, now)
-        if node is None:
-            return
-        problem = bad_nodes.remember(self._bad_nodes, node, now)
-        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(node.until))
-        words = problem or f"{node.host} is remembered as a bad node until {until}: {node.reason}; see: ddpkit nodes"
-        relay.note(f"ddpkit: {words}")
+        all_log, run_id = self.folder / "all.log", self.plan.run_id
+        remember_blamed(self._rules.bad_nodes, outcome, all_log, run_id, lambda text: relay.note(f"ddpkit: {text}"))
 
-    def _run_on_end(self, relay: Relay) -> None:
-        if self.plan.on_end is not None:
-            document = json.dumps({"schema": "ddpkit.run/1", **run_document(self.record)})
-            on_end.run_on_end(self.plan.on_end, document, relay, self.inbox)
+    def _run_hook(self, command: OnEnd | None, relay: Relay, log_name: str, limit: float = on_end.LIMIT) -> None:
+        if command is not None:
+            with self._lock:
+                run = replace(self.record, attempts=self._attempts.records if self._attempts else self.record.attempts)
+            document = json.dumps({"schema": "ddpkit.run/1", **run_document(run)})
+            on_end.run_on_end(command, document, relay, self.inbox, limit=limit, log_name=log_name)
 
     def _end_state(self, outcome: Outcome, *, cancelled: bool) -> str:
         if outcome.stopped_by is not None:

@@ -1,4 +1,7 @@
-"""Runs the command of the setting `on_end` when a run has ended. It cannot change how the run ended."""
+"""Runs the command of the setting `on_end` when a run has ended, and that of `on_attempt` after an attempt.
+
+It cannot change how the run ended, and whether another attempt follows.
+"""
 
 from __future__ import annotations
 
@@ -19,34 +22,42 @@ from ddpkit.launchers.plan import OnEnd
 LIMIT = 60.0  # seconds
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL of a command that takes longer
-LOG = "on_end.log"  # its output, in the directory of the run
+LOG, ATTEMPT_LOG = "on_end.log", "on_attempt.log"  # its output, in the directory of the run
 SHOWN = 1 << 16  # bytes of the output that are shown
 
 
-def run_on_end(command: OnEnd, document: str, relay: Relay, inbox: Inbox, *, limit: float = LIMIT) -> None:
+def run_on_end(
+    command: OnEnd, document: str, relay: Relay, inbox: Inbox, *, limit: float = LIMIT, log_name: str = LOG
+) -> None:
     """Run the command with `document` on its standard input, and show its output with a label.
 
-    A signal in `inbox` that would end a run ends the command.
+    A signal in `inbox` that would end a run ends the command. After an attempt it stays in `inbox`.
     """
-    began = time.monotonic()
+    began, name = time.monotonic(), log_name.partition(".")[0]
+    stays = inbox if log_name == ATTEMPT_LOG else None
     try:
-        with open(relay.folder / LOG, "w+b") as log:
-            ended = _run(command, document, log, inbox, began + limit)
-            log.seek(0)
+        with open(relay.folder / log_name, "a+b") as log:
+            start = log.tell()
+            ended = _run(command, document, log, inbox, began + limit, stays)
+            log.seek(start)
             for line in log.read(SHOWN).splitlines():
-                relay.err.write(b"[on_end] " + line + b"\n")
+                relay.err.write(f"[{name}] ".encode() + line + b"\n")
     except OSError as error:
         ended = f"cannot be started: {error.strerror or error}"
     if ended:
         took = time.monotonic() - began
-        relay.note(f"ddpkit: on_end: {ended} after {took:.1f} s; the exit code of the run stays as it is")
+        relay.note(f"ddpkit: {name}: {ended} after {took:.1f} s; the exit code of the run stays as it is")
         relay.note(f"hint: {command} < {shlex.quote(str(relay.folder.absolute() / 'run.json'))}")
     relay.flush()
 
 
-def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: float) -> str:
+def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: float, stays: Inbox | None) -> str:
     """Return why the command did not succeed; empty: exit code 0."""
-    ended_by(inbox)  # what was sent to the run is not meant for the command
+    number = ended_by(inbox)
+    if stays is not None and number is not None:
+        stays.put((-1, number))
+        return f"not started because of {signal.Signals(number).name}"
+    # What was sent to a run that has ended is not meant for the command.
     process = subprocess.Popen(
         ["/bin/sh", "-c", command.command],
         cwd=command.directory,
@@ -63,6 +74,8 @@ def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: flo
             return "" if code == 0 else f"exit code {code}" if code > 0 else f"signal {-code}"
         number = ended_by(inbox)
         if number is not None:
+            if stays is not None:
+                stays.put((-1, number))
             ended = f"ended by {signal.Signals(number).name}"
         elif time.monotonic() > until:
             ended = "took too long and was ended"

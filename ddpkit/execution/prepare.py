@@ -5,10 +5,11 @@ For named nodes the plan needs a survey of them. The run then uses the connectio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.execution import requested_nodes
@@ -22,6 +23,8 @@ from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
 from ddpkit.transports.this_machine import LocalTransport
 from ddpkit.transports.transport import Transport
 
+# The plan of another attempt: its hosts, its variables; the function gets notes.
+PlanAgain = Callable[[Sequence[str], Mapping[str, str], Callable[[str], None]], Plan]
 FIRST = {"DDPKIT_ATTEMPT": "1"}  # variables of the first attempt, where others can follow
 
 
@@ -35,8 +38,7 @@ class Ready:
     settings: LaunchSettings
     bad_nodes: str = ""  # the file of bad nodes; empty: that of this user
     hosts: tuple[str, ...] = ()  # of the run, with its spares; empty: those of the plan
-    # The plan of another attempt: its hosts, its variables; the function gets notes.
-    plan_again: Callable[[Sequence[str], Mapping[str, str], Callable[[str], None]], Plan] | None = None
+    plan_again: PlanAgain | None = None
 
 
 @contextmanager
@@ -74,7 +76,7 @@ def prepare(
 
         first = with_variables(nodes.job, FIRST) if settings.retries else nodes.job
         plan = _with_end(nodes.plan(transport.survey(note, strict=settings.preflight), first), settings)
-        plan = replace(plan, spares=spare_hosts(plan, hosts))
+        plan = replace(plan, spares=spare_hosts(plan.hosts, hosts))
         yield Ready(
             job=nodes.job,
             plan=plan,
@@ -91,17 +93,18 @@ def _bad_nodes(settings: LaunchSettings) -> str:
     return str(Path(settings.bad_nodes).absolute()) if settings.bad_nodes else ""
 
 
-def spare_hosts(plan: Plan, hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return the hosts after those of the plan. One between them failed its checks."""
-    used = {host for step in plan.steps for host in step.hosts}
+def spare_hosts(used: Collection[str], hosts: Sequence[str]) -> tuple[str, ...]:
+    """Return the hosts after those that are used. One between them failed its checks."""
     last = max((index for index, host in enumerate(hosts) if host in used), default=-1)
     return tuple(hosts[last + 1 :])
 
 
 def _with_end(plan: Plan, settings: LaunchSettings) -> Plan:
-    if not settings.on_end:
-        return plan
-    return replace(plan, on_end=OnEnd(command=settings.on_end, directory=settings.directory_of("on_end")))
+    def hook(name: Literal["on_end", "on_attempt"]) -> OnEnd | None:
+        command = str(getattr(settings, name))
+        return OnEnd(command=command, directory=settings.directory_of(name)) if command else None
+
+    return replace(plan, on_end=hook("on_end"), on_attempt=hook("on_attempt"))
 
 
 def transport_of(settings: LaunchSettings) -> type[Transport]:
@@ -151,7 +154,7 @@ def prepare_offline(
     plan = backend.plan(first, world)
     return Ready(
         job=job,
-        plan=replace(plan, spares=spare_hosts(plan, hosts)) if hosts else plan,
+        plan=replace(plan, spares=spare_hosts(plan.hosts, hosts)) if hosts else plan,
         transport=transport,
         settings=settings,
         hosts=hosts,

@@ -89,12 +89,9 @@ def check_attempts(settings: LaunchSettings, transport: type[Transport], *, allo
             f"backend {settings.backend} runs on this machine only, and does not support {asked}",
             f"ddpkit launch -b ssh --retries {settings.retries} {asked} HOST HOST -- SCRIPT",
         )
-    if transport.scheduled and not allocated:
-        nodes = (settings.nnodes or 1) + settings.spares
-        raise UsageError(
-            f"backend {settings.backend} supports {asked} inside an allocation only, not for a job that it submits",
-            f"salloc --no-kill -N {nodes} ddpkit launch -b {settings.backend} --retries {settings.retries} -- SCRIPT",
-        )
+    if transport.scheduled and not allocated and (not transport.slurm or settings.options.get("array")):
+        jobs = "a job array" if transport.slurm else "its jobs"
+        raise UsageError(f"backend {settings.backend} does not support {asked} for {jobs}", "-b slurm, without --array")
 
 
 def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOptions) -> list[HostSpec]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
@@ -155,6 +155,7 @@ class Batch:
     requeue_exit_code: int | None = None  # an exit code with which the job starts itself again
     follow: bool = True  # False: many jobs in one; only submitted
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
+    nodes: int = 0  # of one attempt, where its script can start the ranks again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +240,13 @@ class Plan:
     sync: tuple[tuple[str, ...], ...] = ()  # commands that have copied the working folder to the nodes
     batch: Batch | None = None  # then the steps say what the job will run
     on_end: OnEnd | None = None
+    on_attempt: OnEnd | None = None  # the same after each attempt that another one follows
     spares: tuple[str, ...] = ()  # hosts that another attempt can use
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The nodes of all steps, as far as the plan knows them."""
+        return tuple(host for step in self.steps for host in step.hosts)
 
     def __str__(self) -> str:
         return render_plan(self) + render_end(self)
@@ -316,12 +323,11 @@ def render_plan(plan: Plan) -> str:
 
 def render_end(plan: Plan) -> str:
     """What the dry run shows of `on_end`."""
-    if plan.on_end is None:
-        return ""
-    lines = (
-        "when the run has ended, on this machine, with run.json as standard input:",
-        *f"{plan.on_end}".splitlines(),
-    )
+    whens = (("when the run has ended", plan.on_end), ("after an attempt that another one follows", plan.on_attempt))
+    lines: list[str] = []
+    for when, command in whens:
+        if command is not None:
+            lines += [f"{when}, on this machine, with run.json as standard input:", *f"{command}".splitlines()]
     return "".join(f"# {line}\n" for line in lines)
 
 
@@ -342,7 +348,8 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
         "sync": [list(argv) for argv in plan.sync],
         "submit": list(plan.batch.submit) if plan.batch else None,
-        "on_end": {"command": plan.on_end.command, "directory": plan.on_end.directory} if plan.on_end else None,
+        "on_end": asdict(plan.on_end) if plan.on_end else None,
+        "on_attempt": asdict(plan.on_attempt) if plan.on_attempt else None,
         "steps": [
             {
                 "host": step.host,

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
 from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
-from ddpkit.launchers.shell import Secret, Value, join, quote
+from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 
 # Defaults of variables, after `cores` was computed. See `_RECORDER` in `starters.py`.
 _DEFAULTS = """
@@ -88,6 +88,8 @@ while True:
     print(port)
     break"""
 
+_NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
+
 # Of sed. A line of a script has a label in front, and under torchrun a rank as well: it passes for neither.
 _CODE = r"s/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p"
 _TAP_CODE = r"s/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p"
@@ -152,8 +154,10 @@ class Slurm(Contained):
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
-            files.append(File(path=script, text=self._script(job, step, nnodes, nproc)))
+            spares = world.spares
+            files.append(File(path=script, text=self._script(job, step, nnodes + (spares or 0), nproc, spares)))
             batch = self._batch(job, script, tuple(filter(_left, world.here.stale)))
+            batch = replace(batch, nodes=nnodes if spares is not None else 0)
         return Plan(
             run_id=job.run_id,
             backend=self.name,
@@ -202,7 +206,8 @@ class Slurm(Contained):
                 "-o srun with --distribution=arbitrary: rank 0's host would be the first of SLURM_HOSTFILE",
                 "start it with srun; ddpkit.distributed.torch.init() reads SLURM_HOSTFILE",
             )
-        master = quote(held.hosts[0]) if held else '"$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"'
+        attempts = held is None and world.spares is not None
+        master = quote(held.hosts[0]) if held else f'"$({_NODES} | head -n 1)"'
         # It runs on the node itself, and the job's Python may be in the container alone.
         probe = join(["python3" if self.container else job.python, "-c", _PORT])
         inside: list[str] = []
@@ -215,22 +220,29 @@ class Slurm(Contained):
                 probe = join(["srun", *inside, *where, "--export=ALL"]) + " " + probe
         tasks = 1 if self.torchrun else nproc
         cpus = (self.cpus_per_task or (held.cpus_per_task or 0 if held else 0)) * (nproc if self.torchrun else 1)
-        srun = ["srun", *inside, f"--nodes={nnodes}", f"--ntasks={nnodes * tasks}", f"--ntasks-per-node={tasks}"]
+        srun: list[Word] = ["srun", *inside, f"--nodes={nnodes}", f"--ntasks={nnodes * tasks}"]
+        srun += [f"--ntasks-per-node={tasks}"]
         srun += [f"--cpus-per-task={cpus}"] if cpus else []
         nodes = held.hosts[:nnodes] if held and world.spares is not None else ()
         srun += [f"--nodelist={','.join(nodes)}"] if nodes else []
+        # An attempt before may not have ended on a lost node.
+        srun += ["--overlap", Raw("--nodelist=$nodes")] if attempts else []
         srun += ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
         words, text, more = self._task(job, nnodes, nproc)
-        lines = [
-            *([self.setup] if self.setup else []),
-            "# rank 0 runs on the first node",
-            f"MASTER_ADDR={master}",
-            f"MASTER_PORT=$({probe}) || exit 1",
-            "export MASTER_ADDR MASTER_PORT",
-            f"each={quote(text)}",
-        ]
         command = f'{join(srun)}{" " * bool(more)}{more} sh -c "$each" {join(words)}'
-        lines += [f"exec {command}"] if held else self._in_job(job, command)
+        if attempts:
+            again = join([world.here.python, "-m", "ddpkit.execution.job_attempts", job.folder])
+            lines = [f"each={quote(text)}", *self._in_attempts(job, probe, command, again, nnodes)]
+        else:
+            lines = [
+                "# rank 0 runs on the first node",
+                f"MASTER_ADDR={master}",
+                f"MASTER_PORT=$({probe}) || exit 1",
+                "export MASTER_ADDR MASTER_PORT",
+                f"each={quote(text)}",
+                *([f"exec {command}"] if held else [*self._in_job(job, command), 'exit "$code"']),
+            ]
+        lines = [self.setup, *lines] if self.setup else lines
         env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
         return Step(
             host=world.here.name if held else "slurm",
@@ -270,7 +282,29 @@ class Slurm(Contained):
         )
         return words, text + (f"\n{enter}" if enter else ""), more
 
-    def _in_job(self, job: Job, command: str) -> list[str]:
+    def _in_attempts(self, job: Job, probe: str, command: str, again: str, nnodes: int) -> list[str]:
+        """Steps in a job script: another one follows as long as `again` prints its nodes."""
+        rank_0 = "srun --overlap --nodes=1 --ntasks=1 --nodelist=$MASTER_ADDR --export=ALL"
+        tell = 'eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"'
+        attempt = [
+            "MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node",
+            f'on=; [ "$MASTER_ADDR" = "$SLURMD_NODENAME" ] || on="{rank_0}"',
+            f"MASTER_PORT=$($on {probe})",
+            "export MASTER_ADDR MASTER_PORT",
+            *self._in_job(job, command, again=True),
+            "trap '' TERM  # a requeue sends it: the decision comes to its end",
+            f'next=$({again} "$code") || exit "$code"',
+            f"trap - TERM; {tell}",
+        ]
+        return [
+            f"nodes=$({_NODES} | head -n {nnodes} | paste -sd , -)",
+            f'[ -z "$SLURM_RESTART_COUNT" ] || {{ next=$({again} requeued) || exit 1; {tell}; }}',
+            "while :; do",
+            *(f"    {line}" for line in attempt),
+            "done",
+        ]
+
+    def _in_job(self, job: Job, command: str, *, again: bool = False) -> list[str]:
         """srun in a job script, whose exit code is the job's.
 
         srun returns the highest code of its tasks, and those that it ended by itself count: 143. The first task that
@@ -283,7 +317,7 @@ class Slurm(Contained):
         number = '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"' if self.array else '"$SLURM_JOB_ID"'
         lines = [
             # What stands in the output before this line, an attempt before has written.
-            '[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"',
+            *(['[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"'] if not again else []),
             *([f"{{ date +%s.%N >> {quote(_begins(job))}; }} 2> /dev/null"] if self._asked(job) else []),
             f"log={quote(before)}{number}{quote(after)}",
             'from=$(($(wc -c < "$log") + 1))',
@@ -297,11 +331,12 @@ class Slurm(Contained):
             lines += [
                 f'if [ "$code" = {AGAIN} ] && [ "${{SLURM_RESTART_COUNT:-0}}" -lt {self.chain} ]; then',
                 '    scontrol requeue "$SLURM_JOB_ID"',
+                *(['    exit "$code"'] if again else []),
                 "fi",
             ]
-        return [*lines, 'exit "$code"']
+        return lines
 
-    def _script(self, job: Job, step: Step, nnodes: int, nproc: int) -> str:
+    def _script(self, job: Job, step: Step, nnodes: int, nproc: int, spares: int | None) -> str:
         """The job script: what an administrator reads, and `sbatch` takes."""
         tasks = 1 if self.torchrun else nproc
         cpus = self.cpus_per_task * (nproc if self.torchrun else 1)
@@ -327,6 +362,7 @@ class Slurm(Contained):
                 lines += [f"#SBATCH --{name}"] if value else []
             elif value != "":
                 lines.append(f"#SBATCH --{name}={quote(str(value))}")
+        lines += ["#SBATCH --no-kill"] * (spares is not None)  # a node that fails does not end the job
         if self.requeue or self.chain:
             again = _true("requeue", self.requeue or "true")
             if self.chain and not again:

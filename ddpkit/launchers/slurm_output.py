@@ -17,7 +17,7 @@ import signal
 import time
 from collections.abc import Iterator
 
-from ddpkit.launchers.events import Event, OutputEvent
+from ddpkit.launchers.events import Event, FailedEvent, OutputEvent
 
 PIECE = 1024
 # Printed by each rank's own shell (or tap) to its standard error before the script runs.
@@ -42,6 +42,7 @@ ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
 
 _LABEL = re.compile(r" *(\d{1,9}): (.*)", re.DOTALL)
 _ENDED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): (.*)")
+_NODE_LOST = re.compile(r"srun: error: Node failure on (\S+)")
 _CODE = re.compile(r"Exited with exit code (\d+)")
 _SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_signals()}
 
@@ -49,9 +50,10 @@ _SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_sig
 class SrunReader:
     """The state between two reads: unfinished lines, and which rank is where."""
 
-    def __init__(self, ranks: int, *, torchrun: bool, labels: bool = True) -> None:
+    def __init__(self, ranks: int, *, torchrun: bool, labels: bool = True, lost: bool = False) -> None:
         self.ranks = ranks
         self.torchrun = torchrun  # a label is then a node's number, and each rank's tap names the rank of a line
+        self.lost = lost  # a lost node is a failure; else SLURM requeues the job after it
         self.labels = labels  # False: no srun, and the taps alone speak
         self.hosts: dict[int, str] = {}
         self.pids: dict[int, int] = {}  # on that host
@@ -88,6 +90,11 @@ class SrunReader:
         if ended:
             yield _out(None, number, line)
             yield from self._task_ended(*ended.groups())
+            return
+        lost = _NODE_LOST.fullmatch(line) if self.lost else None
+        if lost:
+            yield _out(None, number, line)
+            yield from self._fail(None, lost[1], "slurmd", None, None, reason="SLURM lost the node")
             return
         attempt = ATTEMPT.fullmatch(line)
         if attempt:
@@ -220,13 +227,28 @@ class SrunReader:
             yield from self._first_raised()  # whose process takes longer to end
 
     def _fail(
-        self, rank: int | None, host: str, what: str, code: int | None, killer: int | None, at: float | None = None
+        self,
+        rank: int | None,
+        host: str,
+        what: str,
+        code: int | None,
+        killer: int | None,
+        at: float | None = None,
+        reason: str = "",
     ) -> Iterator[Event]:
         """Only the first failure is one: after it srun ends the other tasks, whose ends have later times."""
         if not self.failed:
             self.failed = True
             t = time.time() if at is None else at
-            yield {"e": "failed", "rank": rank, "host": host, "what": what, "code": code, "signal": killer, "t": t}
+            event: FailedEvent = {
+                "e": "failed",
+                "rank": rank,
+                "host": host,
+                "what": what,
+                "code": code,
+                "signal": killer,
+            }
+            yield {**event, "t": t, "reason": reason} if reason else {**event, "t": t}
 
 
 def _out(rank: int | None, number: int, text: str) -> OutputEvent:

@@ -192,6 +192,21 @@ def remember(setting: str, node: BadNode, now: float) -> str:
     return ""
 
 
+def remember_blamed(setting: str, outcome: Outcome, all_log: Path, run_id: str, note: Callable[[str], None]) -> None:
+    """Remember the node whose own fault ended a run, for later launches. `all_log`: lines of all ranks."""
+    if outcome.failure is None:
+        return
+    from ddpkit.diagnosis.verdict import analyze_end
+
+    now = time.time()
+    node = blamed(outcome, analyze_end(all_log) if has_clear_fault(outcome.failure) else None, run_id, now)
+    if node is None:
+        return
+    problem = remember(setting, node, now)
+    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(node.until))
+    note(problem or f"{node.host} is remembered as a bad node until {until}: {node.reason}; see: ddpkit nodes")
+
+
 def forgive(setting: str, hosts: Collection[str] | None, now: float) -> list[BadNode]:
     """Remove hosts from the file, None: all. Returns their records that had not expired. Raises DdpkitError."""
     removed: list[BadNode] = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 
 from ddpkit.diagnosis.outcome import Failure
+from ddpkit.run.ledger import ledger
 from ddpkit.run.record import ENDED, Attempt, Run
 from ddpkit.run.status import RunStatus, get_status
 
@@ -19,7 +21,9 @@ def run_document(run: Run, now: RunStatus | None = None) -> Document:
     values: Document = asdict(run)
     rest = {name: value for name, value in values.items() if name not in (*head, "format")}
     attempts = [attempt_document(each) for each in run.attempts]
-    return {**head, **rest, "failure": failure_document(run.failure) if run.failure else None, "attempts": attempts}
+    failure = failure_document(run.failure) if run.failure else None
+    hours = asdict(ledger(run, time.time())) if run.attempts else None
+    return {**head, **rest, "failure": failure, "attempts": attempts, "ledger": hours}
 
 
 def attempt_document(attempt: Attempt) -> Document:

@@ -67,7 +67,7 @@ def choose_attempt(run: Run, number: int) -> Run:
     if number >= len(run.attempts):
         return run
     past = run.attempts[number - 1]
-    return replace(run, hosts=past.hosts, folder=str(attempt_folder(Path(run.folder), number)))
+    return replace(run, hosts=past.hosts, folder=str(attempt_folder(Path(run.folder), number)), job=None)
 
 
 def parse_filter(run: Run, ranks: str | None, host: str | None, grep: str | None) -> LineFilter:
@@ -178,14 +178,17 @@ class _JobOutput:
         for tail, reader in self._files.values():
             data = tail.read()
             new = new or bool(data)
-            lines += [_of_job(event) for event in reader.feed(1, data) if event["e"] == "out"]
+            lines += [line_of_job(event) for event in reader.feed(1, data) if event["e"] == "out"]
         return lines if new else None
 
     def rest(self) -> list[Line]:
-        return [_of_job(each) for _, reader in self._files.values() for each in reader.flush() if each["e"] == "out"]
+        return [
+            line_of_job(each) for _, reader in self._files.values() for each in reader.flush() if each["e"] == "out"
+        ]
 
 
-def _of_job(event: OutputEvent) -> Line:
+def line_of_job(event: OutputEvent) -> Line:
+    """Return a line of a job's output."""
     text = event["data"].rstrip("\n").encode("utf-8", "surrogateescape")
     source = event.get("agent", "srun") if event["rank"] is None else str(event["rank"])
     return Line(source=source, host=event.get("host", "job"), text=text)

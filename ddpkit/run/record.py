@@ -24,6 +24,7 @@ from ddpkit.run.code_state import Code, Versions
 _T = TypeVar("_T")
 FORMAT = 1  # of the record; grows when a field changes its meaning
 FILE = "run.json"
+ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
 REQUESTS = "requests"  # numbers of signals, one a line
 ENDED = ("done", "failed", "stopped", "over")
 _RENAMED = {"well": "success_states", "gone": "forgotten_pattern"}  # keys of a job in older records
@@ -49,7 +50,39 @@ class Attempt:
     verdict: str | None = None
     failure: Failure | None = None
     progress: float | None = None  # step of the metrics, or the time of the newest file; None: not known
+    first_step: float | None = None  # seconds since the epoch of the first rank's first step; None: none was seen
+    saved: float | None = None  # seconds since the epoch of the last progress; None: not known
     decision: Decision | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """Settings that decide whether another attempt follows."""
+
+    retries: int
+    retry_codes: tuple[int, ...]
+    stop_codes: tuple[int, ...]
+    progress: str
+    metrics: str
+    bad_nodes: str
+    workdir: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptsFile:
+    """Attempts of a submitted job, which its script writes on a node."""
+
+    rules: Rules
+    nodes: int  # of one attempt
+    hosts: tuple[str, ...] = ()  # of the job's allocation; empty: not known yet
+    spares: tuple[str, ...] = ()
+    replaced: dict[str, str] = field(default_factory=dict)  # reasons by host
+    attempts: tuple[Attempt, ...] = ()
+
+    def save(self, folder: Path) -> None:
+        """Replace the file. Raises OSError."""
+        write_atomically(folder / ATTEMPTS, json.dumps(asdict(self), indent=2) + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +142,16 @@ def load(folder: Path) -> Run | None:
         return None
 
 
+def load_attempts(folder: Path) -> AttemptsFile | None:
+    """Read the attempts of a submitted job; None where the run is another one, or they cannot be understood."""
+    try:
+        data = json.loads((folder / ATTEMPTS).read_text())
+        inner = {"rules": _inner(Rules, data["rules"]), "attempts": tuple(map(_attempt, data["attempts"]))}
+        return _inner(AttemptsFile, data | inner)
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return None
+
+
 def parse(data: Any) -> Run | None:
     """Read a record from JSON that a launcher printed; None where it cannot be understood."""
     return _from_json(data, Path(data["folder"])) if isinstance(data, dict) and "folder" in data else None
@@ -125,6 +168,8 @@ def _from_json(data: Any, folder: Path) -> Run | None:
         if values.get("failure") is not None:
             values["failure"] = _failure(data["failure"])
         values["attempts"] = tuple(map(_attempt, data.get("attempts", ())))
+        if values.get("job") is not None and (of_job := load_attempts(folder)) is not None:
+            values |= {"attempts": of_job.attempts, "spares": of_job.spares}
         return Run(**{**values, "ranks": data.get("ranks", {}), "folder": str(folder.absolute())})
     except (ValueError, TypeError, AttributeError):
         return None

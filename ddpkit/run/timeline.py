@@ -178,6 +178,12 @@ def read(folder: Path) -> TimelineFile | None:
     return {"format": FORMAT, "carried": first, **(timeline or {}), "ranks": ranks}
 
 
+def first_step(timeline: TimelineFile | None, since: float = 0.0) -> float | None:
+    """Return the time of the first step of an attempt that began at `since`; None: no step was seen."""
+    steps = (each.get("marks", {}).get("step", 0.0) for each in (timeline or {}).get("ranks", {}).values())
+    return min((step for step in steps if step and step >= since), default=None)
+
+
 def read_launch(folder: Path) -> LaunchFile | None:
     """Read what was known before the start; None where it cannot be read."""
     return cast("LaunchFile | None", read_object(folder / LAUNCH))

@@ -113,7 +113,8 @@ class JobLink:
         self._job_id = job_id
         self._log = batch.log.replace("{job}", job_id)
         self._by_srun = step.rank_starter.labels_tasks
-        self._reader = SrunReader(len(step.ranks), torchrun=step.rank_starter.labels_ranks, labels=self._by_srun)
+        tapped = step.rank_starter.labels_ranks
+        self._reader = SrunReader(len(step.ranks), torchrun=tapped, labels=self._by_srun, lost=batch.nodes > 0)
         self._calls = OverlapCalls(self._reader, job_id)
         self._closed = threading.Event()
         self._post: Post = lambda _: None
@@ -216,7 +217,8 @@ class JobLink:
                     if f"runs on {facts['nodes']}" != self._noted:
                         pause = 0.2
                     yield from self._say(f"runs on {facts['nodes']}")
-                    if self._held is not None and self._held[1]["code"] != batch.requeue_exit_code:
+                    again = batch.nodes and not self._reader.goes_on
+                    if self._held is not None and not again and self._held[1]["code"] != batch.requeue_exit_code:
                         yield self._held[1]
                         self._held = None
                 elif facts["state"] in batch.ending:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -15,6 +17,8 @@ from ddpkit.transports.protocol import Link, LocalLink
 from ddpkit.transports.srun import SrunLink
 from ddpkit.transports.transport import Transport
 
+UPDATE_TIME = 10.0  # seconds for SLURM to accept changes of a requeued job: KillWait is 30 by default
+_FACTS = re.compile(r"\bJobState=(?P<state>\S+) .*?\bRequeue=(?P<requeue>\d)")
 # States of nodes on which SLURM cannot start a step. An asterisk: the node does not answer.
 _DOWN = re.compile(r"(down|fail|unknown|power|reboot)|.*\*$")
 
@@ -61,7 +65,8 @@ class SlurmTransport(SchedulerTransport):
         request = local_facts.slurm(self._nnodes, self._nproc_per_node, self._environ)
         held = request.allocation
         if held is None or self.spares is None:
-            return request
+            here = replace(request.here, python=sys.executable) if self.spares is not None else request.here
+            return replace(request, spares=self.spares, here=here)
         nnodes = self._nnodes or max(1, len(held.hosts) - self.spares)
         if self.hosts is None:
             return replace(request, spares=self.spares, nnodes=nnodes)
@@ -73,6 +78,22 @@ class SlurmTransport(SchedulerTransport):
             what = f"{len(usable)} of {nnodes} needed nodes of allocation {held.job_id} are left"
             raise LaunchError(what, f"sinfo --Node --nodes={','.join(held.hosts)}")
         return replace(request, spares=0, nnodes=nnodes, allocation=replace(held, hosts=usable))
+
+    def ask_job(self, job_id: str) -> tuple[str, bool]:
+        """Return the state of a job, and whether it can be requeued. An empty state: SLURM does not answer."""
+        facts = _FACTS.search(run_command(["scontrol", "--oneliner", "show", "job", job_id]).output)
+        return (facts["state"], facts["requeue"] == "1") if facts else ("", False)
+
+    def requeue(self, job_id: str, without: Collection[str], note: Callable[[str], None]) -> str:
+        """Requeue the job of this process, which can be changed until this process has ended. Returns no text."""
+        until = time.monotonic() + UPDATE_TIME
+        for words in (["requeue", job_id], ["update", f"JobId={job_id}", f"ExcNodeList={','.join(without)}"]):
+            while (reply := run_command(["scontrol", *words])).exit_code != 0:
+                if "try again" not in reply.error or time.monotonic() > until:
+                    note(f"scontrol {' '.join(words)}: {reply.error}")
+                    break
+                time.sleep(0.5)
+        return ""
 
     def down_hosts(self, hosts: Sequence[str]) -> dict[str, str]:
         reply = run_command(["sinfo", "--noheader", "--Node", "--nodes", ",".join(hosts), "--format", "%N %T"])

@@ -23,7 +23,7 @@ class SrunLink:
 
     def __init__(self, step: Step) -> None:
         self._inner = LocalLink()
-        self._reader = SrunReader(len(step.ranks), torchrun=step.rank_starter.labels_ranks)
+        self._reader = SrunReader(len(step.ranks), torchrun=step.rank_starter.labels_ranks, lost=True)
         self._timer: threading.Timer | None = None
         self._post: Post = lambda _: None
         self._calls = OverlapCalls(self._reader)

@@ -49,6 +49,7 @@ CASES = {
     "peer": (rank(*PEER, code=1), "check", ("node2",)),
     "hang": (HANG, "check", ("node2",)),
     "lost": (LOST, "replace", ("node2",)),
+    "node of SLURM": (replace(LOST, what="slurmd", reason="SLURM lost the node"), "replace", ("node2",)),
     "out of memory": (rank(number=9, oom="oom_kill 1, cgroup"), "replace", ("node2",)),
     "ECC": (rank("CUDA error: uncorrectable ECC error encountered", code=1), "replace", ("node2",)),
     "disk": (rank("OSError: [Errno 28] No space left on device", code=1), "replace", ("node2",)),

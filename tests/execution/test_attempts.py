@@ -99,7 +99,10 @@ TWO = [*ONE, "node2"]
         ([*ONE, "--retries", "1", "--spares", "1"], "--spares 1: 1 host was named"),
         ([*TWO, "-N", "2", "--retries", "1", "--spares", "1"], "-N 2 and --spares 1: 2 hosts were named"),
         ([*TWO, "-N", "1:2", "--retries", "1"], "--retries 1 requires one number of nodes, not -N 1:2"),
-        (["-b", "slurm", "--retries", "1"], "backend slurm supports --retries 1 inside an allocation only"),
+        (
+            ["-b", "slurm", "--array", "0-1", "--retries", "1"],
+            "backend slurm does not support --retries 1 for a job array",
+        ),
         (["--retries", "x"], "--retries x is not an integer"),
         (["--retries", "1", "--retry-codes", "300"], "--retry-codes 300: must be at most 255"),
         (["--env", "DDPKIT_ATTEMPT=2"], "--env DDPKIT_ATTEMPT: ddpkit sets this variable itself"),

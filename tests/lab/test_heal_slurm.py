@@ -1,13 +1,16 @@
-"""Runs that heal inside an allocation of SLURM: each attempt is a step on nodes of its own."""
+"""Runs that heal under SLURM, in an allocation and in a submitted job: each attempt is a step on nodes of its own."""
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster import Lab
-from launching import BACKENDS, Launch, wait_until_gone
+from launching import BACKENDS, DDPKIT, Launch, wait_until, wait_until_gone
 from test_heal import JOB
 
 SALLOC = ["salloc", "-Q", "-N3", "--no-kill", "--ntasks-per-node=1"]
@@ -63,3 +66,108 @@ def test_an_allocation_without_enough_nodes(launch: START, folder: Path) -> None
     run = started(launch, folder, "slurm", "-N", "3")
     assert run.end() == 121
     assert "-N 3 and --spares 1: allocation " in run.text
+
+
+def submitted(launch: START, folder: Path, backend: str, *words: str) -> Launch:
+    """A job of two nodes and a spare one."""
+    (folder / "job.py").write_text(JOB)
+    options = ["-b", backend, "-N", "2", "-n", "1", "--grace", "1", "--retries", "2", "--spares", "1", *words]
+    return launch(*options, "--", "job.py")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_submitted_job_starts_again_after_a_killed_rank(
+    idle_lab: Lab, launch: START, folder: Path, backend: str
+) -> None:
+    run = submitted(launch, folder, backend)
+    run.wait_for("ready 1 None", times=2)
+    rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
+    idle_lab.run("node2", "kill", "-9", str(rank))
+    run.wait_for("ready 2 ", times=2)
+    (folder / "go.2").touch()
+    assert run.end() == 0, run.text
+    assert shown(run) == [(["node1", "node2"], "check"), (["node1", "node2"], None)]
+    assert run.record["state"] == "done"
+    assert "ddpkit: attempt 2 on node1, node2" in run.text
+    (path,) = folder.glob("logs/*")
+    old, new = (
+        idle_lab.run("login", *DDPKIT, "logs", str(path), *words, cwd=folder).stdout
+        for words in (("--attempt", "1"), ())
+    )
+    assert "ready 1" in old
+    assert "ready 2" not in old
+    assert "ready 2" in new
+
+
+def test_a_submitted_job_replaces_a_node_while_nobody_follows_it(idle_lab: Lab, launch: START, folder: Path) -> None:
+    run = submitted(launch, folder, "slurm")
+    run.wait_for("ready 1", times=2)
+    run.signal(idle_lab, signal.SIGHUP)  # the terminal is closed
+    run.end()
+    try:
+        idle_lab.kill("node2")
+        (path,) = folder.glob("logs/*")
+        (output,) = path.glob("slurm-*.out")
+        wait_until(lambda: "ready 2 " in output.read_text(), output.read_text)
+        (folder / "go.2").touch()
+        status = wait_for_end(idle_lab, path)
+    finally:
+        idle_lab.boot("node2")
+    assert status["state"] == "done", output.read_text()
+    assert [each["hosts"] for each in status["attempts"]] == [["node1", "node2"], ["node1", "node3"]]
+    assert "node2: SLURM reports down*" in status["attempts"][0]["decision"]["reason"]
+
+
+def test_a_submitted_job_does_not_repeat_an_exception(launch: START, folder: Path) -> None:
+    (folder / "fail.1.1").touch()
+    run = submitted(launch, folder, "slurm")
+    assert run.end() == 1, run.text
+    assert shown(run) == [(["node1", "node2"], "stop")]
+    assert "no other attempt follows: it would fail again" in run.text
+
+
+def test_a_job_without_spare_nodes_is_requeued_without_the_bad_one(idle_lab: Lab, launch: START, folder: Path) -> None:
+    run = submitted(launch, folder, "slurm", "--spares", "0")
+    run.wait_for("ready 1", times=2)
+    try:
+        idle_lab.kill("node2")
+        run.wait_for("ready 2 ", times=2)
+        (folder / "go.2").touch()
+        assert run.end() == 0, run.text
+        shown_job = idle_lab.run("login", "scontrol", "show", "job", run.record["job_id"]).stdout
+    finally:
+        idle_lab.boot("node2")
+    first, second = shown(run)
+    assert first == (["node1", "node2"], "requeue")
+    assert "node2" not in second[0]
+    # Without accounting, SLURM 22.05 changes no job that waits after a requeue.
+    assert "ExcNodeList=node2" in shown_job or "ExcNodeList=node2: Job update not available right now" in run.text
+
+
+def test_a_cancelled_job_is_not_started_again(idle_lab: Lab, launch: START, folder: Path) -> None:
+    run = submitted(launch, folder, "slurm")
+    run.wait_for("ready 1", times=2)
+    idle_lab.run("login", *DDPKIT, "stop", cwd=folder)
+    run.end()
+    assert "ready 2" not in run.text
+    assert run.record["attempts"] == []  # its script ended before it wrote them
+    wait_until_gone(idle_lab, "job.py")
+
+
+def test_an_array_has_no_attempts(launch: START, folder: Path) -> None:
+    run = submitted(launch, folder, "slurm", "--array", "0-1")
+    assert run.end() == 121
+    assert "backend slurm does not support --spares 1 for a job array" in run.text
+
+
+def wait_for_end(lab: Lab, path: Path) -> dict[str, Any]:
+    """Return the document of a run that nobody follows, after its end."""
+    shown: list[dict[str, Any]] = []
+
+    def ended() -> bool:
+        reply = lab.run("login", *DDPKIT, "status", str(path), "--json", cwd=path.parent.parent, check=False)
+        shown.append(json.loads(reply.stdout))
+        return shown[-1]["state"] not in ("running", "queued")
+
+    wait_until(ended)
+    return shown[-1]

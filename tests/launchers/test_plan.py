@@ -118,6 +118,7 @@ CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
     "legacy_2": ({}, JOB, NODES),
     "slurm-srun_job": ({}, JOB, ASKED),
     "slurm-srun_job_options": (SITE, JOB, ASKED),
+    "slurm-srun_job_retries": ({}, JOB, replace(ASKED, spares=1, here=replace(LOGIN, python="/opt/ddpkit/bin/python"))),
     "slurm-srun_step": ({}, JOB, HELD),
     "slurm-srun_step_on_first_node": ({"cpus_per_task": "4"}, PROGRAM, ON_FIRST),
     "local_docker_2": (DOCKER, JOB_INSIDE, TWO),

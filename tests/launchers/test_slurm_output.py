@@ -223,3 +223,12 @@ def test_a_script_forges_nothing(line: str, torchrun: bool) -> None:
     assert (reader.hosts, reader.pids, reader.step) == known
     assert not reader.failed
     assert reader.attempt == 0
+
+
+def test_a_lost_node_is_the_failure_and_not_the_kill_that_follows() -> None:
+    """Slurm 22.05, seen in an allocation with --no-kill."""
+    text = b"srun: error: Node failure on node2\nsrun: error: node1: task 0: Killed\n"
+    for lost, first in ((True, (None, "node2", "slurmd")), (False, (0, "node1", "rank"))):
+        reader = SrunReader(2, torchrun=False, lost=lost)
+        failed = [event for event in reader.feed(2, text) if event["e"] == "failed"]
+        assert [(each["rank"], each["host"], each["what"]) for each in failed] == [first]

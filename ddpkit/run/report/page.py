@@ -10,6 +10,7 @@ from typing import Any
 
 from ddpkit.launchers.shell import join
 from ddpkit.run.code_state import Code
+from ddpkit.run.ledger import describe
 from ddpkit.run.report import startup, steps, svg
 from ddpkit.run.report.css import CSS
 from ddpkit.run.report.escape import moment, seconds, text
@@ -23,7 +24,15 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 def page(report: Report) -> str:
     """The whole page."""
-    parts = [_head(report), _places(report), _start(report), _curves(report), _steps(report), _preflight(report)]
+    parts = [
+        _head(report),
+        _places(report),
+        _hours(report),
+        _start(report),
+        _curves(report),
+        _steps(report),
+        _preflight(report),
+    ]
     parts += [_plan(report), _tail(report)]
     made, home = text(moment(report.made)), text(report.launcher_host)
     return f"""<!DOCTYPE html>
@@ -100,6 +109,25 @@ def _places(report: Report) -> str:
     rows = "".join(_place(each, used) for each in report.places)
     table = f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
     return _section("Nodes", table, "places")
+
+
+def _hours(report: Report) -> str:
+    """The ledger, and the attempts of a run with --retries."""
+    rows = "".join(
+        f'<tr><th>{text(name)}</th><td class="n">{seconds(value)}</td><td>{text(note)}</td></tr>'
+        for name, value, note in describe(report.ledger)
+    )
+    body = f'<div class="wide"><table><tbody>{rows}</tbody></table></div>'
+    if report.attempts:
+        ends = "".join(
+            f'<tr><td class="n">{each.number}</td><td>{text(", ".join(each.hosts))}</td>'
+            f"<td>{text(each.verdict or ('running' if each.ended is None else 'succeeded'))}</td>"
+            f"<td>{text(f'{each.decision.action}: {each.decision.reason}' if each.decision else '')}</td></tr>"
+            for each in report.attempts
+        )
+        head = '<tr><th class="n">attempt</th><th>hosts</th><th>end</th><th>decision</th></tr>'
+        body += f'<div class="wide"><table><thead>{head}</thead><tbody>{ends}</tbody></table></div>'
+    return _section("Hours", body, "hours")
 
 
 def _place(place: Place, columns: Sequence[Column]) -> str:

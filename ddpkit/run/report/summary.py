@@ -11,10 +11,13 @@ from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.node_facts import RecordedFacts
 from ddpkit.run.code_state import Code, Versions, node_versions
+from ddpkit.run.ledger import Ledger, ledger
+from ddpkit.run.record import Attempt
 from ddpkit.run.report import startup as start
 from ddpkit.run.report import steps
 from ddpkit.run.report.load import Files
 from ddpkit.run.status import RunStatus
+from ddpkit.run.timeline import first_step
 
 POINTS = 1000  # of one curve; of more, every so many are shown
 OTHERS = 6  # charts beside loss and accuracy
@@ -92,6 +95,8 @@ class Report:
     charts: tuple[Chart, ...]
     preflight: Preflight
     plan: str
+    attempts: tuple[Attempt, ...]  # of a run with --retries
+    ledger: Ledger
     failure: Failure | None  # the first
     tail: tuple[str, ...]
 
@@ -124,6 +129,8 @@ def report(now: RunStatus, files: Files, made: float) -> Report:
         charts=tuple(charts(files.records)),
         preflight=_preflight(now, files),
         plan=str((files.launch or {}).get("plan", "")),
+        attempts=run.attempts,
+        ledger=ledger(run, made, first_step(files.timeline)),
         failure=run.failure,
         tail=files.tail,
     )

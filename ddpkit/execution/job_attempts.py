@@ -1,0 +1,129 @@
+"""Decision after an attempt in a submitted SLURM job. The job's script runs it on the first node of the job:
+
+    python -m ddpkit.execution.job_attempts FOLDER CODE
+
+`CODE`: exit code of the attempt, or `requeued`. Prints shell text for the next attempt. Exit code 1: none follows.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ddpkit.diagnosis import verdict
+from ddpkit.diagnosis.action import RETRY
+from ddpkit.diagnosis.decision import describe
+from ddpkit.diagnosis.outcome import Action, Decision, Failure, Outcome
+from ddpkit.execution.attempts import Attempts
+from ddpkit.run import bad_nodes, postmortem
+from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts
+from ddpkit.transports.scheduler import SlurmTransport
+
+PATIENCE = 10.0  # seconds for the record, which the launcher writes after it has submitted the job
+
+
+class JobAttempts:
+    """Attempts of the job in which this process runs."""
+
+    def __init__(self, run: Run, file: AttemptsFile, hosts: Sequence[str], slurm: SlurmTransport) -> None:
+        """Take the hosts of the job's allocation as it is now."""
+        self._run, self._file, self._folder = run, replace(file, hosts=tuple(hosts)), Path(run.folder)
+        self._slurm, self._job = slurm, run.job_id or ""
+        self._attempts = Attempts.of_job(self._file, self._folder, slurm.down_hosts)
+        if not file.attempts:
+            self._attempts.begin(hosts[: file.nodes])
+
+    def next(self, code: int | None) -> str:
+        """Return shell text for the attempt that follows; empty: none. `code`: None after a requeue by SLURM."""
+        attempts = self._attempts
+        last = attempts.records[-1]
+        decision = self._end(code) if last.ended is None else last.decision
+        text = ""
+        if decision is not None and decision.action != "stop":
+            requeues = decision.action == "requeue" and code is not None
+            text = self._slurm.requeue(self._job, attempts.replaced, self._note) if requeues else self._begin()
+        state = {"attempts": attempts.records, "spares": attempts.spares, "replaced": attempts.replaced}
+        replace(self._file, **state).save(self._folder)  # type: ignore[arg-type]
+        return text
+
+    def _end(self, code: int | None) -> Decision | None:
+        """Write the end of the running attempt, and decide. None: it succeeded."""
+        attempts = self._attempts
+        failure = self._failure(code) if code != 0 else None
+        outcome = Outcome(failure=failure)
+        attempts.end(outcome, None if failure is None else verdict.verdict(failure, failure.diagnosis))
+        if failure is None:
+            return None
+        state, can_requeue = self._slurm.ask_job(self._job)
+        if code is not None and state not in ("RUNNING", ""):
+            decision = Decision(action="stop", reason=f"SLURM ends the job: {state}")
+            attempts.keep(decision)
+        else:
+            decision = attempts.decide(outcome, requeue=can_requeue)
+        self._note(describe(decision, attempts.records[-1].number))
+        rules, log = self._file.rules, Path(failure.log)
+        bad_nodes.remember_blamed(rules.bad_nodes, outcome, log, self._run.run_id, self._note)
+        return decision
+
+    def _failure(self, code: int | None) -> Failure:
+        """Return the first failure of the attempt, from the job's output. Its lines become those of the attempt."""
+        last = self._attempts.records[-1]
+        if code is None:
+            action = Action(action="retry", id="slurm-requeued", reason=RETRY["slurm-requeued"])
+            what, reason = f"job {self._job}", "was requeued by SLURM"
+            return Failure(host=last.hosts[0], rank=None, what=what, code=125, reason=reason, action=action)
+        folder = attempt_folder(self._folder, last.number)
+        folder.mkdir(exist_ok=True)
+        log = folder / "all.log"
+        shown = postmortem.first_failure(self._run, log)
+        if shown is not None:
+            return replace(shown[0], log=str(log), at=time.time())
+        return verdict.diagnose(
+            Failure(host=last.hosts[0], rank=None, what="srun", code=code, log=str(log), at=time.time()), log
+        )
+
+    def _begin(self) -> str:
+        """Begin the next attempt. Without enough nodes the job is requeued, where that is allowed."""
+        attempts, last = self._attempts, self._attempts.records[-1]
+        down = self._slurm.down_hosts(attempts.hosts)
+        attempts.replaced |= down
+        used = attempts.hosts[: self._file.nodes]
+        if len(used) == self._file.nodes:
+            env = attempts.next_variables()
+            attempts.begin(used)
+            self._note(f"attempt {last.number + 1} on {', '.join(used)}")
+            return "; ".join([f"nodes={','.join(used)}", *(f"export {name}={value}" for name, value in env.items())])
+        can_requeue = self._slurm.ask_job(self._job)[1]
+        reason = f"{len(used)} of {self._file.nodes} needed nodes of job {self._job} are left"
+        decision = Decision(action="requeue" if can_requeue else "stop", hosts=tuple(down), reason=reason)
+        attempts.keep(decision)
+        self._note(describe(decision, last.number))
+        return self._slurm.requeue(self._job, attempts.replaced, self._note) if can_requeue else ""
+
+    def _note(self, text: str) -> None:
+        sys.stderr.write(f"ddpkit: {text}\n")
+        sys.stderr.flush()
+
+
+def main(argv: Sequence[str]) -> int:
+    """Read the record and the attempts of the job, and print what follows. Returns the exit code."""
+    folder, code = Path(argv[0]), None if argv[1] == "requeued" else int(argv[1])
+    until = time.monotonic() + PATIENCE
+    while (run := load(folder)) is None or (file := load_attempts(folder)) is None:
+        if time.monotonic() > until:
+            sys.stderr.write(f"ddpkit: no other attempt follows: {folder / 'run.json'} not found\n")
+            return 1
+        time.sleep(0.1)
+    slurm = SlurmTransport(None, None, os.environ)
+    held = slurm.survey().allocation
+    text = JobAttempts(run, file, held.hosts if held else (), slurm).next(code)
+    sys.stdout.write(f"{text}\n" if text else "")
+    return 0 if text else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""Ledger of a run: how its hours went. Pure: a record in, seconds out.
+
+An attempt starts up until its first step. Then it trains until its end. Of that time, the part after the last progress
+is lost if the attempt failed. Between two attempts the run waits for nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ddpkit.run.record import Attempt, Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """Seconds of a run. `start_up`, `training`, `lost` and `waiting` together are `total`."""
+
+    total: float
+    start_up: float  # from the start of each attempt to its first step
+    training: float  # kept
+    lost: float  # after the last progress of an attempt that failed
+    waiting: float  # between two attempts
+    goodput: float  # share of `training` in `total`, 0 to 1
+    attempts: int
+    exact: bool  # False: of some attempt the first step, or the last progress, is not known
+    costs: Mapping[str, float] = field(default_factory=dict)  # seconds that the failure of a host cost, by host
+
+
+def ledger(run: Run, now: float, first_step: float | None = None) -> Ledger:
+    """Return the ledger of a run at the time `now`, in seconds since the epoch.
+
+    `first_step`: of the last attempt, where its record does not have it.
+    """
+    attempts: Sequence[Attempt] = run.attempts
+    if not attempts:
+        alone = Attempt(number=1, hosts=run.hosts, started=run.started, ended=run.ended, failure=run.failure)
+        attempts = (alone,)
+    start_up = training = lost = waiting = 0.0
+    exact, costs = True, dict[str, float]()
+    for index, each in enumerate(attempts):
+        following = attempts[index + 1] if index + 1 < len(attempts) else None
+        end = max(each.started, each.ended or (following.started if following else now))
+        first = each.first_step or (first_step if following is None else None)
+        exact = exact and first is not None
+        first = min(max(first or end, each.started), end)
+        redone = 0.0
+        if each.failure is not None and first < end:
+            exact = exact and each.saved is not None
+            redone = end - min(max(each.saved or first, first), end)
+        wait = max(0.0, following.started - end) if following else 0.0
+        start_up += first - each.started
+        training += end - first - redone
+        lost += redone
+        waiting += wait
+        if each.decision is not None:
+            after = _start_up(following, now) if following else 0.0
+            for host in each.decision.hosts:
+                costs[host] = costs.get(host, 0.0) + (redone + wait + after) / len(each.decision.hosts)
+    total = start_up + training + lost + waiting
+    return Ledger(
+        total=total,
+        start_up=start_up,
+        training=training,
+        lost=lost,
+        waiting=waiting,
+        goodput=training / total if total > 0 else 0.0,
+        attempts=len(attempts),
+        exact=exact,
+        costs=dict(sorted(costs.items(), key=lambda pair: -pair[1])),
+    )
+
+
+def _start_up(attempt: Attempt, now: float) -> float:
+    return max(0.0, (attempt.first_step or attempt.ended or now) - attempt.started)
+
+
+def describe(each: Ledger) -> list[tuple[str, float, str]]:
+    """Return rows of a ledger: its words, seconds, and a note."""
+    share = f"{100 * each.goodput:.1f} % of the time"
+    share += "" if each.exact else "; of some attempt the first step or the last progress is not known"
+    rows = [
+        ("start-up", each.start_up, "until the first step of each attempt"),
+        ("training", each.training, f"goodput: {share}"),
+        ("lost work", each.lost, "since the last progress"),
+        ("waiting for nodes", each.waiting, "between attempts"),
+    ]
+    worst = next(iter(each.costs.items()), None)
+    return [*rows, (f"cost of {worst[0]}", worst[1], "the node that cost most")] if worst else rows

@@ -1,0 +1,46 @@
+"""A job of SLURM that requeues itself: programs that answer as SLURM does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpkit.transports.scheduler import SlurmTransport
+
+LATER = "slurm_update error: Job update not available right now, the DB index is being set, try again in a bit"
+SCONTROL = """#!/bin/sh
+echo "$@" >> {folder}/calls
+[ "$1" = update ] && [ "$(grep -c update {folder}/calls)" -lt {times} ] && {{ echo '{later}' >&2; exit 1; }}
+[ "$1" != --oneliner ] || echo 'JobId=7 JobState=RUNNING Reason=None Requeue={requeue} Restarts=0'
+"""
+
+
+def slurm(folder: Path, monkeypatch: pytest.MonkeyPatch, times: int = 1, requeue: int = 1) -> SlurmTransport:
+    program = folder / "scontrol"
+    program.write_text(SCONTROL.format(folder=folder, times=times, later=LATER, requeue=requeue))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return SlurmTransport(None, None, {})
+
+
+def test_a_change_of_a_requeued_job_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notes: list[str] = []
+    slurm(tmp_path, monkeypatch, times=3).requeue("7", ["node2", "node3"], notes.append)
+    update = "update JobId=7 ExcNodeList=node2,node3"
+    assert (tmp_path / "calls").read_text().splitlines() == ["requeue 7", update, update, update]
+    assert notes == []
+
+
+def test_a_refused_change_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddpkit.transports.scheduler.UPDATE_TIME", 0.0)
+    notes: list[str] = []
+    slurm(tmp_path, monkeypatch, times=99).requeue("7", ["node2"], notes.append)
+    assert notes == [f"scontrol update JobId=7 ExcNodeList=node2: {LATER}"]
+
+
+@pytest.mark.parametrize(("requeue", "allowed"), [(1, True), (0, False)])
+def test_whether_a_job_can_be_requeued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requeue: int, allowed: bool
+) -> None:
+    assert slurm(tmp_path, monkeypatch, requeue=requeue).ask_job("7") == ("RUNNING", allowed)
