@@ -30,7 +30,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ddpkit import config
 from ddpkit.errors import DdpkitError, LaunchError, PreflightError, UsageError, nearest
@@ -39,12 +39,14 @@ from ddpkit.execution.background import BackgroundRun, Notes
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.launchers.plan import Plan
 from ddpkit.preflight.check import Check, CheckReport
-from ddpkit.run import control, rank_status, record, run_index, status
+from ddpkit.run import control, rank_status, record, run_index, site, status
 from ddpkit.run import logs as run_logs
 from ddpkit.run.record import Attempt, Diagnosis, Failure
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from ddpkit.launchers.plan import Via
 
 __all__ = [
     "Attempt",
@@ -67,6 +69,15 @@ __all__ = [
     "runs",
     "test",
 ]
+
+
+def _login_host(via: Via, folder: str) -> Any:
+    from ddpkit.execution.via import of_record
+
+    return of_record(via, folder)
+
+
+site.connect = site.connect or _login_host
 
 
 # ---- values

@@ -290,7 +290,16 @@ class HostSettings:
 
 Caller = Literal["flag", "keyword"]  # the sources that win over all others
 SourcedName = Literal[
-    "bad_nodes", "hang_action", "hosts", "hostfile", "nproc_per_node", "on_attempt", "on_end", "python", "script"
+    "bad_nodes",
+    "hang_action",
+    "hosts",
+    "hostfile",
+    "nproc_per_node",
+    "on_attempt",
+    "on_end",
+    "python",
+    "script",
+    "workdir",
 ]  # their source decides something
 
 

@@ -1,11 +1,21 @@
-"""Commands of a scheduler: each runs to its end within a time limit, with nothing on its standard input."""
+"""Machines with the commands of a scheduler, and with the files of its jobs.
+
+A command runs to its end within a time limit, with nothing on its standard input. `HERE` is this machine; a login host
+is `ddpkit.transports.login_host.LoginHost`.
+"""
 
 from __future__ import annotations
 
+import errno
+import glob
 import os
+import select
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 COMMAND_TIMEOUT = 30.0  # seconds; a command may wait for its controller
 NOT_RUN = 127  # exit codes of a shell for a command that could not run, and of `timeout` for one that did not end
@@ -46,6 +56,158 @@ def run_command(argv: Sequence[str], env: Mapping[str, str] | None = None, timeo
         error = f"{argv[0]} did not answer in {timeout:g} s, and was ended{': ' + written if written else ''}"
         return Reply(exit_code=TIMED_OUT, error=error, timed_out=True)
     return Reply(exit_code=done.returncode, output=done.stdout, error=" ".join(done.stderr.split()))
+
+
+class LostError(OSError):
+    """The connection to a machine is lost. The text has the reason."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(errno.ENOTCONN, why)
+
+    def __str__(self) -> str:
+        return f"{self.strerror}"
+
+
+class Stream(Protocol):
+    """A program that runs, with its input and its output."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    def write(self, data: bytes) -> None:
+        """Send all of it; to a program that has ended it does nothing."""
+
+    def read(self, seconds: float) -> tuple[bytes, bytes]:
+        """Wait at most so long. Return new output and error output. Raises EOFError after the end of both."""
+
+    def close(self, patience: float) -> None:
+        """Close its input, wait so many seconds for its end, then end it."""
+
+
+class Machine(Protocol):
+    """A machine with a scheduler's commands. Used by many threads at once."""
+
+    @property
+    def place(self) -> str:
+        """Its name in messages."""
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two looks at a file that grows."""
+
+    def run(
+        self, argv: Sequence[str], changes: Mapping[str, str | None] = {}, timeout: float = COMMAND_TIMEOUT
+    ) -> Reply:
+        """Run a command to its end; `changes` in its environment, None unsets a variable. Raises nothing."""
+
+    def open(self, argv: Sequence[str], changes: Mapping[str, str | None]) -> Stream:
+        """Start a program. Raises OSError."""
+
+    def make_folder(self, path: str) -> None:
+        """Make a directory that this user can write to. Raises OSError."""
+
+    def write(self, files: Sequence[tuple[str, str]]) -> None:
+        """Write files, each a path and a text. No other user may change them. Raises OSError."""
+
+    def find(self, pattern: str) -> list[str]:
+        """Return the sorted paths that match a pattern of `glob`. Raises LostError."""
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """Return at most `size` bytes of a file; a negative offset counts from its end. Raises OSError."""
+
+
+class ThisMachine:
+    """This machine."""
+
+    place = "this machine"
+    pause = 0.1
+
+    def run(
+        self, argv: Sequence[str], changes: Mapping[str, str | None] = {}, timeout: float = COMMAND_TIMEOUT
+    ) -> Reply:
+        return run_command(argv, changed(changes) if changes else None, timeout)
+
+    def open(self, argv: Sequence[str], changes: Mapping[str, str | None]) -> Stream:
+        return _LocalStream(argv, changed(changes))
+
+    def make_folder(self, path: str) -> None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    def write(self, files: Sequence[tuple[str, str]]) -> None:
+        for path, text in files:
+            Path(path).parent.mkdir(mode=0o755, exist_ok=True)
+            Path(path).touch(mode=0o644)  # ranks run some of them, whatever the umask allows
+            Path(path).write_text(text)
+
+    def find(self, pattern: str) -> list[str]:
+        return sorted(glob.glob(pattern))  # noqa: PTH207  # it is one pattern, maybe absolute
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) + offset) if offset < 0 else offset)
+            return file.read(size)
+
+
+HERE: Machine = ThisMachine()
+
+
+class _LocalStream:
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            argv,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # a Ctrl-C of the terminal is not for it
+        )
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._open = [self._process.stdout.fileno(), self._process.stderr.fileno()]
+        self._output = self._open[0]
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def write(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(data)
+            self._process.stdin.flush()
+
+    def read(self, seconds: float) -> tuple[bytes, bytes]:
+        if not self._open:
+            raise EOFError
+        output = errors = b""
+        for fd in select.select(self._open, [], [], seconds)[0]:
+            data = os.read(fd, 1 << 16)
+            if not data:
+                self._open.remove(fd)
+            elif fd == self._output:
+                output = data
+            else:
+                errors = data
+        return output, errors
+
+    def close(self, patience: float) -> None:
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(1.0)
+
+
+def changed(changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the environment of this process with changes; None unsets a variable."""
+    return {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
 
 
 def decode(output: str | bytes | None) -> str:

@@ -19,9 +19,11 @@ import typer.core
 
 from ddpkit.cli.version import __version__
 from ddpkit.errors import NO_THREAD, DdpkitError, UsageError, no_process, no_thread, similar
+from ddpkit.run import site
 
 if TYPE_CHECKING:  # a command imports what it needs when it runs
-    from ddpkit.launchers.plan import Plan
+    from ddpkit.launchers.plan import Plan, Via
+    from ddpkit.transports.login_host import LoginHost
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ def run(argv: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a name of a file need not be text, and LANG=C knows few characters
             stream.reconfigure(errors="backslashreplace")
+    site.connect = _login_host
     try:
         code = _run(argv)
         sys.stdout.flush()  # Python itself would complain too late, and in its own words
@@ -200,6 +203,12 @@ def run(argv: list[str]) -> int:
         sys.excepthook(*sys.exc_info())
         return DdpkitError.exit_code
     return code
+
+
+def _login_host(via: Via, folder: str) -> LoginHost:
+    from ddpkit.transports.login_host import of_record
+
+    return of_record(via, folder)
 
 
 # Errors of a write to a full file system.

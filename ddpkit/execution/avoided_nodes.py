@@ -11,6 +11,7 @@ from ddpkit.launchers.plan import Request
 from ddpkit.launchers.registry import Launcher
 from ddpkit.run import bad_nodes
 from ddpkit.run.bad_nodes import BadNode, Known
+from ddpkit.transports.transport import Transport
 
 
 def read(settings: LaunchSettings, note: Callable[[str], None]) -> Known:
@@ -27,7 +28,13 @@ def warn(settings: LaunchSettings, hosts: Collection[str], note: Callable[[str],
         note(f"warning: {host} is a bad node: {node.describe()}; if it is repaired: {_forgive(settings, host)}")
 
 
-def exclude(backend: Launcher, request: Request, settings: LaunchSettings, note: Callable[[str], None]) -> Launcher:
+def exclude(
+    backend: Launcher,
+    request: Request,
+    settings: LaunchSettings,
+    note: Callable[[str], None],
+    transport: Transport,
+) -> Launcher:
     """Return the backend of a job that excludes the bad nodes. Nodes of an allocation only get a warning."""
     from ddpkit.launchers.slurm import Slurm
 
@@ -39,7 +46,7 @@ def exclude(backend: Launcher, request: Request, settings: LaunchSettings, note:
         return backend
     from ddpkit.transports import slurm_nodes
 
-    nodes = slurm_nodes.partition_nodes(backend.partition)
+    nodes = slurm_nodes.partition_nodes(backend.partition, transport.machine)
     if not nodes:
         note("warning: sinfo does not list the nodes of the partition: bad nodes are not excluded")
         return backend

@@ -10,11 +10,10 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from pathlib import Path
 from typing import Any, Protocol
 
 from ddpkit.console.progress import Standing
@@ -64,16 +63,11 @@ class Node:
         return "preload" if self.step.preload else plain or self.step.procs[0].name
 
 
-def write_files(plan: Plan) -> None:
-    """Write what the plan needs on disk, into the run's own folder. Raises OSError.
-
-    Ranks run some of it: whatever the umask allows, no other user may change it.
-    """
-    for file in plan.files:
-        text = (NODE / f"{file.copy_of}.py").read_text() if file.copy_of else file.text
-        Path(file.path).parent.mkdir(mode=0o755, exist_ok=True)
-        Path(file.path).touch(mode=0o644)
-        Path(file.path).write_text(text)
+def write_files(plan: Plan, write: Callable[[Sequence[tuple[str, str]]], None]) -> None:
+    """Give each file of a plan, its path and its text, to `write`. Raises OSError."""
+    copies = {each.copy_of: (NODE / f"{each.copy_of}.py").read_text() for each in plan.files if each.copy_of}
+    if plan.files:
+        write([(each.path, copies.get(each.copy_of, each.text)) for each in plan.files])
 
 
 def known_ranks(event: Event, world_size: int) -> bool:
@@ -255,7 +249,11 @@ class Carrier:
         elif event["e"] == "lost":
             if self.deadline is not None:
                 self.note(f"{step.host}: {event['reason']}")
-            self.on_lost(node, event["reason"])
+            if node.link.outlives:
+                self.note(event["reason"])
+                self.on_signal(signal.SIGHUP)
+            else:
+                self.on_lost(node, event["reason"])
         elif event["e"] == "left":
             self.note(f"ended processes that a rank left on {step.host}: {', '.join(event['names'])}")
         elif event["e"] == "stuck":

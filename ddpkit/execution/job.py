@@ -41,7 +41,7 @@ _is_forwarded = env_matcher("forwarded")
 
 def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
     """The job of a launch on this machine, or of one that a scheduler takes from this machine."""
-    _check_request(settings)
+    check_request(settings)
     settings = without_python(settings)
     workdir = Path(settings.workdir).absolute()
     if not workdir.is_dir():
@@ -65,7 +65,7 @@ def local_job(settings: LaunchSettings, backend: Launcher) -> Job:
 
 def remote_job(settings: LaunchSettings, environ: Mapping[str, str], options: NodeOptions) -> Job:
     """The job of a launch on named nodes."""
-    _check_request(settings)
+    check_request(settings)
     settings = without_python(settings)
     command = settings.script
     workdir = settings.workdir
@@ -77,6 +77,12 @@ def remote_job(settings: LaunchSettings, environ: Mapping[str, str], options: No
     known = Path(workdir).is_dir() and not options.container_workdir
     kind = _look_up(command, Path(workdir), settings.source("script")) if known else _kind_by_form(command)
     return _job(settings, kind, workdir, python, remote_env(settings, environ))
+
+
+def job_elsewhere(settings: LaunchSettings, environ: Mapping[str, str], workdir: str, python: str, log_dir: str) -> Job:
+    """The job of a launch on a login host, whose paths were looked up there."""
+    kind = _kind_by_form(settings.script)
+    return _job(replace(settings, log_dir=log_dir), kind, workdir, python, remote_env(settings, environ))
 
 
 def remote_env(settings: LaunchSettings, environ: Mapping[str, str]) -> dict[str, str]:
@@ -117,7 +123,7 @@ def without_python(settings: LaunchSettings) -> LaunchSettings:
     return replace(settings, script=script, python=python, sources=sources)
 
 
-def _check_request(settings: LaunchSettings) -> None:
+def check_request(settings: LaunchSettings) -> None:
     """Refuse what would run, and not as it was meant."""
     nested = None if settings.allow_nested else find_launcher(settings.script)
     if nested is not None:

@@ -73,7 +73,7 @@ class LiveRun:
         self._transport = transport
         self.folder = record.make_folder(Path(log_dir), plan.run_id)
         try:
-            executor.write_files(plan)
+            executor.write_files(plan, transport.machine.write)
         except OSError as error:
             what = f"cannot write {error.filename or self.folder}: {error.strerror}"
             raise UsageError(what, "--log-dir DIR") from None
@@ -85,7 +85,7 @@ class LiveRun:
     def cancel_job(self) -> None:
         """Cancel the submitted job. Without one, do nothing. Raises LaunchError."""
         if self.plan.batch is not None and self.job_id is not None:
-            batch.cancel(self.plan.batch, self.job_id)
+            batch.cancel(self.plan.batch, self.job_id, self._transport.machine)
 
     def connect(self, step: Step) -> Link:
         """Return the link to the supervisor of a step."""
@@ -219,7 +219,7 @@ class RecordedRun(LiveRun):
         except OSError as error:
             what = f"cannot write the record of this run to {self.folder}: {error.strerror}"
             if self.plan.batch and self.job_id:
-                stop = " ".join(batch.stop_argv(self.plan.batch, self.job_id))
+                stop = batch.stop_command(self.plan.batch, self.job_id)
                 raise LaunchError(f"{what}; job {self.job_id} was submitted", stop) from None
             raise UsageError(what, f"df {shlex.quote(str(self.folder))}, or --log-dir DIR") from None
 
@@ -236,7 +236,7 @@ class RecordedRun(LiveRun):
         log = plan.batch.log.replace("{job}", f"{self.job_id}" if plan.batch.follow else f"{self.job_id}_*")
         for name in ["--hang-timeout"] * bool(hang_timeout) + ["--on-end"] * bool(plan.on_end):
             relay.note(f"ddpkit: no launcher follows this job: {name} has no effect")
-        stop = " ".join(batch.stop_argv(plan.batch, str(self.job_id)))
+        stop = batch.stop_command(plan.batch, str(self.job_id))
         relay.routine_note(f"ddpkit: submitted; output: {log}; to stop it: {stop}")
 
     def _run_attempts(self, relay: Relay, attempt: Callable[[], Outcome]) -> Outcome:
@@ -274,7 +274,7 @@ class RecordedRun(LiveRun):
         if isinstance(following, Plan):
             try:
                 attempts.move_logs()
-                executor.write_files(following)
+                executor.write_files(following, self._transport.machine.write)
             except OSError as error:
                 what = f"cannot write to {self.folder}: {error.strerror}"
                 following = NotPlanned(error=LaunchError(what, f"df {shlex.quote(str(self.folder))}"))

@@ -20,7 +20,6 @@ from ddpkit.transports.choose import transport_class
 
 if TYPE_CHECKING:
     from ddpkit.transports.compatibility import Requirements
-    from ddpkit.transports.connect import Connector
     from ddpkit.transports.hosts import HostSpec
     from ddpkit.transports.remote_nodes import RemoteNodesTransport
 
@@ -79,7 +78,12 @@ def approach(
     nodes = len(specs) - settings.spares if settings.spares else None
     requirements = _requirements(settings, options, job, nodes, check_files=progress is not None or not settings.sync)
     connector = chosen.connector(options, note)
-    copies = _copy(settings, options, specs, job, progress, connector) if settings.sync else ()
+    copies: tuple[tuple[str, ...], ...] = ()
+    if settings.sync:
+        from ddpkit.execution import rsync
+
+        new = options.accepts_new
+        copies = rsync.bring(specs, job.workdir, settings.log_dir, progress, connector, accept_new=new)
 
     def container(spec: HostSpec) -> Container | None:
         # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
@@ -125,23 +129,3 @@ def _requirements(
         min_nodes=settings.nnodes[0] if isinstance(settings.nnodes, tuple) else None,
         nodes=nodes,
     )
-
-
-def _copy(
-    settings: LaunchSettings,
-    options: NodeOptions,
-    specs: list[HostSpec],
-    job: Job,
-    progress: Callable[[str, int], None] | None,
-    way: Connector,
-) -> tuple[tuple[str, ...], ...]:
-    """Copy the working folder to all nodes, or only return the commands for a dry run."""
-    from ddpkit.execution import rsync
-    from ddpkit.transports.problem import refusal
-
-    timeout = options.connect_timeout
-    copies = tuple(rsync.commands(specs, job.workdir, settings.log_dir, timeout, accept_new=options.accepts_new))
-    problems = rsync.copy(specs, copies, progress, way) if progress is not None else []
-    if problems:
-        raise refusal(problems, len(specs))
-    return copies

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from ddpkit.config import AUTOMATIC, LaunchSettings
+from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import local_job, with_variables
 from ddpkit.execution.requested_nodes import check_attempts, number_of_nodes, ranks_per_node
@@ -54,13 +55,20 @@ def prepare(
     Changes nothing, except that --sync copies the working folder to the nodes if `progress` is given (None: a dry run).
     `note` gets lines for a person, `waiting` the missing nodes. Raises UsageError, LaunchError, PreflightError.
     """
+    backend, bad_nodes = build_backend(settings), _bad_nodes(settings)
+    if getattr(backend, "via", ""):
+        from ddpkit.execution import via
+
+        with via.approach(settings, backend, environ, note, progress) as (job, plan, way):
+            yield Ready(job=job, plan=_with_end(plan, settings), transport=way, settings=settings, bad_nodes=bad_nodes)
+        return
     if settings.source("python") in AUTOMATIC[1:]:
         note(f"Python of the ranks: {settings.python} ({settings.source('python')}); ddpkit's own has no torch")
     chosen = transport_of(settings)
     check_attempts(settings, chosen, allocated=chosen.slurm and bool(local_facts.allocation(environ)))
     if not chosen.names_nodes:
         ready = prepare_offline(settings, environ, note)
-        yield replace(ready, plan=_with_end(ready.plan, settings), bad_nodes=_bad_nodes(settings))
+        yield replace(ready, plan=_with_end(ready.plan, settings), bad_nodes=bad_nodes)
         return
     from ddpkit.execution import avoided_nodes
     from ddpkit.execution.named_nodes import approach
@@ -75,14 +83,14 @@ def prepare(
             return _with_end(nodes.again(hosts, env, note, strict=settings.preflight), settings)
 
         first = with_variables(nodes.job, FIRST) if settings.retries else nodes.job
-        plan = _with_end(nodes.plan(transport.survey(note, strict=settings.preflight), first), settings)
-        plan = replace(plan, spares=spare_hosts(plan.hosts, hosts))
+        whole = _with_end(nodes.plan(transport.survey(note, strict=settings.preflight), first), settings)
+        whole = replace(whole, spares=spare_hosts(whole.hosts, hosts))
         yield Ready(
             job=nodes.job,
-            plan=plan,
+            plan=whole,
             transport=transport,
             settings=settings,
-            bad_nodes=_bad_nodes(settings),
+            bad_nodes=bad_nodes,
             hosts=hosts,
             plan_again=plan_again,
         )
@@ -125,6 +133,8 @@ def prepare_offline(
     `avoid` gets a line for each bad node that the job excludes. None: no node is excluded.
     """
     backend = build_backend(settings)
+    if getattr(backend, "via", ""):
+        raise UsageError("--via is an option of ddpkit launch and ddpkit bench", "run this command on the login host")
     nnodes, nproc = number_of_nodes(settings, backend), ranks_per_node(settings)
     requested_nodes.check_no_hostfile(settings)
     job = local_job(settings, backend)
@@ -142,7 +152,7 @@ def prepare_offline(
     if avoid is not None and transport.slurm and isinstance(world, Request):
         from ddpkit.execution import avoided_nodes
 
-        backend = avoided_nodes.exclude(backend, world, settings, avoid)
+        backend = avoided_nodes.exclude(backend, world, settings, avoid, transport)
 
     def plan_again(hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None]) -> Plan:
         if isinstance(transport, SlurmTransport):

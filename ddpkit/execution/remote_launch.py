@@ -23,10 +23,8 @@ from ddpkit.transports.channel import RefusedError, at_home
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
-from ddpkit.transports.problem import refusal
 from ddpkit.transports.remote_nodes import SshTransport
 
-CONNECT_TIMEOUT = 5.0  # seconds
 NOTE_INTERVAL = 8.0  # seconds between two notes about a launcher that is waited for
 LIMIT = 120.0  # seconds until the remote launcher has started the run, or has failed
 _NO_FOLDER = 96  # an exit code that no program here has
@@ -68,10 +66,7 @@ def prepare_host(
     """Make the command for a launcher on another host from that of this one. --sync copies the folder there first."""
     workdir = str(Path(settings.workdir).absolute())
     if settings.sync:
-        copies = rsync.commands([spec], workdir, settings.log_dir, CONNECT_TIMEOUT, accept_new=False)
-        problems = rsync.copy([spec], copies, progress, way)
-        if problems:
-            raise refusal(problems, 1)
+        rsync.bring([spec], workdir, settings.log_dir, progress, way)
     again = transport_class(registry.load(settings.backend)).names_nodes  # from there to its nodes
     words, env = translate_command(argv, remote_env(settings, environ), sync=again)
     return RemoteCommand(

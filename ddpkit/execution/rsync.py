@@ -19,7 +19,7 @@ from ddpkit.launchers.shell import join, quote
 from ddpkit.transports.channel import RefusedError
 from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import ALONE, HostSpec
-from ddpkit.transports.problem import Problem
+from ddpkit.transports.problem import Problem, refusal
 from ddpkit.transports.protocol import LocalLink, program_request
 
 AT_ONCE = 8  # more would share one network card and one disk
@@ -28,6 +28,23 @@ _PERCENT = re.compile(r"\s(\d{1,3})%")
 # rsync's exit codes that say what is missing on the other side.
 _NO_RSYNC, _NO_SSH = 127, 255
 _RSH = "--rsh=ssh "
+
+
+def bring(
+    specs: Sequence[HostSpec],
+    source: str,
+    log_dir: str,
+    progress: Callable[[str, int], None] | None,
+    way: Connector,
+    *,
+    accept_new: bool = False,
+) -> tuple[tuple[str, ...], ...]:
+    """Copy a directory to all hosts. Without `progress` copy nothing. Returns the commands. Raises the refusal."""
+    copies = tuple(commands(specs, source, log_dir, way.timeout, accept_new=accept_new))
+    problems = copy(specs, copies, progress, way) if progress is not None else []
+    if problems:
+        raise refusal(problems, len(specs))
+    return copies
 
 
 def commands(

@@ -107,6 +107,23 @@ class Proc:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Via:
+    """A login host with the commands of a scheduler, and the way to it."""
+
+    host: str
+    user: str = ""
+    port: int | None = None
+    transport: str = "paramiko"  # or openssh
+    python: str = "python3"  # of the supervisor there
+
+    @property
+    def by_hand(self) -> tuple[str, ...]:
+        """The ssh that a person would type."""
+        port = ("-p", str(self.port)) if self.port else ()
+        return ("ssh", *port, f"{self.user}@{self.host}" if self.user else self.host)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """A world that a scheduler has still to find: how wide, and what we hold already."""
 
@@ -115,6 +132,7 @@ class Request:
     here: Host  # where the launcher runs
     allocation: Allocation | None = None
     spares: int | None = None  # hosts of the allocation that stay free at first; None: no host replaces another
+    via: Via | None = None  # None: this machine has the scheduler's commands
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +174,11 @@ class Batch:
     follow: bool = True  # False: many jobs in one; only submitted
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
     nodes: int = 0  # of one attempt, where its script can start the ranks again
+    via: Via | None = None  # the host with these commands, the files of the plan and the log; None: this machine
+
+    def typed(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        """Return one of these commands as a person would type it here."""
+        return (*self.via.by_hand, join(argv)) if self.via else argv
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +324,9 @@ def render_plan(plan: Plan) -> str:
     """The dry run: what a cluster's administrator would want to read before it runs."""
     if plan.batch is not None:
         head, _, rest = plan.files[-1].text.partition("\n")
-        return f"{head}\n# ddpkit run {plan.run_id}: backend {plan.backend}, {join(plan.batch.submit)}\n{rest}"
+        copies = "".join(f"# before: {join(argv)}\n" for argv in plan.sync)
+        submit = join(plan.batch.typed(plan.batch.submit))
+        return f"{head}\n# ddpkit run {plan.run_id}: backend {plan.backend}, {submit}\n{copies}{rest}"
     width = count(plan.world_size, "rank")
     width += "" if plan.steps[0].scheduled else f" on {count(len(plan.steps), 'node')}"
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
@@ -347,7 +372,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "spares": list(plan.spares),
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
         "sync": [list(argv) for argv in plan.sync],
-        "submit": list(plan.batch.submit) if plan.batch else None,
+        "submit": list(plan.batch.typed(plan.batch.submit)) if plan.batch else None,
         "on_end": asdict(plan.on_end) if plan.on_end else None,
         "on_attempt": asdict(plan.on_attempt) if plan.on_attempt else None,
         "steps": [
@@ -393,6 +418,7 @@ class Scheduled:
     torchrun: bool  # how the lines in it are labelled
     labels: bool = True
     signals_from: int = 0  # see `ddpkit.launchers.plan.Batch`
+    via: Via | None = None
 
 
 FACTS = ("state", "reason", "start", "nodes", "restarts", "code", "signal")  # of a job

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
-from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
+from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, Via, render_step
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 
 # Defaults of variables, after `cores` was computed. See `_RECORDER` in `starters.py`.
@@ -129,7 +129,8 @@ class Slurm(Contained):
     sbatch: str = option("", "extra options for sbatch")
     srun: str = option("", "extra options for srun")
     setup: str = option("", "shell commands before the ranks start: module load cuda; source venv/bin/activate")
-    transport: Literal["paramiko", "openssh"] = ssh_client(" for --on")
+    via: str = option("", "login host with sbatch, reached by SSH, as in ssh HOST; default: this machine has sbatch")
+    transport: Literal["paramiko", "openssh"] = ssh_client(" for --via and --on")
     container_runtime: Literal["auto", "enroot", "pyxis", "apptainer"] = runtimes("enroot", "pyxis", "apptainer")
 
     by_form: ClassVar[Mapping[str, str]] = {".sif": "apptainer"}
@@ -156,7 +157,7 @@ class Slurm(Contained):
             script = f"{job.folder}/job.sbatch"
             spares = world.spares
             files.append(File(path=script, text=self._script(job, step, nnodes + (spares or 0), nproc, spares)))
-            batch = self._batch(job, script, tuple(filter(_left, world.here.stale)))
+            batch = self._batch(job, script, tuple(filter(_left, world.here.stale)), world.via)
             batch = replace(batch, nodes=nnodes if spares is not None else 0)
         return Plan(
             run_id=job.run_id,
@@ -383,7 +384,7 @@ class Slurm(Contained):
             )
         return path if path.startswith("/") else f"{job.workdir}/{path}"
 
-    def _batch(self, job: Job, script: str, left: tuple[str, ...]) -> Batch:
+    def _batch(self, job: Job, script: str, left: tuple[str, ...], via: Via | None) -> Batch:
         return Batch(
             submit=("sbatch", "--parsable", script),
             env={
@@ -414,6 +415,7 @@ class Slurm(Contained):
             no_output=53,  # Slurm 22.05, seen
             follow=not self.array,
             requeue_exit_code=AGAIN if self.chain else None,
+            via=via,
         )
 
 

@@ -35,6 +35,7 @@ from ddpkit.monitor.server import (
 from ddpkit.monitor.top import read_sample
 from ddpkit.run import launcher_process
 from ddpkit.run.record import Run
+from ddpkit.run.site import job_log, machine_of
 from ddpkit.run.timeline import process_began, read_object
 from ddpkit.transports.protocol import ANSWER_TIME, ASK, LOOK, STEP_START_TIME
 from ddpkit.transports.srun_overlap import SILENCE_LIMIT, OverlapStep
@@ -69,7 +70,7 @@ def dump_job(run: Run) -> dict[str, Any]:
     assert run.job_id is not None
     reader = read_job_output(run)
     began = time.time()
-    step = OverlapStep(reader, run.job_id)
+    step = OverlapStep(reader, run.job_id, machine_of(run))
     try:
         limit = dump_limit(process_began() + DUMP_LIMIT - began, ANSWER_TIME + STEP_START_TIME)
         values, reason = step.call(DUMP, {"limit": limit}, limit)
@@ -146,7 +147,8 @@ class JobSamples:
     def __init__(self, run: Run, interval: float) -> None:
         assert run.job_id is not None
         self._run = run
-        self._step = OverlapStep(read_job_output(run), run.job_id, silence_limit=SILENCE_LIMIT + 2 * interval)
+        silence = SILENCE_LIMIT + 2 * interval
+        self._step = OverlapStep(read_job_output(run), run.job_id, machine_of(run), silence_limit=silence)
         self._answered = False
 
     def sample(self, span: float, pss: bool) -> dict[str, Any] | None:
@@ -184,13 +186,14 @@ def read_job_output(run: Run) -> SrunReader:
     assert run.job is not None
     assert run.job_id is not None
     reader = SrunReader(run.world_size, torchrun=run.job.torchrun)
-    path = run.job.log.replace("{job}", run.job_id)
+    path, machine, offset = job_log(run), machine_of(run), 0
     try:
-        list(reader.feed(1, Path(path).read_bytes()))
+        while data := machine.read(path, offset, 1 << 20):
+            list(reader.feed(1, data))
+            offset += len(data)
     except OSError as error:
-        raise UsageError(
-            f"cannot read the output of job {run.job_id}, {path}: {error.strerror}", f"ls -l {path}"
-        ) from None
+        what = f"cannot read the output of job {run.job_id}, {path}: {error.strerror or error}"
+        raise UsageError(what, f"ls -l {path}") from None
     return reader
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.run import launcher_process, record, status
 from ddpkit.run.record import Run
+from ddpkit.run.site import machine_of
 from ddpkit.run.status import RunStatus
-from ddpkit.scheduler import run_command
 
 MARGIN = 30.0  # seconds beyond the grace in which a launcher has ended, leftovers and last words included
 JOB_MARGIN = 90.0  # sites give a cancelled job half a minute, and its nodes some time to say so
@@ -48,7 +48,8 @@ class Liveness:
         # A launcher's end is seen in its own record, and its death in /proc; a scheduler is shared by many.
         self._pause = min(self._pause * 1.5, 10.0 if now.state == "queued" else 2.0) if self._run.job else 0.1
         self._next_look = time.monotonic() + self._pause
-        self._living = now.living or now.state == "elsewhere"
+        cut = now.state == "unknown" and self._run.job is not None and self._run.job.via is not None
+        self._living = now.living or now.state == "elsewhere" or (cut and self._living)
         return self._living
 
 
@@ -56,7 +57,7 @@ def stop_argv(run: Run, *, at_once: bool = False) -> list[str]:
     """Return the command that `stop` amounts to, as words."""
     number = signal.SIGQUIT if at_once else signal.SIGTERM
     if run.job:
-        return list(run.job.stop)
+        return [*run.job.via.by_hand, shlex.join(run.job.stop)] if run.job.via else list(run.job.stop)
     if run.in_program:
         return ["sh", "-c", f"echo {number} >> {shlex.quote(str(Path(run.folder, record.REQUESTS)))}"]
     return ["kill", f"-{number.name.removeprefix('SIG')}", str(run.launcher_pid)]
@@ -74,11 +75,10 @@ def stop(run: Run, *, at_once: bool = False) -> RunStatus:
     if not now.living and now.state != "unknown":
         return now
     if run.job:
-        argv = stop_argv(run)
-        reply = run_command(argv)
+        reply = machine_of(run).run(run.job.stop)
         if reply.exit_code != 0:
-            words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
-            raise LaunchError(f"cannot stop job {run.job_id}: {words}", shlex.join(argv))
+            words = reply.error or f"{run.job.stop[0]}: exit code {reply.exit_code}"
+            raise LaunchError(f"cannot stop job {run.job_id}: {words}", shlex.join(stop_argv(run)))
         return _wait_for_job(run, JOB_MARGIN + run.grace)
     try:
         launcher_process.send_signal(run, signal.SIGQUIT if at_once else signal.SIGTERM)

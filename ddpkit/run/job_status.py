@@ -11,7 +11,7 @@ from ddpkit.diagnosis.outcome import Failure
 from ddpkit.errors import DdpkitError
 from ddpkit.launchers.plan import Scheduled, job_facts
 from ddpkit.run.record import Run
-from ddpkit.scheduler import run_command
+from ddpkit.run.site import machine_of
 
 TIMEOUT = 15.0  # seconds for the scheduler's command
 
@@ -33,7 +33,7 @@ class JobStatus:
 
 def ask_scheduler(run: Run, job: Scheduled) -> JobStatus:
     """Ask for the job of a run, or for all jobs of its array."""
-    reply = run_command(job.state, timeout=TIMEOUT)
+    reply = machine_of(run).run(job.state, timeout=TIMEOUT)
     jobs = [job_facts(match, job.signals_from) for match in re.finditer(job.pattern, reply.output)]
     name = f"job {run.job_id}"
     if not jobs and re.search(job.forgotten_pattern, reply.error):

@@ -21,6 +21,7 @@ from ddpkit.launchers.events import OutputEvent
 from ddpkit.launchers.shell import count
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.run.record import Run, attempt_folder
+from ddpkit.run.site import machine_of
 
 T = TypeVar("T")
 PAUSE = 0.1  # seconds between two looks at a file
@@ -165,18 +166,22 @@ class _JobOutput:
         before, there, after = run.job.log.partition("{job}")
         number = "" if not there else f"{run.job_id}_*" if run.job.many else run.job_id or ""
         self._pattern = f"{glob.escape(before)}{number}{glob.escape(after)}"
-        self._files: dict[str, tuple[_Tail, SrunReader]] = {}
+        self._machine = machine_of(run)
+        self._files: dict[str, tuple[int, SrunReader]] = {}  # by path: how much was read, and its reader
 
     def _reader(self) -> SrunReader:
         return SrunReader(self._run.world_size, torchrun=self._job.torchrun, labels=self._job.labels)
 
     def read(self) -> list[Line] | None:
-        for name in sorted(glob.glob(self._pattern)):  # noqa: PTH207  # it is one pattern, maybe absolute
-            if name not in self._files:
-                self._files[name] = _Tail(Path(name)), self._reader()
+        for name in self._machine.find(self._pattern):
+            self._files.setdefault(name, (0, self._reader()))
         lines, new = [], False
-        for tail, reader in self._files.values():
-            data = tail.read()
+        for name, (offset, reader) in self._files.items():
+            try:
+                data = self._machine.read(name, offset, 1 << 20)
+            except OSError:
+                continue
+            self._files[name] = offset + len(data), reader
             new = new or bool(data)
             lines += [line_of_job(event) for event in reader.feed(1, data) if event["e"] == "out"]
         return lines if new else None

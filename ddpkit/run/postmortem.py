@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.verdict import diagnose, verdict
@@ -13,10 +12,11 @@ from ddpkit.launchers.events import Event, FailedEvent
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.run.logs import line_of_job
 from ddpkit.run.record import Run
+from ddpkit.run.site import job_log, machine_of
+from ddpkit.scheduler import Machine
 
 HEAD = 1 << 20  # bytes at the beginning: there each rank names its host
 TAIL = 16 << 20  # bytes at the end, with the ends of the ranks; between them may be gigabytes
-CHUNK = 1 << 20
 LINES = 200  # of each rank, to look for the cause in
 
 
@@ -26,14 +26,14 @@ def first_failure(run: Run, kept: Path | None = None) -> tuple[Failure, str] | N
     `kept`: a file that gets the lines of the last attempt, in the form of `all.log`. Raises OSError for it.
     """
     assert run.job is not None
-    log = Path(run.job.log.replace("{job}", run.job_id or ""))
+    log = job_log(run)
     reader = SrunReader(run.world_size, torchrun=run.job.torchrun, labels=run.job.labels, lost=True)
     lines: dict[int | None, deque[str]] = defaultdict(lambda: deque(maxlen=LINES))
     # The attempt, and its first failure: that of an attempt before does not count.
     first: tuple[int, FailedEvent] | None = None
     attempt, printed = 0, list[bytes]()
     try:
-        for event in _events(log, reader):
+        for event in _events(machine_of(run), log, reader):
             if reader.attempt != attempt:
                 attempt = reader.attempt
                 lines.clear()
@@ -61,24 +61,22 @@ def first_failure(run: Run, kept: Path | None = None) -> tuple[Failure, str] | N
         raised=event.get("raised", ""),
         last_lines=tuple(lines[event["rank"]] or lines[None]),
     )
-    failure = diagnose(failure, kept or log)
+    failure = diagnose(failure, kept or Path(log))
     return failure, verdict(failure, failure.diagnosis)
 
 
-def _events(log: Path, reader: SrunReader) -> Iterator[Event]:
-    with log.open("rb") as file:
-        for data in _ends(file):
-            yield from reader.feed(1, data)
+def _events(machine: Machine, log: str, reader: SrunReader) -> Iterator[Event]:
+    for data in _ends(machine, log):
+        yield from reader.feed(1, data)
     yield from reader.flush()
 
 
-def _ends(file: IO[bytes]) -> Iterator[bytes]:
-    """The beginning and the end, in whole lines."""
-    size = file.seek(0, 2)
-    file.seek(0)
-    if size > HEAD + TAIL:
-        yield file.read(HEAD) + file.readline()
-        file.seek(size - TAIL)
-        file.readline()
-    while data := file.read(CHUNK):
-        yield data
+def _ends(machine: Machine, log: str) -> Iterator[bytes]:
+    """Yield the beginning and the end of a file, in whole lines."""
+    first = machine.read(log, 0, HEAD + TAIL + 1)
+    if len(first) <= HEAD + TAIL:
+        yield first
+        return
+    yield first[: first.find(b"\n", HEAD) + 1 or None]
+    tail = machine.read(log, -TAIL, TAIL)
+    yield tail[tail.find(b"\n") + 1 :]

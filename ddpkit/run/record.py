@@ -9,7 +9,7 @@ import json
 import os
 import re
 import time
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from ddpkit.diagnosis.outcome import Diagnosis as Diagnosis  # part of the recor
 from ddpkit.diagnosis.outcome import Failure as Failure
 from ddpkit.errors import UsageError
 from ddpkit.files import write_atomically
-from ddpkit.launchers.plan import Scheduled
+from ddpkit.launchers.plan import Scheduled, Via
 from ddpkit.run.code_state import Code, Versions
 
 _T = TypeVar("_T")
@@ -164,6 +164,9 @@ def _from_json(data: Any, folder: Path) -> Run | None:
         for name, kind in (("job", Scheduled), ("session", Session), ("code", Code)):
             if values.get(name) is not None:
                 values[name] = _inner(kind, {_RENAMED.get(key, key): value for key, value in data[name].items()})
+        via = values["job"].via if values.get("job") else None
+        if via is not None:
+            values["job"] = replace(values["job"], via=_inner(Via, via))
         values["versions"] = {host: _inner(Versions, each) for host, each in data.get("versions", {}).items()}
         if values.get("failure") is not None:
             values["failure"] = _failure(data["failure"])

@@ -5,12 +5,11 @@ The link speaks the events of a supervisor, so that verdict, logs and record are
 
 from __future__ import annotations
 
-import os
+import glob
 import re
-import shlex
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,47 +18,44 @@ from ddpkit.launchers.events import Command, Event, FailedEvent
 from ddpkit.launchers.plan import FACTS, Batch, Scheduled, Step, job_facts
 from ddpkit.launchers.shell import join
 from ddpkit.launchers.slurm_output import SrunReader
-from ddpkit.scheduler import run_command
+from ddpkit.scheduler import HERE, LostError, Machine
 from ddpkit.transports.protocol import revealed
 from ddpkit.transports.srun import Post
 from ddpkit.transports.srun_overlap import OverlapCalls
 
 SILENCE = 10.0  # seconds without an answer of the scheduler after which we say so
 OWN_END = 5.0  # seconds beyond the grace: a rank that an exception ended is then ended on its node, and the job fails
+PIECE = 1 << 20  # bytes of the job's output in one read
+LATE = 1.0  # seconds for the last lines of a job to come after its state: the file is on another host
+CUT_LIMIT = 7200.0  # seconds without a connection to a login host after which the job is left alone
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
 
 
-def submit(batch: Batch) -> str:
+def submit(batch: Batch, machine: Machine = HERE) -> str:
     """Give the job to the scheduler. Returns its id. Raises LaunchError with the scheduler's own words."""
-    folder = Path(batch.log).parent
+    folder = str(Path(batch.log).parent)
     try:
-        folder.mkdir(parents=True, exist_ok=True)  # without it the job would fail, and without a word
+        machine.make_folder(folder)  # without it the job would fail, and without a word
     except OSError as error:
-        raise LaunchError(
-            f"cannot create the directory {folder} for the job's output: {error.strerror}",
-            "--log-dir DIR, or -o output=FILE",
-        ) from None
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise LaunchError(f"the job cannot write its output to {folder}", "--log-dir DIR, or -o output=FILE")
-    changes = revealed(dict(batch.env))
-    env = {name: value for name, value in {**os.environ, **changes}.items() if value is not None}
-    reply = run_command(batch.submit, env)
+        what = f"cannot write the job's output to {folder} on {machine.place}: {error.strerror or error}"
+        raise LaunchError(what, "--log-dir DIR, or -o output=FILE") from None
+    reply = machine.run(batch.submit, revealed(dict(batch.env)))
     if reply.missing:
         raise LaunchError(
-            f"{batch.submit[0]} not found on this machine",
+            f"{batch.submit[0]} not found on {machine.place}",
             "run ddpkit on a login node; on this machine: ddpkit launch -b local",
         )
     if reply.timed_out:
         raise LaunchError(
             reply.error,
-            f"{' '.join(batch.ping)}; then check whether it accepted the job: " + " ".join(batch.queue),
+            f"{_words(batch, batch.ping)}; then check whether it accepted the job: {_words(batch, batch.queue)}",
         )
     job_id = re.search(batch.job_id, reply.output, re.MULTILINE)
     if reply.exit_code != 0 or job_id is None:
         lines = (reply.error or reply.output).splitlines()
         words = "; ".join(line.strip().removeprefix(f"{batch.submit[0]}: error: ") for line in lines if line.strip())
         hint = batch.ping if re.search(batch.unreachable, words) else batch.show_resources
-        raise LaunchError(f"{batch.submit[0]} rejected the job: {words}", join(hint))
+        raise LaunchError(f"{batch.submit[0]} rejected the job: {words}", join(batch.typed(hint)))
     return job_id[1]
 
 
@@ -70,18 +66,23 @@ def filled(argv: tuple[str, ...], **words: str) -> list[str]:
     return list(argv)
 
 
-def stop_argv(batch: Batch, job_id: str) -> list[str]:
-    """Return the command that cancels a job."""
-    return filled(batch.stop, job=job_id)
+def _words(batch: Batch, argv: Sequence[str]) -> str:
+    """Return a command of a batch as a person would type it here, with no more quotes than it needs."""
+    return " ".join([*(batch.via.by_hand if batch.via else ()), *argv])
 
 
-def cancel(batch: Batch, job_id: str) -> None:
+def stop_command(batch: Batch, job_id: str) -> str:
+    """Return the command that cancels a job, as a person would type it here."""
+    return _words(batch, filled(batch.stop, job=job_id))
+
+
+def cancel(batch: Batch, job_id: str, machine: Machine = HERE) -> None:
     """Cancel a job. Raises LaunchError with the scheduler's own words."""
-    argv = stop_argv(batch, job_id)
-    reply = run_command(argv)
+    argv = filled(batch.stop, job=job_id)
+    reply = machine.run(argv)
     if reply.exit_code != 0:
         words = reply.error or f"{argv[0]}: exit code {reply.exit_code}"
-        raise LaunchError(f"cannot stop job {job_id}: {words}", shlex.join(argv))
+        raise LaunchError(f"cannot stop job {job_id}: {words}", stop_command(batch, job_id))
 
 
 def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
@@ -94,12 +95,13 @@ def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
         success_states=batch.success_states,
         stopped=batch.stopped,
         forgotten_pattern=batch.forgotten_pattern,
-        stop=tuple(stop_argv(batch, job_id)),
+        stop=tuple(filled(batch.stop, job=job_id)),
         log=batch.log,
         many=not batch.follow,
         torchrun=step.rank_starter.labels_ranks,
         labels=step.rank_starter.labels_tasks,
         signals_from=batch.signals_from,
+        via=batch.via,
     )
 
 
@@ -108,14 +110,15 @@ class JobLink:
 
     margin = 90.0  # sites give a cancelled job half a minute (KillWait), and its nodes some time to say so
 
-    def __init__(self, batch: Batch, job_id: str, step: Step) -> None:
+    def __init__(self, batch: Batch, job_id: str, step: Step, machine: Machine = HERE) -> None:
         self._batch = batch
+        self._machine = machine
         self._job_id = job_id
         self._log = batch.log.replace("{job}", job_id)
         self._by_srun = step.rank_starter.labels_tasks
         tapped = step.rank_starter.labels_ranks
         self._reader = SrunReader(len(step.ranks), torchrun=tapped, labels=self._by_srun, lost=batch.nodes > 0)
-        self._calls = OverlapCalls(self._reader, job_id)
+        self._calls = OverlapCalls(self._reader, job_id, machine)
         self._closed = threading.Event()
         self._post: Post = lambda _: None
         self._offset = 0
@@ -124,13 +127,21 @@ class JobLink:
         self._held: tuple[int, FailedEvent] | None = None
         self._ending: float | None = None  # when the job was first seen to be ending
         self._silent: float | None = None  # when the scheduler stopped answering
+        self._cut: float | None = None  # when the connection to the scheduler's machine was lost
         self._runs = False
         self._look_at = 0.0
         self._noted = ""
         self.outlives = (
-            f"job {job_id} continues without this command. Its output: tail -f {self._log}; "
-            f"to stop it: {' '.join(self._argv(batch.stop))}"
+            f"job {job_id} continues without this command. Its output: {_words(batch, ('tail', '-f', self._log))}; "
+            f"to stop it: {stop_command(batch, job_id)}"
         )
+        if batch.via:
+            self.outlives += f"; to follow it: ddpkit attach {step.env.get('DDPKIT_RUN')}"
+
+    @property
+    def _given_up(self) -> bool:
+        """Whether the connection has been lost for too long. The job continues."""
+        return self._cut is not None and time.monotonic() > self._cut + CUT_LIMIT
 
     def _argv(self, argv: tuple[str, ...], **words: str) -> list[str]:
         return filled(argv, job=self._job_id, **words)
@@ -168,13 +179,13 @@ class JobLink:
         if not self._runs:
             self._post({"e": "note", "text": f"{missed}: they are not running"})
             return
-        reply = run_command(self._argv(self._batch.signal, signal=name.removeprefix("SIG")))
+        reply = self._machine.run(self._argv(self._batch.signal, signal=name.removeprefix("SIG")))
         if reply.exit_code != 0 and not self._closed.is_set():
             self._post({"e": "note", "text": f"{missed}: {reply.error}"})
 
     def _cancel(self) -> None:
         if not self._closed.is_set():
-            run_command(self._argv(self._batch.stop))
+            self._machine.run(self._argv(self._batch.stop))
 
     def close(self) -> None:
         self._closed.set()
@@ -191,11 +202,14 @@ class JobLink:
         """Yield the events of the job, from the queue to its end."""
         batch, pause, ask_at = self._batch, 0.2, 0.0
         while not self._closed.is_set():
-            held = self._held
+            held, offset = self._held, self._offset
             yield from self._read()
+            if self._given_up:
+                yield {"e": "lost", "reason": f"no connection to {self._machine.place} for {CUT_LIMIT / 60:g} min"}
+                return
             if self._held is not held:
                 ask_at = 0.0  # whether it is the job's end, the scheduler knows
-            if time.monotonic() >= ask_at:
+            if time.monotonic() >= ask_at and self._cut is None:
                 facts = self._facts()
                 # Controllers are shared: a job that waits is asked about less and less often.
                 pause = min(pause * 1.5, 10.0) if facts["state"] in batch.waiting else min(pause * 1.5, 2.0)
@@ -203,9 +217,9 @@ class JobLink:
                 self._runs = facts["state"] in (*batch.running, "")
                 if facts["state"] in batch.waiting:
                     if re.search(batch.unsatisfiable_reasons, facts["reason"]):
-                        run_command(self._argv(batch.stop))
+                        self._machine.run(self._argv(batch.stop))
                         reason = f"would wait forever ({facts['reason']}), and was cancelled"
-                        reason += f"; for the available resources: {' '.join(batch.show_resources)}"
+                        reason += f"; for the available resources: {_words(batch, batch.show_resources)}"
                         yield self._failed(reason, code=LaunchError.exit_code)
                         yield {"e": "end"}
                         return
@@ -227,7 +241,8 @@ class JobLink:
                     yield from self._ended(facts)
                     return
                 ask_at = time.monotonic() + (0.2 if self._held or self._reader.failed else pause)
-            self._closed.wait(0.1)
+            if self._offset < offset + PIECE:
+                self._closed.wait(self._machine.pause)
 
     def _say(self, text: str) -> Iterator[Event]:
         """Say what the job does, once. It did not end after all."""
@@ -242,7 +257,7 @@ class JobLink:
 
     def _facts(self) -> dict[str, str]:
         """Ask the scheduler for the job; a state of "" where it does not answer."""
-        reply = run_command(self._argv(self._batch.state))
+        reply = self._machine.run(self._argv(self._batch.state))
         match = re.search(self._batch.state_pattern, reply.output)
         if match:
             self._silent = None
@@ -282,19 +297,22 @@ class JobLink:
                 self._held = None
 
     def _ended(self, facts: dict[str, str]) -> Iterator[Event]:
-        # The last lines may come after the state: the file is on another host.
-        until = time.monotonic() + 1.0
-        while time.monotonic() < until:
+        until = time.monotonic() + LATE
+        while (time.monotonic() < until or self._cut is not None) and not (self._given_up or self._closed.is_set()):
+            offset = self._offset
             yield from self._read()
-            time.sleep(0.05)
+            if self._offset > offset or self._cut is not None:
+                until = time.monotonic() + LATE
+            if self._offset < offset + PIECE:
+                time.sleep(0.05)
         yield from self._reader.flush()
         yield from self._restarted(self._restarts)
         state, code, killer = facts["state"], int(facts["code"] or 0), int(facts["signal"] or 0)
         # A scheduler may have one state for every end, and only its exit code tells which.
         succeeded = state in self._batch.success_states and not code and not killer
         if not self._offset and succeeded:
-            text = f"the job's output {self._log} is not visible on this host; use a shared path: -o output=FILE"
-            yield {"e": "note", "text": text}
+            text = f"the job's output {self._log} is not visible on {self._machine.place}"
+            yield {"e": "note", "text": f"{text}; use a shared path: -o output=FILE"}
         reason = {
             "CANCELLED": "was cancelled",
             "TIMEOUT": "reached its time limit; request more: -o time=...",
@@ -323,16 +341,24 @@ class JobLink:
     def _read(self) -> Iterator[Event]:
         """Read new lines of the job's output file."""
         try:
-            with open(self._log, "rb") as file:
-                file.seek(self._offset)
-                data = file.read(1 << 20)
+            data = self._machine.read(self._log, self._offset, PIECE)
+        except LostError as lost:
+            if self._cut is None:
+                self._cut = time.monotonic()
+                what = f"lost the connection to {self._machine.place}: {lost}"
+                yield {"e": "note", "text": f"{what}; job {self._job_id} continues; connecting again"}
+            return
         except OSError:
+            self._cut = None
             # A folder that was listed anew shows the file earlier: NFS clients remember what was not there.
             if time.monotonic() > self._look_at:
                 self._look_at = time.monotonic() + 1.0
                 with suppress(OSError):
-                    list(Path(self._log).parent.iterdir())
+                    self._machine.find(f"{glob.escape(str(Path(self._log).parent))}/*")
             return
+        if self._cut is not None:
+            self._cut = None
+            yield {"e": "note", "text": f"connected to {self._machine.place} again"}
         self._offset += len(data)
         for event in self._reader.feed(1, data):
             if event["e"] == "failed":

@@ -74,14 +74,18 @@ read -r given <&3 && [ "$given" = y ] && IFS= read -r answer <&3 && printf '%s\\
 class OpenSsh:
     """The nodes of a launch, by way of the ssh program. Used by many threads at once."""
 
-    def __init__(self, *, accept_new: bool, timeout: float, note: Callable[[str], None]) -> None:
-        """Take the settings. Raises UsageError if this machine has no ssh."""
+    def __init__(self, *, accept_new: bool, timeout: float, note: Callable[[str], None], control: str = "") -> None:
+        """Take the settings. Raises UsageError if this machine has no ssh.
+
+        `control`: the socket of a control master of another process, which is used while it runs.
+        """
         ssh = shutil.which("ssh")
         if ssh is None:
             raise UsageError("ssh not found on this machine", install("openssh-client"))
         self.timeout = timeout
         self._ssh = ssh
         self._note = note
+        self._control = control
         self._terminal = sys.stdin.isatty()
         self._questions = Questions()
         options = [*ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]
@@ -184,6 +188,8 @@ class OpenSsh:
             and self._local("-Ocheck", *place(spec), "--", spec.name)[0] == 0
         ):
             return _OVER
+        if self._control and self._local("-S", self._control, "-Ocheck", *place(spec), "--", spec.name)[0] == 0:
+            return ("-S", self._control, *_OVER)
         for number in range(TRIES):
             name = f"master{next(self._names)}"
             assert self._folder is not None

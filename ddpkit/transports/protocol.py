@@ -45,6 +45,7 @@ PARTS = (
 COMPANIONS = {
     "probe": ("env_names", "cpu_topology"),
     "inventory": ("env_names", "cpu_topology", "gpu_inventory"),
+    "login_host": ("env_names",),
 }
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,
 # so that nothing else of ddpkit is imported, and no other folder comes onto the path.

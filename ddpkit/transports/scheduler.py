@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ddpkit.errors import LaunchError
 from ddpkit.launchers.plan import Batch, Plan, Request, Step
-from ddpkit.scheduler import run_command
+from ddpkit.scheduler import HERE, Machine, run_command
 from ddpkit.transports import batch, local_facts
 from ddpkit.transports.protocol import Link, LocalLink
 from ddpkit.transports.srun import SrunLink
@@ -28,12 +28,19 @@ class SchedulerTransport(Transport):
 
     scheduled: ClassVar[bool] = True
 
-    def __init__(self, nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> None:
-        """Take the width asked for (None: not asked for), and the launcher's environment."""
+    def __init__(
+        self, nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str], machine: Machine = HERE
+    ) -> None:
+        """Take the width asked for (None: not asked for), the launcher's environment, and the scheduler's machine."""
+        self._machine = machine
         self._nnodes = nnodes
         self._nproc_per_node = nproc_per_node
         self._environ = environ
         self._job: tuple[Batch, str] | None = None
+
+    @property
+    def machine(self) -> Machine:
+        return self._machine
 
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> Request:
         return local_facts.scheduler(self._nnodes, self._nproc_per_node, self._environ)
@@ -41,13 +48,13 @@ class SchedulerTransport(Transport):
     def submit(self, plan: Plan) -> str | None:
         if plan.batch is None:
             return None
-        job_id = batch.submit(plan.batch)
+        job_id = batch.submit(plan.batch, self.machine)
         self._job = (plan.batch, job_id)
         return job_id
 
     def connect(self, step: Step) -> Link:
         if self._job is not None:
-            return batch.JobLink(*self._job, step)
+            return batch.JobLink(*self._job, step, self.machine)
         return SrunLink(step) if step.scheduled else LocalLink()
 
     def close(self) -> None:

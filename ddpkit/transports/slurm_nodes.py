@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import EnvError
-from ddpkit.scheduler import run_command
+from ddpkit.scheduler import HERE, Machine
 
 _PATIENCE = 5.0  # seconds for sinfo
 _ROW = re.compile(r"^(?P<name>\S+) \S+?(?P<default>\*?) (?P<state>\S+)$", re.MULTILINE)
@@ -15,11 +15,11 @@ _OUT_OF_SERVICE = re.compile(r"down|drain|drng|fail|maint|unk|inval|boot|power|\
 _CHOOSES = re.compile(r"(?:^|\s)(?:-[wxF]|--(?:nodelist|exclude|nodefile)\b)")  # options of sbatch
 
 
-def partition_nodes(partition: str) -> dict[str, bool]:
+def partition_nodes(partition: str, machine: Machine = HERE) -> dict[str, bool]:
     """Return whether each node of a partition is in service; without a name, of the default one. Empty: no answer."""
     words = [f"--partition={partition}"] if partition else []
     return read_sinfo(
-        run_command(["sinfo", "--noheader", "--Node", "--format=%N %P %t", *words], timeout=_PATIENCE).output,
+        machine.run(["sinfo", "--noheader", "--Node", "--format=%N %P %t", *words], timeout=_PATIENCE).output,
         default=not partition,
     )
 

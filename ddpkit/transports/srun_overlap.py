@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from ddpkit.launchers.events import AnswerEvent, Event
 from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.scheduler import HERE, Machine, Stream
 from ddpkit.transports.protocol import ANSWER_TIME, BOOT, STEP_START_TIME, Caller, Pieces, program
 
 SILENCE_LIMIT = 60.0  # seconds without a call after which the step ends by itself
@@ -27,27 +25,28 @@ _LINE = re.compile(rb' *(\d+): (\{"e":"answer".*\})')
 _PYTHON = '[ -x "$0" ] || set -- "$1" python3; exec "${2:-$0}" -S -I -c "$1"'
 
 
-def _srun(job: str, hosts: list[str]) -> tuple[list[str], dict[str, str]]:
+def _srun(job: str, hosts: list[str]) -> tuple[list[str], dict[str, None]]:
     """The command line of such a step, and its environment: one Python on each of these nodes."""
     argv = ["srun", f"--jobid={job}", "--overlap", f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
     argv += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--label", "--export=ALL", "--quiet", "--mem=0"]
     argv += ["sh", "-c", _PYTHON, sys.executable, BOOT]
     # The options must not contradict what the shell's own step has left in the environment.
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "SRUN_"))}
-    if "SLURM_CONF" in os.environ:
-        env["SLURM_CONF"] = os.environ["SLURM_CONF"]
-    return argv, env
+    left = [name for name in os.environ if name.startswith(("SLURM_", "SRUN_")) and name != "SLURM_CONF"]
+    return argv, dict.fromkeys(left)
 
 
 class OverlapStep:
     """One step of one job. `reader` knows which rank is where; without a job's id, its step's is taken."""
 
-    def __init__(self, reader: SrunReader, job: str = "", *, silence_limit: float = SILENCE_LIMIT) -> None:
+    def __init__(
+        self, reader: SrunReader, job: str = "", machine: Machine = HERE, *, silence_limit: float = SILENCE_LIMIT
+    ) -> None:
         self.reader = reader
         self._job = job
+        self._machine = machine
         self._silence_limit = silence_limit
         self._hosts: list[str] = []
-        self._process: subprocess.Popen[bytes] | None = None
+        self._stream: Stream | None = None
         self._caller = Caller(self._write)
         self._partial = b""  # a line of its output that has not ended
         self._answered = True  # each node has answered the last call
@@ -66,94 +65,66 @@ class OverlapStep:
             if not ranks or not self.job:
                 return [], "no rank has started yet"
             until = time.monotonic() + limit + ANSWER_TIME + STEP_START_TIME
-            if self._process is None or self._process.poll() is not None or self._hosts != list(ranks):
+            if self._stream is None or self._stream.ended or self._hosts != list(ranks):
                 self.close()
                 try:
                     self._start(list(ranks))
                 except OSError as error:
-                    return [], f"srun: {error.strerror}"
+                    return [], f"srun: {error.strerror or error}"
             hosts = {host: {"ranks": here} for host, here in ranks.items()}
             number = self._caller.call(function, args, hosts=hosts, silence=self._silence_limit)
             return self._answers(number, until)
 
     def _start(self, hosts: list[str]) -> None:
-        argv, env = _srun(self.job, hosts)
         self._hosts, self._partial = hosts, b""
-        self._process = subprocess.Popen(
-            argv,
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C ends the command, and that ends the step
-        )
+        self._stream = self._machine.open(*_srun(self.job, hosts))
         self._caller = Caller(self._write)
         self._caller.compiled = False  # srun has one input for all nodes, whatever Python each has
         self._write(program("process_tree", "rpc", compiled=False))
 
     def _write(self, data: bytes) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(data)
-            self._process.stdin.flush()
+        assert self._stream is not None
+        self._stream.write(data)
 
     def _answers(self, number: int, until: float) -> tuple[list[object], str]:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        output, errors = self._process.stdout.fileno(), self._process.stderr.fileno()
+        assert self._stream is not None
         pieces = [Pieces() for _ in self._hosts]
         answers: dict[int, AnswerEvent] = {}
-        words, open_fds = b"", [output, errors]
-        while len(answers) < len(self._hosts) and open_fds:
-            ready = select.select(open_fds, [], [], max(0.0, until - time.monotonic()))[0]
-            if not ready:
+        words, why = b"", "no answer"
+        while len(answers) < len(self._hosts) and (left := until - time.monotonic()) > 0:
+            try:
+                output, errors = self._stream.read(left)
+            except EOFError:
+                why = "the step has ended"
                 break
-            for fd in ready:
-                data = os.read(fd, 1 << 16)
-                if not data:
-                    open_fds.remove(fd)
-                elif fd == errors:
-                    words += data
-                else:
-                    *lines, self._partial = (self._partial + data).split(b"\n")
-                    for match in filter(None, map(_LINE.fullmatch, lines)):
-                        event = pieces[int(match[1])].take(json.loads(match[2]))
-                        if event is not None and event["e"] == "answer" and event["id"] == number:
-                            answers[int(match[1])] = event
+            words += errors
+            *lines, self._partial = (self._partial + output).split(b"\n")
+            for match in filter(None, map(_LINE.fullmatch, lines)):
+                event = pieces[int(match[1])].take(json.loads(match[2]))
+                if event is not None and event["e"] == "answer" and event["id"] == number:
+                    answers[int(match[1])] = event
         self._answered = len(answers) == len(self._hosts)
         values = [value for event in answers.values() for value in event["values"]]
         if len(values) == len(self._hosts):
             return values, ""
         problems = [event["error"] for event in answers.values() if event["error"]]
-        reason = " ".join(words.decode("utf-8", "replace").split())[-300:] or next(iter(problems), None)
-        return values, reason or ("no answer" if open_fds else "the step has ended")
+        return values, " ".join(words.decode("utf-8", "replace").split())[-300:] or next(iter(problems), why)
 
     def close(self) -> None:
         """End the step: its tasks end at the end of their input. One that did not answer is not waited for."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
-        try:
-            process.wait(2.0 if self._answered else 0.0)
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(1.0)
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close(2.0 if self._answered else 0.0)
 
 
 class OverlapCalls:
     """Calls of a launcher on the nodes of its job. Each runs in a thread, and is answered by one event."""
 
-    def __init__(self, reader: SrunReader, job: str = "") -> None:
+    def __init__(self, reader: SrunReader, job: str = "", machine: Machine = HERE) -> None:
         self._reader = reader
         self._job = job
-        self._kept = OverlapStep(reader, job)  # of samples, which come again and again
+        self._machine = machine
+        self._kept = OverlapStep(reader, job, machine)  # of samples, which come again and again
         self._calls = 0
 
     def call(self, function: str, args: Mapping[str, object], post: Callable[[Event | None], None]) -> int:
@@ -170,7 +141,7 @@ class OverlapCalls:
             values, reason = self._kept.call(function, args, limit)
             cause = "" if values else f"cannot take a sample of this step's nodes: {reason}"
         else:
-            step = OverlapStep(self._reader, self._job)
+            step = OverlapStep(self._reader, self._job, self._machine)
             values, reason = step.call(function, args, limit)
             cause = f"cannot reach the ranks of job {step.job}: {reason}" if reason else ""
             step.close()

@@ -9,6 +9,7 @@ from ddpkit.launchers.node_facts import DeviceFacts
 from ddpkit.launchers.plan import Plan, Request, Step, World
 
 if TYPE_CHECKING:
+    from ddpkit.scheduler import Machine
     from ddpkit.transports.protocol import Link
 
 
@@ -23,6 +24,13 @@ class Transport(Protocol):
 
     connected_at: Mapping[str, float] = {}  # time.time() at which each node's supervisor started, by label
     facts: Mapping[str, DeviceFacts] = {}  # each node's answer to the survey, by label
+
+    @property
+    def machine(self) -> Machine:
+        """The machine with the files of a plan, and with the commands of its scheduler."""
+        from ddpkit.scheduler import HERE
+
+        return HERE
 
     def survey(self, note: Callable[[str], None], *, strict: bool) -> World | Request:
         """Return the world of a plan, or the request to a scheduler. Starts no rank.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ddpkit.execution.executor import write_files
 from ddpkit.launchers.plan import File, Plan
+from ddpkit.scheduler import HERE
 
 
 def test_no_other_user_changes_a_program_of_the_ranks(tmp_path: Path) -> None:
@@ -14,7 +15,7 @@ def test_no_other_user_changes_a_program_of_the_ranks(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         files = (File(path=str(hook), copy_of="rank_hook"), File(path=str(tmp_path / "job.sh"), text="true\n"))
-        write_files(Plan(run_id="x", backend="x", steps=(), world_size=1, grace=1.0, files=files))
+        write_files(Plan(run_id="x", backend="x", steps=(), world_size=1, grace=1.0, files=files), HERE.write)
     finally:
         os.umask(before)
     assert hook.read_text().startswith('"""')

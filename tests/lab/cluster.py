@@ -33,6 +33,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")  # one of them look
 NODES = ("node1", "node2", "node3", "node4")
 LOGIN = "login"
 HOSTS = (*NODES, LOGIN)
+LAPTOP = "laptop"  # only in a lab that asks for it: a host without SLURM
 GPUS = 4
 CPUS = 8
 PATIENCE = 60.0
@@ -84,7 +85,7 @@ UsePAM no
 PidFile none
 PrintMotd no
 AcceptEnv LANG LC_*
-SetEnv TMPDIR={folder}/tmp XDG_STATE_HOME={folder}/state
+SetEnv TMPDIR={folder}/tmp XDG_STATE_HOME={folder}/state SLURM_CONF={folder}/etc/slurm.conf
 """
 
 SSH_CONFIG = """
@@ -204,6 +205,15 @@ class Lab:
         if self.slurm:
             self.wait_idle()
 
+    def add_laptop(self) -> None:
+        """Start a host without the commands of SLURM."""
+        if LAPTOP not in self.hosts:
+            self.hosts = (*self.hosts, LAPTOP)
+            self.address[LAPTOP] = "10.77.0.99"
+            self._write_files()
+            self._wire(LAPTOP)
+            self.boot(LAPTOP, without=("slurmd",))
+
     def _write_files(self) -> None:
         folder = self.folder
         hosts = "127.0.0.1 localhost\n::1 localhost\n"
@@ -281,11 +291,15 @@ class Lab:
         start_up.touch()
         Path("/run/sshd").mkdir(exist_ok=True)
         kept = ["/proc", "/sys", "/dev", "/tmp", str(folder), str(Path.home()), str(Path(__file__).parents[2])]
+        (folder / "etc/nothing").touch(mode=0o644)
+        commands = [shutil.which(each) for each in ("sbatch", "srun", "scontrol", "scancel", "squeue", "sinfo")]
+        hidden = {path: f"{folder}/etc/nothing" for path in commands if path and name == LAPTOP and not self.root}
         spec = {
             "name": name,
             "root": self.root and str(self.root),
             "kept": [*kept, sys.prefix, sys.base_prefix, tempfile.gettempdir()],
             "binds": {
+                **hidden,
                 "/etc/hosts": f"{folder}/etc/hosts",
                 "/etc/hostname": f"{folder}/etc/hostname_{name}",
                 "/etc/nsswitch.conf": f"{folder}/etc/nsswitch.conf",

@@ -64,7 +64,8 @@ class Factor:
         return {path.suffix[1:]: len(path.read_text().splitlines()) for path in found}
 
     def launch(self, *args: str, backend: str = "openssh", term: str = "xterm") -> Terminal:
-        argv = self.bare.argv("-b", backend, *args, *RANKS, "--", "job.py")
+        words = args if "--" in args else (*args, *RANKS, "--", "job.py")
+        argv = self.bare.argv("-b", backend, *words)
         env = self.bare.environ({"TMPDIR": self.bare.lab.tmp, "TERM": term})
         self.terminals.append(Terminal(argv, self.bare.folder, env))
         return self.terminals[-1]
@@ -123,6 +124,20 @@ def test_each_host_asks_once_for_a_launch_and_not_for_its_commands(factor: Facto
     no_ssh_left(factor.bare)
     records = (factor.bare.folder / "logs").rglob("*")
     assert not [path for path in records if path.is_file() and CODE.encode() in path.read_bytes()]
+
+
+def test_a_login_host_asks_once_for_a_launch_and_not_for_its_commands(factor: Factor) -> None:
+    factor.require("node1")
+    words = ("--via", "node1", "-o", "transport=openssh", "-n", "1", "--", "job.py")
+    terminal = factor.launch(*words, backend="slurm")
+    assert factor.answer(terminal, CODE) == ["node1"]
+    terminal.wait_for(lambda: terminal.shows("ready 0"))
+    for command in ("status", "logs", "dump", "top", "stop"):
+        done = ask_run(factor.bare.lab, factor.bare.folder, command)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
+    assert terminal.end() == 143, terminal.glass.lines
+    assert factor.asked() == {"node1": 1}
+    no_ssh_left(factor.bare)
 
 
 def test_a_wrong_code_is_asked_for_again(factor: Factor) -> None:

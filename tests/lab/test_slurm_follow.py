@@ -176,7 +176,7 @@ def test_output_that_is_not_seen_here(launch: Callable[..., Launch], folder: Pat
     (folder / "job.py").write_text("")
     command = launch("-b", "slurm", "-o", f"output={private}/%j.out", "--", "job.py")
     assert command.end() == 0, command.tail
-    assert f"the job's output {private}/{command.record['job_id']}.out is not visible on this host" in command.text
+    assert f"the job's output {private}/{command.record['job_id']}.out is not visible on this machine" in command.text
 
 
 @torch
@@ -193,11 +193,11 @@ def test_a_log_folder_that_the_nodes_do_not_see(
 
 
 BAD_FOLDERS = {
-    "output under a file": (["-o", "output=file/x_%j.out"], 123, "cannot create the directory"),
+    "output under a file": (["-o", "output=file/x_%j.out"], 123, "cannot write the job's output to "),
     "output where nothing can be made": (
         ["-o", "output=/proc/none/x_%j.out"],
         123,
-        "cannot create the directory /proc/none ",
+        "cannot write the job's output to /proc/none ",
     ),
     "logs under a file": (["--log-dir", "file"], 121, "cannot write logs to file/"),
 }

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ddpkit.errors import UsageError
 from ddpkit.launchers import plan, registry, shell
 from ddpkit.launchers.cpu_binding import NumaNode, Topology
-from ddpkit.launchers.plan import Allocation, Host, Job, Proc, Request, World, plan_as_dict
+from ddpkit.launchers.plan import Allocation, Host, Job, Proc, Request, Via, World, plan_as_dict
 from ddpkit.launchers.shell import Raw, Secret, guard
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -119,6 +119,7 @@ CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
     "slurm-srun_job": ({}, JOB, ASKED),
     "slurm-srun_job_options": (SITE, JOB, ASKED),
     "slurm-srun_job_retries": ({}, JOB, replace(ASKED, spares=1, here=replace(LOGIN, python="/opt/ddpkit/bin/python"))),
+    "slurm-srun_job_via": ({"via": "me@login1"}, JOB, replace(ASKED, via=Via(host="login1", user="me", port=2222))),
     "slurm-srun_step": ({}, JOB, HELD),
     "slurm-srun_step_on_first_node": ({"cpus_per_task": "4"}, PROGRAM, ON_FIRST),
     "local_docker_2": (DOCKER, JOB_INSIDE, TWO),

@@ -99,7 +99,6 @@ def test_a_cause_that_another_rank_shows_is_that_ranks(tmp_path: Path) -> None:
 def test_of_a_long_output_the_beginning_and_the_end_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postmortem, "HEAD", 1 << 10)
     monkeypatch.setattr(postmortem, "TAIL", 1 << 12)
-    monkeypatch.setattr(postmortem, "CHUNK", 100)
     # Were the middle read, this would be the first failure.
     middle = "srun: error: node1: task 0: Exited with exit code 3\n"
     lines = "".join(f"0: step {step} loss 0.5\n" for step in range(2000))

@@ -114,7 +114,7 @@ def test_a_job_is_followed_once_it_is_submitted(monkeypatch: pytest.MonkeyPatch)
     from ddpkit.launchers.slurm import SlurmSrun
     from ddpkit.transports import batch
 
-    monkeypatch.setattr(batch, "submit", lambda _: "42")
+    monkeypatch.setattr(batch, "submit", lambda *_: "42")
     job = Job(
         run_id="20260101-000000-true-1", command=("true",), kind="program", workdir="/", python="python3", folder="/r"
     )

@@ -1,0 +1,128 @@
+"""A launch through a login host: `--via`. The project, the run's directory and the scheduler are there.
+
+The launcher stays on this machine. The run has a second directory here, with its record and its logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from ddpkit.config import AUTOMATIC, LaunchSettings
+from ddpkit.errors import UsageError
+from ddpkit.execution import requested_nodes
+from ddpkit.execution.job import check_request, job_elsewhere, without_python
+from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.plan import Host, Job, Plan, Request, Via
+from ddpkit.launchers.registry import Launcher
+from ddpkit.launchers.slurm import Slurm
+from ddpkit.transports.hosts import HostSpec, parse
+from ddpkit.transports.login_host import CONTROL_FILE, LoginHost, check_answer
+from ddpkit.transports.login_host import of_record as of_record
+from ddpkit.transports.scheduler import SlurmTransport
+
+
+@contextmanager
+def approach(
+    settings: LaunchSettings,
+    backend: Launcher,
+    environ: Mapping[str, str],
+    note: Callable[[str], None],
+    progress: Callable[[str, int], None] | None,
+) -> Iterator[tuple[Job, Plan, SlurmTransport]]:
+    """Connect to the login host, and make the job and its plan for it. The connection is closed at the end.
+
+    --sync copies the project if `progress` is given (None: a dry run). Raises UsageError, LaunchError, PreflightError.
+    """
+    assert isinstance(backend, Slurm)  # it alone has this option
+    if settings.retries or settings.spares:
+        what = "--via does not support --retries: a job that heals needs ddpkit on the cluster"
+        raise UsageError(what, f"on {backend.via}: ddpkit launch -b {settings.backend} --retries N -- SCRIPT")
+    requested_nodes.check_no_hosts(settings)
+    requested_nodes.check_no_hostfile(replace(settings, sync=False))
+    check_request(settings)
+    settings = without_python(settings)
+    spec = _one_host(settings, backend.via)
+    options = NodeOptions.of(backend)
+    via = Via(
+        host=spec.name,
+        user=spec.user,
+        port=spec.port,
+        transport=options.transport,
+        python=spec.python or "python3",
+    )
+    host = LoginHost(via, options, note)
+    try:
+        yield _prepare(settings, backend, environ, note, progress, host, spec, via)
+    finally:
+        host.close()
+
+
+def _prepare(
+    settings: LaunchSettings,
+    backend: Slurm,
+    environ: Mapping[str, str],
+    note: Callable[[str], None],
+    progress: Callable[[str, int], None] | None,
+    host: LoginHost,
+    spec: HostSpec,
+    via: Via,
+) -> tuple[Job, Plan, SlurmTransport]:
+    from ddpkit.execution import avoided_nodes
+
+    workdir = spec.workdir or path_there(settings.workdir)
+    copies = _copy(settings, host, replace(spec, workdir=workdir), progress) if settings.sync else ()
+    first = settings.script[0]
+    script = "" if backend.container or not (first.endswith(".py") or "/" in first) else first
+    chosen = [spec.python] if spec.python else [settings.python]
+    automatic = settings.source("python") in AUTOMATIC
+    pythons = ["python3"] if backend.container else [*chosen, *(["python3"] if automatic else [])]
+    logs = settings.log_dir if not Path(settings.log_dir).is_absolute() else _logs_there(settings, workdir)
+    facts = host.call("look", 20.0, workdir=workdir, log_dir=logs, script=script, pythons=pythons)
+    synced = bool(copies) and progress is None
+    check_answer(facts, host, script=first, python=pythons[0], synced=synced)
+    if automatic and facts["python"] != settings.python and not backend.container:
+        note(f"Python of the ranks: {facts['python']} on {host.place}")
+    nnodes, nproc = requested_nodes.number_of_nodes(settings, backend), requested_nodes.ranks_per_node(settings)
+    here = Host(name=facts["host"], slots=0, stale=tuple(facts["stale"]))
+    request = Request(nnodes=nnodes, nproc_per_node=nproc, here=here, via=via)
+    transport = SlurmTransport(nnodes, nproc, {}, host)
+    python = pythons[0] if backend.container else facts["python"]
+    job = job_elsewhere(settings, environ, facts["workdir"], python, facts["log_dir"])
+    host.control_file = Path(settings.log_dir).absolute() / job.run_id / CONTROL_FILE
+    chosen_backend = avoided_nodes.exclude(backend, request, settings, note, transport)
+    plan = replace(chosen_backend.plan(job, request), sync=copies)
+    return job, plan, transport
+
+
+def _one_host(settings: LaunchSettings, word: str) -> HostSpec:
+    specs = parse([word], settings.groups, settings.host)
+    if len(specs) != 1:
+        raise UsageError(f"--via {word}: requires one host, not {len(specs)}")
+    return specs[0]
+
+
+def path_there(path: str) -> str:
+    """Return the path on the login host: below the home directory the same below the home directory there."""
+    absolute = path if path.startswith("~") else str(Path(path).absolute())
+    home = str(Path.home())
+    return f"~{absolute[len(home) :]}" if absolute == home or absolute.startswith(f"{home}/") else absolute
+
+
+def _logs_there(settings: LaunchSettings, workdir: str) -> str:
+    local = Path(settings.workdir).absolute()
+    logs = Path(settings.log_dir)
+    return f"{workdir}/{logs.relative_to(local)}" if logs.is_relative_to(local) else path_there(settings.log_dir)
+
+
+def _copy(
+    settings: LaunchSettings, host: LoginHost, spec: HostSpec, progress: Callable[[str, int], None] | None
+) -> tuple[tuple[str, ...], ...]:
+    """Copy the project to the login host, or only return the command for a dry run."""
+    from ddpkit.execution import rsync
+
+    given = settings.is_given("workdir") or not Path(settings.workdir).is_dir()  # then it is that of the login host
+    source = Path("." if given else settings.workdir).absolute()
+    return rsync.bring([spec], str(source), settings.log_dir, progress, host.way())

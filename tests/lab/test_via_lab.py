@@ -1,0 +1,198 @@
+"""`--via` from a host without SLURM: every command over SSH, connections that break, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cluster import LAPTOP, LOGIN, Lab
+from launches import processes
+from program import PATIENCE, Program
+
+pytestmark = pytest.mark.lab
+
+ROOT = Path(__file__).parents[2]
+DDPKIT = [sys.executable, "-m", "ddpkit"]
+# Lines without end, until a file says that rank 3 fails.
+LINES = """
+import os, sys, time
+rank, number = os.environ["RANK"], 0
+while not (rank == "3" and os.path.exists("fail")):
+    print(f"rank {rank} line {number}", flush=True)
+    number += 1
+    time.sleep(0.02)
+sys.exit(7)
+"""
+TRANSPORTS = pytest.mark.parametrize("transport", ["paramiko", "openssh"])
+
+
+class Laptop:
+    """The laptop's directory `here`, and the project on the cluster, which is `there`."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.lab = lab
+        self.here, self.there = folder / "here", folder / "there"
+        self.here.mkdir()
+        self.there.mkdir()
+        (self.there / "job.py").write_text(LINES)
+        self.started: list[Program] = []
+        self.before = set(processes(lab, (LAPTOP, LOGIN)))
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**self.lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "DDPKIT_GPUS": "0"}
+
+    def start(self, *args: str) -> Program:
+        self.started.append(Program(self.lab.argv(LAPTOP, [*DDPKIT, *args], self.here), env=self.env))
+        return self.started[-1]
+
+    def launch(self, *args: str, script: str = "job.py", via: str = LOGIN) -> Program:
+        words = ["-b", "slurm", "-N", "2", "--nproc-per-node", "2", "--via", via]
+        return self.start("launch", *words, "--workdir", str(self.there), *args, "--", script)
+
+    def ask(self, *args: str) -> subprocess.CompletedProcess[str]:
+        env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+        return self.lab.run(LAPTOP, *DDPKIT, *args, cwd=self.here, env=env, check=False)
+
+    def cut_session(self) -> None:
+        """End sshd's process for the laptop's connection, not the one that listens."""
+        shown = processes(self.lab, [LOGIN])
+        sessions = [pid for pid, (_, line) in shown.items() if pid not in self.before and line.startswith("sshd")]
+        assert sessions, shown
+        os.kill(max(sessions), signal.SIGKILL)
+
+    def left(self) -> dict[int, tuple[str, str]]:
+        return {pid: each for pid, each in processes(self.lab, (LAPTOP, LOGIN)).items() if pid not in self.before}
+
+    def job_output(self) -> list[str]:
+        """The lines of the ranks in the job's own output."""
+        (file,) = self.there.glob("logs/*/slurm-*.out")
+        return re.findall(r"rank \d line \d+", file.read_text())
+
+
+@pytest.fixture
+def laptop(idle_lab: Lab, tmp_path: Path) -> Iterator[Laptop]:
+    idle_lab.add_laptop()
+    made = Laptop(idle_lab, tmp_path)
+    yield made
+    idle_lab.mend(LAPTOP)
+    for each in made.started:
+        if each.process.poll() is None:
+            os.killpg(each.process.pid, signal.SIGKILL)
+        each.process.wait(PATIENCE)
+
+
+def lines(launch: Program) -> list[str]:
+    return [found[0] for line in launch.lines if (found := re.search(r"(?<=^\[\d node\d\] )rank .*", line))]
+
+
+def wait_until(event: Callable[[], object], what: Callable[[], object]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not event():
+        assert time.monotonic() < until, what()
+        time.sleep(0.05)  # nobody announces it
+
+
+@TRANSPORTS
+def test_a_broken_connection_loses_and_doubles_no_line(laptop: Laptop, transport: str) -> None:
+    launch = laptop.launch("-o", f"transport={transport}")
+    launch.wait_for("rank 3 line 20")
+    for number in (1, 2):
+        laptop.cut_session()
+        launch.wait_for("connected to login again", times=number)
+        launch.wait_for("rank 3 line", times=len([each for each in lines(launch) if "rank 3" in each]) + 20)
+    (laptop.there / "fail").touch()
+    assert launch.end() == 7, launch.tail
+    assert launch.text.count("lost the connection to login: ") == 2
+    assert lines(launch) == laptop.job_output()
+    assert "rank 3 on node2 failed first" in launch.text
+    wait_until(lambda: not laptop.left(), laptop.left)
+
+
+def test_a_laptop_without_a_network(laptop: Laptop) -> None:
+    """The connection is dead, and no end of file says so."""
+    launch = laptop.launch()
+    launch.wait_for("rank 3 line 20")
+    laptop.lab.cut(LAPTOP)
+    launch.wait_for("lost the connection to login: it did not answer in time")
+    laptop.lab.mend(LAPTOP)
+    launch.wait_for("connected to login again")
+    (laptop.there / "fail").touch()
+    assert launch.end() == 7, launch.tail
+    assert lines(launch) == laptop.job_output()
+
+
+@TRANSPORTS
+def test_nothing_is_left_of_a_launcher_that_was_killed(laptop: Laptop, transport: str) -> None:
+    launch = laptop.launch("-o", f"transport={transport}")
+    launch.wait_for("rank 3 line 20")
+    (pid,) = (pid for pid, (_, line) in laptop.left().items() if line.startswith(" ".join([*DDPKIT, "launch"])))
+    os.kill(pid, signal.SIGKILL)
+    launch.end()
+    wait_until(lambda: not laptop.left(), laptop.left)
+    assert laptop.lab.run(LOGIN, "squeue", "-h", "-o", "%T").stdout == "RUNNING\n"
+    follow = laptop.start("attach")
+    follow.wait_for("rank 3 line", times=20)
+    (laptop.there / "fail").touch()
+    assert follow.end() == 0, follow.tail
+    assert "rank 3 on node2 failed first" in follow.lines[-1]
+
+
+def test_commands_of_a_job_that_nobody_follows(laptop: Laptop) -> None:
+    launch = laptop.launch("--detach")
+    assert launch.end() == 0, launch.tail
+    run = launch.lines[-1]
+    wait_until(lambda: "rank 3 line" in laptop.ask("logs", run, "--rank", "3").stdout, lambda: laptop.ask("logs", run))
+    assert "runs on node[1-2]" in laptop.ask("status", run).stdout
+    dumped = laptop.ask("dump", run)
+    assert "stack of ranks 0-3" in dumped.stdout, dumped
+    sample = json.loads(laptop.ask("top", run, "--once", "--json").stdout)
+    assert [rank["rank"] for rank in sample["ranks"]] == [0, 1, 2, 3], sample
+    assert re.fullmatch(r"ssh login 'scancel \d+'\n", laptop.ask("stop", run, "--dry-run").stdout)
+    assert "stopped" in laptop.ask("stop", run).stdout
+    assert laptop.lab.run(LOGIN, "squeue", "-h").stdout == ""
+
+
+def test_an_interrupt_leaves_the_job(laptop: Laptop) -> None:
+    launch = laptop.launch()
+    launch.wait_for("rank 3 line 20")
+    (pid,) = (pid for pid, (_, line) in laptop.left().items() if line.startswith(" ".join([*DDPKIT, "launch"])))
+    os.kill(pid, signal.SIGINT)
+    assert launch.end() == 130, launch.tail
+    assert re.search(r"to stop it: ssh login scancel \d+; to follow it: ddpkit attach \S+-job-", launch.text)
+    assert laptop.lab.run(LOGIN, "squeue", "-h", "-o", "%T").stdout == "RUNNING\n"
+
+
+def test_the_project_is_copied(laptop: Laptop) -> None:
+    (laptop.here / "other.py").write_text("print('from the laptop')")
+    launch = laptop.launch("--sync", script="other.py")
+    assert launch.end() == 0, launch.tail
+    assert launch.text.count("from the laptop") == 4
+
+
+REFUSALS = {
+    "no host": (["nowhere"], [], 123, "its name nowhere does not resolve here"),
+    "no SLURM there": ([LAPTOP], [], 123, "sbatch not found on laptop"),
+    "no directory": ([LOGIN], ["--workdir", "/no/such"], 122, "directory /no/such on login: no such file or directory"),
+    "no Python": ([LOGIN], ["--python", "/no/python"], 122, "Python /no/python not found on login"),
+    "no output": ([LOGIN], ["-o", "output=/proc/x/%j"], 123, "cannot write the job's output to /proc/x on login: "),
+    "retries": ([LOGIN], ["--retries", "1"], 121, "--via does not support --retries"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_refusal_names_the_host(laptop: Laptop, name: str) -> None:
+    via, more, code, text = REFUSALS[name]
+    launch = laptop.launch(*more, via=via[0])
+    assert launch.end() == code, launch.tail
+    assert text in launch.text
+    assert "hint: " in launch.text
+    assert laptop.lab.run(LOGIN, "squeue", "-h").stdout == ""
