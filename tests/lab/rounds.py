@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+import via_rounds
 from cluster import NODES, Lab
 from launches import Launch, processes, restart_sshd
 from program import undo_ignored_signals
@@ -117,7 +118,8 @@ class Result:
 
 
 def draw(chance: random.Random, choice: argparse.Namespace) -> Round:
-    event = choice.only or chance.choice(EVENTS)
+    via = (choice.backend or "").startswith("via")
+    event = choice.only or chance.choice(via_rounds.EVENTS if via else EVENTS)
     moment = chance.choice(MOMENTS)
     if event in ("rank killed", "exit 7", "none", "session killed"):
         moment = "running"
@@ -137,6 +139,12 @@ def draw(chance: random.Random, choice: argparse.Namespace) -> Round:
 
 def play(lab: Lab, plan: Round) -> Result:
     """One round."""
+    if plan.backend.startswith("via"):
+        try:
+            wrong, code, end, gone = via_rounds.play(lab, plan)
+        except subprocess.TimeoutExpired:
+            wrong, code, end, gone = [f"no end in {via_rounds.LIMIT:g} s"], 0, END_LIMIT, 0.0
+        return Result(wrong=wrong, code=code, end=end, gone=gone)
     folder = Path(tempfile.mkdtemp(prefix="round-", dir=lab.folder))
     (folder / "job.py").write_text(TORCH_JOB if plan.torch else JOB)
     if plan.stubborn and plan.event != "none":
@@ -283,7 +291,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=EVENTS)
-    parser.add_argument("--backend", choices=("ssh", "pdsh", "openssh"))
+    parser.add_argument("--backend", choices=("ssh", "pdsh", "openssh", "via", "via-openssh"))
     parser.add_argument("--starter", choices=("ranks", "torchrun"))
     choice = parser.parse_args(argv)
     undo_ignored_signals()
@@ -304,7 +312,7 @@ def main(argv: Sequence[str]) -> int:
                     break
             results.append((plan, result))
             shown = (
-                f"{plan.backend:7} {plan.starter:8} {'torch' if plan.torch else '-':5} {plan.event:14} {plan.moment:7}"
+                f"{plan.backend:11} {plan.starter:8} {'torch' if plan.torch else '-':5} {plan.event:14} {plan.moment:7}"
             )
             state = "WRONG" if result.wrong else "ok"
             print(

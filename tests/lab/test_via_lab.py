@@ -6,21 +6,15 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cluster import LAPTOP, LOGIN, Lab
-from launches import processes
-from program import PATIENCE, Program
+from laptop import Laptop, lines, wait_until
 
 pytestmark = pytest.mark.lab
 
-ROOT = Path(__file__).parents[2]
-DDPKIT = [sys.executable, "-m", "ddpkit"]
 # Lines without end, until a file says that rank 3 fails.
 LINES = """
 import os, sys, time
@@ -34,71 +28,13 @@ sys.exit(7)
 TRANSPORTS = pytest.mark.parametrize("transport", ["paramiko", "openssh"])
 
 
-class Laptop:
-    """The laptop's directory `here`, and the project on the cluster, which is `there`."""
-
-    def __init__(self, lab: Lab, folder: Path) -> None:
-        self.lab = lab
-        self.here, self.there = folder / "here", folder / "there"
-        self.here.mkdir()
-        self.there.mkdir()
-        (self.there / "job.py").write_text(LINES)
-        self.started: list[Program] = []
-        self.before = set(processes(lab, (LAPTOP, LOGIN)))
-
-    @property
-    def env(self) -> dict[str, str]:
-        return {**self.lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "DDPKIT_GPUS": "0"}
-
-    def start(self, *args: str) -> Program:
-        self.started.append(Program(self.lab.argv(LAPTOP, [*DDPKIT, *args], self.here), env=self.env))
-        return self.started[-1]
-
-    def launch(self, *args: str, script: str = "job.py", via: str = LOGIN) -> Program:
-        words = ["-b", "slurm", "-N", "2", "--nproc-per-node", "2", "--via", via]
-        return self.start("launch", *words, "--workdir", str(self.there), *args, "--", script)
-
-    def ask(self, *args: str) -> subprocess.CompletedProcess[str]:
-        env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
-        return self.lab.run(LAPTOP, *DDPKIT, *args, cwd=self.here, env=env, check=False)
-
-    def cut_session(self) -> None:
-        """End sshd's process for the laptop's connection, not the one that listens."""
-        shown = processes(self.lab, [LOGIN])
-        sessions = [pid for pid, (_, line) in shown.items() if pid not in self.before and line.startswith("sshd")]
-        assert sessions, shown
-        os.kill(max(sessions), signal.SIGKILL)
-
-    def left(self) -> dict[int, tuple[str, str]]:
-        return {pid: each for pid, each in processes(self.lab, (LAPTOP, LOGIN)).items() if pid not in self.before}
-
-    def job_output(self) -> list[str]:
-        """The lines of the ranks in the job's own output."""
-        (file,) = self.there.glob("logs/*/slurm-*.out")
-        return re.findall(r"rank \d line \d+", file.read_text())
-
-
 @pytest.fixture
 def laptop(idle_lab: Lab, tmp_path: Path) -> Iterator[Laptop]:
     idle_lab.add_laptop()
     made = Laptop(idle_lab, tmp_path)
+    (made.there / "job.py").write_text(LINES)
     yield made
-    idle_lab.mend(LAPTOP)
-    for each in made.started:
-        if each.process.poll() is None:
-            os.killpg(each.process.pid, signal.SIGKILL)
-        each.process.wait(PATIENCE)
-
-
-def lines(launch: Program) -> list[str]:
-    return [found[0] for line in launch.lines if (found := re.search(r"(?<=^\[\d node\d\] )rank .*", line))]
-
-
-def wait_until(event: Callable[[], object], what: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not event():
-        assert time.monotonic() < until, what()
-        time.sleep(0.05)  # nobody announces it
+    made.close()
 
 
 @TRANSPORTS
@@ -134,8 +70,7 @@ def test_a_laptop_without_a_network(laptop: Laptop) -> None:
 def test_nothing_is_left_of_a_launcher_that_was_killed(laptop: Laptop, transport: str) -> None:
     launch = laptop.launch("-o", f"transport={transport}")
     launch.wait_for("rank 3 line 20")
-    (pid,) = (pid for pid, (_, line) in laptop.left().items() if line.startswith(" ".join([*DDPKIT, "launch"])))
-    os.kill(pid, signal.SIGKILL)
+    os.kill(laptop.launcher(), signal.SIGKILL)
     launch.end()
     wait_until(lambda: not laptop.left(), laptop.left)
     assert laptop.lab.run(LOGIN, "squeue", "-h", "-o", "%T").stdout == "RUNNING\n"
@@ -164,8 +99,7 @@ def test_commands_of_a_job_that_nobody_follows(laptop: Laptop) -> None:
 def test_an_interrupt_leaves_the_job(laptop: Laptop) -> None:
     launch = laptop.launch()
     launch.wait_for("rank 3 line 20")
-    (pid,) = (pid for pid, (_, line) in laptop.left().items() if line.startswith(" ".join([*DDPKIT, "launch"])))
-    os.kill(pid, signal.SIGINT)
+    os.kill(laptop.launcher(), signal.SIGINT)
     assert launch.end() == 130, launch.tail
     assert re.search(r"to stop it: ssh login scancel \d+; to follow it: ddpkit attach \S+-job-", launch.text)
     assert laptop.lab.run(LOGIN, "squeue", "-h", "-o", "%T").stdout == "RUNNING\n"
