@@ -72,14 +72,16 @@ def _prepare(
 ) -> tuple[Job, Plan, SlurmTransport]:
     from ddpkit.execution import avoided_nodes
 
-    workdir = spec.workdir or path_there(settings.workdir)
-    copies = _copy(settings, host, replace(spec, workdir=workdir), progress) if settings.sync else ()
+    given = settings.is_given("workdir") or not Path(settings.workdir).is_dir()  # then it is that of the login host
+    project = Path("." if given else settings.workdir).absolute()
+    workdir = spec.workdir or path_there(settings.workdir, project, "")
+    copies = _copy(settings, host, replace(spec, workdir=workdir), project, progress) if settings.sync else ()
     first = settings.script[0]
     script = "" if backend.container or not (first.endswith(".py") or "/" in first) else first
-    chosen = [spec.python] if spec.python else [settings.python]
     automatic = settings.source("python") in AUTOMATIC
-    pythons = ["python3"] if backend.container else [*chosen, *(["python3"] if automatic else [])]
-    logs = settings.log_dir if not Path(settings.log_dir).is_absolute() else _logs_there(settings, workdir)
+    same = path_there(settings.python, project, workdir) if settings.python.startswith("/") else settings.python
+    pythons = ["python3"] if backend.container else [spec.python or same, *(["python3"] if automatic else [])]
+    logs = path_there(settings.log_dir, project, workdir) if settings.log_dir.startswith("/") else settings.log_dir
     facts = host.call("look", 20.0, workdir=workdir, log_dir=logs, script=script, pythons=pythons)
     synced = bool(copies) and progress is None
     check_answer(facts, host, script=first, python=pythons[0], synced=synced)
@@ -104,25 +106,26 @@ def _one_host(settings: LaunchSettings, word: str) -> HostSpec:
     return specs[0]
 
 
-def path_there(path: str) -> str:
-    """Return the path on the login host: below the home directory the same below the home directory there."""
+def path_there(path: str, project: Path, workdir: str) -> str:
+    """Return the path on the login host for one of this machine.
+
+    A path below the project is below `workdir` there, and one below the home directory is below that home directory.
+    """
     absolute = path if path.startswith("~") else str(Path(path).absolute())
-    home = str(Path.home())
-    return f"~{absolute[len(home) :]}" if absolute == home or absolute.startswith(f"{home}/") else absolute
-
-
-def _logs_there(settings: LaunchSettings, workdir: str) -> str:
-    local = Path(settings.workdir).absolute()
-    logs = Path(settings.log_dir)
-    return f"{workdir}/{logs.relative_to(local)}" if logs.is_relative_to(local) else path_there(settings.log_dir)
+    for here, there in ((str(project), workdir), (str(Path.home()), "~")):
+        if there and (absolute == here or absolute.startswith(f"{here}/")):
+            return there + absolute[len(here) :]
+    return absolute
 
 
 def _copy(
-    settings: LaunchSettings, host: LoginHost, spec: HostSpec, progress: Callable[[str, int], None] | None
+    settings: LaunchSettings,
+    host: LoginHost,
+    spec: HostSpec,
+    project: Path,
+    progress: Callable[[str, int], None] | None,
 ) -> tuple[tuple[str, ...], ...]:
     """Copy the project to the login host, or only return the command for a dry run."""
     from ddpkit.execution import rsync
 
-    given = settings.is_given("workdir") or not Path(settings.workdir).is_dir()  # then it is that of the login host
-    source = Path("." if given else settings.workdir).absolute()
-    return rsync.bring([spec], str(source), settings.log_dir, progress, host.way())
+    return rsync.bring([spec], str(project), settings.log_dir, progress, host.way())

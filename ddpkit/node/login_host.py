@@ -44,7 +44,9 @@ def look(workdir: str, log_dir: str, script: str, pythons: list[str]) -> dict[st
     if not shutil.which("sbatch"):
         _take_login_path()
     folder = os.path.abspath(os.path.expanduser(workdir))
-    paths = [shutil.which(os.path.expanduser(each)) for each in pythons]
+    # A name is searched in PATH. A relative path is below the directory.
+    words = [os.path.join(folder, os.path.expanduser(each)) if "/" in each else each for each in pythons]
+    paths = list(map(shutil.which, words))
     return {
         "host": socket.gethostname(),
         "stale": list(filter(_is_stale, os.environ)),
