@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis import progress, tracebacks
@@ -26,6 +26,7 @@ _TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's tab
 _TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
 _SEQUENCE = re.compile(r"(?:\[PG (?:ID )?(?P<group>\S+) .*)?WorkNCCL\(SeqNum=(?P<number>\d+)")
 _PROMPT = re.compile(r"(?:^|[\]:>] ?)(?:> (?P<place>\S+\.py\(\d+\)\S*\(\))|\(Pdb\+*\)|ipdb>)")
+_ERROR_LINE = re.compile(r"\[[EF]\d{3,4} [\d:.]+ \S+\.cpp")
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
 
 
@@ -115,7 +116,13 @@ def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
     candidates = [each for each in failures if STRENGTH[each.kind] == strongest]
     candidates = [each for each in candidates if not each.doubtful] or candidates
     if strongest == STRENGTH["consequence"]:  # torchrun's table says more than those who noticed
-        candidates.sort(key=lambda each: (not each.text.startswith("exitcode"), each.id not in _ENDINGS))
+        candidates.sort(
+            key=lambda each: (
+                not each.text.startswith("exitcode"),
+                not each.values.get("local"),
+                each.id not in _ENDINGS,
+            )
+        )
     elif all(each.when is not None for each in candidates):  # within one log lines of ranks come late, too
         candidates.sort(key=lambda each: each.when or 0.0)
     first = candidates[0]
@@ -234,7 +241,7 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
     if first is None or first.id not in _WAITED:
         return
     others = [each for each in result.consequences if each.id in _WAITED]
-    waited = {each.speaker.rank for each in (first, *result.alike, *others)}
+    waited = {each.speaker.rank for each in (first, *result.alike, *others)} | set(_cut_error(logs))
     speaking = _speaking(logs)
     result.silent_ranks = sorted(set(speaking) - waited)
     if len(result.silent_ranks) == 1 and first.speaker.rank is not None:
@@ -277,6 +284,15 @@ def _debugger_prompt(first: LogMatch, log: _Log) -> dict[str, str] | None:
     above = log.lines[max(0, first.number - 1 - WORK_LINES) : first.number - 1]
     prompt = next((match for line in reversed(above) if (match := _PROMPT.search(line))), None)
     return {"work": prompt["place"] or "(Pdb)"} if prompt else None
+
+
+def _cut_error(logs: Mapping[str, _Log]) -> Iterator[int]:
+    """Yield ranks whose error is the last line of a log: it may be cut, and does not show whether the rank waited."""
+    for log in logs.values():
+        last = next((line for line in reversed(log.lines) if line.strip()), "")
+        speaker = split_prefix(visible_line(last)).speaker
+        if speaker.rank is not None and _ERROR_LINE.search(last):
+            yield speaker.rank
 
 
 def _speaking(logs: Mapping[str, _Log]) -> dict[int, str]:

@@ -166,6 +166,16 @@ def test_the_rank_that_did_not_wait_is_named() -> None:
     assert result.silent_ranks == [2]
 
 
+def test_an_error_that_is_cut_does_not_show_whether_its_rank_waited() -> None:
+    waited = (
+        "[rank{0}]:[E419 10:42:28.858931807 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation "
+        "timeout: WorkNCCL(SeqNum=4486, OpType=ALLTOALL)\n"
+    )
+    cut = "[rank6]:[E419 10:42:28.887728774 ProcessGroupNCCL.cpp"
+    assert of(waited.format(7) + waited.format(3) + cut).silent_ranks == []
+    assert of(waited.format(7) + "[rank6]: step 3\n" + waited.format(3) + cut).silent_ranks == []
+
+
 def test_ranks_without_labels_through_each_other() -> None:
     one, two = TRACE.splitlines(), PEER.splitlines()
     mixed = [line for pair in zip(two, one, strict=True) for line in pair]

@@ -74,6 +74,20 @@ ENTRIES = (
         link="https://github.com/NVIDIA/pyxis/issues/168",
     ),
     Entry(
+        id="image-argument-missing",
+        title="could not open image .../python3; a program stands where the image is expected",
+        patterns=(
+            r"FATAL: .*could not open image (?:\S*/)?(?P<program>python[\d.]*|bash|sh|torchrun|deepspeed|accelerate|mpirun|env|[\w.-]+\.py):",
+            r"Unable to find image '(?:docker\.io/library/)?(?P<program>python3|bash|sh|torchrun|deepspeed|accelerate):latest' locally",
+        ),
+        explains=("container-start-failed", "image-not-found", "image-import-failed"),
+        cause="the container runtime took the program {program} for the image: the image is missing before it, often "
+        "because its variable or setting is empty",
+        probe="the command line that starts the container, with its variables: echo run ... $IMAGE ...",
+        fix="set the image: apptainer exec [OPTIONS] IMAGE {program} ...; docker run [OPTIONS] IMAGE {program} ...",
+        link="https://apptainer.org/docs/user/main/quick_start.html",
+    ),
+    Entry(
         id="image-not-found",
         doubtful=True,
         title="The image cannot be pulled: manifest unknown, unauthorized, no such image",
@@ -308,7 +322,7 @@ ENTRIES = (
         kind="consequence",
         patterns=(
             r"CalledProcessError: Command '\[?'?\S*(?:python|torchrun|deepspeed|accelerate|bash|sh)\S*'?.*returned non-zero exit status (?P<code>\d+)",
-            r"exits with return code = (?P<code>[1-9]\d*)",
+            r"(?:--local_rank=(?P<local>\d+).*)?exits with return code = (?P<code>[1-9]\d*)",
             r"\bProcessRaisedException\b",
             r"\bProcessExitedException: process (?P<rank>\d+) terminated with exit code",
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Exited with exit code (?P<code>\d+)",
@@ -319,7 +333,7 @@ ENTRIES = (
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: exit code (?P<code>\d+)",
             r"Process (?P<rank>\d+) exit with status code (?P<code>[1-9]\d*)",
         ),
-        cause="this is a launcher's summary. A process failed, and the reason is in the output of that process",
+        cause="this is a launcher's summary. A process failed[: local rank {local}][ ended with exit code {code}]. The reason is in the output of that process",
         probe="read the lines before it",
         fix="read the output of the process that failed first, or run `ddpkit explain LOG`",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",

@@ -222,6 +222,21 @@ ENTRIES = (
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
+        id="cpu-layout",
+        title="Unable to layout tasks on given cpus; failed to distribute tasks (bind_type:...)",
+        patterns=(
+            r"srun: error: .*failed to distribute tasks",
+            r"Unable to layout tasks on given cpus",
+        ),
+        explains=("task-launch-failed",),
+        cause="SLURM could not place the step's tasks on the CPUs of the job. The step asks for more CPUs a task, or "
+        "for another binding, than the job has. Often both come from variables of an outer job or step",
+        probe="env | grep -E '^(SLURM_CPU_BIND|SLURM_CPUS_PER_TASK|SLURM_THREADS_PER_CORE|SBATCH_)'",
+        fix="unset SLURM_CPU_BIND SLURM_CPUS_PER_TASK SLURM_THREADS_PER_CORE, or srun --cpu-bind=none with the "
+        "--cpus-per-task of the job",
+        link="https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/225",
+    ),
+    Entry(
         id="task-launch-failed",
         title="srun: error: task N launch failed",
         patterns=(
@@ -243,7 +258,7 @@ ENTRIES = (
         title="Unable to allocate resources: Invalid account, partition, gres ...",
         explains=("slurm-cancelled",),
         patterns=(
-            r"Memory specification can not be satisfied",
+            r"error: (?P<reason>(?:Memory specification|CPU count per node) can not be satisfied)",
             r"Unable to allocate resources: (?P<reason>.*)",
             r"Batch job submission failed: (?P<reason>.*)",
             r"invalid partition specified: (?P<partition>\S+)",
