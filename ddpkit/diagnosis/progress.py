@@ -20,6 +20,7 @@ _STEP = re.compile(
     r"|\d+(?:\.\d+)? ?(?:it|samples|tokens|tok|examples|img|images|steps|batches)/s"
     r"|s/it\b|\b\d{1,3}%\||\b\d+ ?/ ?\d+ \["
 )
+_STEP_WORDS = ("epoch", "step", "iter", "loss", "batch", "ppl", "perplexity", "acc", "lr", "/s", "/it", "%|")
 # Training itself ended well. A job script prints `Job finished` after a failure, too.
 _TRAINED = re.compile(
     r"(?i)\b(?:(?:re|pre-?)?training|train|fit(?:ting)?|fine-?tuning|all (?:epochs|steps|iterations))"
@@ -82,6 +83,9 @@ _RESULT = re.compile(r"\d+(?:\s+\d+\.\d+)+\s*$")  # a row of numbers, as osu_bca
 
 
 def is_step(line: str) -> bool:
+    lower = line.lower()  # a search of words is twenty times as fast as that of the pattern
+    if not any(word in lower for word in _STEP_WORDS) and not ("/" in line and " [" in line):
+        return False
     return _STEP.search(line) is not None and _ERROR.search(line) is None
 
 
@@ -186,15 +190,15 @@ class Course:
         return self._ended >= len(self.lines) - 30 or len(self._steps) >= 3
 
 
-_MAY_END = re.compile(
-    r"(?i)finish|complet|\bdone\b|succe|ended|passed|\bover\b|exit|train_runtime|Trainer\.fit|destroy|bandwidth"
-)
+_END_WORDS = ("finish", "complet", "done", "succe", "ended", "passed", "over", "exit", "train_runtime", "trainer.fit")
+_END_WORDS += ("destroy", "bandwidth")
 
 
 def _is_end(line: str, patterns: Sequence[re.Pattern[str]]) -> bool:
     if line[:1].isdigit() and _RESULT in patterns and _RESULT.match(line):
         return True
-    if not _MAY_END.search(line):
+    lower = line.lower()
+    if not any(word in lower for word in _END_WORDS):
         return False
     text = split_prefix(visible_line(line)).text
     return any(each.search(text) for each in patterns) and not _UNFINISHED.search(text)

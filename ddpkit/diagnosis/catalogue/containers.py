@@ -75,7 +75,7 @@ ENTRIES = (
     ),
     Entry(
         id="image-argument-missing",
-        title="could not open image .../python3; a program stands where the image is expected",
+        title="could not open image .../python3; a program in place of the image",
         patterns=(
             r"FATAL: .*could not open image (?:\S*/)?(?P<program>python[\d.]*|bash|sh|torchrun|deepspeed|accelerate|mpirun|env|[\w.-]+\.py):",
             r"Unable to find image '(?:docker\.io/library/)?(?P<program>python3|bash|sh|torchrun|deepspeed|accelerate):latest' locally",
