@@ -190,8 +190,7 @@ class Course:
         return self._ended >= len(self.lines) - 30 or len(self._steps) >= 3
 
 
-_END_WORDS = ("finish", "complet", "done", "succe", "ended", "passed", "over", "exit", "train_runtime", "trainer.fit")
-_END_WORDS += ("destroy", "bandwidth")
+_END_WORDS = "finish complet done succe ended passed over exit destroy bandwidth train_runtime trainer.fit".split()
 
 
 def _is_end(line: str, patterns: Sequence[re.Pattern[str]]) -> bool:

@@ -51,8 +51,8 @@ def _find_cause(failure: Failure, all_log: Path) -> tuple[LogMatch | None, Diagn
     from ddpkit.diagnosis.analyze import analyze_log
 
     own = Path(failure.log).name if failure.log else "its output"
-    text = _end(Path(failure.log)) if failure.log else ""
-    first = analyze_log([(own, text or "\n".join(failure.last_lines))]).first
+    text = (_end(Path(failure.log)) if failure.log else "") or "\n".join(failure.last_lines) or failure.reason
+    first = analyze_log([(own, text)]).first
     if first is not None and first.entry is None and failure.signal in _SUDDEN:
         first = None
     if first is not None and first.kind == "cause":

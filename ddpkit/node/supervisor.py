@@ -143,9 +143,7 @@ class Supervisor:
         try:
             self.start()
         except OSError as error:
-            what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
-            which = "all ranks" if self.table.ranks else "any rank"
-            self.launcher.send(e="refused", message=f"cannot start {which}: {what}")
+            refuse(self.launcher, error, "all ranks" if self.table.ranks else "any rank")
             self.shutdown.stop(0.0)
         for descriptor in reserve:
             os.close(descriptor)
@@ -196,6 +194,11 @@ class Supervisor:
             remove(self.spawner.folder)
 
 
+def refuse(launcher: LauncherIO, error: OSError, which: str) -> None:
+    what = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+    launcher.send(e="refused", message=f"cannot start {which}: {what}")
+
+
 def guard(worker: int, folder: str) -> None:
     """Outlive the supervisor proper: should it be killed, this process gets its orphans, and ends them."""
     redirect_to_devnull(0, 1)
@@ -225,7 +228,14 @@ def main(folder: str = FOLDER) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # and TERM blocked
     become_subreaper()
     parent = os.getpid()
-    worker = os.fork()
+    try:
+        worker = os.fork()
+    except OSError as error:  # the user's limit on processes
+        launcher = LauncherIO(EventLoop(), 0.0, CallServer().until_request()[1])
+        refuse(launcher, error, "any rank")
+        launcher.send(e="end", t=time.time())
+        launcher.flush_all(lambda: None)
+        os._exit(0)
     if worker:
         guard(worker, folder)
     die_with_parent(parent, signal.SIGTERM)

@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from ddpkit.diagnosis.outcome import Diagnosis, Failure
-from ddpkit.diagnosis.verdict import describe_failure
-from ddpkit.errors import AGAIN
+from ddpkit.diagnosis.verdict import describe_failure, diagnose
+from ddpkit.errors import AGAIN, LaunchError
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -60,6 +61,14 @@ def test_the_cause_is_another_ranks(ddpkit: DDPKIT, script: Callable[[str], str]
     assert ": rank 1 on " in verdict
     assert "an index is out of range on the GPU" in verdict
     assert "labels" in hint
+
+
+def test_a_supervisor_that_refuses_has_the_cause_in_its_reason() -> None:
+    reason = "cannot start all ranks: Resource temporarily unavailable"
+    failure = Failure(host="n1", rank=None, what="the supervisor", code=LaunchError.exit_code, reason=reason)
+    known = diagnose(failure, Path("/nowhere")).diagnosis
+    assert known is not None
+    assert known.id == "cannot-fork"
 
 
 def test_killed_by_a_signal(ddpkit: DDPKIT, script: Callable[[str], str]) -> None:

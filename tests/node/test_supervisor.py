@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 import rooms
+from conftest import PATIENCE
 
 from ddpkit.node.event_loop import EventLoop
 from ddpkit.node.rank_output import RankOutput
@@ -41,6 +43,21 @@ def test_nothing_else_of_ddpkit_is_imported_on_this_machine() -> None:
     ours = {name for name in loaded if name.partition(".")[0] == "ddpkit"}
     assert ours == {"ddpkit", "ddpkit.node", *(f"ddpkit.node.{part}" for part in SUPERVISOR)}
     assert "typing" not in loaded
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root starts a program as another user")
+def test_without_a_process_for_its_guard_it_refuses_in_words() -> None:
+    """Root has no such limit. Another user reads the interpreter by a capability."""
+    user = ["setpriv", "--reuid", "54399", "--clear-groups", "--inh-caps", "+dac_override"]
+    user += ["--ambient-caps", "+dac_override", "bash", "-c", 'ulimit -u 1; exec "$@"', "bash"]
+    code = NODE_PACKAGE + "from ddpkit.node import supervisor; supervisor.main('')"
+    request = json.dumps({"procs": [], "grace": 1.0}) + "\n"
+    argv = [*user, sys.executable, "-S", "-I", "-c", code, str(NODE)]
+    done = subprocess.run(argv, input=request, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [event["e"] for event in events] == ["hello", "refused", "end"]
+    assert events[1]["message"] == "cannot start any rank: Resource temporarily unavailable"
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_lines_of_a_paused_rank_wait_and_are_not_lost() -> None:

@@ -122,6 +122,7 @@ ENTRIES = (
         patterns=(
             r"fork: (?:retry: )?Resource temporarily unavailable",
             r"can't start new thread",
+            r"cannot start (?:any|all) ranks?: Resource temporarily unavailable",
             r"\[Errno 11\] Resource temporarily unavailable",
             r"pthread_create failed.*Resource temporarily unavailable",
             r"OpenBLAS blas_thread_init: pthread_create failed",

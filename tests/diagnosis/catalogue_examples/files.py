@@ -43,6 +43,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "cannot-fork": (
         ("bash: fork: retry: Resource temporarily unavailable", "bash 5.2, run"),
         ("RuntimeError: can't start new thread", "Python 3.11, run"),
+        ("cannot start any rank: Resource temporarily unavailable", "ddpkit's own, run"),
         (
             "OpenBLAS blas_thread_init: pthread_create failed for thread 31 of 64: Resource temporarily unavailable",
             "numpy, documented",
