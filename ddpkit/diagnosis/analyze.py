@@ -27,6 +27,8 @@ _TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
 _SEQUENCE = re.compile(r"(?:\[PG (?:ID )?(?P<group>\S+) .*)?WorkNCCL\(SeqNum=(?P<number>\d+)")
 _PROMPT = re.compile(r"(?:^|[\]:>] ?)(?:> (?P<place>\S+\.py\(\d+\)\S*\(\))|\(Pdb\+*\)|ipdb>)")
 _ERROR_LINE = re.compile(r"\[[EF]\d{3,4} [\d:.]+ \S+\.cpp")
+_NO_CUDA = frozenset(("cuda-init-failed", "driver-library-mismatch", "no-cuda-gpus", "driver-too-old"))
+_ABOUT_GPUS = re.compile(r"(?i)\b(?:cuda|gpus?)\b")
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
 
 
@@ -128,8 +130,21 @@ def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
     first = candidates[0]
     # The deciding line stands above a generic one, as a warning or as a text that healthy runs print, too.
     earlier = [each for each in (*hints, *failures) if each.file != first.file or each.number < first.number]
-    deciding = next((each for each in earlier if each.entry is not None and first.id in each.entry.explains), None)
-    return replace(deciding, kind="cause") if deciding is not None else first
+    deciding = next((each for each in earlier if _explains(each, first)), None)
+    if deciding is not None:
+        return deciding if deciding.kind == "consequence" else replace(deciding, kind="cause")
+    # NCCL's `Last error:` follows the class of the error.
+    below = (each for each in failures if each.file == first.file and first.number < each.number <= first.end + 3)
+    return next((each for each in below if _explains(each, first)), first)
+
+
+def _explains(match: LogMatch, failure: LogMatch) -> bool:
+    """Whether a failure has its reason in another line. An exception about GPUs can follow from CUDA's start."""
+    if match.entry is None:
+        return False
+    if failure.entry is None and match.id in _NO_CUDA:
+        return _ABOUT_GPUS.search(failure.text) is not None
+    return failure.id in match.entry.explains
 
 
 def _may_explain(hint: LogMatch, first: LogMatch) -> bool:
@@ -153,6 +168,11 @@ def _with_speaker(first: LogMatch, alike: list[LogMatch], failures: list[LogMatc
         return _spoken(first, replace(known, host=host))
     if first.kind not in ("cause", "death"):
         return _spoken(first, known)
+    if not known.known and ".batch" in first.text:  # the batch step runs on the host that SLURM names for its job
+        host = next(
+            (each.values["host"] for each in failures if each.id == "slurm-cancelled" and "host" in each.values), ""
+        )
+        return _spoken(first, replace(known, host=host))
     table = next(
         (each for each in failures if each.text.startswith("exitcode") and each.speaker.rank is not None), None
     )
@@ -195,6 +215,8 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its progress where standard output was written at its end.
         return not match.top or course.steps_before(match) > 0 or course.is_completed(match)
+    if match.entry is None and not match.top and course.steps_after(match) >= 3:
+        return last <= match.end  # a handler printed a traceback, and the program continued
     return last <= match.end and not match.decisive and course.is_completed(match)
 
 

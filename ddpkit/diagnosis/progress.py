@@ -28,6 +28,7 @@ _TRAINED = re.compile(
     r"(?:finished|completed?|done|ended successfully|succeeded)\b(?! (?:with|in) (?:error|exit code [1-9]))"
     r"|\b(?:finished|done|completed)(?: with)? (?:the )?(?:training|fine-?tuning|pre-?training|all \w+)\b"
     r"|`Trainer\.fit` stopped: `max_|\btrain_runtime\b|Training completed\. Do not forget"
+    r"|\bEnd time of running main\b"
     r"|\bsuccessfully (?:finished|completed|trained)\b|\b(?:finished|completed|exited) successfully\b"
     r"|^=+ (?!.*\b(?:failed|error)).*\d+ passed.* in [\d.]+s"
     r"|^\W*(?:done|finished) ?! ?$"
@@ -190,7 +191,9 @@ class Course:
         return self._ended >= len(self.lines) - 30 or len(self._steps) >= 3
 
 
-_END_WORDS = "finish complet done succe ended passed over exit destroy bandwidth train_runtime trainer.fit".split()
+_END_WORDS = (
+    "finish complet done succe ended passed over exit destroy bandwidth train_runtime trainer.fit running".split()
+)
 
 
 def _is_end(line: str, patterns: Sequence[re.Pattern[str]]) -> bool:

@@ -41,6 +41,7 @@ _PACKAGE = re.compile(
 _CLOCK = re.compile(r"\d:\d\d:\d\d|\d{10}")  # a label with a time differs from line to line
 # Python reports these, and continues.
 IGNORED = ("Exception ignored in", "Exception ignored on", "Error in atexit._run_exitfuncs", "--- Logging error ---")
+_LOGGED = re.compile(r"\W{0,2}(?:INFO|DEBUG|WARNING)\b|\[?\d{4}-\d\d-\d\d[T ]\d\d:")  # a logger's line: no message
 MAX_LINES = 1500  # lines of one rank that a traceback may have
 MAX_FOREIGN_LINES = 6000  # lines of others that may stand between them
 MAX_MESSAGE_LINES = 12  # lines of an exception's message that are looked at
@@ -212,12 +213,13 @@ def _error(text: str, adjacent: bool) -> re.Match[str] | None:
 
 def _raised(error: re.Match[str], index: int, frames: list[tuple[str, int, str]]) -> RaisedException:
     own = [frame for frame in frames if not _LIBRARY.search(frame[0])]
+    packaged = [frame for frame in frames if _PACKAGE.search(frame[0])]  # above those of Python's own library
     return RaisedException(
         kind=error["kind"],
         text=error["text"] or "",
         number=index,
         place=own[-1] if own else None,
-        last=frames[-1] if frames else None,
+        last=(packaged or frames)[-1] if frames else None,
         top=bool(frames) and frames[0][2] in ("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner"),
     )
 
@@ -252,7 +254,11 @@ def _after(text_of: Callable[[int], str | None], index: int, trace: Traceback, i
             blanks += 1
             if blanks > 2:
                 break
-        elif HEADER in text or message_lines >= MAX_MESSAGE_LINES or _error(text, adjacent=False):
+        elif trace.raised[-1].kind.endswith("RayTaskError") and _error(text, adjacent=False):
+            return "nested", at
+        elif (
+            HEADER in text or message_lines >= MAX_MESSAGE_LINES or _error(text, adjacent=False) or _LOGGED.match(text)
+        ):
             break
         elif not blanks:
             trace.end = at

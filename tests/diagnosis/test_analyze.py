@@ -176,6 +176,15 @@ def test_an_error_that_is_cut_does_not_show_whether_its_rank_waited() -> None:
     assert of(waited.format(7) + "[rank6]: step 3\n" + waited.format(3) + cut).silent_ranks == []
 
 
+def test_the_local_rank_of_the_old_launchers_summary() -> None:
+    error = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\nValueError: no\n'
+    command = "Command '['python', 'train.py', '--local_rank=1']'"
+    summary = f"subprocess.CalledProcessError: {command} returned non-zero exit status 1."
+    first = of(error + summary).first
+    assert first is not None
+    assert (first.text, first.speaker.local) == ("ValueError: no", 1)
+
+
 def test_ranks_without_labels_through_each_other() -> None:
     one, two = TRACE.splitlines(), PEER.splitlines()
     mixed = [line for pair in zip(two, one, strict=True) for line in pair]

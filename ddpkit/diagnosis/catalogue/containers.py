@@ -6,6 +6,18 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 
 ENTRIES = (
     Entry(
+        id="container-no-driver",
+        title="nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1",
+        patterns=(r"nvidia-container-cli: .*load library failed: (?P<library>[\w.+-]+)",),
+        explains=("docker-no-gpu", "container-hook-failed", "container-start-failed", "library-missing"),
+        cause="the host has no NVIDIA driver, or its library {library} is not where the container runtime searches. The "
+        "driver belongs on the host, not into the image",
+        probe="on that host, outside of the container: nvidia-smi; ldconfig -p | grep {library}",
+        fix="install the NVIDIA driver on the host, then `sudo ldconfig`. With Docker Desktop or rootless Docker, use the "
+        "host's own docker engine",
+        link="https://github.com/NVIDIA/nvidia-container-toolkit/issues/183",
+    ),
+    Entry(
         id="docker-no-gpu",
         title="could not select device driver with capabilities: [[gpu]]",
         patterns=(
@@ -72,6 +84,15 @@ ENTRIES = (
         fix="--container-image={registry}#{image}:TAG. For a private registry, also its login: "
         "~/.config/enroot/.credentials",
         link="https://github.com/NVIDIA/pyxis/issues/168",
+    ),
+    Entry(
+        id="deepspeed-ssh-port",
+        title="KeyError: 'PDSH_SSH_ARGS_APPEND'",
+        patterns=(r"KeyError: 'PDSH_SSH_ARGS_APPEND'",),
+        cause="DeepSpeed adds --ssh_port to the variable PDSH_SSH_ARGS_APPEND, and this version fails where it is not set",
+        probe="pip show deepspeed; echo $PDSH_SSH_ARGS_APPEND",
+        fix="export PDSH_SSH_ARGS_APPEND='', or install a newer DeepSpeed. Or set Port in ~/.ssh/config, without --ssh_port",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/5318",
     ),
     Entry(
         id="image-argument-missing",
@@ -321,6 +342,7 @@ ENTRIES = (
         title="subprocess.CalledProcessError: Command ... returned non-zero exit status 1",
         kind="consequence",
         patterns=(
+            r"CalledProcessError: Command '\['.*'--local_rank=(?P<local>\d+)'.*returned non-zero exit status (?P<code>\d+)",
             r"CalledProcessError: Command '\[?'?\S*(?:python|torchrun|deepspeed|accelerate|bash|sh)\S*'?.*returned non-zero exit status (?P<code>\d+)",
             r"(?:--local_rank=(?P<local>\d+).*)?exits with return code = (?P<code>[1-9]\d*)",
             r"\bProcessRaisedException\b",

@@ -228,6 +228,17 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
     ),
     Entry(
+        id="nccl-shm-register",
+        title="misc/shmutils.cc NCCL WARN Cuda failure 'invalid argument'",
+        explains=("nccl-warning", "nccl-error", "nccl-proxy-lost", "nccl-cuda-failure", "shm-full"),
+        patterns=(r"\bshmutils\.cc:\d+ NCCL WARN (?:Cuda|HIP) failure (?:\d+ )?'(?P<error>[^']+)'",),
+        cause="CUDA refused NCCL's shared memory segment ({error}). The driver of a virtual machine, of WSL, or of a "
+        "vGPU cannot register host memory of another process",
+        probe="NCCL_DEBUG=INFO NCCL_SHM_DISABLE=1, with the same command; uname -r; nvidia-smi",
+        fix="set NCCL_SHM_DISABLE=1, and update NCCL and the driver. /dev/shm itself is not full",
+        link="https://github.com/NVIDIA/nccl/issues/1518",
+    ),
+    Entry(
         id="nccl-cuda-failure",
         title="NCCL WARN Cuda failure 'invalid argument'",
         kind="generic",

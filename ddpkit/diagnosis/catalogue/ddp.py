@@ -10,6 +10,7 @@ ENTRIES = (
         title="Expected to have finished reduction in the prior iteration before starting a new one",
         patterns=(
             r"Expected to have finished reduction in the prior iteration",
+            r"Parameter (?:indices|names) which did not receive grad for rank (?P<rank>\d+)",
             r"It looks like your LightningModule has parameters that were not used in producing the loss",
         ),
         cause="some parameters of the model did not contribute to the loss on a rank. DDP waits for their gradients",
@@ -62,7 +63,8 @@ ENTRIES = (
         patterns=(
             r"Detected mismatch between collectives on ranks\.(?: Rank (?P<rank>\d+) is running)?(?: collective: "
             r"CollectiveFingerPrint\((?:SequenceNumber=(?P<number>\d+), )?OpType=(?P<call>\w+(?:, TensorShape=\[[\d, ]*\])?).*?"
-            r" Rank (?P<other>\d+) is running.*?OpType=(?P<othercall>\w+(?:, TensorShape=\[[\d, ]*\])?))?",
+            r" Rank (?P<other>\d+) is running.*?OpType=(?P<othercall>\w+(?:, TensorShape=\[[\d, ]*\])?))?"
+            r"(?:.*differ in the following aspects:\s*(?P<aspects>.*\S))?",
             r"Mismatched (?:allreduce|allgather|broadcast|ALLREDUCE|ALLGATHER|BROADCAST|reducescatter|alltoall) ",
             r"Mismatched (?:MPI|collective) operations",
             r"Mismatched data types: One rank",
@@ -70,8 +72,8 @@ ENTRIES = (
             r"Cannot apply desired operation due to shape mismatches",
             r"Impossible to apply the desired operation due to inadequate shapes",
         ),
-        cause="[rank {rank} called {call}, and rank {other} {othercall}: ]the ranks called different collectives, or "
-        "the same collective with different shapes. Common reasons are a collective under `if rank == 0`, uneven data, "
+        cause="[rank {rank} called {call}, and rank {other} {othercall}: ][they differ in {aspects}: ]the ranks called "
+        "different collectives, or the same collective with different shapes or types. Common reasons are a collective under `if rank == 0`, uneven data, "
         "and a part of the model that a rank skips for its batch",
         probe="the message contains both calls; the tracebacks of both ranks show the lines",
         fix="make the same calls in the same order on every rank: move the collective out of the condition, and pad or "

@@ -261,6 +261,8 @@ ENTRIES = (
             r"Unable to register cu\w+ factory",
             r"TF-TRT Warning: Could not find TensorRT",
             r"cannot find -l(?:aio|cufile)\b",
+            r"IPv6 network addresses of \(localhost, \d+\) cannot be retrieved",
+            r"libibverbs: Warning: couldn't load driver",
             r"which: no (?:hipcc|nvcc|ninja) in",
             r"(?:lsb_release|rocm-smi|rocminfo|hipconfig): (?:command )?not found",
             r"requires the dev libaio",

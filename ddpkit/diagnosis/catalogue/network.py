@@ -109,6 +109,20 @@ ENTRIES = (
         link="https://github.com/NVIDIA/nccl/issues/1267",
     ),
     Entry(
+        id="nccl-network-differs",
+        title="NCCL INFO Using network Socket on one node, Using network IB on another",
+        kind="hint",
+        needs=r"Using network (?:IB|IBext\w*|AWS Libfabric|UCX)\b",
+        patterns=(r"Using network Socket\b",),
+        explains=("nccl-foreign-connection", "nccl-warning", "nccl-error", "nccl-remote", "collective-timeout"),
+        cause="the ranks chose different networks for NCCL: some found InfiniBand or a plugin, others use sockets. They "
+        "cannot connect to each other",
+        probe="on each node: ibv_devinfo | grep -E 'hca_id|state'; in the log: grep 'NET/' of each host",
+        fix="repair InfiniBand on the nodes that use sockets (driver, libibverbs, devices in the container). Or use "
+        "sockets on all nodes: NCCL_IB_DISABLE=1 and NCCL_NET=Socket",
+        link="https://github.com/NVIDIA/nccl-tests/issues/188",
+    ),
+    Entry(
         id="nccl-foreign-connection",
         title="NCCL WARN socketFinalizeAccept: wrong type 4 != 3; wrong magic",
         patterns=(r"\bsocketFinalizeAccept: wrong (?:type|magic)",),

@@ -52,6 +52,7 @@ ENTRIES = (
         title="Address already in use, EADDRINUSE",
         patterns=(
             r"server socket has failed to (?:listen on any local network address|bind to).*(?:port: |:)(?P<port>\d+)",
+            r"distributed communication on port `(?P<port>\d+)`, but another process is utilizing it",
             r"\bEADDRINUSE\b",
             r"(?i)\baddress already in use\b",
         ),
@@ -59,7 +60,7 @@ ENTRIES = (
         "launcher",
         probe="ss -ltnp[ 'sport = :{port}']",
         fix="choose a free port, or stop the process that `ss` shows. ddpkit chooses a free port for each run; "
-        "torchrun: `--master-port=29511`, or `--rdzv-endpoint=localhost:0`",
+        "accelerate: `--main_process_port`; torchrun: `--master-port=29511`, or `--rdzv-endpoint=localhost:0`",
         link="https://github.com/pytorch/pytorch/issues/191560",
     ),
     Entry(
@@ -298,6 +299,19 @@ ENTRIES = (
         probe="ps -ww -C python -o args",
         fix="add --node-rank=N to torchrun",
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
+    ),
+    Entry(
+        id="two-agents",
+        title="failed to listen on any local network address, then RendezvousClosedError",
+        needs=r"\bRendezvousClosedError\b",
+        patterns=(r"server socket has failed to listen on any local network address",),
+        explains=("rendezvous-closed", "port-in-use"),
+        cause="two torchrun agents ran on one node: the second found the port in use. The rendezvous was full, or closed, "
+        "when it joined",
+        probe="ps -ww -C torchrun,python -o pid,ppid,args on each node",
+        fix="start one torchrun per node: srun --ntasks-per-node=1 torchrun --nproc-per-node=GPUS. End agents of earlier "
+        "runs",
+        link="https://github.com/pytorch/pytorch/issues/116974",
     ),
     Entry(
         id="rendezvous-closed",

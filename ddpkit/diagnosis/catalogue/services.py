@@ -6,6 +6,20 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 
 ENTRIES = (
     Entry(
+        id="hydra-config-missing",
+        title="In 'hydra/config': Could not find 'hydra/launcher/submitit_local'",
+        patterns=(
+            r"Could not (?:find|override) '(?P<config>hydra/[\w/]+)'",
+            r"Could not load '(?P<config>hydra/[\w/]+)'",
+        ),
+        cause="Hydra cannot find {config}: the plugin that contains it is not installed in this Python, or the name is "
+        "misspelled",
+        probe="python SCRIPT --info plugins; pip list | grep -i hydra",
+        fix="pip install the plugin on all nodes: hydra-submitit-launcher for submitit, hydra-joblib-launcher for joblib, "
+        "hydra-colorlog for colorlog. Or remove the override",
+        link="https://hydra.cc/docs/plugins/submitit_launcher/",
+    ),
+    Entry(
         id="k8s-unschedulable",
         title="0/5 nodes are available: 5 Insufficient nvidia.com/gpu",
         patterns=(r"\d+/\d+ nodes are available: (?P<reason>.*)",),

@@ -126,10 +126,11 @@ ENTRIES = (
         patterns=(
             r"Munge (?:decode|encode) failed: (?P<reason>.*)",
             r"Protocol authentication error",
+            r"failed on node (?P<host>\S+): Job credential expired",
             r"Job credential expired",
             r'Failed to access "(?P<path>/\S*munge\S*)"',
         ),
-        cause="munge rejected the credential. The clocks differ (Expired, Rewound), the munge keys differ, or munged "
+        cause="munge rejected the credential[ on {host}]. The clocks differ (Expired, Rewound), the munge keys differ, or munged "
         "does not run",
         probe="date on both hosts; munge -n | ssh {host|localhost} unmunge",
         fix="set the clocks (`chronyc makestep`), install the same /etc/munge/munge.key everywhere, or run `systemctl "
@@ -252,6 +253,28 @@ ENTRIES = (
         probe="srun -l hostname, and the node's slurmd log",
         fix="srun --exclude=NODE. As administrator: check slurmd on the node",
         link="https://slurm.schedmd.com/troubleshoot.html",
+    ),
+    Entry(
+        id="slurm-time-invalid",
+        title="Requested time limit is invalid (missing or exceeds some limit)",
+        explains=("slurm-bad-request",),
+        patterns=(r"Requested time limit is invalid",),
+        cause="the time limit is missing, or is longer than the partition, the account or the QOS permits",
+        probe="sinfo -o '%P %l'; sacctmgr -n show qos format=name,maxwall",
+        fix="set a shorter --time, or use a partition or a QOS with a longer limit (the column TIMELIMIT of `sinfo`)",
+        link="https://slurm.schedmd.com/sbatch.html#OPT_time",
+    ),
+    Entry(
+        id="slurm-gres-invalid",
+        title="Invalid generic resource (gres) specification",
+        explains=("slurm-bad-request",),
+        patterns=(r"Invalid generic resource \(gres\) specification", r"Invalid GRES specification"),
+        cause="no node of the partition has the GPUs or other resources of --gres or --gpus under this name or in this "
+        "number. Or the cluster defines none",
+        probe="sinfo -o '%P %N %G'",
+        fix="use a name and a number of the column GRES of `sinfo -o '%P %N %G'`. Where all entries are (null), omit "
+        "--gres and --gpus",
+        link="https://slurm.schedmd.com/gres.html",
     ),
     Entry(
         id="slurm-bad-request",

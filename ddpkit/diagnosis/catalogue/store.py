@@ -35,20 +35,33 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/distributed.html#shared-file-system-initialization",
     ),
     Entry(
+        id="store-shared",
+        title="Waiting in store based barrier ... (world_size=4, worker_count=8)",
+        explains=("store-barrier-timeout",),
+        patterns=(
+            r"in store based barrier.*\((?P<count>world_size=(?:1, \w+=(?:[2-9]|\d\d+)|2, \w+=(?:[3-9]|\d\d+)"
+            r"|[34], \w+=(?:[5-9]|\d\d+)|[5-8], \w+=(?:9|\d\d+)|\d, \w+=\d\d+|\d\d, \w+=\d{3}))\b",
+        ),
+        cause="more processes than ranks use this store ({count}): two jobs or two launchers share one address and port, "
+        "for example srun with one torchrun per task. Or a file:// init found the file of an earlier run, or torchrun "
+        "started the ranks again and counts those of earlier attempts",
+        probe="ps -ww -C python,torchrun -o pid,ppid,args",
+        fix="end the other job's processes, start one launcher per node, and use a separate port for each job; delete an "
+        "old file of a file:// init. After a restart, read the failure of the first attempt",
+        link="https://github.com/ultralytics/yolov5/issues/4574",
+    ),
+    Entry(
         id="store-barrier-timeout",
         title="Timed out initializing process group in store based barrier",
         patterns=(
             r"Timed out initializing process group in store based barrier on rank:? (?P<rank>\d+).*"
             r"world_size=(?P<wanted>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)",
         ),
-        cause="{joined} workers joined, and {wanted} were expected. If fewer joined, ranks are missing, are "
-        "slow, or create their groups in another order. If more joined, two jobs or two launchers share "
-        "one store, for example srun with one torchrun per task. Or torchrun started the ranks again, and counts "
-        "those of the earlier attempts",
-        probe="ps -ww -C python,torchrun -o pid,ppid,args",
-        fix="if more joined: start one launcher per node, and use a separate port for each job; delete an "
-        "old file of a file:// init. After a restart, read the failure of the first attempt. If fewer joined: call new_group on all ranks in the same order, and "
-        "pass a longer timeout to init_process_group and new_group",
+        cause="only {joined} of {wanted} workers joined: ranks were not started, cannot reach this store, are slow, or "
+        "create their groups in another order",
+        probe="on each node: ps -ww -C python,torchrun -o pid,ppid,args; nc -vz $MASTER_ADDR $MASTER_PORT",
+        fix="start the missing ranks with the same MASTER_ADDR and MASTER_PORT, and open the port to their hosts. If all "
+        "run: call new_group on all ranks in the same order, and pass a longer timeout to init_process_group and new_group",
         link="https://github.com/bigscience-workshop/metaseq/issues/52",
     ),
     Entry(

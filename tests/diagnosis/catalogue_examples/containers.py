@@ -1,6 +1,13 @@
 """Printed texts of `ddpkit/diagnosis/catalogue/containers.py`, each with its source."""
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "container-no-driver": (
+        (
+            "nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: cannot open shared "
+            "object file: no such file or directory: unknown.",
+            "https://github.com/NVIDIA/nvidia-container-toolkit/issues/183",
+        ),
+    ),
     "docker-no-gpu": (
         (
             'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].',
@@ -29,6 +36,17 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
             "docker 28.2, run",
         ),
+    ),
+    "deepspeed-ssh-port": (
+        ("KeyError: 'PDSH_SSH_ARGS_APPEND'", "https://github.com/deepspeedai/DeepSpeed/issues/5318"),
+    ),
+    "image-argument-missing": (
+        (
+            "FATAL:   While checking container encryption: could not open image /home/ann/run/python3: failed to "
+            "retrieve path for /home/ann/run/python3: lstat /home/ann/run/python3: no such file or directory",
+            "https://github.com/inclusionAI/AReaL/issues/328",
+        ),
+        ("Unable to find image 'python3:latest' locally", "docker 24, documented"),
     ),
     "image-not-found": (
         (
@@ -163,6 +181,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "launcher-summary": (
+        (
+            "subprocess.CalledProcessError: Command '['/usr/bin/python3', '-u', 'train.py', '--local_rank=1', '--lr=1']' returned non-zero exit status 1.",
+            "torch 1.13, run",
+        ),
         (
             "subprocess.CalledProcessError: Command '['/usr/bin/python3', 'train.py', '--lr', '1e-4']' returned non-zero exit status 1.",
             "accelerate, documented",

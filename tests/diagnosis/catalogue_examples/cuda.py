@@ -198,6 +198,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
     ),
+    "nccl-shm-register": (
+        (
+            "[1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'invalid argument'",
+            "https://github.com/NVIDIA/nccl/issues/1518",
+        ),
+    ),
     "nccl-cuda-failure": (
         ("node1:10:99 [3] NCCL WARN Cuda failure 1 'invalid argument'", "NCCL 2.21, source"),
         (

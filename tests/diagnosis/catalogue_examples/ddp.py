@@ -3,6 +3,10 @@
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "ddp-unused-parameters": (
         (
+            "Parameter indices which did not receive grad for rank 2: 362 363 364",
+            "torch 2.13, source",
+        ),
+        (
             "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module has parameters that were not used in producing loss.",
             "https://github.com/pytorch/pytorch/issues/57473",
         ),

@@ -138,6 +138,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "import-warnings": (
         (
+            "[W socket.cpp:601] [c10d] The IPv6 network addresses of (localhost, 51595) cannot be retrieved (gai error: -2 - Name or service not known).",
+            "torch 2.1, run",
+        ),
+        (
+            "libibverbs: Warning: couldn't load driver 'libipathverbs-rdmav25.so': libipathverbs-rdmav25.so: cannot open shared object file: No such file or directory",
+            "https://github.com/NVIDIA/nccl/issues/210",
+        ),
+        (
             "/x/site-packages/torchvision/io/image.py:13: UserWarning: Failed to load image Python "
             "extension: '/x/torchvision/image.so: undefined symbol: "
             "_ZN5torch3jit17parseSchemaOrNameERKSs'",

@@ -20,6 +20,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("node1:123:123 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>", "NCCL 2.21, source"),
     ),
+    "nccl-network-differs": (
+        (
+            "user:16902:16954 [3] NCCL INFO Using network Socket\nuser:695836:695883 [5] NCCL INFO Using network IB",
+            "https://github.com/NVIDIA/nccl-tests/issues/188",
+        ),
+    ),
     "nccl-foreign-connection": (
         (
             "node1:10:99 [3] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3",

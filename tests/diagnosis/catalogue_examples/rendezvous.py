@@ -3,6 +3,10 @@
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "port-in-use": (
         (
+            "ConnectionError: Tried to launch distributed communication on port `29144`, but another process is utilizing it.",
+            "https://github.com/huggingface/accelerate/issues/2955",
+        ),
+        (
             "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
             "address. port: 29512, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
             "torch 2.13, run",
@@ -145,6 +149,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: rank is absent in RendezvousParameters.Try add --node-rank to the cmd request",
             "torch 2.13, source",
+        ),
+    ),
+    "two-agents": (
+        (
+            "[E socket.cpp:462] [c10d] The server socket has failed to listen on any local network address.\n"
+            "torch.distributed.elastic.rendezvous.api.RendezvousClosedError",
+            "https://github.com/pytorch/pytorch/issues/116974",
         ),
     ),
     "rendezvous-closed": (

@@ -53,6 +53,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.6, source",
         ),
     ),
+    "hang-at-exit": (
+        (
+            "End time of running main: 2026-02-05 18:03:02\n"
+            "[rank4]:[E205 18:11:06.375750231 ProcessGroupNCCL.cpp:1870] [PG ID 12 Rank 4] ProcessGroupNCCL's watchdog "
+            "got stuck for 480 seconds without making progress in monitoring enqueued collectives",
+            "torch 2.9, source",
+        ),
+    ),
     "watchdog-stuck": (
         (
             "[rank7]:[E626 05:14:36.393067540 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) Rank 7] "

@@ -1,6 +1,10 @@
 """Printed texts of `ddpkit/diagnosis/catalogue/services.py`, each with its source."""
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "hydra-config-missing": (
+        ("In 'hydra/config': Could not find 'hydra/launcher/submitit_local'", "hydra 1.3, source"),
+        ("Could not load 'hydra/launcher/joblib'", "hydra 1.0, source"),
+    ),
     "hub-unreachable": (
         (
             "OSError: We couldn't connect to 'https://huggingface.co' to load this file, couldn't find it in the cached files",

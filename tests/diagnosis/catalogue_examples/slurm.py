@@ -95,6 +95,17 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Slurm 22.05, source",
         ),
     ),
+    "cpu-layout": (
+        (
+            "srun: error: JobId=77 failed to distribute tasks (bind_type:threads,mask_cpu,one_thread) - "
+            "this should never happen",
+            "https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/225",
+        ),
+        (
+            "srun: error: Task launch for StepId=77.4 failed on node node3: Unable to layout tasks on given cpus",
+            "https://github.com/snakemake/snakemake-executor-plugin-slurm/issues/225",
+        ),
+    ),
     "task-launch-failed": (
         (
             "slurmstepd: error: execve(): /tmp/slurmd/job2997/slurm_script: No such file or directory",
@@ -118,13 +129,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Slurm 23.02, source",
         ),
     ),
+    "slurm-time-invalid": (
+        (
+            "srun: error: Unable to allocate resources: Requested time limit is invalid (missing or exceeds some limit)",
+            "SLURM 22.05, source",
+        ),
+    ),
+    "slurm-gres-invalid": (
+        ("sbatch: error: Invalid generic resource (gres) specification", "SLURM 22.05, run"),
+        ("srun: error: Invalid GRES specification (with and without type identification)", "SLURM 24.11, source"),
+    ),
     "slurm-bad-request": (
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", "SLURM 22.05, run"),
         (
             "srun: error: Unable to allocate resources: Invalid account or account/partition combination specified",
-            "Slurm 22.05, run",
-        ),
-        (
-            "sbatch: error: Batch job submission failed: Invalid generic resource (gres) specification",
             "Slurm 22.05, run",
         ),
         ("sbatch: error: invalid partition specified: gpuu", "Slurm 22.05, documented"),
@@ -143,10 +161,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: unrecognized option '--gpus-per-rank'",
             "Slurm 23.11, source",
-        ),
-        (
-            "srun: error: Invalid generic resource (gres) specification",
-            "Slurm 22.05, run",
         ),
         (
             "sbatch: error: Unable to open file jobs/train.sbatch",

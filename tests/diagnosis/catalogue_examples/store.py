@@ -22,10 +22,17 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("RuntimeError: No rendezvous handler for foo://", "torch 2.13, run"),
         ("RuntimeError: File already exists: output.tmp/dist_init", "https://github.com/epfml/powersgd/issues/21"),
     ),
+    "store-shared": (
+        (
+            "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 "
+            "(world_size=4, worker_count=8, timeout=0:30:00)",
+            "https://github.com/ultralytics/yolov5/issues/4574",
+        ),
+    ),
     "store-barrier-timeout": (
         (
             "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key: "
-            "store_based_barrier_key:1 (world_size=2, worker_count=4, timeout=0:30:00)",
+            "store_based_barrier_key:1 (world_size=4, worker_count=2, timeout=0:30:00)",
             "torch 1.13, https://github.com/pytorch/pytorch/issues/79388",
         ),
     ),
