@@ -55,7 +55,8 @@ test-interop: $(VENV)/.dev $(INTEROP)/.ready
 	rm -rf $(INTEROP)/cells
 	$(BIN)/pytest -n 2 -m interop --durations=25 tests/test_example_scripts.py tests/interop; code=$$?; $(BIN)/python tests/interop/table.py $(INTEROP)/cells; exit $$code
 
-# CUDA builds of torch over a stand-in driver, without a GPU: CUDA that does not start is reported as that, everywhere.
+# CUDA builds of torch over a stand-in driver, without a GPU: CUDA that does not start is reported as that, everywhere;
+# where it starts, each rank has its own GPU, and NCCL's reason is reported with its cause.
 # It downloads 2 to 3 GB a version, and needs a C compiler. `make test` skips these tests, with the reason.
 test-cuda: $(VENV)/.dev $(CUDA_TORCH:%=$(CUDA)/%/.ready)
 	CUDA_PYTHONS="$(subst $() ,:,$(strip $(CUDA_TORCH:%=$(CURDIR)/$(CUDA)/%/bin/python)))" \

@@ -573,7 +573,17 @@ def check_backend(
         problem = f"no answer after {limit:.3g} s of {check.doing}"
         return {"problem": problem, "fix": fix, "late": True, "part": check.part}
     except Exception as error:
-        return {"problem": f"{check.doing}: {deciding_line(error)}", "fix": advice}
+        problem = f"{check.doing}: {deciding_line(error)}"
+        return {"problem": problem, "fix": error_fix(problem, advice)}
+
+
+def error_fix(problem: str, advice: str) -> str:
+    """Return the fix of a backend's error: `advice`, unless the reason is CUDA's, or one of NCCL and no network's."""
+    if re.search("(?i)cuda (failure|error|out of memory)", problem):
+        return GPU_START_FIX
+    if "NCCL error" in problem and not re.search("(?i)socket|connect|bootstrap|NET/|remote|timed? ?out", problem):
+        return NCCL_ADVICE.partition(";")[0]
+    return advice
 
 
 def add_in_pair(env: RankEnv, store: RankStore, other: int, name: str, seconds: float) -> str:

@@ -42,6 +42,14 @@ def _cause(text: str) -> str:
     return find_symptom((each for each in RANKS if each.cause), text).cause
 
 
+def _library_error(check: str, text: str) -> tuple[str, str, str]:
+    """Return cause, fix and catalogue entry of an error that NCCL raised; empty: not known."""
+    from ddpkit.diagnosis.analyze import analyze_log  # only after a failure
+
+    found = analyze_log([("rank", text)]).first if check == "nccl" and not _entry("", text) else None
+    return (found.cause, found.fix, found.entry.id) if found is not None and found.entry else ("", "", "")
+
+
 def rank_hosts(plan: Plan, run: ProgramRun) -> dict[int, str]:
     """The host of each rank: as the rank reported it, else as the plan has it."""
     reported = {event["rank"]: event["host"] for event in run.starts}
@@ -95,6 +103,7 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
         elif "does not proceed" in text or "ended, or hung" in text:
             # An end would have been seen.
             cause = "it did not end, so it hangs: it is stopped, is in an endless loop, or its node failed"
+        known_cause, known_fix, entry = _library_error(event["check"], text)
         checks.append(
             Check(
                 id=event["check"],
@@ -102,9 +111,9 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
                 host=where.get(rank, event["host"]),
                 rank=rank,
                 evidence=text,
-                cause=cause or _cause(text),
-                fix=fix,
-                doc=_entry(event["check"], text),
+                cause=cause or _cause(text) or known_cause,
+                fix=known_fix or fix,
+                doc=entry or _entry(event["check"], text),
             )
         )
     return list(_merge_alike(dict.fromkeys(checks)))

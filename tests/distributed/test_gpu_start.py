@@ -343,3 +343,18 @@ def test_ranks_of_two_backends_do_not_wait_for_each_other(monkeypatch: pytest.Mo
     assert caught.value.message == f"rank 1 of 2 on {host} starts gloo (cpu), and rank 0 starts nccl on {host} (cuda)"
     assert "torch.version.cuda" in (caught.value.hint or "")
     assert started == ["nccl"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "fix"),
+    [
+        ("starting nccl: Cuda failure 'system not yet initialized' (NCCL error in: x.cpp:93)", check.GPU_START_FIX),
+        ("an all_reduce of 16 MiB: CUDA out of memory. Tried to allocate 64.00 MiB", check.GPU_START_FIX),
+        ("starting nccl: Error: network IB not found. (NCCL error in: x.cpp:93)", "set NCCL_DEBUG=INFO for details"),
+        ("starting nccl: socketStartConnect: Connect to 10.0.0.2<4> failed (NCCL error in: x)", check.NCCL_ADVICE),
+        ("a small all_reduce: Connection closed by peer", check.NCCL_ADVICE),
+    ],
+)
+def test_only_an_error_of_the_network_has_its_hint(problem: str, fix: str) -> None:
+    """The first error is that of NCCL 2.28.9 over a driver that answers 802. Its hint was once an interface."""
+    assert check.error_fix(problem, check.NCCL_ADVICE) == fix

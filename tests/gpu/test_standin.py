@@ -1,7 +1,7 @@
-"""CUDA builds of torch over a stand-in driver: NVML counts eight GPUs, and CUDA does not start.
+"""CUDA builds of torch over a stand-in driver: NVML counts eight GPUs, and CUDA starts on them or does not.
 
 `make test-cuda` installs torch with CUDA (5 GB a version), and sets CUDA_PYTHONS to the interpreters. The messages are
-genuine: torch and the CUDA runtime make them from the driver's answers. Nothing here needs a GPU.
+genuine: torch, NCCL and the CUDA runtime make them from the driver's answers. Nothing here needs a GPU.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def python(request: pytest.FixtureRequest) -> str:
 def driver(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Compile the stand-in driver. Returns the environment that loads it, for two ranks on the GPUs of this machine."""
     folder = tmp_path_factory.mktemp("driver")
-    for source, library in (("cuda.c", "libcuda.so.1"), ("nvml.c", "libnvidia-ml.so.1")):
+    for source, library in (("cuda.c", "libcuda.so.1"), ("nvml.c", "libnvidia-ml.so.1"), ("cudart.c", "cudart.so")):
         output = str(folder / library)
         subprocess.run(["cc", "-shared", "-fPIC", "-o", output, str(HERE / "standin" / source)], check=True)
     return {"LD_LIBRARY_PATH": str(folder), "PYTHONPATH": f"{ROOT}:{HERE / 'programs'}", "DDPKIT_GPUS": "2"}
@@ -176,3 +176,73 @@ def test_dump_has_a_record_of_the_collectives(
     found = json.loads(done.stdout)
     assert [(one["kind"], one["ranks"]) for one in found["findings"]] == [("late", [1])], found["findings"]
     assert "rank 1 on" in found["findings"][0]["words"]
+
+
+# ---- CUDA starts: a runtime over the host's memory is preloaded. NCCL's own runtime finds no GPU.
+
+STARTS = """
+import torch
+torch.cuda.set_device(1)
+numbers = torch.tensor([1.0, 2.0], device="cuda")
+print(torch.cuda.is_available(), torch.cuda.current_device(), numbers.device, numbers.cpu().tolist())
+"""
+
+
+@pytest.fixture
+def cuda(driver: dict[str, str]) -> tuple[str, ...]:
+    """Options of a command whose ranks have eight GPUs on which CUDA starts."""
+    return "--env", f"LD_PRELOAD={driver['LD_LIBRARY_PATH']}/cudart.so"
+
+
+def test_cuda_starts(python: str, driver: dict[str, str], cuda: tuple[str, ...]) -> None:
+    name, _, value = cuda[1].partition("=")
+    assert run(python, STARTS, {**driver, name: value}).splitlines()[-1] == "True 1 cuda:1 [1.0, 2.0]"
+
+
+def test_the_reason_of_nccl_has_its_cause(
+    python: str, driver: dict[str, str], cuda: tuple[str, ...], ddpkit: DDPKIT
+) -> None:
+    """Each rank has a GPU of its own, and NCCL does not start on any. Its hint was once a network interface."""
+    done = ddpkit("test", "2", "--python", python, "--timeout", "60", *cuda, "--json", env=driver)
+    assert done.returncode == 122, done.stdout + done.stderr
+    checks = {check["id"]: check for check in json.loads(done.stdout)["checks"]}
+    assert (checks["gloo"]["status"], checks["gpu-map"]["status"]) == ("pass", "pass")
+    nccl = checks["nccl"]
+    assert (nccl["status"], nccl["doc"]) == ("fail", "cuda-init-failed")
+    assert nccl["evidence"].startswith("starting nccl: Cuda failure 'system not yet initialized' (NCCL error in: ")
+    assert "CUDA cannot start" in nccl["cause"]
+    assert "SOCKET_IFNAME" not in nccl["fix"]
+
+
+def test_bench_reports_the_reason_of_nccl(
+    python: str, driver: dict[str, str], cuda: tuple[str, ...], ddpkit: DDPKIT
+) -> None:
+    done = ddpkit("bench", "2", "--python", python, "--timeout", "60", *cuda, env=driver)
+    assert done.returncode == 122, done.stdout + done.stderr
+    assert "starting nccl: Cuda failure 'system not yet initialized'" in done.stderr
+    assert "hint: nvidia-smi" in done.stderr
+    assert "SOCKET_IFNAME" not in done.stderr
+
+
+def test_two_ranks_on_one_gpu_are_reported(
+    python: str, driver: dict[str, str], cuda: tuple[str, ...], ddpkit: DDPKIT
+) -> None:
+    done = ddpkit("test", "2", "--python", python, "--timeout", "60", *cuda, env={**driver, "STANDIN_GPUS": "1"})
+    assert done.returncode == 122, done.stdout + done.stderr
+    assert "rank 1): uses the same GPU as rank 0 on" in done.stdout + done.stderr
+
+
+def test_a_launch_starts_cuda_and_reports_the_reason_of_nccl(
+    python: str, driver: dict[str, str], cuda: tuple[str, ...], ddpkit: DDPKIT, tmp_path: Path
+) -> None:
+    """The verdict has NCCL's reason, and the report the start of CUDA of each rank."""
+    done = ddpkit(
+        "launch", "-n", "2", "--python", python, *cuda, "--", str(HERE / "programs/faults.py"), "none", env=driver
+    )
+    text = done.stdout + done.stderr
+    assert done.returncode == 1, text
+    assert "but nccl could not connect them: Cuda failure 'system not yet initialized'" in text
+    (record,) = (tmp_path / "logs").glob("*/run.json")
+    assert json.loads(record.read_text())["failure"]["diagnosis"]["id"] == "cuda-init-failed"
+    rows = json.loads(ddpkit("report", "--json").stdout)["start"]["rows"]
+    assert [[part["phase"] for part in row["segments"]].count("cuda") for row in rows] == [1, 1]

@@ -287,3 +287,22 @@ def test_ranks_that_said_how_long_they_wait_are_not_silent() -> None:
     assert not waiting.broken
     assert inbox.empty()
     waiting.stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "doc"),
+    [
+        (
+            "Cuda failure 'system not yet initialized' (NCCL error in: x.cpp:93)",
+            "cuda-init-failed",
+        ),
+        ("Cuda failure 2 'out of memory' (NCCL error in: x.cpp:93)", "cuda-out-of-memory"),
+        ("Error: network IB not found. (NCCL error in: x.cpp:93, invalid usage)", "nccl-net-not-found"),
+        ("Connect to 10.0.0.2<4> failed : Connection refused (NCCL error in: x.cpp:93)", "firewall-reject"),
+    ],
+)
+def test_the_reason_of_nccl_has_an_entry(text: str, doc: str) -> None:
+    (check,) = bad([*started(0, 1, 2, 3), problem(1, 1, f"starting nccl: {text}", check="nccl")])
+    assert (check.id, check.doc, check.rank) == ("nccl", doc, 1)
+    assert check.cause
+    assert check.fix

@@ -15,7 +15,7 @@ ENTRIES = (
             r"\bcudaErrorMemoryAllocation\b",
             r"CUBLAS_STATUS_ALLOC_FAILED",
             r"HIP out of memory\. Tried to allocate",
-            r"NCCL WARN Cuda failure (?:\d+ )?'out of memory'",
+            r"Cuda failure (?:\d+ )?'out of memory'",
             r"cuda runtime error \(2\) : out of memory",
         ),
         cause="the GPU's memory is full. The model, batch or sequence is too large, or another process uses a part of "

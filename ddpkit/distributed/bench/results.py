@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddpkit.distributed.bench.cases import Case, Group, bus_factor, dtype_bytes, element_count, show_size
+from ddpkit.distributed.check import error_fix
 
 if TYPE_CHECKING:
     # Of one rank: seconds of one round, number of wrong elements, seconds of the host for a call.
@@ -127,9 +128,10 @@ def blame_ranks(
         return [BenchFailure(rank, hosts[rank], f"ended, or hangs, near {doing}", fix) for rank in silent]
     failed = {rank: state for rank, state in states.items() if state["error"]}
     if failed:
-        fixes = {r: "--max-bytes 16M" if "memory" in state["error"] else advice for r, state in failed.items()}
+        problems = {rank: f"{state['where']}: {state['error']}" for rank, state in failed.items()}
         return [
-            BenchFailure(r, hosts[r], f"{state['where']}: {state['error']}", fixes[r]) for r, state in failed.items()
+            BenchFailure(r, hosts[r], text, "--max-bytes 16M" if "memory" in text else error_fix(text, advice))
+            for r, text in problems.items()
         ]
     if all(state["ended"] for state in states.values()):
         return []  # all received SIGTERM: a person's Ctrl-C, and no failure

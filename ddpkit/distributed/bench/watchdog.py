@@ -15,12 +15,7 @@ from typing import Any, NoReturn
 from ddpkit.distributed.bench.output import Output
 from ddpkit.distributed.bench.results import BenchFailure, blame_ranks
 from ddpkit.distributed.bench.store import BenchStore
-from ddpkit.distributed.check import BAD, RankEnv
-
-ADVICE = {
-    "nccl": "set NCCL_DEBUG=INFO for details; on nodes with several networks: export NCCL_SOCKET_IFNAME=<interface>",
-    "gloo": "open all ports between the nodes; to select a network: export GLOO_SOCKET_IFNAME=<interface>",
-}
+from ddpkit.distributed.check import BAD, GLOO_ADVICE, NCCL_ADVICE, RankEnv
 
 
 class Watchdog:
@@ -104,7 +99,7 @@ class Watchdog:
         if self._env.rank == 0:
             values = store.poll([f"state {rank}" for rank in ranks], 2 if terminated else self._grace)
             states = {rank: values[f"state {rank}"] for rank in ranks if f"state {rank}" in values}
-            failures = blame_ranks(states, self.hosts, self.comm, ADVICE[self.comm])
+            failures = blame_ranks(states, self.hosts, self.comm, NCCL_ADVICE if self.comm == "nccl" else GLOO_ADVICE)
             for failure in failures:
                 self._output.add_failure(failure)
             if failures:
