@@ -13,8 +13,8 @@ What is told goes to the supervisor, or under SLURM to `rank_events_file.py`: su
 later over 1 and 5 seconds; a step costs 2 to 5 microseconds more. A step that is compiled as a whole (`torch.compile`
 around `optimizer.step`) is left alone, and not counted.
 
-    mark RANK NAME TIME               NAME: python, import, imported, cuda, meet, connect, group, collective, step (the
-                                      first one of each)
+    mark RANK NAME TIME               NAME: python, import, imported, cuda, meet, connect, group, wrap (a
+                                      DistributedDataParallel begins), collective, step: the first one of each
     versions RANK PYTHON TORCH CUDA NCCL                after the import, of one rank of each node; -: there is none
     raised RANK TIME TYPE                               an exception ends the script: torch's teardown takes seconds
     steps RANK COUNT WHOLE MOST KNOWN OWN MOST_OWN      counts, and seconds; KNOWN: of how many steps OWN is the sum
@@ -115,7 +115,8 @@ def _starting_cuda(module: Any, mark: Callable[[str], None]) -> None:
 def _first_collective(wrapper: Any, mark: Callable[[str], None]) -> None:
     """Mark the first end of a collective that the script waits for, or of those with which a DDP begins (in C++).
 
-    On a GPU that of the script ends when it is queued. NCCL may connect the ranks only then.
+    On a GPU that of the script ends when it is queued. Without a device_id NCCL connects the ranks only then, so the
+    begin of a DDP is marked as well: a rank may stay in it.
     """
     work = sys.modules["torch.distributed.distributed_c10d"].Work
     methods = [(owner, name, vars(owner)[name]) for owner, name in ((work, "wait"), (wrapper, "__init__"))]
@@ -125,6 +126,8 @@ def _first_collective(wrapper: Any, mark: Callable[[str], None]) -> None:
 
         @functools.wraps(before)
         def call(*args: Any, **options: Any) -> Any:
+            if methods and name == "__init__":
+                mark("wrap")
             result = before(*args, **options)
             if methods:
                 mark("collective")

@@ -19,6 +19,10 @@ STEPS = {
     "import": "import torch",
     "imported": "script before the rendezvous",
     "cuda": "script before the rendezvous",
+    "meet": "rendezvous",
+    "connect": "start of the process group (NCCL, gloo)",
+    "group": "script before DistributedDataParallel",
+    "wrap": "first collective (NCCL may start in it)",
 }
 
 
@@ -26,12 +30,12 @@ def describe_late_start(ranks: Mapping[str, RankTimeline], now: float, bound: fl
     """Return a sentence where ranks wait for longer than `bound` seconds, else nothing. `now`: as the marks."""
     marks = {int(rank): known["marks"] for rank, known in ranks.items() if "end" not in known["marks"]}
     hosts = {int(rank): known["host"] for rank, known in ranks.items()}
-    outside = {rank: own for rank, own in marks.items() if not {"group", "step"} & own.keys()}
-    for mark, place in (("connect", "start of the process group (NCCL, gloo)"), ("meet", "rendezvous")):
+    for mark, end in (("wrap", "collective"), ("connect", "group"), ("meet", "group")):
+        outside = {rank: own for rank, own in marks.items() if not {end, "step"} & own.keys()}
         since = {rank: now - own[mark] for rank, own in outside.items() if mark in own}
         if not since or max(since.values()) < bound:
             continue
-        words = f"{_who(since, hosts)} in the {place} for {max(since.values()):.0f} s"
+        words = f"{_who(since, hosts)} in the {STEPS[mark]} for {max(since.values()):.0f} s"
         missing = {rank: own for rank, own in outside.items() if mark not in own}
         absent = [f"{_who([rank], hosts)} in: {_step(missing[rank])}" for rank in sorted(missing)[:SHOWN]]
         absent += [f"{len(missing) - SHOWN} more"] if len(missing) > SHOWN else []
@@ -43,9 +47,7 @@ def describe_late_start(ranks: Mapping[str, RankTimeline], now: float, bound: fl
 
 
 def _step(marks: Mapping[str, float]) -> str:
-    return (
-        "rendezvous" if "meet" in marks else next(STEPS[name] for name in reversed(STEPS) if name in {"start", *marks})
-    )
+    return next(STEPS[name] for name in reversed(STEPS) if name in {"start", *marks})
 
 
 def _who(ranks: Iterable[int], hosts: Mapping[int, str]) -> str:

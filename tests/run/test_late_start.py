@@ -16,6 +16,7 @@ STARTED = {"start": 900.0, "python": 901.0, "import": 902.0, "imported": 905.0}
 WAITS = {**STARTED, "cuda": 906.0, "meet": 910.0}
 CONNECTS = {**WAITS, "connect": 915.0}
 READY = {**CONNECTS, "group": 918.0}
+WRAPS = {**READY, "wrap": 920.0}
 
 
 def ranks(*marks: dict[str, float]) -> dict[str, RankTimeline]:
@@ -64,6 +65,16 @@ def ranks(*marks: dict[str, float]) -> dict[str, RankTimeline]:
         (
             ranks(*[WAITS] * 8, {"start": 900.0}),
             ["ranks 0-7 in the rendezvous for 90 s; not there: rank 8 on node1 in: start of Python"],
+        ),
+        # torch.init_process_group("nccl") without a device_id: NCCL starts in the first collective.
+        (
+            ranks(WRAPS, {**WRAPS, "collective": 960.0}, READY, {**READY, "step": 990.0}),
+            [
+                (
+                    "rank 0 on node1 in the first collective (NCCL may start in it) for 80 s; "
+                    "not there: rank 2 on node2 in: script before DistributedDataParallel; 2 others are through"
+                )
+            ],
         ),
         (ranks({**WAITS, "end": 950.0}, READY), []),  # it has ended, which has a verdict
     ],

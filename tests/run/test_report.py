@@ -208,10 +208,11 @@ def test_where_the_seconds_went() -> None:
         "meet": 15.5,
         "connect": 15.75,
         "group": 16.0,
+        "wrap": 16.5,
         "collective": 17.0,
         "step": 20.0,
     }
-    slow = {**marks, "cuda": 15.5, "meet": 19.0, "connect": 19.05, "group": 19.1, "collective": 19.5}
+    slow = {**marks, "cuda": 15.5, "meet": 19.0, "connect": 19.05, "group": 19.1, "wrap": 19.4, "collective": 19.5}
     launch: LaunchFile = {"began": 10.0, "prepared": 11.5, "entered": {"a": 10.8}}
     told: TimelineFile = {
         "ranks": {"0": {"host": "a", "marks": marks, "attempts": 1}, "1": {"host": "b", "marks": slow, "attempts": 2}}

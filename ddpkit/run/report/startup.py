@@ -21,10 +21,11 @@ PHASES = {
     "meet": "script, up to the rendezvous",
     "connect": "rendezvous of the ranks",
     "group": "start of the process group: NCCL, gloo",
-    "collective": "model, up to the end of the first collective",
+    "wrap": "model, up to DistributedDataParallel",
+    "collective": "up to the end of the first collective",
     "step": "model, data, first optimizer step",
 }
-OPTIONAL = ("queued", "cuda", "collective")  # of ranks of a job, of ranks with a GPU, of ranks that exchange data
+OPTIONAL = ("queued", "cuda", "wrap", "collective")  # of ranks of a job, with a GPU, with DDP, that exchange data
 
 
 @dataclass(frozen=True, kw_only=True)
