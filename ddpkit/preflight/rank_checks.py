@@ -46,8 +46,8 @@ def _library_error(check: str, text: str) -> tuple[str, str, str]:
     """Return cause, fix and catalogue entry of an error that NCCL raised; empty: not known."""
     from ddpkit.diagnosis.analyze import analyze_log  # only after a failure
 
-    found = analyze_log([("rank", text)]).first if check == "nccl" and not _entry("", text) else None
-    return (found.cause, found.fix, found.entry.id) if found is not None and found.entry else ("", "", "")
+    match = analyze_log([("rank", text)]).first if check == "nccl" and not _entry("", text) else None
+    return (match.cause, match.fix, match.entry.id) if match is not None and match.entry else ("", "", "")
 
 
 def rank_hosts(plan: Plan, run: ProgramRun) -> dict[int, str]:
