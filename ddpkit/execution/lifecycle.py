@@ -269,6 +269,8 @@ class RecordedRun(LiveRun):
             relay.note(f"ddpkit: {text}")
 
         self._remember_node(relay, outcome)
+        with suppress(OSError):
+            self._amend(attempts=attempts.records)  # also for a launcher that is killed before the next attempt
         self._run_hook(self.plan.on_attempt, relay, on_end.ATTEMPT_LOG, limit=10.0)
         following = attempts.plan_next(self._ready.plan_again, note, self.inbox)
         if isinstance(following, Plan):

@@ -35,9 +35,14 @@ LIMIT = 240.0  # seconds for one run
 EPOCHS = 4
 WORDS = ["train.py", "--dataset", "synthetic", "--synthetic-size", "256", "--epochs", str(EPOCHS), "--batch-size", "16"]
 WORDS += ["--log-every", "1", "--resume", "auto"]
-# Every optimizer step of the copy of train.py takes a moment, and can fail.
+# Every optimizer step of the copy of train.py takes a moment, writes to a disk of its host, and can fail.
 STEP = "            self.step += 1\n"
-FAULT = "time.sleep(0.1)\nif os.path.exists('fail'):\n    raise ValueError('bad batch')\n"
+FAULT = """time.sleep(0.1)
+if os.path.exists('fail'):
+    raise ValueError('bad batch')
+with open('scratch/' + os.uname().nodename, 'ab') as file:
+    file.write(b'x' * 512)
+"""
 # By fault: exit codes, and the decision after the first attempt.
 FAULTS: dict[str, tuple[int, str]] = {
     "rank killed": (0, "check"),
@@ -45,10 +50,21 @@ FAULTS: dict[str, tuple[int, str]] = {
     "cut": (0, "replace"),
     "two nodes": (0, "replace"),
     "spare killed": (0, "replace"),
+    "spare faulty": (0, "replace"),  # it fails the preflight
+    "disk full": (0, "replace"),
+    "stuck": (0, "check"),
+    "launcher killed": (-signal.SIGKILL, "replace"),
     "exception": (1, "stop"),
     "stopped": (143, "stop"),
 }
-BACKENDS = {"ssh": ("ranks", "torchrun"), "pdsh": ("ranks", "torchrun"), "slurm": ("ranks", "torchrun")}
+STARTERS = ("ranks", "torchrun")
+# By backend: faults that it has no round for. `job` is a job that ddpkit submits, `slurm` an allocation.
+BACKENDS: dict[str, tuple[str, ...]] = {
+    "ssh": (),
+    "pdsh": (),
+    "slurm": ("cut", "two nodes", "spare faulty", "launcher killed"),
+    "job": ("cut", "two nodes", "spare faulty", "launcher killed", "stopped", "stuck"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +80,10 @@ class Round:
 
 def draw(chance: random.Random, choice: argparse.Namespace) -> Round:
     backend = choice.backend or chance.choice(list(BACKENDS))
-    faults = [name for name in FAULTS if backend != "slurm" or name not in ("cut", "two nodes")]
+    faults = [name for name in FAULTS if name not in BACKENDS[backend]]
     return Round(
         backend=backend,
-        starter=chance.choice(BACKENDS[backend]),
+        starter=chance.choice(STARTERS),
         fault=choice.only or chance.choice(faults),
         steps=chance.randint(2, 24),
         victim=chance.randrange(2),
@@ -104,9 +120,13 @@ def start(lab: Lab, plan: Round) -> tuple[Launch, Path]:
     text = (folder / "train.py").read_text()
     assert STEP in text
     (folder / "train.py").write_text(text.replace(STEP, STEP + textwrap.indent(FAULT, " " * 12)))
+    (folder / "scratch").mkdir()
     words = ["-n", "1", "--grace", "2", "--retries", "2", "--spares", "2", "--env", "OMP_NUM_THREADS=1"]
-    if plan.backend == "slurm":
+    words += ["--hang-timeout", "30", "--hang-action", "end"] if plan.fault == "stuck" else []
+    if plan.backend in ("slurm", "job"):
         name = "slurm" if plan.starter == "ranks" else "slurm-torchrun"
+        if plan.backend == "job":
+            return Launch(lab, folder, ["-b", name, "-N", "2", *words, "--", *WORDS]), folder
         before = ["salloc", "-Q", "-N4", "--no-kill", "--ntasks-per-node=1"]
         return Launch(lab, folder, ["-b", name, *words, "--", *WORDS], before=before), folder
     options = ["-o", f"starter={plan.starter}", "-o", "heartbeat_timeout=4"]
@@ -115,7 +135,7 @@ def start(lab: Lab, plan: Round) -> tuple[Launch, Path]:
 
 def play(lab: Lab, plan: Round, expected: tuple[Any, Any] | None) -> list[str]:
     """One round. Returns what was wrong."""
-    if plan.backend == "slurm":
+    if plan.backend in ("slurm", "job"):
         lab.wait_idle()
     launch, folder = start(lab, plan)
     dead: set[str] = set()
@@ -129,7 +149,12 @@ def play(lab: Lab, plan: Round, expected: tuple[Any, Any] | None) -> list[str]:
     finally:
         launch.clean_up()
         for name in dead:
-            lab.mend(name) if plan.fault == "cut" else lab.boot(name)
+            if plan.fault == "cut":
+                lab.mend(name)
+            elif (plan.fault, name) == ("spare faulty", NODES[2]) or plan.fault == "disk full":
+                lab.run(name, "umount", "--lazy", str(folder / ("scratch" if plan.fault == "disk full" else ".")))
+            else:
+                lab.boot(name)
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -153,6 +178,21 @@ def happen(lab: Lab, plan: Round, launch: Launch, folder: Path) -> set[str]:
     elif plan.fault == "cut":
         lab.cut(victim)
         return {victim}
+    elif plan.fault == "stuck":
+        os.kill(launch.ranks("train.py")[plan.victim][1], signal.SIGSTOP)
+    elif plan.fault == "disk full":
+        small = "mount -t tmpfs -o size=4k tmpfs scratch && head -c 4096 /dev/zero > scratch/full"
+        lab.run(victim, "sh", "-c", small, cwd=folder)
+        return {victim}
+    elif plan.fault == "spare faulty":
+        lab.run(NODES[2], "mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(folder))
+        lab.kill(victim)
+        return {victim, NODES[2]}
+    elif plan.fault == "launcher killed":
+        lab.kill(victim)
+        launch.wait_for("attempt 1 ended")
+        launch.signal(signal.SIGKILL)
+        return {victim}
     elif plan.fault != "none":
         hosts = {"node killed": {victim}, "two nodes": set(NODES[:2]), "spare killed": {NODES[2], victim}}[plan.fault]
         for name in sorted(hosts, reverse=True):  # the spare first
@@ -169,12 +209,16 @@ def wrongs(
     (path,) = folder.glob("logs/*/run.json")
     attempts = json.loads(path.read_text())["attempts"]
     right, action = FAULTS.get(plan.fault, (0, ""))
-    if code != right:
+    if code != right and not (right < 0 and code == 128 - right):
         found.append(f"exit code {code}, not {right}")
     decision = attempts[0]["decision"]
-    if (decision or {"action": ""})["action"] != action or (decision and not decision["reason"]):
+    # SLURM itself requeues a job whose first node died.
+    allowed = (
+        (action, "same") if plan.backend == "job" and plan.fault == "node killed" and not plan.victim else (action,)
+    )
+    if (decision or {"action": ""})["action"] not in allowed or (decision and not decision["reason"]):
         found.append(f"decision {decision}, not {action}")
-    if len(attempts) != (1 if action in ("stop", "") else 2):
+    if len(attempts) != (1 if action in ("stop", "") or right < 0 else 2):
         found.append(f"{len(attempts)} attempts")
     if any(host in dead for each in attempts[1:] for host in each["hosts"]):
         found.append(f"{sorted(dead)}: in a later attempt {attempts[1:]}")
@@ -204,7 +248,13 @@ def main(argv: Sequence[str]) -> int:
         for number in range(choice.rounds):
             plan = draw(random.Random(f"{choice.seed}.{number}"), choice)
             began = time.monotonic()
-            wrong = play(lab, plan, expected)
+            try:
+                wrong = play(lab, plan, expected)
+            except RuntimeError as error:  # the lab itself: another one
+                wrong = [f"lab: {error}"]
+                lab.down()
+                lab = Lab(Path(tempfile.mkdtemp(prefix="lab", dir=folder)))
+                lab.up()
             bad += bool(wrong)
             took = f"{time.monotonic() - began:6.1f} s"
             verdict = "WRONG" if wrong else "right"
