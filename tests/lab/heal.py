@@ -133,8 +133,19 @@ def start(lab: Lab, plan: Round) -> tuple[Launch, Path]:
     return Launch(lab, folder, ["-b", plan.backend, *NODES, *words, *options, "--", *WORDS]), folder
 
 
-def play(lab: Lab, plan: Round, expected: tuple[Any, Any] | None) -> list[str]:
-    """One round. Returns what was wrong."""
+def change(folder: Path) -> tuple[float, float] | None:
+    """Seconds of the cold start until the first step, and from the failure to the first step of the next attempt."""
+    (path,) = folder.glob("logs/*/run.json")
+    first, *others = json.loads(path.read_text())["attempts"]
+    if not others or not first["first_step"] or not others[0]["first_step"] or not first["failure"]["at"]:
+        return None
+    kept = [path.parent / "attempt-1/launch.json", path.parent / "launch.json"]
+    began = json.loads(next(each for each in kept if each.exists()).read_text())["began"]
+    return first["first_step"] - began, others[0]["first_step"] - first["failure"]["at"]
+
+
+def play(lab: Lab, plan: Round, expected: tuple[Any, Any] | None, times: list[tuple[float, float]]) -> list[str]:
+    """One round. Returns what was wrong. `times` gets the cold start and the change."""
     if plan.backend in ("slurm", "job"):
         lab.wait_idle()
     launch, folder = start(lab, plan)
@@ -143,7 +154,9 @@ def play(lab: Lab, plan: Round, expected: tuple[Any, Any] | None) -> list[str]:
         wait_for_steps(launch, folder, plan.steps)
         dead = happen(lab, plan, launch, folder)
         code = launch.end(LIMIT)
-        return list(wrongs(plan, launch, folder, code, dead, expected))
+        found = list(wrongs(plan, launch, folder, code, dead, expected))
+        times.extend(filter(None, [change(folder)]))
+        return found
     except (AssertionError, subprocess.TimeoutExpired) as error:
         return [f"{type(error).__name__}: {error}\n{launch.text}"]
     finally:
@@ -238,7 +251,7 @@ def main(argv: Sequence[str]) -> int:
     choice = parser.parse_args(argv)
     undo_ignored_signals()
     folder = Path(tempfile.mkdtemp(prefix="ddpkit-heal-"))
-    lab, bad = Lab(folder), 0
+    lab, bad, times = Lab(folder), 0, list[tuple[float, float]]()
     try:
         lab.up()
         calm = Round(backend="ssh", starter="ranks", fault="none", steps=1, victim=0)
@@ -249,7 +262,7 @@ def main(argv: Sequence[str]) -> int:
             plan = draw(random.Random(f"{choice.seed}.{number}"), choice)
             began = time.monotonic()
             try:
-                wrong = play(lab, plan, expected)
+                wrong = play(lab, plan, expected, times)
             except RuntimeError as error:  # the lab itself: another one
                 wrong = [f"lab: {error}"]
                 lab.down()
@@ -258,7 +271,9 @@ def main(argv: Sequence[str]) -> int:
             bad += bool(wrong)
             took = f"{time.monotonic() - began:6.1f} s"
             verdict = "WRONG" if wrong else "right"
-            print(f"{number:3} {plan.backend:5} {plan.starter:8} {plan.fault:12} {took} {verdict}", flush=True)
+            cold = ", start {:.1f} s, change {:.1f} s".format(*times[-1]) if times else ""
+            print(f"{number:3} {plan.backend:5} {plan.starter:8} {plan.fault:15} {took} {verdict}{cold}", flush=True)
+            times.clear()
             print("".join(f"    {line}\n" for text in wrong for line in text.splitlines()), end="", flush=True)
     finally:
         lab.down()
