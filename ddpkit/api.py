@@ -349,7 +349,13 @@ def launch(
         if allocation:
             notes.add(f"{allocation}, and these ranks run on this machine alone; on the job's nodes: -b slurm")
         log_dir = str(Path(chosen.log_dir).absolute())  # the program may change its folder
-        run = RecordedRun(ready, log_dir, began=began, notes=notes.texts, leave=detach, in_program=True)
+
+        def check(hosts: Sequence[str]) -> Mapping[str, str]:
+            from ddpkit.preflight.run import find_faults
+
+            return find_faults(chosen, os.environ, hosts)
+
+        run = RecordedRun(ready, log_dir, began=began, notes=notes.texts, leave=detach, in_program=True, check=check)
         if not run.followed:
             return Run(run.record)
         return Run(run.record, BackgroundRun(run, chosen, connections.pop_all(), echo=echo))

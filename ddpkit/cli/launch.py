@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -331,8 +332,15 @@ def _carry(
     from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.run import tmux
 
+    def check(hosts: Sequence[str]) -> Mapping[str, str]:
+        from ddpkit.preflight.run import find_faults
+
+        return find_faults(settings, os.environ, hosts)
+
     session = tmux.expected_session(os.environ, ready.plan.run_id) if waits else None
-    run = RecordedRun(ready, settings.log_dir, began=before[0], notes=before[1], leave=detach, session=session)
+    run = RecordedRun(
+        ready, settings.log_dir, began=before[0], notes=before[1], leave=detach, session=session, check=check
+    )
     if waits:
         if session:
             tmux.name_session(session, os.environ)

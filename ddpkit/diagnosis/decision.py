@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from ddpkit.diagnosis.action import REQUEST
 from ddpkit.diagnosis.outcome import Action, Decision, Failure
 
+# The rank that reports one of these waited for a rank of another host.
+_WAITED = ("collective-timeout", "gloo-timeout", "monitored-barrier", "peer-died")
 _REQUEUED = ("slurm-preempted", "slurm-requeued")  # SLURM ends an attempt in this way as often as it likes
 
 
@@ -86,8 +88,11 @@ def _wanted(end: End, limits: Limits) -> Decision:
     if action.action == "stop":
         return _stop(action.reason)
     if action.action == "retry" and not _asked(end, limits) and _is_unclear(failure) and len(end.hosts) > 1:
-        suspect = _host(failure.host, end.hosts)
-        return Decision(action="check", hosts=(suspect,) if suspect else end.hosts, reason=action.reason)
+        first = _host(failure.host, end.hosts)
+        suspects = (first,) if first else end.hosts
+        if first and action.id in _WAITED:
+            suspects = tuple(host for host in end.hosts if host != first)
+        return Decision(action="check", hosts=suspects, reason=action.reason)
     return Decision(action="same", reason=action.reason)
 
 

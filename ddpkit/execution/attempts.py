@@ -25,6 +25,9 @@ CHECKPOINTS = ("*.pt", "*.pth", "*.ckpt", "*.safetensors")  # beside the metrics
 _STAY = (FILE, REQUESTS, LOG, ATTEMPT_LOG)  # files of the run, not of an attempt
 
 
+CheckHosts = Callable[[Sequence[str]], Mapping[str, str]]  # the reasons of hosts with a fault
+
+
 @dataclass(frozen=True, kw_only=True)
 class NotPlanned:
     """No plan of another attempt: an error, or a signal that ends the run."""
@@ -114,14 +117,24 @@ class Attempts:
         last = self.records[-1]
         return {"DDPKIT_ATTEMPT": str(last.number + 1), "DDPKIT_PREVIOUS": _word(last)}
 
-    def plan_next(self, plan_again: PlanAgain, note: Callable[[str], None], inbox: Inbox) -> Plan | NotPlanned:
-        """Survey the nodes of the next attempt, and make its plan. A signal in `inbox` ends the wait."""
+    def plan_next(
+        self, plan_again: PlanAgain, check: CheckHosts, note: Callable[[str], None], inbox: Inbox
+    ) -> Plan | NotPlanned:
+        """Check the suspects, survey the nodes of the next attempt, and make its plan.
+
+        A signal in `inbox` ends the wait.
+        """
+        decision = self.records[-1].decision
+        suspects = decision.hosts if decision is not None and decision.action == "check" else ()
         env = self.next_variables()
         results: list[Plan | NotPlanned] = []
         ended = threading.Event()  # a late note would mix with the last lines of the run
 
         def work() -> None:
             try:
+                for host, reason in check(suspects).items():
+                    self.replaced[host] = reason
+                    note(f"{host}: put aside; reason: {reason}")
                 plan = plan_again(self.hosts, env, lambda text: None if ended.is_set() else note(text))
                 results.append(plan)
             except DdpkitError as error:

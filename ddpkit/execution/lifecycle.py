@@ -24,7 +24,7 @@ from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.outcome import Decision, Failure, Outcome
 from ddpkit.errors import DdpkitError, LaunchError, UsageError
 from ddpkit.execution import executor, on_end
-from ddpkit.execution.attempts import Attempts, NotPlanned
+from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
 from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
 from ddpkit.launchers.shell import count
 from ddpkit.run import code_state, launcher_process, metrics, record, run_index, timeline
@@ -129,16 +129,17 @@ class RecordedRun(LiveRun):
         leave: bool = False,
         session: record.Session | None = None,
         in_program: bool = False,
+        check: CheckHosts = lambda _: {},
     ) -> None:
         """Make the folder, submit the job and save the record. Raises UsageError, LaunchError.
 
         `began`: seconds since the epoch at which the user asked for the run. `leave`: a submitted job is not followed.
-        `in_program`: the run is a thread of a program that takes no signals for it.
+        `in_program`: the run is a thread of a program that takes no signals for it. `check` finds faults of hosts.
         """
         super().__init__(ready.plan, ready.transport, log_dir)
         plan = self.plan
         self._python = ready.job.python
-        self._ready = ready
+        self._ready, self._check = ready, check
         self._rules = _rules(ready)
         self._attempts = self._first_attempt(ready)
         self._write_timeline(began, notes)
@@ -272,7 +273,7 @@ class RecordedRun(LiveRun):
         with suppress(OSError):
             self._amend(attempts=attempts.records)  # also for a launcher that is killed before the next attempt
         self._run_hook(self.plan.on_attempt, relay, on_end.ATTEMPT_LOG, limit=10.0)
-        following = attempts.plan_next(self._ready.plan_again, note, self.inbox)
+        following = attempts.plan_next(self._ready.plan_again, self._check, note, self.inbox)
         if isinstance(following, Plan):
             try:
                 attempts.move_logs()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, cast
 
@@ -39,6 +40,7 @@ from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.transport import Transport
 
 SILENCE = 40.0  # seconds, and those of a step, until ranks that send no event are ended: to import torch is slow
+PARALLEL = 8  # nodes that are checked at the same time after an attempt
 TIME_LEFT = 300  # seconds: no run is worth starting in less
 # A rank that died is known; with less it would die again.
 DEATHS = ("killed", "bus-error", "segfault", "aborted", "illegal-instruction", "terminated", "peer-died")
@@ -72,6 +74,24 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
     result.checks = ordered(dict.fromkeys(software_checks.join_nccl(result.checks)), result.hosts)
     result.seconds = time.monotonic() - began
     return result
+
+
+def find_faults(settings: LaunchSettings, environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
+    """Check nodes of a failed attempt, without ranks. Returns the reasons of those with a fault, by host.
+
+    Each is checked alone, so that one does not fail because of another. Nodes of a scheduler are not checked.
+    """
+    if not transport_class(registry.load(settings.backend)).names_nodes:
+        return {}
+
+    def fault(host: str) -> str:
+        alone = replace(settings, hosts=(host,), hostfile="", nnodes=None, retries=0, spares=0, sync=False)
+        checks = run_preflight(alone, environ, PreflightOptions(ranks=False)).checks
+        failed = next((each for each in checks if each.status == "fail" and each.host), None)
+        return f"ddpkit test: {failed.cause or failed.evidence}" if failed else ""
+
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        return {host: found for host, found in zip(hosts, pool.map(fault, hosts), strict=True) if found}
 
 
 def parse_options(

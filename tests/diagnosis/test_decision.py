@@ -46,7 +46,7 @@ CASES = {
     "port": (rank("RuntimeError: EADDRINUSE: address already in use", code=1), "same", ()),
     "SIGKILL": (rank(number=signal.SIGKILL), "check", ("node2",)),
     "SIGSEGV": (rank(number=signal.SIGSEGV), "check", ("node2",)),
-    "peer": (rank(*PEER, code=1), "check", ("node2",)),
+    "peer": (rank(*PEER, code=1), "check", ("node1",)),  # node2 reports that it waited
     "hang": (HANG, "check", ("node2",)),
     "lost": (LOST, "replace", ("node2",)),
     "node of SLURM": (replace(LOST, what="slurmd", reason="SLURM lost the node"), "replace", ("node2",)),

@@ -208,3 +208,20 @@ def test_a_healed_training_is_that_of_an_undisturbed_run() -> None:
     )
     assert done.returncode == 0, done.stdout
     assert "3 rounds, 0 wrong" in done.stdout
+
+
+def test_a_suspect_with_a_fault_is_put_aside(lab: Lab, run: Start, tmp_path: Path) -> None:
+    """A killed rank alone does not show whose fault it was: the test of its host does."""
+    launch = run("ssh", "node1", "node2", "node3", "--spares", "1")
+    launch.wait_for("ready 1", times=2)
+    lab.run("node2", "mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", "/dev/shm")
+    lab.run("node2", "sh", "-c", "head -c 4096 /dev/zero > /dev/shm/full")
+    try:
+        os.kill(launch.ranks()[1][1], signal.SIGKILL)
+        launch.wait_for("ready 2 ", times=2)
+        (tmp_path / "go.2").touch()
+        assert launch.end() == 0, launch.text
+    finally:
+        lab.run("node2", "umount", "--lazy", "/dev/shm")
+    assert shown(tmp_path) == [(["node1", "node2"], "check", ["node2"]), (["node1", "node3"], None, [])]
+    assert "ddpkit: node2: put aside; reason: ddpkit test: " in launch.text
