@@ -23,6 +23,7 @@ class End:
     hosts: tuple[str, ...]  # that it ran on
     failure: Failure | None = None  # with its action
     stopped: bool = False  # a person or a limit ended it
+    ending: str = ""  # the state of its SLURM job, which ends
     lost: Mapping[str, str] = field(default_factory=dict)  # reasons by host: processes may still run there
     progress: float | None = None  # grows while the run makes progress; None: not known
 
@@ -74,6 +75,8 @@ def _wanted(end: End, limits: Limits) -> Decision:
     failure = end.failure
     if end.stopped or failure is None:
         return _stop("the run was stopped")
+    if end.ending:
+        return _stop(f"SLURM ends the job: {end.ending}")
     if failure.signal is None and failure.code in limits.stop_codes:
         return _stop(f"exit code {failure.code} refuses another attempt (stop_codes)")
     action = failure.action or Action(action="stop", reason="the failure has no diagnosis")

@@ -84,8 +84,11 @@ class Attempts:
             saved=self._saved(),
         )
 
-    def decide(self, outcome: Outcome, *, requeue: bool = False) -> Decision:
-        """Return the decision after the attempt that ended, and keep it. `requeue`: SLURM can requeue the job."""
+    def decide(self, outcome: Outcome, *, requeue: bool = False, ending: str = "") -> Decision:
+        """Return the decision after the attempt that ended, and keep it.
+
+        `requeue`: SLURM can requeue the job. `ending`: the state of a job that SLURM ends; empty: none.
+        """
         from ddpkit.diagnosis.decision import End, Limits, decide  # loads the catalogue
 
         ends = [End(hosts=each.hosts, failure=each.failure, progress=each.progress) for each in self.records]
@@ -98,7 +101,8 @@ class Attempts:
             retry_codes=self._rules.retry_codes,
             stop_codes=self._rules.stop_codes,
         )
-        decision = decide(replace(ends[-1], stopped=stopped, lost=lost), ends[:-1], limits)
+        end = replace(ends[-1], stopped=stopped, lost=lost, ending=ending)
+        decision = decide(end, ends[:-1], limits)
         self.keep(decision)
         if decision.action in ("replace", "requeue"):
             self.replaced |= dict.fromkeys(decision.hosts, decision.reason)

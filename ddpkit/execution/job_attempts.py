@@ -45,7 +45,7 @@ class JobAttempts:
         text = ""
         if decision is not None and decision.action != "stop":
             requeues = decision.action == "requeue" and code is not None
-            text = self._slurm.requeue(self._job, attempts.replaced, self._note) if requeues else self._begin()
+            text = self._slurm.requeue(attempts.replaced, self._note) if requeues else self._begin()
         state = {"attempts": attempts.records, "spares": attempts.spares, "replaced": attempts.replaced}
         replace(self._file, **state).save(self._folder)  # type: ignore[arg-type]
         return text
@@ -58,12 +58,8 @@ class JobAttempts:
         attempts.end(outcome, None if failure is None else verdict.verdict(failure, failure.diagnosis))
         if failure is None:
             return None
-        state, can_requeue = self._slurm.ask_job(self._job)
-        if code is not None and state not in ("RUNNING", ""):
-            decision = Decision(action="stop", reason=f"SLURM ends the job: {state}")
-            attempts.keep(decision)
-        else:
-            decision = attempts.decide(outcome, requeue=can_requeue)
+        ending = self._slurm.ending() if code is not None else ""
+        decision = attempts.decide(outcome, requeue=self._slurm.can_requeue(), ending=ending)
         self._note(describe(decision, attempts.records[-1].number))
         rules, log = self._file.rules, Path(failure.log)
         bad_nodes.remember_blamed(rules.bad_nodes, outcome, log, self._run.run_id, self._note)
@@ -97,12 +93,12 @@ class JobAttempts:
             attempts.begin(used)
             self._note(f"attempt {last.number + 1} on {', '.join(used)}")
             return "; ".join([f"nodes={','.join(used)}", *(f"export {name}={value}" for name, value in env.items())])
-        can_requeue = self._slurm.ask_job(self._job)[1]
+        can_requeue = self._slurm.can_requeue()
         reason = f"{len(used)} of {self._file.nodes} needed nodes of job {self._job} are left"
         decision = Decision(action="requeue" if can_requeue else "stop", hosts=tuple(down), reason=reason)
         attempts.keep(decision)
         self._note(describe(decision, last.number))
-        return self._slurm.requeue(self._job, attempts.replaced, self._note) if can_requeue else ""
+        return self._slurm.requeue(attempts.replaced, self._note) if can_requeue else ""
 
     def _note(self, text: str) -> None:
         sys.stderr.write(f"ddpkit: {text}\n")

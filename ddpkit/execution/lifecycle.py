@@ -246,7 +246,7 @@ class RecordedRun(LiveRun):
         while self._attempts is not None and outcome.exit_code:
             outcome = self._diagnosed(outcome)
             self._attempts.end(outcome, _words(outcome.failure))
-            decision = self._attempts.decide(outcome)
+            decision = self._attempts.decide(outcome, ending=self._ready.transport.ending())
             if decision.action == "stop":
                 break
             following = self._plan_next(self._attempts, relay, outcome, decision)

@@ -18,7 +18,6 @@ from ddpkit.transports.srun import SrunLink
 from ddpkit.transports.transport import Transport
 
 UPDATE_TIME = 10.0  # seconds for SLURM to accept changes of a requeued job: KillWait is 30 by default
-_FACTS = re.compile(r"\bJobState=(?P<state>\S+) .*?\bRequeue=(?P<requeue>\d)")
 # States of nodes on which SLURM cannot start a step. An asterisk: the node does not answer.
 _DOWN = re.compile(r"(down|fail|unknown|power|reboot)|.*\*$")
 
@@ -68,6 +67,10 @@ class SlurmTransport(SchedulerTransport):
     spares: int | None = None  # hosts of the allocation that replace others; None: no other attempt can follow
     hosts: Sequence[str] | None = None  # of the allocation that may be used; None: all
 
+    @property
+    def _job_id(self) -> str:
+        return local_facts.allocation(self._environ)
+
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> Request:
         request = local_facts.slurm(self._nnodes, self._nproc_per_node, self._environ)
         held = request.allocation
@@ -86,13 +89,20 @@ class SlurmTransport(SchedulerTransport):
             raise LaunchError(what, f"sinfo --Node --nodes={','.join(held.hosts)}")
         return replace(request, spares=0, nnodes=nnodes, allocation=replace(held, hosts=usable))
 
-    def ask_job(self, job_id: str) -> tuple[str, bool]:
-        """Return the state of a job, and whether it can be requeued. An empty state: SLURM does not answer."""
-        facts = _FACTS.search(run_command(["scontrol", "--oneliner", "show", "job", job_id]).output)
-        return (facts["state"], facts["requeue"] == "1") if facts else ("", False)
+    def ending(self) -> str:
+        job = run_command(["scontrol", "--oneliner", "show", "job", self._job_id])
+        state = re.search(r"\bJobState=(\S+)", job.output)
+        if state is None:
+            return "it is not known" if "Invalid job id" in job.error else ""
+        return "" if state[1] == "RUNNING" else state[1]
 
-    def requeue(self, job_id: str, without: Collection[str], note: Callable[[str], None]) -> str:
+    def can_requeue(self) -> bool:
+        """Return whether the job of this process may be requeued."""
+        return " Requeue=1 " in run_command(["scontrol", "--oneliner", "show", "job", self._job_id]).output
+
+    def requeue(self, without: Collection[str], note: Callable[[str], None]) -> str:
         """Requeue the job of this process, which can be changed until this process has ended. Returns no text."""
+        job_id = self._job_id
         until = time.monotonic() + UPDATE_TIME
         for words in (["requeue", job_id], ["update", f"JobId={job_id}", f"ExcNodeList={','.join(without)}"]):
             while (reply := run_command(["scontrol", *words])).exit_code != 0:

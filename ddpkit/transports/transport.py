@@ -48,5 +48,9 @@ class Transport(Protocol):
         """Return the reasons of those hosts that cannot run another attempt, as far as a scheduler knows them."""
         return {}
 
+    def ending(self) -> str:
+        """Return the state of the allocation of this process, if it ends; empty: it does not, or there is none."""
+        return ""
+
     def close(self) -> None:
         """Close every connection. What was started over one ends."""

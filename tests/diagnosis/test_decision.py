@@ -68,6 +68,8 @@ def test_a_first_failure(case: str) -> None:
 def test_a_stop_is_final() -> None:
     assert decide(end(None, stopped=True), [], LIMITS).action == "stop"
     assert decide(end(LOST, stopped=True), [], LIMITS).action == "stop"
+    ending = decide(end(rank(code=AGAIN), ending="CANCELLED"), [], LIMITS)
+    assert (ending.action, ending.reason) == ("stop", "SLURM ends the job: CANCELLED")
 
 
 def test_a_lost_host_explains_the_errors_of_the_others() -> None:

@@ -68,6 +68,18 @@ def test_an_allocation_without_enough_nodes(launch: START, folder: Path) -> None
     assert "-N 3 and --spares 1: allocation " in run.text
 
 
+def test_ranks_that_save_in_a_cancelled_allocation_are_not_started_again(
+    idle_lab: Lab, launch: START, folder: Path
+) -> None:
+    (folder / "job.py").write_text(f"import signal, sys\nsignal.signal(15, lambda *_: sys.exit(75))\n{JOB}")
+    run = launch("-b", "slurm", "--retries", "2", "--spares", "1", "--", "job.py", before=SALLOC)
+    run.wait_for("ready 1", times=2)
+    idle_lab.run("login", "scancel", "--me")
+    run.end()
+    assert [action for _, action in shown(run)] == ["stop"], run.text
+    assert "ready 2" not in run.text
+
+
 def submitted(launch: START, folder: Path, backend: str, *words: str) -> Launch:
     """A job of two nodes and a spare one."""
     (folder / "job.py").write_text(JOB)

@@ -21,12 +21,12 @@ def slurm(folder: Path, monkeypatch: pytest.MonkeyPatch, times: int = 1, requeue
     program.write_text(SCONTROL.format(folder=folder, times=times, later=LATER, requeue=requeue))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    return SlurmTransport(None, None, {})
+    return SlurmTransport(None, None, {"SLURM_JOB_ID": "7"})
 
 
 def test_a_change_of_a_requeued_job_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes: list[str] = []
-    slurm(tmp_path, monkeypatch, times=3).requeue("7", ["node2", "node3"], notes.append)
+    slurm(tmp_path, monkeypatch, times=3).requeue(["node2", "node3"], notes.append)
     update = "update JobId=7 ExcNodeList=node2,node3"
     assert (tmp_path / "calls").read_text().splitlines() == ["requeue 7", update, update, update]
     assert notes == []
@@ -35,7 +35,7 @@ def test_a_change_of_a_requeued_job_is_tried_again(tmp_path: Path, monkeypatch: 
 def test_a_refused_change_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ddpkit.transports.scheduler.UPDATE_TIME", 0.0)
     notes: list[str] = []
-    slurm(tmp_path, monkeypatch, times=99).requeue("7", ["node2"], notes.append)
+    slurm(tmp_path, monkeypatch, times=99).requeue(["node2"], notes.append)
     assert notes == [f"scontrol update JobId=7 ExcNodeList=node2: {LATER}"]
 
 
@@ -43,4 +43,19 @@ def test_a_refused_change_is_reported(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_whether_a_job_can_be_requeued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requeue: int, allowed: bool
 ) -> None:
-    assert slurm(tmp_path, monkeypatch, requeue=requeue).ask_job("7") == ("RUNNING", allowed)
+    assert slurm(tmp_path, monkeypatch, requeue=requeue).can_requeue() == allowed
+
+
+@pytest.mark.parametrize(
+    ("answer", "ending"),
+    [
+        ("echo 'JobId=7 JobState=RUNNING Reason=None'", ""),
+        ("echo 'JobId=7 JobState=CANCELLED Reason=None'", "CANCELLED"),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "it is not known"),
+        ("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", ""),
+    ],
+)
+def test_a_job_that_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, ending: str) -> None:
+    transport = slurm(tmp_path, monkeypatch)
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\n{answer}\n")
+    assert transport.ending() == ending
