@@ -64,13 +64,13 @@ class Attempts:
         """Hosts that another attempt can use, in the order of the request."""
         return tuple(host for host in self._hosts if host not in self.replaced)
 
-    def begin(self, used: Sequence[str]) -> None:
-        """Add an attempt that begins on these hosts."""
+    def begin(self, used: Sequence[str], started: float | None = None) -> None:
+        """Add an attempt on these hosts. `started`: seconds since the epoch; None: it begins now."""
         self.spares = spare_hosts(used, self.hosts)
         for host in self.hosts:
             if host not in used and host not in self.spares:
                 self.replaced[host] = "it failed the checks before an attempt"
-        self.records += (Attempt(number=len(self.records) + 1, hosts=tuple(used), started=time.time()),)
+        self.records += (Attempt(number=len(self.records) + 1, hosts=tuple(used), started=started or time.time()),)
 
     def end(self, outcome: Outcome, verdict: str | None) -> None:
         """Write the end of the running attempt into its record."""

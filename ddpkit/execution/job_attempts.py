@@ -19,7 +19,7 @@ from ddpkit.diagnosis.action import RETRY
 from ddpkit.diagnosis.decision import describe
 from ddpkit.diagnosis.outcome import Action, Decision, Failure, Outcome
 from ddpkit.execution.attempts import Attempts
-from ddpkit.run import bad_nodes, postmortem
+from ddpkit.run import bad_nodes, postmortem, timeline
 from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts
 from ddpkit.transports.scheduler import SlurmTransport
 
@@ -35,7 +35,8 @@ class JobAttempts:
         self._slurm, self._job = slurm, run.job_id or ""
         self._attempts = Attempts.of_job(self._file, self._folder, slurm.down_hosts)
         if not file.attempts:
-            self._attempts.begin(hosts[: file.nodes])
+            began = timeline.job_starts(self._folder)
+            self._attempts.begin(hosts[: file.nodes], began[0] if began else run.started)
 
     def next(self, code: int | None) -> str:
         """Return shell text for the attempt that follows; empty: none. `code`: None after a requeue by SLURM."""

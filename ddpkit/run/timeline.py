@@ -160,7 +160,8 @@ def read(folder: Path) -> TimelineFile | None:
     if not paths:
         return timeline
     ranks = dict((timeline or {}).get("ranks", {}))
-    began = _last(folder / MARKS / JOB)
+    starts = job_starts(folder)
+    began = starts[-1] if starts else None
     most = max(LEAST, min(MOST, BINS // len(paths)))
     for path in paths:
         own = _read_rank(path, most)
@@ -205,12 +206,12 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _last(path: Path) -> float | None:
-    """The time in the last line of a file."""
+def job_starts(folder: Path) -> list[float]:
+    """Return the times at which the script of the run's job began an attempt."""
     try:
-        return float(path.read_text().split()[-1])
-    except (OSError, ValueError, IndexError):
-        return None
+        return [float(word) for word in (folder / MARKS / JOB).read_text().split()]
+    except (OSError, ValueError):
+        return []
 
 
 def _read_rank(path: Path, most: int) -> RankTimeline:
