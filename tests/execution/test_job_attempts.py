@@ -1,0 +1,141 @@
+"""Decisions of a submitted SLURM job, by the program that its script runs. scontrol and sinfo answer as SLURM does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddpkit.launchers.plan import Host, Job, Request
+from ddpkit.launchers.slurm import SlurmSrun
+from ddpkit.run.record import AttemptsFile, Rules, Run, load
+from ddpkit.transports.batch import remembered
+
+RULES = Rules(
+    retries=2, retry_codes=(75,), stop_codes=(93,), progress="", metrics="", bad_nodes="bad.json", workdir="",
+    command=("train.py",),
+)  # fmt: skip
+STARTED = "".join(f"{rank}: ddpkit: rank {rank} on node{rank + 1} pid 7 step 7.0\n" for rank in (0, 1))
+KILLED = f"{STARTED}srun: error: node2: task 1: Killed\n"
+RAISED = f'{STARTED}1: Traceback (most recent call last):\n1:   File "train.py", line 3\n1: ValueError: bad batch\n'
+RAISED += "srun: error: node2: task 1: Exited with exit code 1\n"
+LOST = f"{STARTED}srun: error: Node failure on node2\nsrun: error: node1: task 0: Killed\n"
+SAVED = f"{STARTED}srun: error: node1: task 0: Exited with exit code 75\n"
+
+
+class SlurmJob:
+    """A job of two nodes, in a directory of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.run = folder, folder / "run"
+        self.run.mkdir()
+        job = Job(run_id="r", command=("train.py",), workdir=str(folder), python="python3", folder=str(self.run))
+        here = Host(name="login", slots=0, python=sys.executable)
+        plan = SlurmSrun().plan(job, Request(nnodes=2, nproc_per_node=1, here=here, spares=1))
+        assert plan.batch is not None
+        Run(
+            run_id="r", folder=str(self.run), backend="slurm", command=("train.py",), workdir=str(folder), job_id="7",
+            hosts=("slurm",), world_size=2, launcher_pid=1, launcher_started="", launcher_host="login",
+            started=time.time(), job=remembered(plan.batch, plan.steps[0], "7"),
+        ).save()  # fmt: skip
+        AttemptsFile(rules=RULES, nodes=2).save(self.run)
+        self.answer(state="RUNNING", requeue=1)
+        self.down()
+
+    def _program(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(f"#!/bin/sh\n{text}")
+        (self.folder / name).chmod(0o755)
+
+    def answer(self, *, state: str, requeue: int) -> None:
+        line = f"JobId=7 JobState={state} Reason=None Requeue={requeue} Restarts=0"
+        self._program("scontrol", f'echo "$@" >> {self.folder}/calls\n[ "$1" != --oneliner ] || echo "{line}"\n')
+
+    def down(self, *hosts: str) -> None:
+        self._program("sinfo", "".join(f"echo {host} down*\n" for host in hosts))
+
+    def decide(self, output: str, code: int | str, nodes: str = "node[1-3]") -> tuple[str, str]:
+        """Add the output of an attempt, and run the program. Returns what it printed."""
+        with (self.run / "slurm-7.out").open("a") as file:
+            file.write(output)
+        env = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
+        env |= {"SLURM_JOB_NODELIST": nodes, "XDG_STATE_HOME": str(self.folder / "state")}
+        argv = [sys.executable, "-m", "ddpkit.execution.job_attempts", str(self.run), str(code)]
+        done = subprocess.run(argv, env=env, cwd=self.folder, capture_output=True, text=True, check=False)
+        assert done.returncode == (0 if done.stdout else 1), done.stderr
+        return done.stdout.strip(), done.stderr
+
+    @property
+    def rows(self) -> list[tuple[tuple[str, ...], Any]]:
+        run = load(self.run)
+        assert run is not None
+        return [(each.hosts, each.decision and each.decision.action) for each in run.attempts]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> SlurmJob:
+    return SlurmJob(tmp_path)
+
+
+def follows(nodes: str, number: int, before: str) -> str:
+    return f"nodes={nodes}; export DDPKIT_ATTEMPT={number}; export DDPKIT_PREVIOUS={before}"
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "down", "expected", "action"),
+    [
+        (KILLED, 137, (), follows("node1,node2", 2, "killed"), "check"),
+        (SAVED, 75, (), follows("node1,node2", 2, "asked-again"), "same"),
+        (LOST, 137, ("node2",), follows("node1,node3", 2, "slurm-node-failure"), "replace"),
+        (LOST, 137, (), follows("node1,node3", 2, "slurm-node-failure"), "replace"),
+        (RAISED, 1, (), "", "stop"),
+        ("", 0, (), "", None),
+        ("", "requeued", (), follows("node1,node2", 2, "slurm-requeued"), "same"),
+    ],
+)
+def test_an_attempt(
+    job: SlurmJob, output: str, code: int | str, down: tuple[str, ...], expected: str, action: str | None
+) -> None:
+    job.down(*down)
+    shown, words = job.decide(output, code)
+    assert shown == expected, words
+    assert job.rows[0] == (("node1", "node2"), action)
+    assert len(job.rows) == (2 if expected else 1)
+    if action == "stop":
+        assert "ddpkit: no other attempt follows: it would fail again" in words
+
+
+def test_the_lines_of_an_attempt_are_kept(job: SlurmJob) -> None:
+    job.decide(KILLED, 137)
+    shown, words = job.decide(f"ddpkit: attempt 1\n{RAISED}", 1)
+    assert (shown, [action for _, action in job.rows]) == ("", ["check", "stop"]), words
+    assert "ValueError" not in (job.run / "attempt-1/all.log").read_text()
+    assert "[1 node2] ValueError: bad batch" in (job.run / "attempt-2/all.log").read_text()
+
+
+def test_a_job_without_enough_nodes_is_requeued_and_continues(job: SlurmJob) -> None:
+    job.down("node2", "node3")
+    assert job.decide(LOST, 137)[0] == ""
+    calls = (job.folder / "calls").read_text().splitlines()
+    assert [line for line in calls if "show" not in line] == ["requeue 7", "update JobId=7 ExcNodeList=node2,node3"]
+    job.down()
+    assert job.decide("", "requeued", nodes="node1,node4")[0] == follows("node1,node4", 2, "slurm-node-failure")
+    assert job.rows == [(("node1", "node2"), "requeue"), (("node1", "node4"), None)]
+
+
+def test_without_requeue_too_few_nodes_end_the_run(job: SlurmJob) -> None:
+    job.answer(state="RUNNING", requeue=0)
+    job.down("node2", "node3")
+    shown, words = job.decide(LOST, 137)
+    assert (shown, job.rows[0][1]) == ("", "stop")
+    assert "no other attempt follows: 1 of 2 needed nodes of job 7 are left" in words
+
+
+def test_a_job_that_slurm_ends_has_no_other_attempt(job: SlurmJob) -> None:
+    job.answer(state="COMPLETING", requeue=1)
+    assert job.decide(SAVED, 75)[0] == ""
+    assert job.rows == [(("node1", "node2"), "stop")]
