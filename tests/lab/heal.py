@@ -133,18 +133,20 @@ def start(lab: Lab, plan: Round) -> tuple[Launch, Path]:
     return Launch(lab, folder, ["-b", plan.backend, *NODES, *words, *options, "--", *WORDS]), folder
 
 
-def change(folder: Path) -> tuple[float, float] | None:
-    """Seconds of the cold start until the first step, and from the failure to the first step of the next attempt."""
+def change(folder: Path) -> tuple[float, float, float, float] | None:
+    """Seconds of the cold start until the first step; of the change: the old attempt's end, plan, start to a step."""
     (path,) = folder.glob("logs/*/run.json")
     first, *others = json.loads(path.read_text())["attempts"]
     if not others or not first["first_step"] or not others[0]["first_step"] or not first["failure"]["at"]:
         return None
     kept = [path.parent / "attempt-1/launch.json", path.parent / "launch.json"]
     began = json.loads(next(each for each in kept if each.exists()).read_text())["began"]
-    return first["first_step"] - began, others[0]["first_step"] - first["failure"]["at"]
+    moments = (first["failure"]["at"], first["ended"], others[0]["started"], others[0]["first_step"])
+    end, planned, start = (after - before for before, after in zip(moments, moments[1:], strict=False))
+    return first["first_step"] - began, end, planned, start
 
 
-def play(lab: Lab, plan: Round, expected: tuple[Any, Any] | None, times: list[tuple[float, float]]) -> list[str]:
+def play(lab: Lab, plan: Round, expected: tuple[Any, Any] | None, times: list[Any]) -> list[str]:
     """One round. Returns what was wrong. `times` gets the cold start and the change."""
     if plan.backend in ("slurm", "job"):
         lab.wait_idle()
@@ -253,7 +255,7 @@ def main(argv: Sequence[str]) -> int:
     choice = parser.parse_args(argv)
     undo_ignored_signals()
     folder = Path(tempfile.mkdtemp(prefix="ddpkit-heal-"))
-    lab, bad, times = Lab(folder), 0, list[tuple[float, float]]()
+    lab, bad, times = Lab(folder), 0, list[Any]()
     try:
         lab.up()
         calm = Round(backend="ssh", starter="ranks", fault="none", steps=1, victim=0)
@@ -273,7 +275,7 @@ def main(argv: Sequence[str]) -> int:
             bad += bool(wrong)
             took = f"{time.monotonic() - began:6.1f} s"
             verdict = "WRONG" if wrong else "right"
-            cold = ", start {:.1f} s, change {:.1f} s".format(*times[-1]) if times else ""
+            cold = ", cold {:.1f} s, change {:.1f} + {:.1f} + {:.1f} s".format(*times[-1]) if times else ""
             print(f"{number:3} {plan.backend:5} {plan.starter:8} {plan.fault:15} {took} {verdict}{cold}", flush=True)
             times.clear()
             print("".join(f"    {line}\n" for text in wrong for line in text.splitlines()), end="", flush=True)
