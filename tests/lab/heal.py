@@ -22,6 +22,7 @@ import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ def change(folder: Path) -> tuple[float, float, float, float] | None:
     kept = [path.parent / "attempt-1/launch.json", path.parent / "launch.json"]
     began = json.loads(next(each for each in kept if each.exists()).read_text())["began"]
     moments = (first["failure"]["at"], first["ended"], others[0]["started"], others[0]["first_step"])
-    end, planned, start = (after - before for before, after in zip(moments, moments[1:], strict=False))
+    end, planned, start = (after - before for before, after in pairwise(moments))
     return first["first_step"] - began, end, planned, start
 
 
