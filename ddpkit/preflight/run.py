@@ -91,7 +91,7 @@ def find_faults(settings: LaunchSettings, environ: Mapping[str, str], hosts: Seq
         return f"ddpkit test: {failed.cause or failed.evidence}" if failed else ""
 
     with ThreadPoolExecutor(PARALLEL) as pool:
-        return {host: found for host, found in zip(hosts, pool.map(fault, hosts), strict=True) if found}
+        return {host: reason for host, reason in zip(hosts, pool.map(fault, hosts), strict=True) if reason}
 
 
 def parse_options(
