@@ -182,7 +182,11 @@ class RecordedRun(LiveRun):
         """Begin the attempts of a run with --retries. Those of a submitted job are in a file for its script."""
         plan = ready.plan
         if plan.batch is not None and plan.batch.nodes:
-            record.AttemptsFile(rules=self._rules, nodes=plan.batch.nodes).save(self.folder)
+            try:
+                record.AttemptsFile(rules=self._rules, nodes=plan.batch.nodes).save(self.folder)
+            except OSError as error:
+                what = f"cannot write {self.folder / record.ATTEMPTS}: {error.strerror}"
+                raise UsageError(what, "--log-dir DIR") from None
         if plan.batch is not None or not ready.settings.retries:
             return None
         attempts = Attempts(self._rules, ready.hosts, self.folder, ready.transport.down_hosts)
