@@ -124,8 +124,15 @@ def _parse_seconds(value: object, label: Label) -> float:
     return seconds(value, label.prefix)
 
 
-def _parse_nproc(value: object, label: Label) -> int | Literal["auto"]:
-    return "auto" if value == "auto" else whole(value, label.prefix, MOST_RANKS)
+def _parse_nproc(value: object, label: Label) -> int | tuple[int, ...] | Literal["auto"]:
+    """Parse the ranks of every node, or of each one in order: 8, [4, 8], or the text 4,8."""
+    if value == "auto":
+        return "auto"
+    words = value if isinstance(value, list | tuple) else str(value).split(",")
+    numbers = tuple(whole(word, label.prefix, MOST_RANKS) for word in words)
+    if not numbers:
+        raise _WrongTypeError
+    return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _parse_nnodes(value: object, label: Label) -> int | tuple[int, int] | None:
@@ -310,7 +317,9 @@ class LaunchSettings:
     backend: str = _setting("local", _parse_text, 'the name of a backend: backend = "local"')
     hosts: tuple[str, ...] = _setting((), _parse_hosts, 'a list of host names: hosts = ["node1", "node2"]')
     hostfile: str = _setting("", _parse_text, 'a file with one host a line: hostfile = "hosts.txt"', is_path=True)
-    nproc_per_node: int | Literal["auto"] = _setting("auto", _parse_nproc, 'an integer, or "auto"', "-n")
+    nproc_per_node: int | tuple[int, ...] | Literal["auto"] = _setting(
+        "auto", _parse_nproc, 'an integer, a list with one for each node, or "auto"', "-n"
+    )
     nnodes: int | tuple[int, int] | None = _setting(None, _parse_nnodes, "an integer, or MIN:MAX", "-N")
     script: tuple[str, ...] = _setting(
         ("train.py",), _parse_script, 'text, or a list of words: script = ["train.py", "--epochs", "3"]'
@@ -383,7 +392,7 @@ class LaunchKeywords(TypedDict, total=False):
     backend: str | None
     hosts: Sequence[str] | None
     hostfile: str | os.PathLike[str] | None
-    nproc_per_node: int | str | None
+    nproc_per_node: int | str | Sequence[int] | None
     nnodes: int | str | tuple[int, int] | None
     workdir: str | os.PathLike[str] | None
     python: str | os.PathLike[str] | None

@@ -50,6 +50,7 @@ OF_HOST = {
 ALSO: dict[str, list[dict[str, Any]]] = {
     "script": [TEXT],
     "nnodes": [{"type": "string", "pattern": "^[0-9]+:[0-9]+$"}],
+    "nproc_per_node": [{"type": "string", "pattern": "^[0-9]+(,[0-9]+)*$"}],
     **{name: [TEXT, {"type": "integer", "minimum": 1, "maximum": MOST_CODE}] for name in ("retry_codes", "stop_codes")},
 }
 

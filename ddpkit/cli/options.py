@@ -58,7 +58,12 @@ def _request(
     profile: Annotated[str | None, flag("--profile", NODES, "Use a profile of ddpkit.toml.", "NAME")] = None,
     nproc_per_node: Annotated[
         str | None,
-        flag("-n --nproc-per-node", RANKS, "Ranks per node. [default: 1 per visible GPU, else 1]", "N|auto"),
+        flag(
+            "-n --nproc-per-node",
+            RANKS,
+            "Ranks per node; 4,8,8: of each node. [default: 1 per visible GPU, else 1]",
+            "N|N,...|auto",
+        ),
     ] = None,
     env: Annotated[
         list[str] | None,

@@ -113,7 +113,7 @@ def _build_task(environ: Environ, names: _Launcher) -> Task:
     if local_world is None and local_rank is not None and nodes is not None:
         local_world = _even_share(rank, world, local_rank, nodes)
     if local_rank is None or local_world is None:
-        missing = names.local_rank if local_rank is None else names.local_size
+        missing = names.local_rank if local_rank is None else names.local_size or (names.nodes,)
         raise EnvError(
             f"MPI rank {rank.value} of {world.value} has no local rank: {missing[0]} is not set",
             f"start the script with torchrun or `ddpkit launch`, or {_EXPLICIT}",

@@ -29,6 +29,8 @@ from ddpkit.errors import EnvError
 # SLURM's reserved step ids, of a shell or a daemon (Slurm 22.05).
 SPECIAL_STEPS = {"4294967290": "interactive", "4294967291": "batch", "4294967292": "extern", "4294967293": "pending"}
 
+_KEEP = "keep every SLURM_* variable (containers: list them in --container-env), or export DDPKIT_DETECT_SLURM=0"
+
 
 def slurm_disabled(environ: Environ) -> bool:
     """Return whether DDPKIT_DETECT_SLURM disables the detection of SLURM."""
@@ -58,7 +60,7 @@ def read_step(environ: Environ, facts: Facts) -> Task | str:
         raise EnvError(
             f"SLURM_STEP_NUM_TASKS={environ['SLURM_STEP_NUM_TASKS']} is set by a SLURM step, "
             f"but {' and '.join(missing)} is not set",
-            "keep every SLURM_* variable (containers: list them in --container-env), or export DDPKIT_DETECT_SLURM=0",
+            _KEEP,
         )
     rank, local_rank = require_number(environ, "SLURM_PROCID"), require_number(environ, "SLURM_LOCALID")
     world = require_number(environ, "SLURM_STEP_NUM_TASKS")
@@ -111,6 +113,12 @@ def _why_no_step(environ: Environ, facts: Facts) -> str:
         ntasks = next((name for name in ("SLURM_NTASKS", "SLURM_NPROCS") if read_text(environ, name)), None)
         if ntasks is None and not read_text(environ, "SLURM_JOB_ID"):
             return "no SLURM variable is set"
+        if step and not facts.shell and read_text(environ, "SLURM_PROCID"):
+            raise EnvError(
+                f"SLURM_STEP_ID={step} and SLURM_PROCID={environ['SLURM_PROCID']} are set by a SLURM step, "
+                "but SLURM_STEP_NUM_TASKS is not set",
+                _KEEP,
+            )
         about = f"{ntasks}={environ[ntasks]}" if ntasks else f"SLURM_JOB_ID={environ['SLURM_JOB_ID']}"
         why = "SLURM_STEP_NUM_TASKS is not set: srun did not start this process"
         return f"{about} describes the job; {why}; {instead}"

@@ -54,8 +54,8 @@ def exclude(
     chosen = slurm_nodes.choose_excluded(
         list(by_name),
         nodes,
-        nnodes=request.nnodes or 1,
-        nodelist=backend.nodelist,
+        nnodes=request.nnodes or len(request.hosts) or len(request.counts) or 1,
+        nodelist=backend.nodelist or ",".join(request.hosts),
         exclude=backend.exclude,
         sbatch=backend.sbatch,
     )

@@ -334,6 +334,7 @@ class RecordedRun(LiveRun):
         if self._git.is_alive():
             self._git.join(GIT_PATIENCE)
         of_job = record.load_attempts(self.folder)
+        times = timeline.read(self.folder)
         try:
             self._amend(
                 ended=time.time(),
@@ -342,7 +343,8 @@ class RecordedRun(LiveRun):
                 verdict=words,
                 failure=failure,
                 attempts=self._attempts.records if self._attempts else of_job.attempts if of_job else (),
-                versions=code_state.node_versions(timeline.read_launch(self.folder), timeline.read(self.folder)),
+                versions=code_state.node_versions(timeline.read_launch(self.folder), times),
+                hosts=(self.plan.steps[0].scheduled and timeline.hosts(times)) or self.record.hosts,
             )
         except OSError as error:
             relay.note(f"ddpkit: cannot write the record of this run to {self.folder}: {error.strerror}")

@@ -136,17 +136,21 @@ def prepare_offline(
     if getattr(backend, "via", ""):
         raise UsageError("--via is an option of ddpkit launch and ddpkit bench", "run this command on the login host")
     nnodes, nproc = number_of_nodes(settings, backend), ranks_per_node(settings)
-    requested_nodes.check_no_hostfile(settings)
+    requested_nodes.check_no_sync(settings)
     job = local_job(settings, backend)
     chosen = transport_class(type(backend))
     transport: SchedulerTransport | LocalTransport
-    if issubclass(chosen, SchedulerTransport):
+    if issubclass(chosen, SlurmTransport):
+        transport = chosen(nnodes, nproc, environ)
+        transport.named, transport.counts = requested_nodes.scheduled_hosts(settings)
+        transport.spares = settings.spares if settings.retries else None
+    elif issubclass(chosen, SchedulerTransport):
+        requested_nodes.check_no_hostfile(settings)
         requested_nodes.check_no_hosts(settings)
         transport = chosen(nnodes, nproc, environ)
-        if isinstance(transport, SlurmTransport) and settings.retries:
-            transport.spares = settings.spares
     else:
         requested_nodes.check_one_machine(settings, backend)
+        requested_nodes.check_no_hostfile(settings)
         transport = LocalTransport(nproc, environ, settings.env)
     world = transport.survey()
     if avoid is not None and transport.slurm and isinstance(world, Request):
@@ -160,7 +164,8 @@ def prepare_offline(
         return _with_end(backend.plan(with_variables(job, env), transport.survey(note)), settings)
 
     first = with_variables(job, FIRST) if settings.retries else job
-    hosts = world.allocation.hosts if isinstance(world, Request) and world.allocation and settings.retries else ()
+    held = world.allocation if isinstance(world, Request) and settings.retries else None
+    hosts = (world.hosts or held.hosts) if held and isinstance(world, Request) else ()
     plan = backend.plan(first, world)
     return Ready(
         job=job,
@@ -176,7 +181,8 @@ def plan_later(settings: LaunchSettings, environ: Mapping[str, str]) -> Plan:
     """A plan for SLURM at any time, without the present allocation and the folder of a run. Raises UsageError."""
     bare = {name: value for name, value in environ.items() if not name.startswith("SLURM_")}
     backend, job = build_backend(settings), prepare_offline(settings, bare).job
-    request = local_facts.slurm(number_of_nodes(settings, backend), ranks_per_node(settings), bare)
+    width = number_of_nodes(settings, backend), ranks_per_node(settings)
+    request = local_facts.slurm(*width, bare, *requested_nodes.scheduled_hosts(settings))
     return backend.plan(replace(job, folder=""), request)
 
 

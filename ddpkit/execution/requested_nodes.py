@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpkit.config import DAY, LaunchSettings
-from ddpkit.errors import UsageError
+from ddpkit.errors import MOST_RANKS, UsageError
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.registry import Launcher
+from ddpkit.launchers.shell import count
 from ddpkit.launchers.starters import Starter
 from ddpkit.transports import local_facts
 
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
 
 
 def ranks_per_node(settings: LaunchSettings) -> int | None:
-    """The number of ranks on each node. None: one per GPU."""
-    return None if settings.nproc_per_node == "auto" else settings.nproc_per_node
+    """The number of ranks on each node. None: one per GPU, or another number for each node."""
+    return settings.nproc_per_node if isinstance(settings.nproc_per_node, int) else None
+
+
+def uneven_ranks(settings: LaunchSettings) -> tuple[int, ...]:
+    """The numbers of ranks on each node of `-n 4,8,8`. Empty: no such list."""
+    return settings.nproc_per_node if isinstance(settings.nproc_per_node, tuple) else ()
 
 
 def number_of_nodes(settings: LaunchSettings, backend: Launcher) -> int | None:
@@ -36,15 +42,28 @@ def _takes_one_number(backend: Launcher) -> UsageError:
     )
 
 
-def check_no_hostfile(settings: LaunchSettings) -> None:
-    """Refuse --sync and a host file for a backend that reaches no named node."""
+def check_no_sync(settings: LaunchSettings) -> None:
+    """Refuse --sync for a backend that reaches no named node."""
     if settings.sync:
         raise UsageError(f"backend {settings.backend} does not support --sync", "add -b ssh")
+
+
+def check_no_hostfile(settings: LaunchSettings) -> None:
+    """Refuse a host file, and a list of numbers of ranks, for a backend that reaches no named node."""
+    if uneven_ranks(settings):
+        raise UsageError(
+            f"backend {settings.backend} requires one number of ranks per node, not {_option_n(settings)}",
+            f"-n {max(uneven_ranks(settings))}",
+        )
     if settings.hostfile:
         raise UsageError(
             f"backend {settings.backend} does not support host files: {settings.hostfile}",
             f"ddpkit launch -b ssh --hostfile {settings.hostfile} -- SCRIPT",
         )
+
+
+def _option_n(settings: LaunchSettings) -> str:
+    return "-n " + ",".join(map(str, uneven_ranks(settings)))
 
 
 def check_no_hosts(settings: LaunchSettings) -> None:
@@ -60,6 +79,11 @@ def check_no_hosts(settings: LaunchSettings) -> None:
 def check_one_machine(settings: LaunchSettings, backend: Launcher) -> None:
     """Refuse other machines for the local backend."""
     _check_no_scripts(settings)
+    if uneven_ranks(settings):
+        raise UsageError(
+            f"backend local runs on this machine only, and does not support {_option_n(settings)}",
+            f"-n {uneven_ranks(settings)[0]}, or add -b ssh or -b slurm",
+        )
     local = ("localhost", "127.0.0.1", local_facts.short_hostname())
     if len(settings.hosts) > 1 or any(host not in local for host in settings.hosts):
         raise UsageError(
@@ -118,7 +142,52 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
         nnodes += settings.spares
     if settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node"):  # stronger than the slots of a file
         specs = [replace(spec, slots=None) for spec in specs]
-    return specs[: nnodes or len(specs)]
+    return _with_ranks(settings, specs[: nnodes or len(specs)])
+
+
+def _with_ranks(settings: LaunchSettings, specs: list[HostSpec]) -> list[HostSpec]:
+    """Give each node its own number of `-n 4,8,8`. Raises UsageError where there are more or fewer nodes."""
+    counts = uneven_ranks(settings)
+    if not counts:
+        return specs
+    if len(counts) != len(specs):
+        raise UsageError(
+            f"{_option_n(settings)} has {len(counts)} numbers, for {count(len(specs), 'node')}", f"-n {max(counts)}"
+        )
+    return [replace(spec, slots=spec.slots or ranks) for spec, ranks in zip(specs, counts, strict=True)]
+
+
+def scheduled_hosts(settings: LaunchSettings) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """The nodes that words or a host file request of SLURM, and the ranks on each. Empty: the same on all.
+
+    `node1:4` has four ranks: SLURM needs no port. Raises UsageError.
+    """
+    words = settings.hosts
+    if not words and not settings.hostfile:
+        return (), uneven_ranks(settings)
+    _check_no_scripts(settings)
+    specs = _read_hosts(
+        replace(settings, host={name: replace(each, port=None) for name, each in settings.host.items()}), NodeOptions()
+    )
+    given = settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node")
+    if any(spec.port for spec in specs) and uneven_ranks(settings):
+        raise UsageError(f"ranks per node were passed twice: {' '.join(words)} and {_option_n(settings)}", "remove -n")
+    specs = [replace(spec, slots=spec.port or (None if given else spec.slots), port=None) for spec in specs]
+    large = next((f"{spec.name}:{spec.slots}" for spec in specs if (spec.slots or 0) > MOST_RANKS), "")
+    if large:
+        raise UsageError(f"{large}: must be at most {MOST_RANKS} ranks", "HOST:RANKS; SLURM needs no port")
+    nnodes = settings.nnodes
+    if isinstance(nnodes, int) and nnodes > len(specs):
+        raise UsageError(f"-N {nnodes}: {len(specs)} hosts were named", f"add -N {len(specs)}")
+    specs = _with_ranks(settings, specs[: nnodes if isinstance(nnodes, int) else None])
+    names = tuple(spec.name for spec in specs)
+    if not any(spec.slots for spec in specs):
+        return names, ()
+    each = ranks_per_node(settings)
+    missing = next((spec.name for spec in specs if not (spec.slots or each)), "")
+    if missing:
+        raise UsageError(f"{missing} has no number of ranks, and other hosts have one", f"{missing}:1, or add -n 1")
+    return names, tuple(spec.slots or each or 1 for spec in specs)
 
 
 def _read_hosts(settings: LaunchSettings, options: NodeOptions) -> list[HostSpec]:

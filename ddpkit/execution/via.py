@@ -40,8 +40,6 @@ def approach(
     if settings.retries or settings.spares:
         what = "--via does not support --retries: a job that heals needs ddpkit on the cluster"
         raise UsageError(what, f"on {backend.via}: ddpkit launch -b {settings.backend} --retries N -- SCRIPT")
-    requested_nodes.check_no_hosts(settings)
-    requested_nodes.check_no_hostfile(replace(settings, sync=False))
     check_request(settings)
     settings = without_python(settings)
     spec = _one_host(settings, backend.via)
@@ -89,7 +87,8 @@ def _prepare(
         note(f"Python of the ranks: {facts['python']} on {host.place}")
     nnodes, nproc = requested_nodes.number_of_nodes(settings, backend), requested_nodes.ranks_per_node(settings)
     here = Host(name=facts["host"], slots=0, stale=tuple(facts["stale"]))
-    request = Request(nnodes=nnodes, nproc_per_node=nproc, here=here, via=via)
+    hosts, counts = requested_nodes.scheduled_hosts(settings)
+    request = Request(nnodes=nnodes, nproc_per_node=nproc, here=here, hosts=hosts, counts=counts, via=via)
     transport = SlurmTransport(nnodes, nproc, {}, host)
     python = pythons[0] if backend.container else facts["python"]
     job = job_elsewhere(settings, environ, facts["workdir"], python, facts["log_dir"])

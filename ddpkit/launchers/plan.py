@@ -58,13 +58,24 @@ class Host:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HetGroup:
+    """A group (component) of a heterogeneous allocation."""
+
+    nodes: int
+    job_id: str = ""  # its own
+    cpus_per_task: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Allocation:
     """The nodes that a scheduler has already given to us."""
 
     job_id: str
-    hosts: tuple[str, ...]  # in the scheduler's order
-    nproc_per_node: int | None = None  # that the request meant, where it says
+    hosts: tuple[str, ...]  # in the scheduler's order, group by group
+    # Of the request, where it has them; a tuple has one for each host.
+    nproc_per_node: int | tuple[int, ...] | None = None
     cpus_per_task: int | None = None
+    groups: tuple[HetGroup, ...] = ()  # of a heterogeneous allocation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +142,8 @@ class Request:
     nproc_per_node: int | None
     here: Host  # where the launcher runs
     allocation: Allocation | None = None
+    hosts: tuple[str, ...] = ()  # that the user named, in this order
+    counts: tuple[int, ...] = ()  # ranks on each node; empty: `nproc_per_node` on every one
     spares: int | None = None  # hosts of the allocation that stay free at first; None: no host replaces another
     via: Via | None = None  # None: this machine has the scheduler's commands
 
@@ -224,7 +237,9 @@ class Step:
     elastic: bool = False  # which node has which ranks is settled over there, and can change
     rank_starter: RankStarter = RankStarter.SUPERVISOR  # another one is the last line of the step's one process
     container: Container | None = None  # the supervisor of this step runs in it
-    nodes: tuple[str, ...] = ()  # of a scheduled step, where the plan chooses them
+    nodes: tuple[str, ...] = ()  # of a scheduled step, as far as they are known: rank 0's is the first
+    groups: tuple[int, ...] = ()  # ranks in each group of a heterogeneous job
+    group_jobs: tuple[str, ...] = ()  # their job ids, in an allocation
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -378,6 +393,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "steps": [
             {
                 "host": step.host,
+                "nodes": list(step.hosts) if not step.scheduled else list(step.nodes),
                 "node_rank": step.node_rank,
                 "ranks": list(step.ranks),
                 "workdir": step.workdir,
@@ -417,6 +433,7 @@ class Scheduled:
     many: bool  # an array: one such file for each of its jobs
     torchrun: bool  # how the lines in it are labelled
     labels: bool = True
+    groups: tuple[int, ...] = ()  # ranks in each group of a heterogeneous job
     signals_from: int = 0  # see `ddpkit.launchers.plan.Batch`
     via: Via | None = None
 

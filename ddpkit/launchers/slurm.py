@@ -18,6 +18,7 @@ from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
 from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, Via, render_step
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
+from ddpkit.launchers.slurm_layout import Group, Layout, arrange
 
 # Defaults of variables, after `cores` was computed. See `_RECORDER` in `starters.py`.
 _DEFAULTS = """
@@ -27,12 +28,12 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 """
 
 # Each task of `slurm-srun` is a rank. LOCAL_WORLD_SIZE is counted: SLURM_NTASKS_PER_NODE is the job's, maybe stale.
-_RANK = (
-    """\
+_NUMBERS = """\
 n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
 export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
-export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
-cores=$((${SLURM_CPUS_ON_NODE:-1} / n))"""
+export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES\""""
+_RANK = (
+    "\ncores=$((${SLURM_CPUS_ON_NODE:-1} / n))"
     + _DEFAULTS
     + 'echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2'
 )
@@ -59,8 +60,8 @@ set -- sh -c 'echo "ddpkit: rank $0 begins"; echo "ddpkit: rank $0 begins" >&2; 
 # `trap` holds until the agent is ready for these signals.
 _AGENT = """\
 export NODE_RANK="$SLURM_PROCID"
-cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})){defaults}{find}trap '' USR1 USR2
-{become} "$0" {program} --nnodes={nnodes} --nproc_per_node={nproc} --node_rank="$SLURM_PROCID" \\
+{nproc}cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {n})){defaults}{find}trap '' USR1 USR2
+{become} "$0" {program} --nnodes={nnodes} --nproc_per_node={n} --node_rank="$SLURM_PROCID" \\
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@\""""
 
 # Before the command of the rank, the file of the agent. Where no folder of a run holds it, PyTorch's own agent
@@ -114,6 +115,14 @@ class Slurm(Contained):
     mem: str = option("", "memory on each node: 200G; 0 is all")
     constraint: str = option("", "features that the nodes must have")
     exclude: str = option("", "nodes to exclude")
+    hetjob: str = option(
+        "", "sbatch options of each further group of a heterogeneous job: --nodes=2 --gpus-per-node=v100:4 : --nodes=1"
+    )
+    order: Literal["auto", "block", "topology", "given"] = option(
+        "auto",
+        "order of the ranks: block (of the scheduler), topology (of the switches) or given (of the named hosts); "
+        "auto: given with named hosts, else block",
+    )
     nodelist: str = option("", "nodes to use")
     reservation: str = option("", "reservation to use")
     exclusive: bool = option(False, "do not share the nodes with other jobs")
@@ -139,8 +148,8 @@ class Slurm(Contained):
     torchrun: ClassVar[bool]
 
     def plan(self, job: Job, world: Request) -> Plan:
-        nnodes, nproc = self._width(world)
-        step = self._step(job, world, nnodes, nproc)
+        layout = self._layout(world)
+        step = self._step(job, world, layout)
         needed = (
             {"torchrun_agent": "torchrun_agent", "rank_wrapper": "rank_wrapper"} if self.torchrun and job.folder else {}
         )
@@ -155,15 +164,15 @@ class Slurm(Contained):
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
-            spares = world.spares
-            files.append(File(path=script, text=self._script(job, step, nnodes + (spares or 0), nproc, spares)))
+            asked = self._script(job, step, layout, ",".join(world.hosts), world.spares)
+            files.append(File(path=script, text=asked))
             batch = self._batch(job, script, tuple(filter(_left, world.here.stale)), world.via)
-            batch = replace(batch, nodes=nnodes if spares is not None else 0)
+            batch = replace(batch, nodes=len(layout.counts) if layout.attempts else 0)
         return Plan(
             run_id=job.run_id,
             backend=self.name,
             steps=(step,),
-            world_size=nnodes * nproc,
+            world_size=sum(layout.counts),
             grace=job.grace,
             files=tuple(files),
             batch=batch,
@@ -175,20 +184,34 @@ class Slurm(Contained):
         # PYTHONPATH has colons between its entries.
         return job.kind != "program" and bool(there) and ":" not in job.folder
 
-    def _width(self, world: Request) -> tuple[int, int]:
-        """Nodes, and ranks on each of them."""
-        held = world.allocation
-        if held is None:
-            return world.nnodes or 1, world.nproc_per_node or self._gpus() or 1
-        spares = world.spares or 0
-        nnodes = world.nnodes or max(1, len(held.hosts) - spares)
-        if nnodes + spares > len(held.hosts):
-            both = f"-N {nnodes}" + (f" and --spares {spares}" if spares else "")
+    def _layout(self, world: Request) -> Layout:
+        if "arbitrary" in self.srun:
             raise UsageError(
-                f"{both}: allocation {held.job_id} has {len(held.hosts)} nodes",
-                f"-N {max(1, len(held.hosts) - spares)}, or allocate more: salloc --nodes={nnodes + spares}",
+                "-o srun with --distribution=arbitrary: ddpkit chooses the distribution",
+                "ddpkit launch -b slurm node2:1 node1:2 -- SCRIPT",
             )
-        return nnodes, world.nproc_per_node or self._gpus() or held.nproc_per_node or 1
+        later = self._later_groups() if world.allocation is None else ()
+        return arrange(world, ranks=self._gpus(), cpus=self.cpus_per_task, order=self.order, later=later)
+
+    def _later_groups(self) -> tuple[Group, ...]:
+        """Read the further groups of -o hetjob, which have sbatch's long options. Raises UsageError."""
+        groups = []
+        for text in re.split(r"\s+:\s+", self.hetjob) if self.hetjob else ():
+            words = split_option("hetjob", text)
+            asked = dict(word[2:].partition("=")[::2] for word in words)
+            gpus = replace(self, gpus_per_node=asked.get("gpus-per-node", ""), gres=asked.get("gres", ""))._gpus()
+            numbers = {"nodes": "1", "ntasks-per-node": f"{gpus or 1}", "cpus-per-task": "0"}
+            numbers |= {name: asked.pop(name) for name in numbers if name in asked}
+            for word in words:
+                if (
+                    not re.fullmatch("--[a-z][a-z-]+(=.+)?", word)
+                    or not numbers.get(word[2:].partition("=")[0], "0").isdecimal()
+                ):
+                    raise UsageError(f"-o hetjob: {word} is not valid", "-o hetjob='--nodes=2 --gpus-per-node=v100:4'")
+            nodes, ranks, cpus = map(int, numbers.values())
+            options = tuple(word for word in words if word[2:].partition("=")[0] in asked)
+            groups.append(Group(nodes=nodes, ranks=ranks, cpus=cpus, options=options))
+        return tuple(groups)
 
     def _gpus(self) -> int:
         """GPUs on each node, as asked for; 0 where none were."""
@@ -200,64 +223,82 @@ class Slurm(Contained):
         )
         return sum(int(count) if count.isdecimal() else 1 for count in asked or counts)
 
-    def _step(self, job: Job, world: Request, nnodes: int, nproc: int) -> Step:
+    def _step(self, job: Job, world: Request, layout: Layout) -> Step:
         held = world.allocation
-        if "arbitrary" in self.srun:
-            raise UsageError(
-                "-o srun with --distribution=arbitrary: rank 0's host would be the first of SLURM_HOSTFILE",
-                "start it with srun; ddpkit.distributed.torch.init() reads SLURM_HOSTFILE",
-            )
-        attempts = held is None and world.spares is not None
-        master = quote(held.hosts[0]) if held else f'"$({_NODES} | head -n 1)"'
-        # It runs on the node itself, and the job's Python may be in the container alone.
-        probe = join(["python3" if self.container else job.python, "-c", _PORT])
-        inside: list[str] = []
-        if held:
-            # The shell's own SLURM_* variables are unset (see `env`): they would be defaults of srun that contradict
-            # what is asked for here, and inside a step they would confine us to its node.
-            inside = [f"--jobid={held.job_id}", "--overlap"]
-            if world.here.name != held.hosts[0].partition(".")[0]:
-                where = ["--nodes=1", "--ntasks=1", f"--nodelist={held.hosts[0]}"]
-                probe = join(["srun", *inside, *where, "--export=ALL"]) + " " + probe
-        tasks = 1 if self.torchrun else nproc
-        cpus = (self.cpus_per_task or (held.cpus_per_task or 0 if held else 0)) * (nproc if self.torchrun else 1)
-        srun: list[Word] = ["srun", *inside, f"--nodes={nnodes}", f"--ntasks={nnodes * tasks}"]
-        srun += [f"--ntasks-per-node={tasks}"]
-        srun += [f"--cpus-per-task={cpus}"] if cpus else []
-        nodes = held.hosts[:nnodes] if held and world.spares is not None else ()
-        srun += [f"--nodelist={','.join(nodes)}"] if nodes else []
-        # An attempt before may not have ended on a lost node.
-        srun += ["--overlap", Raw("--nodelist=$nodes")] if attempts else []
-        srun += ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
-        words, text, more = self._task(job, nnodes, nproc)
-        command = f'{join(srun)}{" " * bool(more)}{more} sh -c "$each" {join(words)}'
-        if attempts:
+        # The shell's own SLURM_* variables are unset (see `env`): they would be defaults of srun that contradict
+        # what is asked for here, and inside a step they would confine us to its node.
+        inside = [f"--jobid={held.job_id}", "--overlap"] if held else []
+        words, text, more = self._task(job, layout)
+        if layout.het:
+            # srun takes a `:` among the arguments for the next group: the command is in the text.
+            text = f"set -- {join(words[1:])}\n{text}"
+        command = self._srun(world, layout, inside, words, more)
+        lines = [
+            *([self.setup] if self.setup else []),
+            *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
+            f"each={quote(text)}",
+            *(layout.file(job.folder, torchrun=self.torchrun) if layout.listed else ()),
+        ]
+        if layout.attempts:
             again = join([world.here.python, "-m", "ddpkit.execution.job_attempts", job.folder])
-            lines = [f"each={quote(text)}", *self._in_attempts(job, probe, command, again, nnodes)]
+            lines += self._in_attempts(job, self._probe(job), command, again, len(layout.counts))
         else:
-            lines = [
-                "# rank 0 runs on the first node",
-                f"MASTER_ADDR={master}",
-                f"MASTER_PORT=$({probe}) || exit 1",
-                "export MASTER_ADDR MASTER_PORT",
-                f"each={quote(text)}",
-                *([f"exec {command}"] if held else [*self._in_job(job, command), 'exit "$code"']),
-            ]
-        lines = [self.setup, *lines] if self.setup else lines
+            lines += [f"exec {command}"] if held else [*self._in_job(job, command), 'exit "$code"']
         env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
         return Step(
             host=world.here.name if held else "slurm",
             node_rank=0,
-            ranks=range(nnodes * nproc),
+            ranks=range(sum(layout.counts)),
             workdir=job.workdir,
             # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
             env={**dict.fromkeys(name for name in world.here.stale if held or not _left(name)), **env, **job.env},
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
             rank_starter=RankStarter.SRUN_TORCHRUN if self.torchrun else RankStarter.SRUN,
-            nodes=nodes,
+            nodes=layout.hosts,
+            groups=tuple(group.nodes * group.ranks for group in layout.groups) if layout.het else (),
+            group_jobs=tuple(group.job_id for group in held.groups) if held else (),
         )
 
-    def _task(self, job: Job, nnodes: int, nproc: int) -> tuple[list[str], str, str]:
+    def _meeting_point(self, job: Job, world: Request, layout: Layout, inside: list[str]) -> list[str]:
+        """Set rank 0's host and port, and the list of nodes where srun needs one."""
+        held = world.allocation
+        probe = self._probe(job)
+        lines, where = ["# rank 0 runs on the first node"], ""
+        if layout.listed:
+            lines += layout.nodes(inside, len(held.hosts) if held else len(layout.counts))
+            master, where = "${nodes%%[[:space:]]*}", '"$MASTER_ADDR"'
+        elif held:
+            master = quote(layout.hosts[0])
+        else:
+            nodelist = "SLURM_JOB_NODELIST_HET_GROUP_0" if layout.het else "SLURM_JOB_NODELIST"
+            master = f'"$(scontrol show hostnames "${nodelist}" | head -n 1)"'
+        if held and layout.hosts:
+            there = world.here.name == layout.hosts[0].partition(".")[0]
+            where = "" if there else layout.hosts[0]
+        if where:
+            srun = join(["srun", *inside, *(["--het-group=0"] if layout.het else []), "--nodes=1", "--ntasks=1"])
+            probe = f"{srun} --nodelist={where} --export=ALL {probe}"
+        return [*lines, f"MASTER_ADDR={master}", f"MASTER_PORT=$({probe}) || exit 1", "export MASTER_ADDR MASTER_PORT"]
+
+    def _probe(self, job: Job) -> str:
+        # It runs on the node itself, and the job's Python may be in the container alone.
+        return join(["python3" if self.container else job.python, "-c", _PORT])
+
+    def _srun(self, world: Request, layout: Layout, inside: list[str], words: list[str], more: str) -> str:
+        """The command line that starts the ranks."""
+        common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
+        before, after = join(["srun", *inside]), f'{" " * bool(more)}{more} sh -c "$each"'
+        if layout.het:
+            argvs = ([f"--het-group={n}", *each.srun(torchrun=self.torchrun)] for n, each in enumerate(layout.groups))
+            return f"{before} {' : '.join(f'{join([*argv, *common])}{after} {words[0]}' for argv in argvs)}"
+        argv: list[Word] = [*layout.srun(torchrun=self.torchrun)]
+        if layout.attempts:  # one before may not have ended on a lost node
+            argv += ["--overlap", Raw("--nodelist=$nodes")]
+        elif world.allocation and not layout.listed and (world.spares is not None or world.hosts):
+            argv.append(f"--nodelist={','.join(layout.hosts)}")
+        return f"{before} {join([*argv, *common])}{after} {join(words)}"
+
+    def _task(self, job: Job, layout: Layout) -> tuple[list[str], str, str]:
         """Return the words and the shell text of one task of srun, and the options of srun for its container."""
         mounted = [job.folder] if self.torchrun and job.folder else []
         container = self.want(job, mounted, job.env, self.container_workdir or job.workdir)
@@ -267,15 +308,17 @@ class Slurm(Contained):
             hook = hook.format(hook=quote(f"{job.folder}/hook"))
             # srun itself enters pyxis, before a task runs.
             apart = _ENTER.format(program=container[0].program) if container and not more else ""
-            return ["rank", *job.argv], _RANK + hook + apart + "\n" + (enter or 'exec "$@"'), more
+            numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
+            return ["rank", *job.argv], numbers + _RANK + hook + apart + "\n" + (enter or 'exec "$@"'), more
         agent, tap = [f"{job.folder}/torchrun_agent.py"], [job.python, "-S", "-I", f"{job.folder}/rank_wrapper.py"]
         if not job.folder:
             agent, tap = [], ["sh", "-c", _TELL, "rank"]
         # torchrun expands `$local_rank` and turns `$$` into `$` in every word of the script's arguments.
         words = [job.python, *agent, *(word.replace("$", "$$") for word in [*tap, *job.argv])]
         text = _AGENT.format(
-            nnodes=nnodes,
-            nproc=nproc,
+            nnodes=len(layout.counts),
+            nproc=f"nproc={layout.ranks_here()}\n" if layout.uneven else "",
+            n="$nproc" if layout.uneven else layout.counts[0],
             defaults=_DEFAULTS,
             find=_FIND_AGENT if job.folder else "",
             become="set --" if enter else "exec",
@@ -337,15 +380,19 @@ class Slurm(Contained):
             ]
         return lines
 
-    def _script(self, job: Job, step: Step, nnodes: int, nproc: int, spares: int | None) -> str:
-        """The job script: what an administrator reads, and `sbatch` takes."""
-        tasks = 1 if self.torchrun else nproc
-        cpus = self.cpus_per_task * (nproc if self.torchrun else 1)
+    def _script(self, job: Job, step: Step, layout: Layout, named: str, spares: int | None) -> str:
+        """The job script: what an administrator reads, and `sbatch` takes. `named`: hosts, with commas."""
+        if named and self.nodelist:
+            raise UsageError(
+                f"hosts were passed twice: {named} and -o nodelist={self.nodelist}", "remove one of the two"
+            )
+        tasks, cpus = layout.groups[0].tasks(torchrun=self.torchrun)
         asked: dict[str, object] = {
             "job-name": self.job_name or job.run_id.split("-", 2)[-1].rpartition("-")[0] or "ddpkit",
-            "nodes": nnodes,
+            "nodes": layout.groups[0].nodes + (spares or 0),
             "ntasks-per-node": tasks,
             "cpus-per-task": cpus or "",
+            "nodelist": named,
             "output": self._log(job).replace("{job}", "%A_%a" if self.array else "%j"),
             # After a requeue the job goes on in the same file.
             "open-mode": "append",
@@ -354,7 +401,7 @@ class Slurm(Contained):
             "partition account qos time gpus_per_node gres mem constraint exclude nodelist reservation exclusive array "
             "dependency signal"
         ).split():
-            asked[name.replace("_", "-")] = getattr(self, name)
+            asked[name.replace("_", "-")] = getattr(self, name) or asked.get(name, "")
         lines = []
         for name, value in asked.items():
             if "\n" in str(value):
@@ -370,6 +417,14 @@ class Slurm(Contained):
                 raise UsageError(f"-o chain={self.chain} requeues the job, and -o requeue=false forbids it")
             lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
         lines += [f"#SBATCH {quote(word)}" for word in split_option("sbatch", self.sbatch)]
+        for group in layout.groups[1:]:
+            tasks, cpus = group.tasks(torchrun=self.torchrun)
+            words = [
+                f"--nodes={group.nodes}",
+                f"--ntasks-per-node={tasks}",
+                *([f"--cpus-per-task={cpus}"] if cpus else []),
+            ]
+            lines += ["#SBATCH hetjob", *(f"#SBATCH {quote(word)}" for word in (*words, *group.options))]
         return "\n".join(["#!/bin/bash", *lines, "", render_step(step), ""])
 
     def _log(self, job: Job) -> str:

@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from ddpkit.launchers.events import Event, FailedEvent, OutputEvent
 
@@ -50,8 +51,17 @@ _SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_sig
 class SrunReader:
     """The state between two reads: unfinished lines, and which rank is where."""
 
-    def __init__(self, ranks: int, *, torchrun: bool, labels: bool = True, lost: bool = False) -> None:
+    def __init__(
+        self,
+        ranks: int,
+        *,
+        torchrun: bool,
+        labels: bool = True,
+        lost: bool = False,
+        groups: Sequence[int] = (),
+    ) -> None:
         self.ranks = ranks
+        self.groups = groups  # ranks in each group of a heterogeneous job
         self.torchrun = torchrun  # a label is then a node's number, and each rank's tap names the rank of a line
         self.lost = lost  # a lost node is a failure; else SLURM requeues the job after it
         self.labels = labels  # False: no srun, and the taps alone speak
@@ -209,9 +219,19 @@ class SrunReader:
         if self.torchrun:  # the task is an agent; if none of its ranks failed, it failed by itself
             yield from self._fail(None, host, "torchrun", int(code[1]) if code else None, killer)
             return
-        for rank in _numbers(tasks):
+        for task in _numbers(tasks):
+            rank = task + self._first_rank(host)
             self.hosts.setdefault(rank, host)
             yield from self._rank_ended(rank, int(code[1]) if code else None, killer)
+
+    def group_of(self, host: str) -> int:
+        """The group of a host in a heterogeneous job; 0 before a rank has started there."""
+        rank = next((rank for rank, there in self.hosts.items() if there == host), 0)
+        return next((n for n, below in enumerate(accumulate(self.groups)) if rank < below), 0)
+
+    def _first_rank(self, host: str) -> int:
+        """The rank of task 0 in an error of srun, which counts the tasks of each group from 0."""
+        return sum(self.groups[: self.group_of(host)])
 
     def _rank_ended(self, rank: int, code: int | None, killer: int | None) -> Iterator[Event]:
         host = self.hosts.get(rank, "?")

@@ -185,7 +185,7 @@ def read_job_output(run: Run) -> SrunReader:
     """Read which rank of a job is on which host. Raises UsageError."""
     assert run.job is not None
     assert run.job_id is not None
-    reader = SrunReader(run.world_size, torchrun=run.job.torchrun)
+    reader = SrunReader(run.world_size, torchrun=run.job.torchrun, groups=run.job.groups)
     path, machine, offset = job_log(run), machine_of(run), 0
     try:
         while data := machine.read(path, offset, 1 << 20):

@@ -170,7 +170,9 @@ class _JobOutput:
         self._files: dict[str, tuple[int, SrunReader]] = {}  # by path: how much was read, and its reader
 
     def _reader(self) -> SrunReader:
-        return SrunReader(self._run.world_size, torchrun=self._job.torchrun, labels=self._job.labels)
+        return SrunReader(
+            self._run.world_size, torchrun=self._job.torchrun, labels=self._job.labels, groups=self._job.groups
+        )
 
     def read(self) -> list[Line] | None:
         for name in self._machine.find(self._pattern):

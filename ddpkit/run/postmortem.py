@@ -26,8 +26,8 @@ def first_failure(run: Run, kept: Path | None = None) -> tuple[Failure, str] | N
     `kept`: a file that gets the lines of the last attempt, in the form of `all.log`. Raises OSError for it.
     """
     assert run.job is not None
-    log = job_log(run)
-    reader = SrunReader(run.world_size, torchrun=run.job.torchrun, labels=run.job.labels, lost=True)
+    log, job = job_log(run), run.job
+    reader = SrunReader(run.world_size, torchrun=job.torchrun, labels=job.labels, lost=True, groups=job.groups)
     lines: dict[int | None, deque[str]] = defaultdict(lambda: deque(maxlen=LINES))
     # The attempt, and its first failure: that of an attempt before does not count.
     first: tuple[int, FailedEvent] | None = None

@@ -185,6 +185,13 @@ def first_step(timeline: TimelineFile | None, since: float = 0.0) -> float | Non
     return min((step for step in steps if step and step >= since), default=None)
 
 
+def hosts(timeline: TimelineFile | None) -> tuple[str, ...]:
+    """Return the hosts in the order of their ranks. Empty: no rank has started."""
+    ranks = (timeline or {}).get("ranks", {})
+    names = (ranks[rank].get("host", "") for rank in sorted(ranks, key=int))
+    return tuple(dict.fromkeys(filter(None, names)))
+
+
 def read_launch(folder: Path) -> LaunchFile | None:
     """Read what was known before the start; None where it cannot be read."""
     return cast("LaunchFile | None", read_object(folder / LAUNCH))

@@ -100,6 +100,7 @@ def remembered(batch: Batch, step: Step, job_id: str) -> Scheduled:
         many=not batch.follow,
         torchrun=step.rank_starter.labels_ranks,
         labels=step.rank_starter.labels_tasks,
+        groups=step.groups,
         signals_from=batch.signals_from,
         via=batch.via,
     )
@@ -116,8 +117,8 @@ class JobLink:
         self._job_id = job_id
         self._log = batch.log.replace("{job}", job_id)
         self._by_srun = step.rank_starter.labels_tasks
-        tapped = step.rank_starter.labels_ranks
-        self._reader = SrunReader(len(step.ranks), torchrun=tapped, labels=self._by_srun, lost=batch.nodes > 0)
+        tapped, lost = step.rank_starter.labels_ranks, batch.nodes > 0
+        self._reader = SrunReader(len(step.ranks), torchrun=tapped, labels=self._by_srun, lost=lost, groups=step.groups)
         self._calls = OverlapCalls(self._reader, job_id, machine)
         self._closed = threading.Event()
         self._post: Post = lambda _: None
@@ -261,7 +262,9 @@ class JobLink:
         match = re.search(self._batch.state_pattern, reply.output)
         if match:
             self._silent = None
-            return job_facts(match, self._batch.signals_from)
+            # A heterogeneous job has one for each group.
+            nodes = [each.groupdict().get("nodes") for each in re.finditer(self._batch.state_pattern, reply.output)]
+            return {**job_facts(match, self._batch.signals_from), "nodes": ",".join(filter(None, nodes))}
         nothing = dict.fromkeys(FACTS, "")
         if re.search(self._batch.forgotten_pattern, reply.error):
             return {**nothing, "state": "gone"}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
-from ddpkit.distributed.nodelist import expand_nodelist
-from ddpkit.errors import UsageError
+from ddpkit.distributed.nodelist import expand_nodelist, expand_tasks_per_node
+from ddpkit.errors import UsageError, nearest
 from ddpkit.launchers.cpu_binding import Topology
 from ddpkit.launchers.node_facts import DeviceFacts, TopologyFacts
-from ddpkit.launchers.plan import Allocation, Host, Request, World
+from ddpkit.launchers.plan import Allocation, HetGroup, Host, Request, World
 from ddpkit.node import probe
 
 # Of the site, and not of an allocation.
@@ -69,29 +70,74 @@ def facts(environ: Mapping[str, str]) -> DeviceFacts:
     return {"cpus": probe.cpus(), "gpus": gpus(environ), "topology": _topology(environ)}
 
 
-def slurm(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
-    """Make the request to SLURM, with the allocation that this process stands in, if any."""
+def slurm(
+    nnodes: int | None,
+    nproc_per_node: int | None,
+    environ: Mapping[str, str],
+    named: Sequence[str] = (),
+    counts: tuple[int, ...] = (),
+) -> Request:
+    """Make the request to SLURM, with the allocation that this process stands in, if any.
+
+    `named`: hosts in the order of the user. `counts`: ranks on each node; empty: the same number on all.
+    """
     # Inside a shell of SLURM's these would be defaults for the next srun, and in a rank they would be another's.
     left = [name for name in environ if name.startswith(("SLURM_", "SRUN_")) and name not in _SITE]
     here = Host(name=short_hostname(), slots=0, cpus=probe.cpus(), stale=(*probe.stale(environ), *left))
+    request = Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here, hosts=tuple(named), counts=tuple(counts))
     job_id = allocation(environ)
     if not job_id:
-        return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
-    if environ.get("SLURM_HET_SIZE"):
-        raise UsageError(
-            f"allocation {job_id} is heterogeneous: ddpkit launch starts the same number of ranks on every node",
-            "start it with srun; ddpkit.distributed.torch.init() supports heterogeneous steps",
+        return request
+    held = _held(environ, job_id, asked=bool(nproc_per_node or counts))
+    return replace(request, allocation=_only(held, named) if named else held)
+
+
+def _held(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation:
+    """Read the allocation. The variables of a group of a heterogeneous one have a suffix. `asked`: -n was given."""
+    sizes = _number(environ, "SLURM_HET_SIZE")
+    if sizes is None:
+        hosts = tuple(expand_nodelist(environ.get("SLURM_JOB_NODELIST", "")))
+        if not hosts:
+            raise UsageError(f"SLURM_JOB_ID={job_id} is set, but SLURM_JOB_NODELIST is not", "unset SLURM_JOB_ID")
+        return Allocation(
+            job_id=job_id,
+            hosts=hosts,
+            nproc_per_node=None if asked else _tasks_per_node(environ, len(hosts)),
+            cpus_per_task=_number(environ, "SLURM_CPUS_PER_TASK"),
         )
-    hosts = tuple(expand_nodelist(environ.get("SLURM_JOB_NODELIST", "")))
-    if not hosts:
-        raise UsageError(f"SLURM_JOB_ID={job_id} is set, but SLURM_JOB_NODELIST is not", "unset SLURM_JOB_ID")
-    held = Allocation(
-        job_id=job_id,
-        hosts=hosts,
-        nproc_per_node=None if nproc_per_node else _tasks_per_node(environ, job_id, len(hosts)),
-        cpus_per_task=_number(environ, "SLURM_CPUS_PER_TASK"),
+    groups: list[Allocation] = []
+    for number in range(sizes):
+        end = f"_HET_GROUP_{number}"
+        variables = {name.removesuffix(end): text for name, text in environ.items() if name.endswith(end)}
+        groups.append(_held(variables, variables.get("SLURM_JOB_ID", job_id), asked=asked))
+    counts: list[int] = []
+    for group in groups:
+        each = group.nproc_per_node
+        counts += each if isinstance(each, tuple) else [each or 1] * len(group.hosts)
+    return Allocation(
+        job_id=groups[0].job_id,
+        hosts=tuple(host for group in groups for host in group.hosts),
+        nproc_per_node=None if asked else tuple(counts),
+        groups=tuple(
+            HetGroup(nodes=len(group.hosts), job_id=group.job_id, cpus_per_task=group.cpus_per_task) for group in groups
+        ),
     )
-    return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here, allocation=held)
+
+
+def _only(held: Allocation, named: Sequence[str]) -> Allocation:
+    """The allocation with the named hosts alone, in their order. Raises UsageError."""
+    if held.groups:
+        raise UsageError(f"allocation {held.job_id} is heterogeneous, and its groups choose the hosts", "remove them")
+    missing = [host for host in named if host not in held.hosts]
+    if missing:
+        raise UsageError(
+            f"{missing[0]} is not a node of allocation {held.job_id}: {','.join(held.hosts)}",
+            nearest(missing[0], held.hosts),
+        )
+    each = held.nproc_per_node
+    if isinstance(each, tuple):
+        each = tuple(each[held.hosts.index(host)] for host in named)
+    return replace(held, hosts=tuple(named), nproc_per_node=each)
 
 
 def scheduler(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[str, str]) -> Request:
@@ -119,8 +165,8 @@ def allocation(environ: Mapping[str, str]) -> str:
     return "" if slurm_disabled(environ) else job_id
 
 
-def _tasks_per_node(environ: Mapping[str, str], job_id: str, nnodes: int) -> int | None:
-    """Ranks for each node of an allocation: one per GPU, or as many as tasks were asked for."""
+def _tasks_per_node(environ: Mapping[str, str], nnodes: int) -> int | tuple[int, ...] | None:
+    """Ranks for each node of an allocation: one per GPU, or as many as tasks were requested there."""
     for name in ("SLURM_GPUS_ON_NODE", "SLURM_NTASKS_PER_NODE"):
         if _number(environ, name):
             return _number(environ, name)
@@ -129,10 +175,10 @@ def _tasks_per_node(environ: Mapping[str, str], job_id: str, nnodes: int) -> int
         return int(gpus_per_node)
     tasks = _number(environ, "SLURM_NTASKS") or _number(environ, "SLURM_NPROCS")
     if tasks and tasks % nnodes:
-        raise UsageError(
-            f"allocation {job_id} has {tasks} tasks on {nnodes} nodes, a different number on each",
-            f"-n {tasks // nnodes}",
-        )
+        counts = expand_tasks_per_node(environ.get("SLURM_TASKS_PER_NODE", "0"))
+        if len(counts) != nnodes:
+            raise UsageError(f"{tasks} tasks on {nnodes} nodes, a different number on each", f"-n {tasks // nnodes}")
+        return tuple(counts)
     return tasks // nnodes if tasks else None
 
 

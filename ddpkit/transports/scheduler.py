@@ -64,6 +64,8 @@ class SlurmTransport(SchedulerTransport):
     """SLURM: a job, or srun in the allocation that this shell stands in."""
 
     slurm: ClassVar[bool] = True
+    named: Sequence[str] = ()  # hosts that the user named
+    counts: tuple[int, ...] = ()  # ranks on each node; empty: the same number
     spares: int | None = None  # hosts of the allocation that replace others; None: no other attempt can follow
     hosts: Sequence[str] | None = None  # of the allocation that may be used; None: all
 
@@ -72,7 +74,7 @@ class SlurmTransport(SchedulerTransport):
         return local_facts.allocation(self._environ)
 
     def survey(self, note: Callable[[str], None] = lambda _: None, *, strict: bool = True) -> Request:
-        request = local_facts.slurm(self._nnodes, self._nproc_per_node, self._environ)
+        request = local_facts.slurm(self._nnodes, self._nproc_per_node, self._environ, self.named, self.counts)
         held = request.allocation
         if held is None or self.spares is None:
             here = replace(request.here, python=sys.executable) if self.spares is not None else request.here

@@ -23,7 +23,8 @@ class SrunLink:
 
     def __init__(self, step: Step) -> None:
         self._inner = LocalLink()
-        self._reader = SrunReader(len(step.ranks), torchrun=step.rank_starter.labels_ranks, lost=True)
+        self._jobs, tapped = step.group_jobs, step.rank_starter.labels_ranks
+        self._reader = SrunReader(len(step.ranks), torchrun=tapped, lost=True, groups=step.groups)
         self._timer: threading.Timer | None = None
         self._post: Post = lambda _: None
         self._calls = OverlapCalls(self._reader)
@@ -84,7 +85,10 @@ class SrunLink:
 
     def _signal(self, name: str) -> None:
         """To the ranks, wherever they are; srun passes on some signals only."""
-        argv = ["scancel", "--quiet", f"--signal={name.removeprefix('SIG')}", self._reader.step]
+        job, _, step = self._reader.step.partition(".")
+        # scancel reaches one group of a heterogeneous job: by the group's own job id.
+        steps = [f"{each}.{step}" for each in self._jobs or (job,)]
+        argv = ["scancel", "--quiet", f"--signal={name.removeprefix('SIG')}", *steps]
         run_command(argv)
 
     def close(self) -> None:

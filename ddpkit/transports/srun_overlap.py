@@ -25,9 +25,10 @@ _LINE = re.compile(rb' *(\d+): (\{"e":"answer".*\})')
 _PYTHON = '[ -x "$0" ] || set -- "$1" python3; exec "${2:-$0}" -S -I -c "$1"'
 
 
-def _srun(job: str, hosts: list[str]) -> tuple[list[str], dict[str, None]]:
+def _srun(job: str, group: int | None, hosts: list[str]) -> tuple[list[str], dict[str, None]]:
     """The command line of such a step, and its environment: one Python on each of these nodes."""
-    argv = ["srun", f"--jobid={job}", "--overlap", f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
+    argv = ["srun", f"--jobid={job}", "--overlap", *([] if group is None else [f"--het-group={group}"])]
+    argv += [f"--nodes={len(hosts)}", f"--ntasks={len(hosts)}"]
     argv += ["--ntasks-per-node=1", f"--nodelist={','.join(hosts)}", "--label", "--export=ALL", "--quiet", "--mem=0"]
     argv += ["sh", "-c", _PYTHON, sys.executable, BOOT]
     # The options must not contradict what the shell's own step has left in the environment.
@@ -36,15 +37,29 @@ def _srun(job: str, hosts: list[str]) -> tuple[list[str], dict[str, None]]:
 
 
 class OverlapStep:
-    """One step of one job. `reader` knows which rank is where; without a job's id, its step's is taken."""
+    """One step of one job. `reader` knows which rank is where; without a job's id, its step's is taken.
+
+    srun gives its input to one group of a heterogeneous job alone: each group has a step, with a `group`.
+    """
 
     def __init__(
-        self, reader: SrunReader, job: str = "", machine: Machine = HERE, *, silence_limit: float = SILENCE_LIMIT
+        self,
+        reader: SrunReader,
+        job: str = "",
+        machine: Machine = HERE,
+        *,
+        silence_limit: float = SILENCE_LIMIT,
+        group: int | None = None,
     ) -> None:
         self.reader = reader
         self._job = job
         self._machine = machine
         self._silence_limit = silence_limit
+        self._group = group
+        numbers = range(len(reader.groups)) if group is None else ()
+        self._parts = [
+            OverlapStep(reader, job, machine, silence_limit=silence_limit, group=number) for number in numbers
+        ]
         self._hosts: list[str] = []
         self._stream: Stream | None = None
         self._caller = Caller(self._write)
@@ -58,10 +73,16 @@ class OverlapStep:
 
     def call(self, function: str, args: Mapping[str, object], limit: float) -> tuple[list[object], str]:
         """Call PROGRAM.NAME on each node about its ranks. Returns the values, and why some nodes gave none."""
+        if self.reader.groups and self._group is None:
+            answers = [part.call(function, args, limit) for part in self._parts]
+            reasons = [reason for _, reason in answers if reason]
+            return [value for values, _ in answers for value in values], "; ".join(reasons)
         with self._lock:
             ranks: dict[str, dict[int, dict[str, int]]] = {}
             for rank, pid in list(self.reader.pids.items()):
-                ranks.setdefault(self.reader.hosts[rank], {})[rank] = {"pid": pid}
+                host = self.reader.hosts[rank]
+                if self._group is None or self.reader.group_of(host) == self._group:
+                    ranks.setdefault(host, {})[rank] = {"pid": pid}
             if not ranks or not self.job:
                 return [], "no rank has started yet"
             until = time.monotonic() + limit + ANSWER_TIME + STEP_START_TIME
@@ -77,7 +98,7 @@ class OverlapStep:
 
     def _start(self, hosts: list[str]) -> None:
         self._hosts, self._partial = hosts, b""
-        self._stream = self._machine.open(*_srun(self.job, hosts))
+        self._stream = self._machine.open(*_srun(self.job, self._group, hosts))
         self._caller = Caller(self._write)
         self._caller.compiled = False  # srun has one input for all nodes, whatever Python each has
         self._write(program("process_tree", "rpc", compiled=False))
@@ -112,6 +133,8 @@ class OverlapStep:
 
     def close(self) -> None:
         """End the step: its tasks end at the end of their input. One that did not answer is not waited for."""
+        for part in self._parts:
+            part.close()
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close(2.0 if self._answered else 0.0)

@@ -37,6 +37,8 @@ BAD = {
         "runs on this machine only, and does not accept hosts: node1 node2",
         "launch -b ssh node1 node2",
     ),
+    "ranks of several nodes": (["-n", "4,8"], "runs on this machine only, and does not support -n 4,8", "-n 4, or add"),
+    "ranks with a gap": (["-n", "4,,8"], "-n  is not an integer", None),
     "another host": (["node1"], "runs on this machine only", "launch -b ssh node1"),
     "two nodes": (["-N", "2"], "does not support -N 2", "-b slurm -N 2"),
     "a script among the hosts": (

@@ -933,6 +933,23 @@ def nodelists(draw: st.DrawFn) -> tuple[str, list[str]]:
     return ",".join(texts), hosts
 
 
+STARTED_BY = {
+    **{"SLURM": STEP, "Open MPI": OMPI, "MPICH": PMI, "PMI": PALS, "PALS": CRAY, "Flux": FLUX, "Kubeflow": POD},
+    **{"MVAPICH": MV2, "jsrun": JSM, "ALPS": {"ALPS_APP_PE": "3"}, "PMIx": {"PMIX_RANK": "3"}},
+}
+
+
+@pytest.mark.parametrize("launcher", STARTED_BY)
+@pytest.mark.parametrize("master", [{}, MASTER], ids=["alone", "master"])
+def test_a_process_of_many_is_never_a_single_one(launcher: str, master: dict[str, str]) -> None:
+    """Without one of its variables, which a container may drop, it is right or an error."""
+    whole = STARTED_BY[launcher]
+    for missing in ("", *(whole if len(whole) > 1 else ())):
+        env = explain((without(whole, missing) if missing else whole) | master, ()).env
+        assert env is None or (env.source, env.world_size) != ("single", 1), missing
+        assert env is None or env.world_size == 4, missing
+
+
 @settings(deadline=None)
 @given(nodelists())
 def test_expand_nodelist_on_any_list(made: tuple[str, list[str]]) -> None:

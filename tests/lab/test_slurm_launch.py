@@ -266,20 +266,6 @@ def test_more_nodes_than_the_allocation(backend: str, launch: Callable[..., Laun
     assert "has 2 nodes" in command.text
 
 
-def test_uneven_tasks_are_refused_in_words(launch: Callable[..., Launch], folder: Path) -> None:
-    (folder / "job.py").write_text("")
-    command = launch("-b", "slurm", "--", "job.py", before=["salloc", "-Q", "-N2", "-n3"])
-    assert command.end() == 121
-    assert "has 3 tasks on 2 nodes" in command.text
-
-
-def test_hosts_are_slurms_to_choose(launch: Callable[..., Launch], folder: Path) -> None:
-    (folder / "job.py").write_text("")
-    command = launch("-b", "slurm", "node1", "node2", "--", "job.py")
-    assert command.end() == 121
-    assert "hint: ddpkit launch -b slurm --nodelist node1,node2 -N 2" in command.text
-
-
 CHAIN = """
 import os, sys, time
 attempt = int(os.environ.get("SLURM_RESTART_COUNT", "0"))

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ddpkit.errors import UsageError
 from ddpkit.launchers import plan, registry, shell
 from ddpkit.launchers.cpu_binding import NumaNode, Topology
-from ddpkit.launchers.plan import Allocation, Host, Job, Proc, Request, Via, World, plan_as_dict
+from ddpkit.launchers.plan import Allocation, HetGroup, Host, Job, Proc, Request, Via, World, plan_as_dict
 from ddpkit.launchers.shell import Raw, Secret, guard
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -64,6 +64,15 @@ ASKED = Request(nnodes=2, nproc_per_node=None, here=LOGIN)
 SHELL = replace(LOGIN, stale=("RANK", "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NTASKS"))
 ALLOCATION = Allocation(job_id="123", hosts=("node1", "node2"), nproc_per_node=2, cpus_per_task=3)
 HELD = Request(nnodes=None, nproc_per_node=None, here=SHELL, allocation=ALLOCATION)
+# Two nodes with four GPUs each of one kind, one node with two of another.
+HET_GROUPS = (HetGroup(nodes=2, job_id="123", cpus_per_task=6), HetGroup(nodes=1, job_id="124"))
+HET_HOSTS = ("node1", "node2", "big1")
+HET = replace(HELD, allocation=Allocation(job_id="123", hosts=HET_HOSTS, nproc_per_node=(4, 4, 2), groups=HET_GROUPS))
+HET_OPTIONS: dict[str, object] = {
+    "gpus-per-node": "a100:4",
+    "cpus-per-task": "6",
+    "hetjob": "--nodes=2 --gpus-per-node=v100:2 --partition=old : --gres=gpu:1 --ntasks-per-node=3 --cpus-per-task=2",
+}
 ON_FIRST = replace(HELD, here=replace(SHELL, name="node1"))
 SITE: dict[str, object] = {
     "partition": "gpu",
@@ -131,6 +140,17 @@ CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
     "slurm-srun_apptainer_step": ({"container": "/images/torch.sif"}, JOB_INSIDE, HELD),
     "slurm-torchrun_enroot_step": ({"container": "torch", "container_runtime": "enroot"}, JOB_INSIDE, HELD),
     "slurm-torchrun_pyxis_job": ({"container": "nvcr.io#nvidia/pytorch:24.06-py3", **PYXIS}, JOB_INSIDE, ASKED),
+    "slurm-srun_uneven_job": ({"gpus-per-node": "8"}, JOB, replace(ASKED, nnodes=None, counts=(4, 8, 8))),
+    "slurm-torchrun_uneven_job": ({}, JOB, replace(ASKED, nnodes=None, counts=(4, 8))),
+    "slurm-srun_uneven_step": ({}, JOB, replace(HELD, hosts=("node2", "node1"), counts=(1, 3))),
+    "slurm-torchrun_uneven_step": ({}, JOB, replace(HELD, counts=(1, 3))),
+    "slurm-srun_order_given_job": ({}, JOB, replace(ASKED, hosts=("node2", "node1"))),
+    "slurm-srun_order_topology_job": ({"order": "topology"}, JOB, ASKED),
+    "slurm-torchrun_order_topology_step": ({"order": "topology"}, JOB, replace(HELD, nnodes=1)),
+    "slurm-srun_het_job": (HET_OPTIONS, JOB, replace(ASKED, nnodes=1)),
+    "slurm-torchrun_het_job": (HET_OPTIONS, JOB, replace(ASKED, nnodes=1)),
+    "slurm-srun_het_step": ({}, JOB, HET),
+    "slurm-torchrun_het_step": ({}, JOB, HET),
     "slurm-torchrun_job": ({"gpus-per-node": "a100:2"}, MODULE, ASKED),
     "slurm-torchrun_step": ({}, JOB, HELD),
 }
@@ -274,6 +294,55 @@ def test_preload_refuses_a_program() -> None:
 def test_slurm_options_that_contradict_each_other() -> None:
     with pytest.raises(UsageError, match="chain=2 requeues the job, and -o requeue=false forbids it"):
         make({"chain": "2", "requeue": "false"}, JOB, ASKED, "slurm-srun")
+
+
+@pytest.mark.parametrize(
+    ("options", "request_", "text"),
+    [
+        ({"order": "given"}, ASKED, "-o order=given requires named hosts"),
+        ({"order": "switch"}, ASKED, "auto | block | topology | given"),
+        ({}, replace(ASKED, counts=(1, 2, 3)), "-n 1,2,3 has 3 numbers, for 2 nodes"),
+        ({}, replace(HELD, nnodes=2, counts=(1,)), "-n 1 has 1 numbers, for 2 nodes"),
+        ({}, replace(HELD, counts=(1, 2, 3)), "-N 3: allocation 123 has 2 nodes"),
+        ({"order": "block"}, replace(ASKED, hosts=("b", "a"), counts=(1, 2)), "the ranks of b,a follow the order"),
+        ({"order": "topology"}, HET, "a heterogeneous job orders its ranks by group"),
+        ({}, replace(HET, nnodes=2), "-N 2: heterogeneous allocation 123 has 3 nodes in 2 groups"),
+        ({}, replace(HET, counts=(4, 2, 2)), "-n 4,2,2: group 0 of allocation 123 has 4,2"),
+        (HET_OPTIONS, replace(ASKED, nnodes=None, counts=(4, 2)), "-n 4,2: -o hetjob has the ranks of its groups"),
+        ({}, replace(ASKED, counts=(1, 2), spares=0), "--retries in a submitted job requires one number of ranks"),
+        (HET_OPTIONS, replace(ASKED, spares=1), "--retries in a submitted job requires one number of ranks"),
+        ({"hetjob": "-N 2"}, ASKED, "-o hetjob: -N is not valid"),
+        ({"hetjob": "--nodes=two"}, ASKED, "-o hetjob: --nodes=two is not valid"),
+        ({"srun": "--distribution=arbitrary"}, ASKED, "ddpkit chooses the distribution"),
+        ({"nodelist": "a"}, replace(ASKED, hosts=("b", "a")), "hosts were passed twice: b,a and -o nodelist=a"),
+    ],
+)
+def test_slurm_layouts_that_are_refused(options: dict[str, object], request_: Request, text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make(options, JOB, request_, "slurm-srun")
+    assert text in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("request_", "hosts", "ranks"),
+    [
+        (HELD, ("node1", "node2"), 4),
+        (replace(HELD, hosts=("node2", "node1")), ("node2", "node1"), 4),
+        (replace(HELD, hosts=("node2", "node1"), nnodes=1), ("node2",), 2),
+        (replace(ASKED, hosts=("node2", "node1")), ("node2", "node1"), 2),
+        (HET, HET_HOSTS, 10),
+        (replace(HET, nproc_per_node=2), HET_HOSTS, 6),
+        (ASKED, (), 2),
+    ],
+)
+def test_the_plan_has_the_hosts_in_the_order_of_the_ranks(
+    request_: Request, hosts: tuple[str, ...], ranks: int
+) -> None:
+    (step,) = make({}, JOB, request_, "slurm-srun").steps
+    assert (step.nodes, len(step.ranks)) == (hosts, ranks)
+    found = plan_as_dict(make({}, JOB, request_, "slurm-srun"))["steps"][0]
+    assert found["nodes"] == list(hosts)
 
 
 def test_a_job_keeps_its_own_slurm_variables() -> None:

@@ -232,3 +232,15 @@ def test_a_lost_node_is_the_failure_and_not_the_kill_that_follows() -> None:
         reader = SrunReader(2, torchrun=False, lost=lost)
         failed = [event for event in reader.feed(2, text) if event["e"] == "failed"]
         assert [(each["rank"], each["host"], each["what"]) for each in failed] == [first]
+
+
+def test_tasks_of_a_heterogeneous_job_are_counted_in_their_group() -> None:
+    """srun's labels count all tasks, and its errors those of a group."""
+    reader = SrunReader(4, torchrun=False, groups=(2, 2))
+    lines = [f"{rank}: ddpkit: rank {rank} on node{rank} pid 5 step 4.0\n" for rank in range(4)]
+    failing = "srun: error: node3: task 1: Exited with exit code 7\nsrun: error: node0: task 0: Terminated\n"
+    events: list[Any] = list(reader.feed(1, ("".join(lines) + failing).encode()))
+    (failed,) = (event for event in events if event["e"] == "failed")
+    assert (failed["rank"], failed["host"], failed["code"]) == (3, "node3", 7)
+    assert [event["rank"] for event in events if event["e"] == "exit"] == [3, 0]
+    assert [reader.group_of(f"node{number}") for number in range(4)] == [0, 0, 1, 1]

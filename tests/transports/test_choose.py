@@ -12,7 +12,7 @@ import rooms
 
 from ddpkit.errors import UsageError
 from ddpkit.launchers import registry
-from ddpkit.launchers.plan import Container, Plan, Proc, RankStarter, Request, Step, World
+from ddpkit.launchers.plan import Allocation, Container, HetGroup, Plan, Proc, RankStarter, Request, Step, World
 from ddpkit.transports.batch import JobLink
 from ddpkit.transports.choose import REACHES, transport_class
 from ddpkit.transports.container import ContainerLink
@@ -98,6 +98,42 @@ def test_a_scheduler_gets_a_request() -> None:
     assert isinstance(request, Request)
     assert request.allocation is not None
     assert request.allocation.hosts == ("node1", "node2")
+
+
+HETEROGENEOUS = {
+    "SLURM_JOB_ID": "4",
+    "SLURM_HET_SIZE": "2",
+    "SLURM_NTASKS_PER_NODE": "2",
+    "SLURM_JOB_ID_HET_GROUP_0": "4",
+    "SLURM_JOB_ID_HET_GROUP_1": "5",
+    "SLURM_JOB_NODELIST_HET_GROUP_0": "node1",
+    "SLURM_JOB_NODELIST_HET_GROUP_1": "node[2-3]",
+    "SLURM_CPUS_PER_TASK_HET_GROUP_0": "2",
+    "SLURM_NTASKS_PER_NODE_HET_GROUP_0": "2",
+    "SLURM_GPUS_PER_NODE_HET_GROUP_1": "v100:4",
+}
+
+
+def test_the_groups_of_a_heterogeneous_allocation() -> None:
+    held = SlurmTransport(None, None, HETEROGENEOUS).survey().allocation
+    groups = (HetGroup(nodes=1, job_id="4", cpus_per_task=2), HetGroup(nodes=2, job_id="5"))
+    hosts = ("node1", "node2", "node3")
+    assert held == Allocation(job_id="4", hosts=hosts, nproc_per_node=(2, 4, 4), groups=groups)
+    transport = SlurmTransport(None, None, HETEROGENEOUS)
+    transport.named = ("node1",)
+    with pytest.raises(UsageError, match="allocation 4 is heterogeneous"):
+        transport.survey()
+
+
+def test_an_allocation_with_a_different_number_of_tasks_on_each_node() -> None:
+    uneven = {**ALLOCATION, "SLURM_NTASKS": "3", "SLURM_TASKS_PER_NODE": "2,1"}
+    transport = SlurmTransport(None, None, uneven)
+    held = transport.survey().allocation
+    assert held is not None
+    assert held.nproc_per_node == (2, 1)
+    transport.named = ("node9",)
+    with pytest.raises(UsageError, match="node9 is not a node of allocation 7: node1,node2"):
+        transport.survey()
 
 
 @pytest.mark.parametrize("starter", RankStarter)

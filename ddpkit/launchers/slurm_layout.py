@@ -1,0 +1,204 @@
+"""Layout of a SLURM step: ranks on each node, the order of the nodes, and the groups of a heterogeneous job. Pure.
+
+srun alone gives every node the same number of tasks, in the scheduler's order. Anything else goes into a file for
+`SLURM_HOSTFILE`, with `--distribution=arbitrary`: SLURM 22.05, 24.11 and 26.05 follow it. Their `--tasks-per-node` has
+one number for all nodes, and a step for each number would be a world of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ddpkit.errors import UsageError
+from ddpkit.launchers.plan import Allocation, Request
+from ddpkit.launchers.shell import count, join, quote
+
+Order = Literal["auto", "block", "topology", "given"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Nodes with one request: a group (component) of a heterogeneous job, or all nodes of any other."""
+
+    nodes: int
+    ranks: int  # on each node, the most of them
+    cpus: int = 0  # for each rank; 0: not requested
+    options: tuple[str, ...] = ()  # further ones of sbatch, of a later group
+
+    def srun(self, *, torchrun: bool) -> list[str]:
+        """Options of srun for the tasks of these nodes: a task is a rank, or a torchrun."""
+        tasks, cpus = self.tasks(torchrun=torchrun)
+        argv = [f"--nodes={self.nodes}", f"--ntasks={self.nodes * tasks}", f"--ntasks-per-node={tasks}"]
+        return [*argv, f"--cpus-per-task={cpus}"] if cpus else argv
+
+    def tasks(self, *, torchrun: bool) -> tuple[int, int]:
+        """Return the tasks on each node, and the CPUs of each task."""
+        return (1, self.cpus * self.ranks) if torchrun else (self.ranks, self.cpus)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Ranks on each node, in the order of the ranks."""
+
+    counts: tuple[int, ...]
+    groups: tuple[Group, ...]
+    order: Order = "block"
+    hosts: tuple[str, ...] = ()  # in the order of the ranks; empty: not known before the job runs
+    attempts: bool = False  # the script of a submitted job starts one step after the other
+
+    @property
+    def het(self) -> bool:
+        return len(self.groups) > 1
+
+    @property
+    def uneven(self) -> bool:
+        return len(set(self.counts)) > 1
+
+    @property
+    def listed(self) -> bool:
+        """srun reads nodes and their tasks from a file."""
+        return not self.het and (self.uneven or self.order != "block")
+
+    def srun(self, *, torchrun: bool) -> list[str]:
+        """Options of srun for all tasks; those of a list of nodes contradict any number of them."""
+        if not self.listed:
+            return self.groups[0].srun(torchrun=torchrun)
+        tasks = len(self.counts) if torchrun else sum(self.counts)
+        cpus = self.groups[0].tasks(torchrun=torchrun)[1]
+        return [f"--ntasks={tasks}", "--distribution=arbitrary", *([f"--cpus-per-task={cpus}"] if cpus else [])]
+
+    def nodes(self, inside: Sequence[str], most: int) -> list[str]:
+        """Lines that set `nodes`, in the order of the ranks. `inside`: options of srun, `most`: nodes of the job."""
+        lines = [] if inside else ["unset SLURM_NTASKS_PER_NODE"]  # of the job; the steps here have other numbers
+        if self.hosts:
+            return [*lines, f"nodes={quote(' '.join(self.hosts))}"]
+        if self.order == "block":
+            return [*lines, 'nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")']
+        srun = join(["srun", *inside, f"--nodes={most}", f"--ntasks={most}", "--ntasks-per-node=1", "--export=ALL"])
+        each = quote('echo "$SLURM_TOPOLOGY_ADDR $SLURMD_NODENAME"')
+        first = f" | head -n {len(self.counts)}" if most > len(self.counts) else ""
+        return [
+            *lines,
+            f"nodes=$({srun} sh -c {each} | LC_ALL=C sort -V | sed 's/.* //'{first})",
+            '[ -n "$nodes" ] || exit 1',
+        ]
+
+    def file(self, folder: str, *, torchrun: bool) -> list[str]:
+        """Lines that write the list of nodes, each as often as it has tasks, which srun then reads."""
+        numbers = " ".join("1" if torchrun else str(number) for number in self.counts)
+        where = f" {quote(f'{folder}/hosts.XXXXXX')}" if folder else ""
+        return [
+            f"SLURM_HOSTFILE=$(mktemp{where}) || exit 1",
+            "export SLURM_HOSTFILE",
+            f"set -- {numbers}",
+            'for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"',
+        ]
+
+    def rank_numbers(self) -> str:
+        """Shell text: the place of a rank, from its number alone. SLURM sorts the numbers of listed nodes by name."""
+        numbers = " ".join(map(str, self.counts))
+        return (
+            "first=0 node=0\n"
+            f"for n in {numbers}; do\n"
+            '    [ "$SLURM_PROCID" -ge $((first + n)) ] || break\n'
+            "    first=$((first + n)) node=$((node + 1))\n"
+            "done\n"
+            f'export RANK="$SLURM_PROCID" WORLD_SIZE={sum(self.counts)} LOCAL_RANK=$((SLURM_PROCID - first)) '
+            f'LOCAL_WORLD_SIZE="$n"\n'
+            f'export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE={len(self.counts)}'
+        )
+
+    def ranks_here(self) -> str:
+        """Shell text: the number of ranks of this torchrun, of which each node has one."""
+        if not self.uneven:
+            return str(self.counts[0])
+        return f'$(set -- {" ".join(map(str, self.counts))}; shift "$SLURM_PROCID"; echo "$1")'
+
+
+def arrange(world: Request, *, ranks: int, cpus: int, order: Order, later: tuple[Group, ...]) -> Layout:
+    """Arrange the ranks on the nodes. `ranks`: on each node for its GPUs, 0: not requested. Raises UsageError.
+
+    `later`: further groups of a job that is submitted.
+    """
+    held = world.allocation
+    chosen: Order = ("given" if world.hosts else "block") if order == "auto" else order
+    if chosen == "given" and not world.hosts:
+        raise UsageError("-o order=given requires named hosts", "ddpkit launch -b slurm node2 node1 -- SCRIPT")
+    if held is None:
+        nodes = world.nnodes or len(world.hosts) or len(world.counts) or 1
+        most = max(world.counts, default=world.nproc_per_node or ranks or 1)
+        groups: tuple[Group, ...] = (Group(nodes=nodes, ranks=most, cpus=cpus), *later)
+        if world.counts and later:
+            raise UsageError(
+                f"-n {_text(world.counts)}: -o hetjob has the ranks of its groups",
+                "-o hetjob='--ntasks-per-node=N ...'",
+            )
+        counts = world.counts or tuple(group.ranks for group in groups for _ in range(group.nodes))
+        hosts = world.hosts if chosen == "given" else ()
+    else:
+        nodes = _nodes(world, held)
+        usable = sorted(held.hosts, key=world.hosts.index) if chosen == "given" else held.hosts
+        each = world.nproc_per_node or ranks or held.nproc_per_node or 1
+        by_host = each if isinstance(each, tuple) else (each,) * len(held.hosts)
+        counts = world.counts or tuple(by_host[held.hosts.index(host)] for host in usable[:nodes])
+        hosts = () if chosen == "topology" else tuple(usable[:nodes])
+        groups = _held_groups(held, nodes, counts, cpus)
+    if len(counts) != sum(group.nodes for group in groups):
+        nodes = sum(group.nodes for group in groups)
+        raise UsageError(
+            f"-n {_text(counts)} has {len(counts)} numbers, for {count(nodes, 'node')}", f"-N {len(counts)}"
+        )
+    if len(groups) > 1 and chosen != "block":
+        raise UsageError(f"-o order={chosen}: a heterogeneous job orders its ranks by group", "-o order=block")
+    if len(set(counts)) > 1 and world.hosts and chosen != "given":
+        raise UsageError(
+            f"-o order={chosen}: the ranks of {','.join(world.hosts)} follow the order of the hosts", "-o order=given"
+        )
+    attempts = held is None and world.spares is not None
+    layout = Layout(counts=counts, groups=groups, order=chosen, hosts=hosts, attempts=attempts)
+    if attempts and (layout.listed or layout.het):
+        raise UsageError(
+            "--retries in a submitted job requires one number of ranks, the order of the scheduler, and one group",
+            "salloc --no-kill -N N ddpkit launch -b slurm --retries 1 -- SCRIPT",
+        )
+    return layout
+
+
+def _nodes(world: Request, held: Allocation) -> int:
+    """Return the number of nodes of a step in an allocation. Raises UsageError."""
+    spares, most = world.spares or 0, len(held.hosts)
+    nodes = world.nnodes or len(world.counts) or max(1, most - spares)
+    if nodes + spares > most:
+        both = f"-N {nodes}" + (f" and --spares {spares}" if spares else "")
+        raise UsageError(
+            f"{both}: allocation {held.job_id} has {most} nodes",
+            f"-N {max(1, most - spares)}, or allocate more: salloc --nodes={nodes + spares}",
+        )
+    if held.groups and nodes != most:
+        raise UsageError(
+            f"-N {nodes}: heterogeneous allocation {held.job_id} has {most} nodes in {len(held.groups)} groups, "
+            "and a run uses them all",
+            f"-N {most}",
+        )
+    return nodes
+
+
+def _held_groups(held: Allocation, nodes: int, counts: tuple[int, ...], cpus: int) -> tuple[Group, ...]:
+    """Return the groups of an allocation. Raises UsageError where a group has different numbers of ranks."""
+    if not held.groups:
+        return (Group(nodes=nodes, ranks=max(counts), cpus=cpus or held.cpus_per_task or 0),)
+    groups, first = [], 0
+    for number, group in enumerate(held.groups):
+        each = counts[first : first + group.nodes]
+        first += group.nodes
+        if len(set(each)) > 1:
+            what = f"-n {_text(counts)}: group {number} of allocation {held.job_id} has {_text(each)}"
+            raise UsageError(f"{what}, and needs one number for its {group.nodes} nodes", f"-n {max(each)}")
+        groups.append(Group(nodes=group.nodes, ranks=each[0], cpus=cpus or group.cpus_per_task or 0))
+    return tuple(groups)
+
+
+def _text(counts: tuple[int, ...]) -> str:
+    return ",".join(map(str, counts))

@@ -1,0 +1,45 @@
+#!/bin/sh
+# ddpkit run 20260131-235959-train-3fa9: backend slurm-srun, 4 ranks
+# step 1 of 1, on login: ranks 0-3
+cd '/data/my project' || exit 1
+unset RANK SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NTASKS
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+# rank 0 runs on the first node
+nodes='node2 node1'
+MASTER_ADDR=${nodes%%[[:space:]]*}
+MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist=node2 --export=ALL /opt/venv/bin/python -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break') || exit 1
+export MASTER_ADDR MASTER_PORT
+each='first=0 node=0
+for n in 1 3; do
+    [ "$SLURM_PROCID" -ge $((first + n)) ] || break
+    first=$((first + n)) node=$((node + 1))
+done
+export RANK="$SLURM_PROCID" WORLD_SIZE=4 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
+export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=2
+cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
+echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
+hook='"'"'/data/my project/logs/20260131-235959-train-3fa9/hook'"'"'  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
+[ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || \
+    export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${PYTHONPATH:+:$PYTHONPATH}"
+exec "$@"'
+SLURM_HOSTFILE=$(mktemp '/data/my project/logs/20260131-235959-train-3fa9/hosts.XXXXXX') || exit 1
+export SLURM_HOSTFILE
+set -- 1 3
+for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
+exec srun --jobid=123 --overlap --ntasks=4 --distribution=arbitrary --cpus-per-task=3 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5'

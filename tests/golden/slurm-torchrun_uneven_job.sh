@@ -1,0 +1,54 @@
+#!/bin/bash
+# ddpkit run 20260131-235959-train-3fa9: backend slurm-torchrun, sbatch --parsable '/data/my project/logs/20260131-235959-train-3fa9/job.sbatch'
+#SBATCH --job-name=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --output='/data/my project/logs/20260131-235959-train-3fa9/slurm-%j.out'
+#SBATCH --open-mode=append
+
+cd '/data/my project' || exit 1
+unset RANK
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+# rank 0 runs on the first node
+unset SLURM_NTASKS_PER_NODE
+nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
+MASTER_ADDR=${nodes%%[[:space:]]*}
+MASTER_PORT=$(srun --nodes=1 --ntasks=1 --nodelist="$MASTER_ADDR" --export=ALL /opt/venv/bin/python -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break') || exit 1
+export MASTER_ADDR MASTER_PORT
+each='export NODE_RANK="$SLURM_PROCID"
+nproc=$(set -- 4 8; shift "$SLURM_PROCID"; echo "$1")
+cores=$((${SLURM_CPUS_ON_NODE:-1} / $nproc))
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
+agent="$1"; shift
+[ -r "$agent" ] || { echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 123; }
+trap '"'"''"'"' USR1 USR2
+exec "$0" "$agent" --nnodes=2 --nproc_per_node=$nproc --node_rank="$SLURM_PROCID" \
+    --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
+SLURM_HOSTFILE=$(mktemp '/data/my project/logs/20260131-235959-train-3fa9/hosts.XXXXXX') || exit 1
+export SLURM_HOSTFILE
+set -- 1 1
+for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
+[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
+{ date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; } 2> /dev/null
+log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
+from=$(($(wc -c < "$log") + 1))
+code='' first=''
+srun --ntasks=2 --distribution=arbitrary --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/torchrun_agent.py' /opt/venv/bin/python -S -I '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $$5' || code=$?
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+code=${first:-${code:-0}}
+exit "$code"
