@@ -58,7 +58,7 @@ def test_there_are_commands() -> None:
 
 
 def names_nodes(line: str) -> bool:
-    return re.search(r"(-b|--backend) (ssh|pdsh|legacy)", line) is not None
+    return re.search(r"(-b|--backend) (ssh|pdsh|legacy)|--via ", line) is not None
 
 
 # Commands that start ranks; a dry run of them needs nothing but the nodes, where there are any.

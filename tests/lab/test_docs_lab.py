@@ -17,13 +17,13 @@ ROOT = Path(__file__).parents[2]
 def test_commands_on_nodes(document: str, line: str, lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\n")
     (tmp_path / "hosts.txt").write_text("node1 slots=2\nnode2 slots=1\n")
-    words = shlex.split(line, comments=True)[1:]
+    words = shlex.split(line.replace("--via login1", "--via login"), comments=True)[1:]
     if "--dry-run" not in words:
         words.insert(1, "--dry-run")
     argv = [sys.executable, "-m", "ddpkit", *words]
     done = lab.run("login", *argv, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, check=False)
     assert done.returncode == 0, done.stderr
-    assert "# step 1 of " in done.stdout
+    assert ("ssh login 'sbatch " if "--via" in words else "# step 1 of ") in done.stdout
 
 
 def test_the_example_configuration_of_two_nodes(lab: Lab, tmp_path: Path) -> None:
