@@ -24,6 +24,7 @@ from ddpkit.launchers import registry
 from ddpkit.monitor import dump
 from ddpkit.node import env_names
 from ddpkit.run import metrics, record, timeline
+from ddpkit.transports import login_host
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = "docs/reference"
@@ -332,6 +333,7 @@ FILES = {
     metrics.NAME: "a copy of the metrics that the script wrote, in JSON lines",
     "report.html": "the page of `ddpkit report`",
     f"dump-*/{dump.SUMMARY}": "summary of one `ddpkit dump`; `rank_*.txt` and `rank_*.json` have the stacks",
+    login_host.CONTROL_FILE: "`--via` with `-o transport=openssh`: control socket of the launch, for later commands",
     on_end.LOG: "output of `--on-end`",
     on_end.ATTEMPT_LOG: "output of `--on-attempt`",
     record.REQUESTS: "requests of other shells to the launcher",

@@ -50,6 +50,7 @@ def approach(
         port=spec.port,
         transport=options.transport,
         python=spec.python or "python3",
+        connect_timeout=options.connect_timeout,
     )
     host = LoginHost(via, options, note)
     try:

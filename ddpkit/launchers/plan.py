@@ -126,6 +126,7 @@ class Via:
     port: int | None = None
     transport: str = "paramiko"  # or openssh
     python: str = "python3"  # of the supervisor there
+    connect_timeout: float = 5.0  # seconds
 
     @property
     def by_hand(self) -> tuple[str, ...]:

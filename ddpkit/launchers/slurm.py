@@ -139,6 +139,7 @@ class Slurm(Contained):
     srun: str = option("", "extra options for srun")
     setup: str = option("", "shell commands before the ranks start: module load cuda; source venv/bin/activate")
     via: str = option("", "login host with sbatch, reached by SSH, as in ssh HOST; default: this machine has sbatch")
+    connect_timeout: float = option(5.0, "timeout for the connection of --via, in seconds")
     transport: Literal["paramiko", "openssh"] = ssh_client(" for --via and --on")
     container_runtime: Literal["auto", "enroot", "pyxis", "apptainer"] = runtimes("enroot", "pyxis", "apptainer")
 

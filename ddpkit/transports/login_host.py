@@ -210,7 +210,8 @@ class _RemoteStream:
 
 def of_record(via: Via, folder: str) -> LoginHost:
     """Return the login host of a job, from its record. `folder`: of the run, on this machine."""
-    return LoginHost(via, NodeOptions(transport=via.transport), control_file=Path(folder, CONTROL_FILE), borrows=True)
+    options = NodeOptions(transport=via.transport, connect_timeout=via.connect_timeout)
+    return LoginHost(via, options, control_file=Path(folder, CONTROL_FILE), borrows=True)
 
 
 def check_answer(facts: Mapping[str, Any], host: LoginHost, *, script: str, python: str, synced: bool) -> None:

@@ -53,7 +53,8 @@ def play(lab: Lab, plan: Round) -> tuple[list[str], int, float, float]:
 
 def _play(laptop: Laptop, plan: Round) -> tuple[list[str], int, float, float]:
     there, wrong = laptop.there, list[str]()
-    launch = laptop.launch("-o", "transport=openssh" if plan.backend == "via-openssh" else "transport=paramiko")
+    client = "openssh" if plan.backend == "via-openssh" else "paramiko"
+    launch = laptop.launch("-o", f"transport={client}", "-o", "connect_timeout=20")  # the machine is busy
     if plan.moment == "connect" and plan.event in SIGNALS:
         time.sleep(0.3 + plan.delay * 2.0)  # the round's moment, which nothing announces
     elif plan.moment == "start" and plan.event in SIGNALS:
