@@ -214,6 +214,17 @@ def test_the_reason_of_nccl_has_its_cause(
     assert "SOCKET_IFNAME" not in nccl["fix"]
 
 
+def test_one_rank_on_which_cuda_does_not_start_is_the_only_one_named(
+    python: str, driver: dict[str, str], cuda: tuple[str, ...], ddpkit: DDPKIT
+) -> None:
+    bad = {**driver, "STANDIN_BAD": "1"}
+    done = ddpkit("test", "2", "--python", python, "--timeout", "60", *cuda, "--json", env=bad)
+    assert done.returncode == 122, done.stdout + done.stderr
+    (failed,) = [check for check in json.loads(done.stdout)["checks"] if check["status"] == "fail"]
+    assert (failed["rank"], failed["doc"]) == (1, "cuda-init-failed")
+    assert NOT_READY in failed["evidence"]
+
+
 def test_bench_reports_the_reason_of_nccl(
     python: str, driver: dict[str, str], cuda: tuple[str, ...], ddpkit: DDPKIT
 ) -> None:

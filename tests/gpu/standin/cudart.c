@@ -1,6 +1,7 @@
 // Stand-in for the CUDA runtime, preloaded: STANDIN_GPUS devices (8) whose memory is the host's, so that CUDA starts.
 // Copies and memset work, and kernels do nothing. What torch calls and is not here is that of the genuine runtime, over
-// the stand-in driver. NCCL has a runtime of its own: its start fails, with its own message.
+// the stand-in driver. NCCL has a runtime of its own: its start fails, with its own message. On the local rank
+// STANDIN_BAD, CUDA does not start.
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,11 @@ static int count(void) {
     return text ? atoi(text) : 8;
 }
 
-error cudaGetDeviceCount(int *number) { return *number = count(), *number ? 0 : 100; }
+error cudaGetDeviceCount(int *number) {
+    const char *bad = getenv("STANDIN_BAD"), *rank = getenv("LOCAL_RANK");
+    if (bad && rank && !strcmp(bad, rank)) return *number = 0, 802;
+    return *number = count(), *number ? 0 : 100;
+}
 error cudaDriverGetVersion(int *version) { return *version = 13000, 0; }
 error cudaGetDevice(int *device) { return *device = current, 0; }
 error cudaSetDevice(int device) { return device < count() ? current = device, 0 : 101; }
