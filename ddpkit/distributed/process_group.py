@@ -67,10 +67,12 @@ def _require_same_backend(store: Any, env: DistEnv, backend: str, own: torch.dev
     import socket
 
     host = socket.gethostname()
+    # Under torchrun a second group of the same processes has the same store.
+    key = f"ddpkit/backend/{store.add(f'ddpkit/starts/{env.rank}', 1)}"
     if env.rank == 0:
-        store.set("ddpkit/backend", f"{backend} on {host} ({own.type})")
+        store.set(key, f"{backend} on {host} ({own.type})")
         return
-    first = store.get("ddpkit/backend").decode()
+    first = store.get(key).decode()
     if first.partition(" ")[0] != backend:
         raise EnvError(
             f"rank {env.rank} of {env.world_size} on {host} starts {backend} ({own}), and rank 0 starts {first}",

@@ -315,7 +315,7 @@ def test_a_rank_in_the_start_of_nccl_is_named(monkeypatch: pytest.MonkeyPatch) -
     logger.addHandler(handler)
     env = resolve({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "node1", "MASTER_PORT": "1"})
     store = dist.HashStore()
-    store.set("ddpkit/backend", "nccl on node1 (cuda)")
+    store.set("ddpkit/backend/1", "nccl on node1 (cuda)")
     monkeypatch.setattr(dist, "rendezvous", lambda *_, **__: iter([(store, 1, 2)]))
     monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: logged.wait(60))
     try:
@@ -343,6 +343,9 @@ def test_ranks_of_two_backends_do_not_wait_for_each_other(monkeypatch: pytest.Mo
     assert caught.value.message == f"rank 1 of 2 on {host} starts gloo (cpu), and rank 0 starts nccl on {host} (cuda)"
     assert "torch.version.cuda" in (caught.value.hint or "")
     assert started == ["nccl"]
+    for rank in (first, second):  # a second group, of another backend
+        process_group.start_group(rank, "ucc", torch.device("cpu"), None, 5)
+    assert started == ["nccl", "ucc", "ucc"]
 
 
 @pytest.mark.parametrize(
