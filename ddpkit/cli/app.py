@@ -235,11 +235,19 @@ def _explain(error: DdpkitError, line: CommandLine | None = None) -> int:
 
 
 def _whole_hint(hint: str, line: CommandLine | None) -> str:
-    """Write `add --starter torchrun` as the whole command line with these words, to be copied."""
-    if line is None or not line.words or line.words[0] not in _LAUNCHES or not re.fullmatch(r"add -[^,;]*", hint):
+    """Write a hint as the whole command line, to be copied.
+
+    `add --starter torchrun` adds words to it, and `ddpkit launch -- SCRIPT` has another script for it.
+    """
+    if line is None or not line.words or line.words[0] not in _LAUNCHES:
         return hint
     from ddpkit.launchers.shell import join
 
+    script = re.fullmatch(r"ddpkit launch -- ([^;`]*)", hint)
+    if script and line.script is not None:
+        return f"ddpkit {join([*line.words, '--'])} {script[1]}"
+    if not re.fullmatch(r"add -[^,;]*", hint):
+        return hint
     words = CommandLine([*line.words, *hint.split()[1:]], line.script).argv
     return f"ddpkit {join(words)}"
 

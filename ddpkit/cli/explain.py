@@ -234,9 +234,11 @@ def _show(result: LogAnalysis, run: Run | None, many: bool) -> None:
     if run is not None and run.state in ("done", "failed", "stopped"):
         words = f"run {run.run_id} succeeded" if run.state == "done" else f"run {run.run_id} {run.state}"
         look.say(words + (f": {run.verdict}" if run.verdict else ""), run.state)
-    if first is None or (first.kind == "hint" and run is not None and run.state == "done"):
+    # The ranks of a run that was stopped report the signal of their launcher.
+    stopped = run is not None and run.state == "stopped" and first is not None and first.kind == "consequence"
+    if first is None or stopped or (first.kind == "hint" and run is not None and run.state == "done"):
         _show_nothing(result, many)
-        if first is not None:
+        if first is not None and not stopped:
             result.hints.insert(0, first)
     else:
         who = (first.reporter or first.speaker).describe()
@@ -279,13 +281,15 @@ def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterat
 
 def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
     """Yield lines on everything else in the logs."""
+    from ddpkit.launchers.shell import count
+
     first = result.first
     if result.alike and first is not None:
         ranks = sorted(
             {each.speaker.rank for each in result.alike if each.speaker.rank is not None} - {first.speaker.rank}
         )
-        also = f", of rank {format_ranges(ranks, most=12)} as well" if ranks else ""
-        yield f"the same again: {len(result.alike)} x{also}"
+        also = f", also on rank {format_ranges(ranks, most=12)}" if ranks else ""
+        yield f"repeated: {count(len(result.alike), 'more time')}{also}"
     if result.silent_ranks:
         silent = format_ranges(result.silent_ranks, most=12)
         yield f"check rank {silent}: it prints in this log, and does not report that it waited"

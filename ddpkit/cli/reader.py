@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from ddpkit.cli import slurm_flags, torchrun_flags
 from ddpkit.cli.request import Request
@@ -129,6 +129,9 @@ class _Reader:
             raise UsageError(what, self._corrected(self.at - 1, 2, [f"--preload={word}"]))
         if word.isdecimal():
             raise UsageError(f"{word} is in the place of a host", self._corrected(self.at, 1, ["-n", word]))
+        if request.has_backend and not request.transport.names_nodes and Path(word).is_file():
+            what = f"{word} is in the place of a host, and is a file here"
+            raise UsageError(what, _line([*request.words, "--", word, *self.rest, *(request.script or ())]))
         program = names_program(word)
         if program or not (not request.has_backend or request.transport.names_nodes or _is_this_machine(word)):
             if not program and not _is_program(word):
@@ -309,7 +312,8 @@ class _Reader:
             what = f"-n {each} is the number of ranks on each node, which has {count} GPUs"
             at = self.all.index("-n") if "-n" in self.all else 1
             raise UsageError(what, self._corrected(at, 2, ["--ntasks", each]))
-        request.note(f"-n {each}", f"{each} ranks on each of {nodes} nodes; sbatch's -n is --ntasks")
+        ranks = f"{each} rank{'' if each == '1' else 's'}"
+        request.note(f"-n {each}", f"{ranks} on each of {nodes} nodes; sbatch's -n is --ntasks")
 
     def _add_sbatch(self) -> None:
         if self.sbatch:

@@ -47,7 +47,9 @@ def report(
     given = Path(metrics) if metrics is not None else None
     if given is not None and not given.is_file():
         raise UsageError(f"file {metrics} not found", "ls -l *.jsonl")
-    now = status.get_status(status.choose(run, "ddpkit report {}"))
+    now = status.get_status(status.choose(run, "ddpkit report {}", newest=True))
+    if run is None:
+        print(f"ddpkit: run {now.run.run_id}, the newest of this project", file=sys.stderr)
     contents = summary.report(now, load.read(now.run, metrics_file=given), time.time())
     if as_json:
         failure = failure_document(contents.failure) if contents.failure else None

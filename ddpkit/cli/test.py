@@ -103,6 +103,7 @@ def end_by_signals() -> None:
 
 def show_report(result: CheckReport, *, verbose: bool = False) -> None:
     """One row for a check that passed everywhere; one for each finding that did not."""
+    from ddpkit.launchers.shell import count
     from ddpkit.preflight import check as model
 
     rows = []
@@ -119,7 +120,9 @@ def show_report(result: CheckReport, *, verbose: bool = False) -> None:
         if check.status in ("fail", "warn"):
             _show_finding(check)
     counts = {state: sum(check.status == state for check in result.checks) for state in ("fail", "warn")}
-    words = ", ".join(f"{number} {state}" for state, number in counts.items() if number) or "all checks passed"
+    ends = {"fail": "failed", "warn": "with a warning"}
+    words = ", ".join(f"{count(number, 'check')} {ends[state]}" for state, number in counts.items() if number)
+    words = words or "all checks passed"
     logs = f"; logs in {result.folder}/" if counts["fail"] and result.folder else ""
     state = "FAIL" if counts["fail"] else "WARN" if counts["warn"] else "pass"
     look.say(f"ddpkit: {words}, after {result.seconds:.1f} s{logs}", state)

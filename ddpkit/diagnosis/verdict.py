@@ -146,7 +146,10 @@ def _who(failure: Failure) -> str:
 
 
 def _has_hint(failure: Failure, diagnosis: Diagnosis | None) -> bool:
-    return bool((failure.log and not failure.reason) or (diagnosis is not None and diagnosis.fix))
+    from ddpkit.diagnosis.catalogue.deaths import LOOK
+
+    known = diagnosis is not None and diagnosis.fix
+    return bool((failure.log and not failure.reason) or known or (failure.signal in LOOK and not failure.reason))
 
 
 def hint(failure: Failure, diagnosis: Diagnosis | None = None) -> str:

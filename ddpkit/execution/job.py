@@ -186,6 +186,9 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     if "/" in first or path.is_file():
         if not path.is_file():
             raise UsageError(f"program {first} not found in {workdir}", f"ls {workdir}")
+        if _is_batch_script(path):
+            what = f"{first} is a batch script of SLURM: it starts its ranks itself, on all nodes"
+            raise UsageError(what, f"sbatch {first}; or, with ddpkit, after --: the script that its srun starts")
         if not os.access(path, os.X_OK):
             raise UsageError(f"{path} is not executable", f"chmod +x {path}")
         if "/" not in first:
@@ -194,3 +197,11 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     if shutil.which(first) is None:
         raise UsageError(f"program {first} not found on PATH or in {workdir}", "ddpkit launch -- train.py ARGS")
     return "program"
+
+
+def _is_batch_script(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4096).find(b"\n#SBATCH ") >= 0
+    except OSError:
+        return False

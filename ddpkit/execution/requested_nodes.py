@@ -131,13 +131,18 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
             raise _takes_one_number(backend)
         backend.check(elastic=True)
         nnodes = min(nnodes[1], max(nnodes[0], len(specs)))
-    named = f"{len(specs)} {'host was' if len(specs) == 1 else 'hosts were'} named"
+    named = f"{count(len(specs), 'host')} given"
     if settings.spares and (nnodes or 1) + settings.spares > len(specs):
         both = f"-N {nnodes} and --spares {settings.spares}" if nnodes else f"--spares {settings.spares}"
         fewer = f"-N {len(specs) - 1} --spares 1" if len(specs) > 1 else f"remove --spares {settings.spares}"
         raise UsageError(f"{both}: {named}", fewer)
     if nnodes and nnodes > len(specs):
-        raise UsageError(f"-N {nnodes}: {named}", f"add -N {len(specs)}")
+        missing = "HOST " * (nnodes - len(specs))
+        raise UsageError(
+            f"{count(nnodes, 'node')} requested, and {named}",
+            f"ddpkit launch -b {settings.backend} {' '.join(spec.label for spec in specs)} {missing}-- SCRIPT, "
+            f"or -N {len(specs)}",
+        )
     if nnodes and settings.spares:
         nnodes += settings.spares
     if settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node"):  # stronger than the slots of a file

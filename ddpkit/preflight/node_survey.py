@@ -55,7 +55,7 @@ class _NodeSurvey:
         self._progress(f"connecting to {len(pool.specs)} nodes")
         self._drop(pool.connect(HELLO_LIMIT))
         for spec in pool.specs:
-            result.checks.append(Check(id="transport", status="pass", host=spec.label, evidence="entered"))
+            result.checks.append(Check(id="transport", status="pass", host=spec.label, evidence="connected"))
         self._progress("collecting facts of the nodes")
         self._drop(self._nodes.ask_facts(pool.scaled(FACTS_LIMIT)))
         self._gather_inventories(smi=smi)

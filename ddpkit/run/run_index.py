@@ -133,6 +133,7 @@ def find_run(word: str, known: Sequence[IndexEntry], command: str = "ddpkit stat
         return run
     entries = {entry.run_id: entry for entry in known}
     matching = _matching(word, entries) if word else []
+    matching = matching or [entry.run_id for entry in known if entry.run is not None and word == entry.run.job_id]
     if len(matching) == 1:
         entry = entries[matching[0]]
         if entry.run is None:

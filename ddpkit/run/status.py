@@ -131,11 +131,12 @@ def get_statuses(runs: Sequence[Run]) -> list[RunStatus]:
         return list(pool.map(get_status, runs))
 
 
-def choose(word: str | None, command: str, *, one: bool = False) -> Run:
+def choose(word: str | None, command: str, *, one: bool = False, newest: bool = False) -> Run:
     """Return the run that a word names; without one the newest of this project, first among those that run.
 
-    Never a run of another project without its id. `one`: also refuse to choose between several that run. `command`:
-    what the user can type instead, with `{}` for the run. Raises UsageError.
+    Never a run of another project without its id. `one`: also refuse to choose between several that run. `newest`:
+    choose the newest, also where an older one runs. `command`: what the user can type instead, with `{}` for the run.
+    Raises UsageError.
     """
     known = run_index.list_runs()
     if word is not None:
@@ -145,7 +146,7 @@ def choose(word: str | None, command: str, *, one: bool = False) -> Run:
     living = _living(going, every=one)
     if one and len(living) > 1:
         raise run_index.several(f"{len(living)} runs of this project are running", living, known, command)
-    for entry in (*living, *mine):
+    for entry in (*([] if newest else living), *mine):
         if entry.run is not None:
             return entry.run
     others = [entry for entry in known if entry.run is not None]

@@ -25,7 +25,7 @@ REPORT_EVERY = 8.0  # seconds between two notes on the nodes that are waited for
 LOOK_EVERY = 0.3  # seconds between two states of a line that shows them
 NAMED = 8  # of them by name
 _DOES = {
-    "probe.look": "checking its directory, Python and torch",
+    "probe.look": "checking directory, Python and torch",
     "probe.reach": "testing its connections to the others",
 }
 

@@ -96,8 +96,8 @@ TWO = [*ONE, "node2"]
     [
         (["--spares", "1"], "--spares 1 has no effect without --retries"),
         (["--retries", "1", "--spares", "1"], "backend local runs on this machine only, and does not support --spares"),
-        ([*ONE, "--retries", "1", "--spares", "1"], "--spares 1: 1 host was named"),
-        ([*TWO, "-N", "2", "--retries", "1", "--spares", "1"], "-N 2 and --spares 1: 2 hosts were named"),
+        ([*ONE, "--retries", "1", "--spares", "1"], "--spares 1: 1 host given"),
+        ([*TWO, "-N", "2", "--retries", "1", "--spares", "1"], "-N 2 and --spares 1: 2 hosts given"),
         ([*TWO, "-N", "1:2", "--retries", "1"], "--retries 1 requires one number of nodes, not -N 1:2"),
         (
             ["-b", "slurm", "--array", "0-1", "--retries", "1"],

@@ -315,7 +315,7 @@ def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_
     ("args", "named"),
     [
         (["-b", "ssh", "--", "job.py"], "requires hosts"),
-        (["-b", "pdsh", "-N", "3", "node1", "--", "job.py"], "-N 3: 1 host was named"),
+        (["-b", "pdsh", "-N", "3", "node1", "--", "job.py"], "3 nodes requested, and 1 host given"),
         (
             ["-b", "ssh", "node1", "-N", "1:2", "-o", "starter=ranks", "--", "job.py"],
             "-N MIN:MAX works with starter torchrun",

@@ -268,7 +268,7 @@ def test_ranks_beside_the_nodes_of_the_job(launch: Callable[..., Launch], folder
     (folder / "job.py").write_text("")
     command = launch("-b", "local", "--", "job.py", before=SALLOC)
     assert command.end() == 0, command.tail
-    assert "these ranks run on this machine alone; on the job's nodes: -b slurm" in command.text
+    assert "these ranks run on this machine alone. For all nodes of the job: -b slurm" in command.text
     command = launch("-b", "local", "--", "job.py")
     assert command.end() == 0, command.tail
     assert "SLURM" not in command.text

@@ -38,10 +38,9 @@ ENTRIES = (
             r"\bexit code:? +137\b",
             r"exited with (?:exit )?(?:code|status) 137\b",
         ),
-        cause="usually the kernel's out-of-memory killer: the host's memory was full. Or a person or a "
-        "scheduler killed it",
+        cause="the kernel's out-of-memory killer, a scheduler, or a person killed it. The log does not show which",
         probe="on {host}: dmesg -T | grep -i 'killed process'",
-        fix="use fewer DataLoader workers, a smaller batch, no offload to the CPU, or more memory (SLURM: "
+        fix="if the kernel's log shows `Killed process`: use fewer DataLoader workers, a smaller batch, no offload to the CPU, or more memory (SLURM: "
         "--mem; docker: --memory; Kubernetes: resources.limits.memory)",
         link="https://www.kernel.org/doc/html/latest/admin-guide/mm/concepts.html",
     ),
