@@ -242,9 +242,7 @@ class RecordedRun(LiveRun):
         for name in ["--hang-timeout"] * bool(hang_timeout) + ["--on-end"] * bool(plan.on_end):
             relay.note(f"ddpkit: no launcher follows this job: {name} has no effect")
         if not plan.batch.follow:
-            relay.note(
-                "ddpkit: each task of the job array runs the same command alone: SLURM_ARRAY_TASK_ID tells them apart"
-            )
+            relay.note("ddpkit: each task of the job array runs the same command alone: SLURM_ARRAY_TASK_ID differs")
         stop = batch.stop_command(plan.batch, str(self.job_id))
         relay.routine_note(f"ddpkit: submitted; output: {log}; to stop it: {stop}")
 

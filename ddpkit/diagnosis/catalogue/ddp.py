@@ -6,6 +6,16 @@ from ddpkit.diagnosis.catalogue.entry import Entry
 
 ENTRIES = (
     Entry(
+        id="device-map-auto",
+        title="You can't train a model that has been loaded with `device_map='auto'` in any distributed mode",
+        patterns=(r"been loaded with `device_map='auto'` in any distributed mode",),
+        cause="device_map='auto' spreads one model over all GPUs, and each rank needs a whole model of its own",
+        probe="grep -n device_map in the script and its configuration",
+        fix="remove device_map, or set device_map={'': int(os.environ['LOCAL_RANK'])}. A model too large for one GPU: "
+        "FSDP or DeepSpeed ZeRO-3",
+        link="https://github.com/huggingface/accelerate/issues/2682",
+    ),
+    Entry(
         id="ddp-unused-parameters",
         title="Expected to have finished reduction in the prior iteration before starting a new one",
         patterns=(

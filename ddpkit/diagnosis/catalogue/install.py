@@ -16,6 +16,21 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/87279",
     ),
     Entry(
+        id="packages-differ",
+        title="TypeError: Accelerator.__init__() got an unexpected keyword argument 'dispatch_batches'",
+        patterns=(
+            r"TypeError: (?P<call>(?:Accelerator|AcceleratorState|DataLoaderConfiguration|FullyShardedDataParallelPlugin|"
+            r"DeepSpeedPlugin|DeepSpeedEngine|GradScaler|Adafactor|PeftConfig|LoraConfig)\.__init__\(\)) got an unexpected "
+            r"keyword argument '(?P<argument>\w+)'",
+        ),
+        cause="two packages do not fit: one calls {call} with {argument}, which the installed version of the other does "
+        "not know",
+        probe="pip list | grep -iE 'torch|transformers|accelerate|deepspeed|peft|trl'; pip check",
+        fix="update the calling package, or install the other one in the version from its requirements: pip install -U "
+        "transformers accelerate",
+        link="https://github.com/huggingface/transformers/issues/34699",
+    ),
+    Entry(
         id="library-missing",
         doubtful=True,
         title="cannot open shared object file: No such file or directory",

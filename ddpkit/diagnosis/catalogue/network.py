@@ -39,6 +39,17 @@ ENTRIES = (
         link="https://github.com/sgl-project/sglang/issues/3226",
     ),
     Entry(
+        id="nccl-interface-missing",
+        title="ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)",
+        explains=("nccl-error", "nccl-warning", "nccl-remote"),
+        patterns=(r"\bncclSocketInit: connecting to address\s+with family \d+ is neither",),
+        cause="NCCL got an empty address of a rank. A host has no interface with the name in NCCL_SOCKET_IFNAME, or the "
+        "interface has no address",
+        probe="on each host: echo $NCCL_SOCKET_IFNAME; ip -br address",
+        fix="set NCCL_SOCKET_IFNAME to an interface that each host has and that has an address, or unset it",
+        link="https://github.com/NVIDIA/nccl/issues/1837",
+    ),
+    Entry(
         id="nccl-wrong-interface",
         title="NCCL INFO NET/Socket : Using [0]docker0",
         kind="hint",

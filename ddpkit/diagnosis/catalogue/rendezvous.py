@@ -147,7 +147,8 @@ ENTRIES = (
         ),
         cause="this node cannot resolve the name {host|in MASTER_ADDR}. The last error reports only a timeout",
         probe="on each node: getent hosts {host|$MASTER_ADDR}",
-        fix="use an IP address for MASTER_ADDR, or add {host|the name} to DNS or to /etc/hosts on every node",
+        fix="use an IP address for MASTER_ADDR, or add {host|the name} to DNS or to /etc/hosts on every node. On "
+        "Kubernetes, the master's pod may not have started: wait for its service, or restart this pod",
         link="https://github.com/pytorch/pytorch/issues/73656",
     ),
     Entry(

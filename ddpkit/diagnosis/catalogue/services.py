@@ -30,6 +30,18 @@ ENTRIES = (
         link="https://kubernetes.io/docs/concepts/scheduling-eviction/",
     ),
     Entry(
+        id="download-refused",
+        doubtful=True,
+        title="urllib.error.HTTPError: HTTP Error 403: Forbidden",
+        patterns=(r"\bHTTPError: HTTP Error (?P<code>40[1347])\b",),
+        cause="a server refused a download (HTTP {code}): the file has moved, needs a login, or the server blocks this "
+        "network or program",
+        probe="on that host: curl -sSIL URL, with the URL of the traceback",
+        fix="download the data once, to a directory that all ranks read, or use another mirror. Let one rank of a node "
+        "download, and the others wait",
+        link="https://docs.python.org/3/library/urllib.error.html",
+    ),
+    Entry(
         id="hub-unreachable",
         doubtful=True,
         title="We couldn't connect to 'https://huggingface.co'; MaxRetryError",

@@ -255,6 +255,17 @@ ENTRIES = (
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
+        id="slurm-memory-invalid",
+        title="Memory specification can not be satisfied",
+        explains=("slurm-bad-request",),
+        patterns=(r"Memory specification can not be satisfied",),
+        cause="no node of the partition has so much memory for jobs as --mem or --mem-per-cpu requests",
+        probe="sinfo -o '%P %n %m %e'; scontrol show node NODE | grep -E 'RealMemory|MemSpecLimit'",
+        fix="request less: --mem below the column MEMORY (MB) of `sinfo -o '%P %n %m'`. --mem=0 requests all memory of a "
+        "node. As administrator: check RealMemory in slurm.conf",
+        link="https://slurm.schedmd.com/sbatch.html#OPT_mem",
+    ),
+    Entry(
         id="slurm-time-invalid",
         title="Requested time limit is invalid (missing or exceeds some limit)",
         explains=("slurm-bad-request",),
@@ -281,7 +292,7 @@ ENTRIES = (
         title="Unable to allocate resources: Invalid account, partition, gres ...",
         explains=("slurm-cancelled",),
         patterns=(
-            r"error: (?P<reason>(?:Memory specification|CPU count per node) can not be satisfied)",
+            r"error: (?P<reason>CPU count per node can not be satisfied)",
             r"Unable to allocate resources: (?P<reason>.*)",
             r"Batch job submission failed: (?P<reason>.*)",
             r"invalid partition specified: (?P<partition>\S+)",

@@ -1,6 +1,12 @@
 """Printed texts of `ddpkit/diagnosis/catalogue/ddp.py`, each with its source."""
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "device-map-auto": (
+        (
+            "ValueError: You can't train a model that has been loaded with `device_map='auto'` in any distributed mode.",
+            "https://github.com/huggingface/accelerate/issues/2682",
+        ),
+    ),
     "ddp-unused-parameters": (
         (
             "Parameter indices which did not receive grad for rank 2: 362 363 364",

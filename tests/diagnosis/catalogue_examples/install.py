@@ -11,6 +11,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pyg-team/pyg-lib/issues/548",
         ),
     ),
+    "packages-differ": (
+        (
+            "TypeError: Accelerator.__init__() got an unexpected keyword argument 'dispatch_batches'",
+            "https://github.com/huggingface/transformers/issues/34699",
+        ),
+    ),
     "library-missing": (
         (
             "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory",

@@ -13,6 +13,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 1.5, source",
         ),
     ),
+    "nccl-interface-missing": (
+        (
+            "ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)",
+            "https://github.com/NVIDIA/nccl/issues/1837",
+        ),
+    ),
     "nccl-wrong-interface": (
         (
             "node1:123:123 [0] NCCL INFO NET/Socket : Using [0]docker0:172.17.0.1<0>",

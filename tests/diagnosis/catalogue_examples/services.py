@@ -5,6 +5,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("In 'hydra/config': Could not find 'hydra/launcher/submitit_local'", "hydra 1.3, source"),
         ("Could not load 'hydra/launcher/joblib'", "hydra 1.0, source"),
     ),
+    "download-refused": (("urllib.error.HTTPError: HTTP Error 403: Forbidden", "Python 3.11, source"),),
     "hub-unreachable": (
         (
             "OSError: We couldn't connect to 'https://huggingface.co' to load this file, couldn't find it in the cached files",

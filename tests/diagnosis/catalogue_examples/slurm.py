@@ -129,6 +129,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Slurm 23.02, source",
         ),
     ),
+    "slurm-memory-invalid": (("sbatch: error: Memory specification can not be satisfied", "SLURM 22.05, run"),),
     "slurm-time-invalid": (
         (
             "srun: error: Unable to allocate resources: Requested time limit is invalid (missing or exceeds some limit)",
@@ -140,16 +141,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("srun: error: Invalid GRES specification (with and without type identification)", "SLURM 24.11, source"),
     ),
     "slurm-bad-request": (
+        ("sbatch: error: CPU count per node can not be satisfied", "SLURM 22.05, run"),
         ("sbatch: error: Batch job submission failed: Invalid partition name specified", "SLURM 22.05, run"),
         (
             "srun: error: Unable to allocate resources: Invalid account or account/partition combination specified",
             "Slurm 22.05, run",
         ),
         ("sbatch: error: invalid partition specified: gpuu", "Slurm 22.05, documented"),
-        (
-            "srun: error: Memory specification can not be satisfied",
-            "Slurm 22.05, run",
-        ),
         (
             "sbatch: error: This does not look like a batch script.  The first",
             "Slurm 23.11, source",
