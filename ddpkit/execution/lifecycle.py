@@ -268,6 +268,8 @@ class RecordedRun(LiveRun):
         began, ended, notes = time.time(), attempts.records[-1], list[str]()
         assert outcome.failure is not None
         assert self._ready.plan_again is not None
+        with suppress(OSError):
+            self._amend(attempts=attempts.records)  # also for a launcher that is killed before the next attempt
         self._note_failure(relay, attempts.with_moved_log(outcome.failure))
         relay.note(f"ddpkit: {describe(decision, ended.number)}")
 
@@ -276,8 +278,6 @@ class RecordedRun(LiveRun):
             relay.note(f"ddpkit: {text}")
 
         self._remember_node(relay, outcome)
-        with suppress(OSError):
-            self._amend(attempts=attempts.records)  # also for a launcher that is killed before the next attempt
         self._run_hook(self.plan.on_attempt, relay, on_end.ATTEMPT_LOG, limit=10.0)
         following = attempts.plan_next(self._ready.plan_again, self._check, note, self.inbox)
         if isinstance(following, Plan):
