@@ -383,7 +383,8 @@ def _backend_with(name: str) -> str:
     name = slurm_flags.LETTERS.get(name, name)
     if name in slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys() | {"--ntasks"}:
         return "slurm"
-    return next(iter(registry.backends_with(name.removeprefix("--").replace("-", "_"))), "")
+    backends = registry.backends_with(name.removeprefix("--").replace("-", "_"))
+    return min(backends, key=lambda backend: backend != "ssh", default="")  # the one of hosts, if it has the option
 
 
 def _split(word: str) -> tuple[str, str, str]:
