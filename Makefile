@@ -128,6 +128,7 @@ bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/tips.py
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python bench/nodes.py
+	$(BIN)/python bench/preload.py
 	$(BIN)/python bench/watch.py
 
 # What an index takes: the sdist, and the wheel built from it.

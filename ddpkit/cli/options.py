@@ -90,7 +90,7 @@ def _shared_parameters() -> list[Any]:
 
 _OF_BACKENDS = (
     ("--starter NAME", "Start the ranks of a node with ranks, torchrun or legacy. (local, ssh, pdsh)"),
-    ("--preload[=MODULES]", "Import torch, or MODULES, once; then fork the ranks. (local, ssh, pdsh)"),
+    ("--preload[=MODULES]", "Import torch, or MODULES, once; then fork the ranks. (not slurm-torchrun)"),
     ("--container IMAGE", "Run the ranks in a container."),
     ("-p, --partition NAME", "Partition, and so on with sbatch's names and letters: -A, -q, -t, -C, -w, -x. (slurm)"),
     ("-t, --time LIMIT", "Time limit: minutes, HH:MM:SS or D-HH:MM:SS. (slurm)"),

@@ -210,17 +210,23 @@ class RankStarter(Enum):
     SUPERVISOR = "supervisor"  # ours, or a torchrun under it
     SRUN = "srun"  # each task of `srun --label` is a rank
     SRUN_TORCHRUN = "srun-torchrun"  # each task of `srun --label` is a torchrun
+    SRUN_PRELOAD = "srun-preload"  # each task of `srun --label` forks the ranks of its node
     SCHEDULER = "scheduler"  # another scheduler's program; each rank runs under `rank_wrapper.py`
 
     @property
     def labels_tasks(self) -> bool:
         """Each line begins with the number of srun's task."""
-        return self in (RankStarter.SRUN, RankStarter.SRUN_TORCHRUN)
+        return self.value.startswith("srun")
 
     @property
     def labels_ranks(self) -> bool:
-        """Each line of a rank begins with `[rank 3]`: torchrun and `rank_wrapper.py` write that."""
-        return self in (RankStarter.SRUN_TORCHRUN, RankStarter.SCHEDULER)
+        """Each line of a rank begins with `[rank 3]`: `rank_wrapper.py` writes that."""
+        return self not in (RankStarter.SUPERVISOR, RankStarter.SRUN)
+
+    @property
+    def agent(self) -> str:
+        """The program that is the task of a node, where its ranks are none."""
+        return self.value.removeprefix("srun-")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ srun itself (some versions do not take it from the job), ranks from the *step's*
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from typing import ClassVar, Literal
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
 from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, Via, render_step
+from ddpkit.launchers.preload import preload_modules, preload_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange
 
@@ -70,6 +72,23 @@ _FIND_AGENT = """\
 agent="$1"; shift
 [ -r "$agent" ] || { echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 123; }
 """
+
+# Each task of `slurm-srun` with `preload` is a node, and forks its ranks: see `ddpkit/node/fork_task.py`. Python itself
+# runs the fork server, before the script of the ranks. PYTHONPATH is extended inside: an image may have its own.
+_FORK = """\
+export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
+export LOCAL_WORLD_SIZE={nproc}
+cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})){defaults}fork={fork}
+[ -r "$fork/spec.json" ] || {{
+    echo "ddpkit: no $fork on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+    exit 123
+}}
+set -- sh -c 'export DDPKIT_PRELOAD="$0/spec.json" PYTHONPATH="$0${{PYTHONPATH:+:$PYTHONPATH}}"; exec "$@"' "$fork" "$@"
+{enter}"""
+
+# One task has the CPUs of all ranks, and a site may bind it to as many as one rank needs. Where nothing binds, srun
+# warns of the option.
+_UNBOUND = 'bind=; case "$(scontrol show config)" in *task/affinity*) bind=--cpu-bind=none ;; esac'
 
 # Around each rank, then: torchrun ends with 1 whatever the code of the rank was.
 _TELL = """\
@@ -137,6 +156,7 @@ class Slurm(Contained):
     )
     sbatch: str = option("", "extra options for sbatch")
     srun: str = option("", "extra options for srun")
+    preload: str = preload_option(" (slurm-srun)")
     setup: str = option("", "shell commands before the ranks start: module load cuda; source venv/bin/activate")
     via: str = option("", "login host with sbatch, reached by SSH, as in ssh HOST; default: this machine has sbatch")
     connect_timeout: float = option(5.0, "timeout for the connection of --via, in seconds")
@@ -151,9 +171,13 @@ class Slurm(Contained):
     def plan(self, job: Job, world: Request) -> Plan:
         layout = self._layout(world)
         step = self._step(job, world, layout)
-        needed = (
-            {"torchrun_agent": "torchrun_agent", "rank_wrapper": "rank_wrapper"} if self.torchrun and job.folder else {}
-        )
+        modules = self._modules(job)
+        needed: dict[str, str] = {}
+        if self.torchrun and job.folder:
+            needed = {"torchrun_agent": "torchrun_agent", "rank_wrapper": "rank_wrapper"}
+        elif modules:
+            needed = {"preload/sitecustomize": "fork_server", "preload/fork_task": "fork_task"}
+            needed["preload/rank_wrapper"] = "rank_wrapper"
         if self._asked(job):
             needed |= {"hook/sitecustomize": "rank_hook"} | {
                 f"hook/{name}": name for name in ("rank_responder", "rank_events", "rank_events_file")
@@ -162,6 +186,11 @@ class Slurm(Contained):
         if self._asked(job):
             # What each rank tells goes into a file beside the last one.
             files += [File(path=f"{job.folder}/hook/grace", text=f"{job.grace:g}\n"), File(path=_begins(job))]
+        if modules:
+            if layout.het or layout.listed:
+                what = "-o preload requires the same number of ranks on each node, in SLURM's order, and one group"
+                raise UsageError(what, "add --no-preload")
+            files.append(self._fork_spec(job, modules, layout.groups[0]))
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
@@ -181,9 +210,50 @@ class Slurm(Contained):
 
     def _asked(self, job: Job) -> bool:
         """Return whether ranks get `rank_hook.py`. Their container must have the run's folder."""
-        there = job.folder and (self.torchrun or not self.container or f"{job.folder}/".startswith(f"{job.workdir}/"))
+        inside = self._by_node(job) or not self.container or f"{job.folder}/".startswith(f"{job.workdir}/")
         # PYTHONPATH has colons between its entries.
-        return job.kind != "program" and bool(there) and ":" not in job.folder
+        return job.kind != "program" and bool(job.folder) and inside and ":" not in job.folder
+
+    def _modules(self, job: Job) -> tuple[str, ...]:
+        """Return the modules that each node imports before it forks its ranks. Raises UsageError."""
+        modules = preload_modules(self.preload, job)
+        if not modules:
+            return ()
+        if self.torchrun:
+            what = (
+                "-o preload works with slurm-srun, not with slurm-torchrun: torchrun starts each rank as a new Python"
+            )
+            raise UsageError(what, "add -b slurm-srun")
+        for word in ("--gpus-per-task", "--gpu-bind", "--ntasks-per-gpu"):
+            if word in self.srun:
+                what = (
+                    f"-o preload starts one task on each node, and -o srun has {word}, which is for a task of each rank"
+                )
+                raise UsageError(what, "add --gpus-per-node N, or --no-preload")
+        if not job.folder or ":" in job.folder:
+            what = (
+                f"-o preload keeps programs in the run's directory, and {job.folder or 'this script'} cannot have them"
+            )
+            raise UsageError(what, "add --no-preload")
+        return modules
+
+    def _by_node(self, job: Job) -> bool:
+        """Return whether srun starts one task on each node, and that task the ranks."""
+        return self.torchrun or bool(self._modules(job))
+
+    def _fork_spec(self, job: Job, modules: tuple[str, ...], nodes: Group) -> File:
+        """The file that tells the fork server of a node what to do."""
+        folder = f"{job.folder}/preload"
+        spec = {
+            "hook": folder,
+            "task": f"{folder}/fork_task.py",
+            "modules": modules,
+            "answer": f"{job.folder}/hook" if self._asked(job) else "",
+            "nproc": nodes.ranks,
+            "cpus_per_task": nodes.cpus,
+            "grace": job.grace,
+        }
+        return File(path=f"{folder}/spec.json", text=json.dumps(spec) + "\n")
 
     def _layout(self, world: Request) -> Layout:
         if "arbitrary" in self.srun:
@@ -230,15 +300,19 @@ class Slurm(Contained):
         # what is asked for here, and inside a step they would confine us to its node.
         inside = [f"--jobid={held.job_id}", "--overlap"] if held else []
         words, text, more = self._task(job, layout)
+        unbound = [_UNBOUND] if self._modules(job) else []
+        more = f"$bind {more}".strip() if unbound else more
         if layout.het:
             # srun takes a `:` among the arguments for the next group: the command is in the text.
             text = f"set -- {join(words[1:])}\n{text}"
-        command = self._srun(world, layout, inside, words, more)
+        by_node = self._by_node(job)
+        command = self._srun(world, layout, inside, words, more, by_node=by_node)
         lines = [
             *([self.setup] if self.setup else []),
+            *unbound,
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
             f"each={quote(text)}",
-            *(layout.file(job.folder, torchrun=self.torchrun) if layout.listed else ()),
+            *(layout.file(job.folder, by_node=by_node) if layout.listed else ()),
         ]
         if layout.attempts:
             again = join([world.here.python, "-m", "ddpkit.execution.job_attempts", job.folder])
@@ -254,7 +328,13 @@ class Slurm(Contained):
             # A job gets variables of its own; what this shell has left over stays out of it where it is submitted.
             env={**dict.fromkeys(name for name in world.here.stale if held or not _left(name)), **env, **job.env},
             procs=(Proc(name="srun", argv=("bash", "-c", "\n".join(lines))),),
-            rank_starter=RankStarter.SRUN_TORCHRUN if self.torchrun else RankStarter.SRUN,
+            rank_starter=(
+                RankStarter.SRUN_TORCHRUN
+                if self.torchrun
+                else RankStarter.SRUN_PRELOAD
+                if by_node
+                else RankStarter.SRUN
+            ),
             nodes=layout.hosts,
             groups=tuple(group.nodes * group.ranks for group in layout.groups) if layout.het else (),
             group_jobs=tuple(group.job_id for group in held.groups) if held else (),
@@ -285,14 +365,16 @@ class Slurm(Contained):
         # It runs on the node itself, and the job's Python may be in the container alone.
         return join(["python3" if self.container else job.python, "-c", _PORT])
 
-    def _srun(self, world: Request, layout: Layout, inside: list[str], words: list[str], more: str) -> str:
+    def _srun(
+        self, world: Request, layout: Layout, inside: list[str], words: list[str], more: str, *, by_node: bool
+    ) -> str:
         """The command line that starts the ranks."""
         common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
         before, after = join(["srun", *inside]), f'{" " * bool(more)}{more} sh -c "$each"'
         if layout.het:
-            argvs = ([f"--het-group={n}", *each.srun(torchrun=self.torchrun)] for n, each in enumerate(layout.groups))
+            argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
             return f"{before} {' : '.join(f'{join([*argv, *common])}{after} {words[0]}' for argv in argvs)}"
-        argv: list[Word] = [*layout.srun(torchrun=self.torchrun)]
+        argv: list[Word] = [*layout.srun(by_node=by_node)]
         if layout.attempts:  # one before may not have ended on a lost node
             argv += ["--overlap", Raw("--nodelist=$nodes")]
         elif world.allocation and not layout.listed and (world.spares is not None or world.hosts):
@@ -301,9 +383,16 @@ class Slurm(Contained):
 
     def _task(self, job: Job, layout: Layout) -> tuple[list[str], str, str]:
         """Return the words and the shell text of one task of srun, and the options of srun for its container."""
-        mounted = [job.folder] if self.torchrun and job.folder else []
+        mounted = [job.folder] if self._by_node(job) and job.folder else []
         container = self.want(job, mounted, job.env, self.container_workdir or job.workdir)
         enter, more = (container[0].enter(container[1]), container[0].srun(container[1])) if container else ("", "")
+        if self._modules(job):
+            fork, run = quote(f"{job.folder}/preload"), enter or 'exec "$@"'
+            return (
+                ["rank", *job.argv],
+                _FORK.format(nproc=layout.counts[0], defaults=_DEFAULTS, fork=fork, enter=run),
+                more,
+            )
         if not self.torchrun:
             hook = (_HOOK_INSIDE if self.container else _HOOK) if self._asked(job) else ""
             hook = hook.format(hook=quote(f"{job.folder}/hook"))
@@ -355,7 +444,7 @@ class Slurm(Contained):
         srun returns the highest code of its tasks, and those that it ended by itself count: 143. The first task that
         failed stands in its output, which is the job's; or one that an exception ends, and that was ended later.
         """
-        programs = [_TAP_CODE if self.torchrun else _CODE]
+        programs = [_TAP_CODE if self._by_node(job) else _CODE]
         if self._asked(job):
             programs = ["-e", *programs, "-e", _GOES_ON]
         before, _, after = self._log(job).partition("{job}")
@@ -387,7 +476,9 @@ class Slurm(Contained):
             raise UsageError(
                 f"hosts were passed twice: {named} and -o nodelist={self.nodelist}", "remove one of the two"
             )
-        tasks, cpus = layout.groups[0].tasks(torchrun=self.torchrun)
+        tasks, cpus = layout.groups[0].tasks(by_node=self._by_node(job))
+        if self._modules(job):
+            cpus = cpus or layout.groups[0].ranks
         asked: dict[str, object] = {
             "job-name": self.job_name or job.run_id.split("-", 2)[-1].rpartition("-")[0] or "ddpkit",
             "nodes": layout.groups[0].nodes + (spares or 0),
@@ -419,7 +510,7 @@ class Slurm(Contained):
             lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
         lines += [f"#SBATCH {quote(word)}" for word in split_option("sbatch", self.sbatch)]
         for group in layout.groups[1:]:
-            tasks, cpus = group.tasks(torchrun=self.torchrun)
+            tasks, cpus = group.tasks(by_node=self._by_node(job))
             words = [
                 f"--nodes={group.nodes}",
                 f"--ntasks-per-node={tasks}",

@@ -27,15 +27,15 @@ class Group:
     cpus: int = 0  # for each rank; 0: not requested
     options: tuple[str, ...] = ()  # further ones of sbatch, of a later group
 
-    def srun(self, *, torchrun: bool) -> list[str]:
-        """Options of srun for the tasks of these nodes: a task is a rank, or a torchrun."""
-        tasks, cpus = self.tasks(torchrun=torchrun)
+    def srun(self, *, by_node: bool) -> list[str]:
+        """Options of srun for the tasks of these nodes: a task is a rank, or starts those of its node (`by_node`)."""
+        tasks, cpus = self.tasks(by_node=by_node)
         argv = [f"--nodes={self.nodes}", f"--ntasks={self.nodes * tasks}", f"--ntasks-per-node={tasks}"]
         return [*argv, f"--cpus-per-task={cpus}"] if cpus else argv
 
-    def tasks(self, *, torchrun: bool) -> tuple[int, int]:
+    def tasks(self, *, by_node: bool) -> tuple[int, int]:
         """Return the tasks on each node, and the CPUs of each task."""
-        return (1, self.cpus * self.ranks) if torchrun else (self.ranks, self.cpus)
+        return (1, self.cpus * self.ranks) if by_node else (self.ranks, self.cpus)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +61,12 @@ class Layout:
         """srun reads nodes and their tasks from a file."""
         return not self.het and (self.uneven or self.order != "block")
 
-    def srun(self, *, torchrun: bool) -> list[str]:
+    def srun(self, *, by_node: bool) -> list[str]:
         """Options of srun for all tasks; those of a list of nodes contradict any number of them."""
         if not self.listed:
-            return self.groups[0].srun(torchrun=torchrun)
-        tasks = len(self.counts) if torchrun else sum(self.counts)
-        cpus = self.groups[0].tasks(torchrun=torchrun)[1]
+            return self.groups[0].srun(by_node=by_node)
+        tasks = len(self.counts) if by_node else sum(self.counts)
+        cpus = self.groups[0].tasks(by_node=by_node)[1]
         return [f"--ntasks={tasks}", "--distribution=arbitrary", *([f"--cpus-per-task={cpus}"] if cpus else [])]
 
     def nodes(self, inside: Sequence[str], most: int) -> list[str]:
@@ -85,9 +85,9 @@ class Layout:
             '[ -n "$nodes" ] || exit 1',
         ]
 
-    def file(self, folder: str, *, torchrun: bool) -> list[str]:
+    def file(self, folder: str, *, by_node: bool) -> list[str]:
         """Lines that write the list of nodes, each as often as it has tasks, which srun then reads."""
-        numbers = " ".join("1" if torchrun else str(number) for number in self.counts)
+        numbers = " ".join("1" if by_node else str(number) for number in self.counts)
         where = f" {quote(f'{folder}/hosts.XXXXXX')}" if folder else ""
         return [
             f"SLURM_HOSTFILE=$(mktemp{where}) || exit 1",

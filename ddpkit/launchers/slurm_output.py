@@ -59,8 +59,10 @@ class SrunReader:
         labels: bool = True,
         lost: bool = False,
         groups: Sequence[int] = (),
+        agent: str = "torchrun",
     ) -> None:
         self.ranks = ranks
+        self.agent = agent  # the name of a node's task
         self.groups = groups  # ranks in each group of a heterogeneous job
         self.torchrun = torchrun  # a label is then a node's number, and each rank's tap names the rank of a line
         self.lost = lost  # a lost node is a failure; else SLURM requeues the job after it
@@ -217,7 +219,7 @@ class SrunReader:
         if code is None and killer is None:
             return
         if self.torchrun:  # the task is an agent; if none of its ranks failed, it failed by itself
-            yield from self._fail(None, host, "torchrun", int(code[1]) if code else None, killer)
+            yield from self._fail(None, host, self.agent, int(code[1]) if code else None, killer)
             return
         for task in _numbers(tasks):
             rank = task + self._first_rank(host)

@@ -14,6 +14,7 @@ from ddpkit.launchers.containers import Contained, runtimes
 from ddpkit.launchers.containers import option as option  # for backends
 from ddpkit.launchers.cpu_binding import cpu_sets, python_code, threads
 from ddpkit.launchers.plan import Job, Proc, Step, World
+from ddpkit.launchers.preload import preload_modules, preload_option
 from ddpkit.launchers.shell import Value
 
 # torchrun gets this in place of the script. Under ddpkit's supervisor DDPKIT_TAP names a program that connects the
@@ -35,11 +36,7 @@ class Starter(Contained):
     starter: Literal["ranks", "torchrun", "legacy"] = option(
         "ranks", "program that starts the ranks of a node: ddpkit itself, torchrun, or torch.distributed.launch"
     )
-    preload: str = option(
-        "",
-        "import `true` (torch) or a list of modules once per node, then fork the ranks (starter ranks)",
-        "true",
-    )
+    preload: str = preload_option(" (starter ranks)")
     max_restarts: int = option(0, "number of times that torchrun restarts failed ranks (starter torchrun)")
     use_env: bool = option(
         True, "false: pass --local-rank=N to the script, like old torch.distributed.launch (starter legacy)"
@@ -61,7 +58,10 @@ class Starter(Contained):
     def check(self, *, elastic: bool = False) -> None:
         """Refuse options that the chosen starter does not have."""
         if self.preload and self.starter != "ranks":
-            raise UsageError(f"-o preload works with starter ranks, not with {self.starter}", "add --starter ranks")
+            raise UsageError(
+                f"-o preload works with starter ranks, not with {self.starter}, which starts each rank as a new Python",
+                "add --starter ranks",
+            )
         if elastic and self.starter != "torchrun":
             raise UsageError(
                 f"-N MIN:MAX works with starter torchrun, not with {self.starter}", "add --starter torchrun"
@@ -97,12 +97,7 @@ class Starter(Contained):
                 )
                 for local_rank, rank in enumerate(world.ranks(node_rank))
             )
-            preload = _modules(self.preload)
-            if preload and job.kind == "program":
-                raise UsageError(
-                    f"-o preload requires a Python script, and {job.command[0]} is another program",
-                    "add --no-preload",
-                )
+            preload = preload_modules(self.preload, job)
         else:
             argv = _torchrun(job, world, node_rank, self, python_code(bound) if bound else "")
             procs = (Proc(name=self.starter, argv=argv, restarts=_restarts(self, world)),)
@@ -118,20 +113,6 @@ class Starter(Contained):
             elastic=_elastic(self, world),
             container=self.node_container(job),
         )
-
-
-def _modules(text: str) -> tuple[str, ...]:
-    if text.lower() in ("", "false", "no", "off", "0"):
-        return ()
-    if text.lower() in ("true", "yes", "on", "1"):
-        return ("torch",)
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if not all(part.isidentifier() for part in name.split(".")):
-            raise UsageError(
-                f"-o preload={text}: {name!r} is not the name of a Python module", "add --preload=torch,numpy"
-            )
-    return names
 
 
 def _node_env(job: Job, world: World, node_rank: int, omp_threads: int, *, elastic: bool) -> dict[str, Value]:

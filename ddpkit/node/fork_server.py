@@ -1,7 +1,8 @@
 """Import torch once, then fork the ranks, each of which goes on as an interpreter that was started alone.
 
 The supervisor writes this file as `sitecustomize.py` into a private folder, puts that folder first on PYTHONPATH, and
-starts the ranks' own command once. Python runs this during start-up: after the command line was read, before the script
+starts the ranks' own command once. Under SLURM the folder is one of the run, and `fork_task.py` takes the place of the
+supervisor. Python runs this during start-up: after the command line was read, before the script
 is. A rank is forked right here and then simply returns, so that its `sys.argv`, `__main__`, `-m`, tracebacks, `atexit`
 and exit status are Python's own, made by Python itself. The first interpreter never returns: it waits for the ranks,
 reports how they ended, and exits.
@@ -97,17 +98,50 @@ def _uses_gpus() -> bool:
     return bool(os.waitpid(pid, 0)[1])
 
 
-def _become(rank: dict[str, Any], folder: str) -> None:
-    """What the supervisor does for a rank that it starts itself: a session, the output pipes, the environment."""
+class Pipes:
+    """The connection with a supervisor: named pipes in its private folder."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.folder: str = spec["folder"]
+        self.ranks: list[dict[str, Any]] = spec["ranks"]
+        self.began: float = spec["began"]
+
+    def fork(self, rank: dict[str, Any]) -> int:
+        """Fork, and connect the output of the new process."""
+        pid = os.fork()
+        if pid == 0:
+            for name, fd in (("out", 1), ("err", 2)):
+                pipe = os.open("%s/%s.%s" % (self.folder, name, rank["env"]["LOCAL_RANK"]), os.O_WRONLY)
+                os.dup2(pipe, fd)
+                os.close(pipe)
+        return pid
+
+    def wait(self, running: dict[int, dict[str, Any]]) -> None:
+        """Report the ranks and their ends, and end this process after the last one."""
+        events = os.open(self.folder + "/events", os.O_WRONLY)
+
+        def tell(kind: str, rank: dict[str, Any], *words: object) -> None:
+            line = [kind, rank["env"]["LOCAL_RANK"], rank["rank"], *words]
+            os.write(events, (" ".join(map(str, line)) + "\n").encode())
+
+        for pid, rank in running.items():
+            tell("start", rank, pid, self.began)
+        while running:
+            pid, status = os.wait()
+            if pid in running:
+                killed = os.WIFSIGNALED(status)
+                code, number = (None, os.WTERMSIG(status)) if killed else (os.WEXITSTATUS(status), None)
+                tell("exit", running.pop(pid), code, number, time.time())
+        os._exit(0)
+
+
+def _become(rank: dict[str, Any]) -> None:
+    """What the supervisor does for a rank that it starts itself: a session, and the environment."""
     os.setsid()
     import ctypes
     import signal
 
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
-    for name, fd in (("out", 1), ("err", 2)):
-        pipe = os.open("%s/%s.%s" % (folder, name, rank["env"]["LOCAL_RANK"]), os.O_WRONLY)
-        os.dup2(pipe, fd)
-        os.close(pipe)
     if rank["cpus"] and sys.platform == "linux":
         with contextlib.suppress(OSError):  # a container may have none of them
             os.sched_setaffinity(0, rank["cpus"])
@@ -125,60 +159,52 @@ def _become(rank: dict[str, Any], folder: str) -> None:
         torch.default_generator.seed()  # the processor's; a CUDA generator starts from the same seed in every process
 
 
-def _answers(folder: str, *, again: bool) -> None:
+def _answers(folder: str, times: list[tuple[str, float]], *, again: bool) -> None:
     """What `rank_hook.py` does for a rank that is started alone; one that is started again finds it by itself."""
     if again:
         os.environ["DDPKIT_HOOK"] = folder
         os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
         return
-    known: dict[str, Any] = {"__name__": "ddpkit_hook"}
-    with open(folder + "/sitecustomize.py") as file:
-        exec(compile(file.read(), file.name, "exec"), known)
-    known["register"](folder)
+    _run(folder + "/sitecustomize.py", "ddpkit_hook")["register"](folder, times)
 
 
-def _wait(running: dict[int, dict[str, Any]], folder: str) -> None:
-    events = os.open(folder + "/events", os.O_WRONLY)
-    for pid, rank in running.items():
-        _tell(events, "start", rank, pid)
-    while running:
-        pid, status = os.wait()
-        if pid in running:
-            rank = running.pop(pid)
-            killed = os.WIFSIGNALED(status)
-            code, number = (None, os.WTERMSIG(status)) if killed else (os.WEXITSTATUS(status), None)
-            _tell(events, "exit", rank, code, number)
-    os._exit(0)
-
-
-def _tell(events: int, kind: str, rank: dict[str, Any], *words: object) -> None:
-    line = [kind, rank["env"]["LOCAL_RANK"], rank["rank"], *words, time.time()]
-    os.write(events, (" ".join(map(str, line)) + "\n").encode())
+def _run(path: str, name: str) -> dict[str, Any]:
+    """Another file of ours, compiled here."""
+    known: dict[str, Any] = {"__name__": name}
+    with open(path) as file:
+        exec(compile(file.read(), path, "exec"), known)
+    return known
 
 
 def _main() -> None:
+    times = [("python", time.time())]
     with open(os.environ["DDPKIT_PRELOAD"]) as file:
-        spec = json.load(file)
+        spec = {**json.load(file), "began": times[0][1]}
     _tidy(spec["hook"])
     _real_sitecustomize()
+    task = spec.get("task")
+    parent = _run(task, "ddpkit_task")["Task"](spec) if task else Pipes(spec)
+    times.append(("import", time.time()))
     unsafe = _import(spec["modules"])
+    if "torch" in sys.modules:
+        times.append(("imported", time.time()))
     if unsafe:
         print("ddpkit: -o preload has no effect:", unsafe, file=sys.stderr, flush=True)
     # What was imported lives as long as the process: no rank's garbage collector, least of all its last one at exit,
     # needs to walk through it and thereby copy the shared pages.
     gc.freeze()
     running = {}
-    for rank in spec["ranks"]:
-        pid = os.fork()
+    for rank in parent.ranks:
+        pid = parent.fork(rank)
         if pid == 0:
-            _become(rank, spec["folder"])
-            if spec["answer"]:
-                _answers(spec["answer"], again=bool(unsafe))
+            _become(rank)
+            if spec["answer"] and os.environ.get("DDPKIT_DUMP") != "0":
+                _answers(spec["answer"], times, again=bool(unsafe))
             if unsafe:
                 os.execv(sys.executable, _own_argv())
             return
         running[pid] = rank
-    _wait(running, spec["folder"])
+    parent.wait(running)
 
 
 def _own_argv() -> list[str] | list[bytes]:

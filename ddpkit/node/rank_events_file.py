@@ -61,25 +61,28 @@ if wait(settle):
 """
 
 
-def start(folder: str, rank: str, moved: Callable[[int], int]) -> Callable[..., None]:
-    """What tells, for this process. `moved` puts a descriptor where a script does not meet it."""
+def start(folder: str, rank: str, moved: Callable[[int], int], began: int = 0) -> Callable[..., None]:
+    """What tells, for this process. `moved` puts a descriptor where a script does not meet it.
+
+    began: the process with which this one's Python began: itself, or the one from which it was forked.
+    """
     try:
         error = moved(os.dup(2))
     except OSError:
         error = -1  # it began without one
-    return Shared(folder, rank, error).tell
+    return Shared(folder, rank, error, began or os.getpid()).tell
 
 
 class Shared:
     """Events of one rank, until they are written."""
 
-    def __init__(self, folder: str, rank: str, error: int) -> None:
+    def __init__(self, folder: str, rank: str, error: int, began: int) -> None:
         self.folder, self.rank, self.pid = folder, rank, os.getpid()
         self.error, self.file = error, _which(error)
         task = os.environ.get("SLURM_ARRAY_TASK_ID")
         self.path = "%s/marks/%s" % (os.path.dirname(folder), rank if task is None else "%s_%s" % (task, rank))
         host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
-        self.lines = ["start %s %s %.6f\n" % (rank, host, _began())]
+        self.lines = ["start %s %s %.6f\n" % (rank, host, _began(began))]
         self.steps: list[float] = []  # the record that is not a line yet
         self.first = self.due = 0.0  # time.monotonic(): of the first step, of the next write
         self.busy = _thread.allocate_lock()  # held by the thread that writes
@@ -211,13 +214,13 @@ def _which(fd: int) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _began() -> float:
-    """When this process was started, in seconds since the epoch."""
+def _began(pid: int) -> float:
+    """When a process was started, in seconds since the epoch."""
     now = time.time()
     if sys.platform != "linux":
         return now
     try:
-        with open("/proc/self/stat", "rb") as file:
+        with open("/proc/%d/stat" % pid, "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):

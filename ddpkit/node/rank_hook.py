@@ -26,15 +26,18 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every rank
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 OFFSET = 11  # SIGRTMIN + 11: systemd, glibc, Go, Java and the debuggers of CUDA use others, or none of these
 MODULE = "torch.distributed.distributed_c10d"
 
 
-def register(folder: str) -> None:
-    """Make this process one that can be asked. Whatever does not work is left out: a rank must start."""
+def register(folder: str, times: Sequence[tuple[str, float]] = ()) -> None:
+    """Make this process one that can be asked. Whatever does not work is left out: a rank must start.
+
+    times: marks of the interpreter from which this process was forked.
+    """
     try:
         pid, rank = os.getpid(), os.environ.get("RANK", "")
 
@@ -54,12 +57,13 @@ def register(folder: str) -> None:
 
         tell: Callable[..., None] = piped
         if rank.isdigit() and os.path.exists(folder + "/rank_events_file.py"):
-            tell = _run(folder, "rank_events_file")["start"](folder, rank, _moved)
+            tell = _run(folder, "rank_events_file")["start"](folder, rank, _moved, os.getppid() if times else pid)
 
         def mark(name: str) -> None:
             tell("mark", rank, name, time.time())
 
-        mark("python")
+        for name, when in times or [("python", time.time())]:
+            tell("mark", rank, name, when)
         asked = _wait_for_questions()
 
         def start() -> None:

@@ -20,6 +20,10 @@ import signal
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
 PR_SET_PDEATHSIG = 1
 # torchrun signals the whole process group: the rank gets these by itself, and this process stays to tell the end.
 FROM_ABOVE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -67,26 +71,43 @@ def main(argv: list[str]) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, {*mask, *FROM_AGENT} if lines else mask)
     if lines:
-        host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
-        step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
-        os.write(events, f"ddpkit: rank {rank} on {host} pid {pid} step {step}\n".encode())
-        status = relay(pid, rank, pipes)
+        write_start(rank, pid)
+        direct: dict[int, float] = {}
+        status = relay({pid: (rank, pipes)}, lambda *end: write_end(rank, end[1]), lambda: pass_on(pid, direct))[pid]
     else:
         os.write(events, f"start {local_rank} {rank} {pid} {time.time()}\n".encode())
         status = os.waitpid(pid, 0)[1]
-    killer = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-    code = None if killer else os.WEXITSTATUS(status)
-    if lines:
-        os.write(events, f"ddpkit: rank {rank} ended: code {code} signal {killer}\n".encode())
-    else:
+        code, killer = split_status(status)
         os.write(events, f"exit {local_rank} {rank} {code} {killer} {time.time()}\n".encode())
+    end_as(status)
+
+
+def write_start(rank: str, pid: int) -> None:
+    host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+    step = os.environ.get("SLURM_JOB_ID", "") + "." + os.environ.get("SLURM_STEP_ID", "")
+    os.write(2, f"ddpkit: rank {rank} on {host} pid {pid} step {step}\n".encode())
+
+
+def write_end(rank: str, status: int) -> None:
+    os.write(2, "ddpkit: rank {} ended: code {} signal {}\n".format(rank, *split_status(status)).encode())
+
+
+def split_status(status: int) -> tuple[int | None, int | None]:
+    """Return the exit code and the signal of a status of `waitpid`; one of them is None."""
+    return (None, os.WTERMSIG(status)) if os.WIFSIGNALED(status) else (os.WEXITSTATUS(status), None)
+
+
+def end_as(status: int) -> None:
+    """End this process as another one has ended."""
+    code, killer = split_status(status)
     if killer is None:
-        os._exit(os.WEXITSTATUS(status))
+        os._exit(code or 0)
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the rank's own core file is the one to keep
     if killer != signal.SIGKILL:
         signal.signal(killer, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [killer])
     os.kill(os.getpid(), killer)
 
 
@@ -107,45 +128,72 @@ def start(argv: list[str], mask: set[int]) -> None:
         os._exit(127 if error.errno == errno.ENOENT else 126)
 
 
-def relay(pid: int, rank: str, pipes: list[tuple[int, int]]) -> int:
-    """Pass the rank's output on, each line with the rank in front, until the rank has ended. Returns its status."""
+def readable_after_an_end() -> int:
+    """Return a descriptor that the end of a child makes readable: then the order of the ends is that of the ranks."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    return woken
+
+
+def relay(
+    ranks: dict[int, tuple[str, list[tuple[int, int]]]], ended: Callable[[int, int], None], between: Callable[[], None]
+) -> dict[int, int]:
+    """Forward the output of ranks, each line with its rank in front, until they have ended. Returns their statuses.
+
+    ranks: process id: the rank, its pipes for output and error. `ended` is called with a process id and a status after
+    the rank's last line, `between` at least every 100 ms.
+    """
     import select
 
     held = {}
-    for (read, write), fd in zip(pipes, (1, 2)):
-        os.close(write)
-        held[read] = (fd, b"")
     poll = select.poll()
-    for read in held:
-        poll.register(read, select.POLLIN)
-    status = None
-    direct: dict[int, float] = {}
-    while held:
-        # What the rank's own children still hold open is not waited for.
-        ready = poll.poll(100 if status is None else 0)
-        if not ready and status is not None:
-            break
-        for read, _ in ready:
-            fd, before = held[read]
-            data = os.read(read, 1 << 16)
-            if not data:
-                poll.unregister(read)
-                del held[read]
-            *whole, rest = (before + data).split(b"\n")
-            for line in whole:
-                write_line(fd, rank, line)
-            if data:
-                held[read] = (fd, rest)
-            elif rest:
-                write_line(fd, rank, rest)
-        if status is None:
-            pass_on(pid, direct)
-            done, ended = os.waitpid(pid, os.WNOHANG)
-            status = ended if done else None
-    for fd, rest in held.values():
+    woken = readable_after_an_end()
+    poll.register(woken, select.POLLIN)
+    for pid, (_, pipes) in ranks.items():
+        for (read, write), fd in zip(pipes, (1, 2)):
+            os.close(write)
+            held[read] = (pid, fd, b"")
+            poll.register(read, select.POLLIN)
+
+    def forward(read: int) -> None:
+        pid, fd, before = held[read]
+        data = os.read(read, 1 << 16)
+        *whole, rest = (before + data).split(b"\n")
+        for line in whole:
+            write_line(fd, ranks[pid][0], line)
+        held[read] = (pid, fd, rest)
+        if not data:
+            close(read)
+
+    def close(read: int) -> None:
+        pid, fd, rest = held.pop(read)
         if rest:
-            write_line(fd, rank, rest)
-    return os.waitpid(pid, 0)[1] if status is None else status
+            write_line(fd, ranks[pid][0], rest)
+        poll.unregister(read)
+        os.close(read)
+
+    statuses: dict[int, int] = {}
+    while len(statuses) < len(ranks):
+        for read, _ in poll.poll(100):
+            if read == woken:
+                os.read(woken, 1 << 10)
+            else:
+                forward(read)
+        between()
+        for pid in [pid for pid in ranks if pid not in statuses]:
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if not done:
+                continue
+            statuses[pid] = status
+            # A read takes all that a pipe can hold. What the rank's own children write later is not waited for.
+            for read in [read for read, _ in poll.poll(0) if read in held and held[read][0] == pid]:
+                forward(read)
+            for read in [read for read in held if held[read][0] == pid]:
+                close(read)
+            ended(pid, status)
+    return statuses
 
 
 def write_line(fd: int, rank: str, line: bytes) -> None:

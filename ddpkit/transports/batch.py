@@ -116,9 +116,16 @@ class JobLink:
         self._machine = machine
         self._job_id = job_id
         self._log = batch.log.replace("{job}", job_id)
-        self._by_srun = step.rank_starter.labels_tasks
-        tapped, lost = step.rank_starter.labels_ranks, batch.nodes > 0
-        self._reader = SrunReader(len(step.ranks), torchrun=tapped, labels=self._by_srun, lost=lost, groups=step.groups)
+        starter, lost = step.rank_starter, batch.nodes > 0
+        self._by_srun = starter.labels_tasks
+        self._reader = SrunReader(
+            len(step.ranks),
+            torchrun=starter.labels_ranks,
+            labels=self._by_srun,
+            lost=lost,
+            groups=step.groups,
+            agent=starter.agent,
+        )
         self._calls = OverlapCalls(self._reader, job_id, machine)
         self._closed = threading.Event()
         self._post: Post = lambda _: None

@@ -23,8 +23,10 @@ class SrunLink:
 
     def __init__(self, step: Step) -> None:
         self._inner = LocalLink()
-        self._jobs, tapped = step.group_jobs, step.rank_starter.labels_ranks
-        self._reader = SrunReader(len(step.ranks), torchrun=tapped, lost=True, groups=step.groups)
+        self._jobs, starter = step.group_jobs, step.rank_starter
+        self._reader = SrunReader(
+            len(step.ranks), torchrun=starter.labels_ranks, lost=True, groups=step.groups, agent=starter.agent
+        )
         self._timer: threading.Timer | None = None
         self._post: Post = lambda _: None
         self._calls = OverlapCalls(self._reader)
@@ -35,7 +37,7 @@ class SrunLink:
 
         def translate(event: Event | None) -> None:
             for each in self._translate(event):
-                if each is not None and each["e"] == "failed" and each["what"] == "torchrun":
+                if each is not None and each["e"] == "failed" and each["what"] == self._reader.agent:
                     # An agent's own words come beside those of srun, and a moment later.
                     self._late = (threading.Timer(1.0, post, [each]), each)
                     self._late[0].daemon = True

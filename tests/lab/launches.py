@@ -83,16 +83,20 @@ class Launch(Program):
         self.before = set(processes(lab))
         self.folders_before = temporary(lab)
         kept = {**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "DDPKIT_GPUS": "0", MARK: self.mark}
+        self.under = [*before]  # the program that starts it, salloc
         argv = lab.argv("login", [*before, *DDPKIT, "launch", "--env", MARK, *args], folder)
         super().__init__(argv, env={**kept, "TMPDIR": lab.tmp}, read=read)
 
     def pid(self) -> int:
-        """The launcher itself, which nsenter waits for."""
+        """The launcher itself, which nsenter waits for, or salloc after it."""
         outer = self.process.pid
         until = time.monotonic() + PATIENCE
         while True:
             words = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
-            if words:
+            name = Path(f"/proc/{words[0]}/comm").read_text() if words else ""
+            if self.under and outer == self.process.pid:
+                outer = int(words[0]) if name == "salloc\n" else outer
+            elif words and (not self.under or name.startswith("python")):
                 return int(words[0])
             assert self.process.poll() is None, "it ended"
             assert time.monotonic() < until

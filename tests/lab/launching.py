@@ -28,7 +28,11 @@ def mostly(values: Iterable[str], *kept: str) -> list[Any]:
     return [value if value in kept else pytest.param(value, marks=marks) for value in values]
 
 
-BACKENDS = [pytest.param("slurm", id="srun"), pytest.param("slurm-torchrun", id="torchrun", marks=torch)]
+BACKENDS = [
+    pytest.param("slurm", id="srun"),
+    pytest.param("slurm-preload", id="preload"),
+    pytest.param("slurm-torchrun", id="torchrun", marks=torch),
+]
 
 # Says who it is, then comes to its end in some way once both files that it waits for are there.
 WHO = """
@@ -47,11 +51,20 @@ def folder(idle_lab: Lab, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def with_preload(args: list[str]) -> list[str]:
+    """Return a command line whose ranks are forked where its backend is `slurm-preload`."""
+    if "slurm-preload" not in args:
+        return args
+    at = args.index("slurm-preload")
+    return [*args[:at], "slurm", "--preload=json", *args[at + 1 :]]
+
+
 class Launch(Program):
     """One `ddpkit launch` on the login host, its output as it comes."""
 
     def __init__(self, lab: Lab, folder: Path, args: list[str], before: list[str]) -> None:
         self.folder = folder
+        args = with_preload(args)
         env = {**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
         super().__init__(lab.argv("login", [*before, *DDPKIT, "launch", *args], folder), env=env)
 

@@ -1,8 +1,9 @@
 """Starts launches on the lab's nodes and ends each in a random way at a random moment: nothing may be left of any.
 
-Each round: a backend, a starter, a script and an event, all by chance from a seed. Then it waits, and checks the exit
-code, that no process of the launch is alive on any host, that a foreign process with the ranks' command line is, and
-that no folder of ours is left. A host that is cut off is looked at while it is cut off.
+Each round: a backend (SLURM's, in an allocation, only if it is chosen), a starter, a script and an event, all by chance
+from a seed. Then it waits, and checks the exit code, that no process of the launch is alive on any host, that a foreign
+process with the ranks' command line is, and that no folder of ours is left. A host that is cut off is looked at while
+it is cut off.
 
 As a program: rounds.py [--rounds N] [--seed S] [--only EVENT] [--backend B] [--starter S]. Exit code 1: anything was
 wrong.
@@ -89,6 +90,7 @@ while True:
 os._exit(0)
 """
 SIGNALS = {"INT": (130,), "INT twice": (130,), "TERM": (143, -15), "HUP": (129, -1), "QUIT": (131, -3), "KILL": (-9,)}
+OF_SLURM = (*SIGNALS, "rank killed", "exit 7", "none")
 EVENTS = (*SIGNALS, "cut", "host killed", "sshd restarted", "session killed", "rank killed", "exit 7", "none")
 MOMENTS = ("connect", "start", "running")
 
@@ -119,7 +121,11 @@ class Result:
 
 def draw(chance: random.Random, choice: argparse.Namespace) -> Round:
     via = (choice.backend or "").startswith("via")
-    event = choice.only or chance.choice(via_rounds.EVENTS if via else EVENTS)
+    events = via_rounds.EVENTS if via else OF_SLURM if choice.backend == "slurm" else EVENTS
+    # A forked rank shows the environment of the process that forked it: which rank it is cannot be seen from outside.
+    event = choice.only or chance.choice(
+        [each for each in events if (choice.starter, each) != ("preload", "rank killed")]
+    )
     moment = chance.choice(MOMENTS)
     if event in ("rank killed", "exit 7", "none", "session killed"):
         moment = "running"
@@ -150,12 +156,16 @@ def play(lab: Lab, plan: Round) -> Result:
     if plan.stubborn and plan.event != "none":
         (folder / "stubborn").touch()
     others = {name: foreign(lab, name, folder) for name in plan.hosts}
-    options = [f"heartbeat_timeout={SILENCE:g}", f"starter={plan.starter}"]
-    way = ["-b", "ssh", "-o", "transport=openssh"] if plan.backend == "openssh" else ["-b", plan.backend]
-    words = [*way, *plan.hosts, "-n", str(plan.nproc), "--grace", str(GRACE)]
-    for option in options:
-        words += ["-o", option]
-    launch = Launch(lab, folder, [*words, "--", "job.py"])
+    words, before = ["-b", plan.backend, *plan.hosts], []
+    if plan.backend == "slurm":
+        words = ["-b", "slurm", *(["--preload=json"] if plan.starter == "preload" else [])]
+        before = ["salloc", "-Q", "-w", ",".join(plan.hosts), f"--ntasks-per-node={plan.nproc}"]
+    else:
+        words += ["-o", f"heartbeat_timeout={SILENCE:g}", "-o", f"starter={plan.starter}"]
+    if plan.backend == "openssh":
+        words[1:2] = ["ssh", "-o", "transport=openssh"]
+    words += ["-n", str(plan.nproc), "--grace", str(GRACE)]
+    launch = Launch(lab, folder, [*words, "--", "job.py"], before=before)
     host = plan.hosts[plan.victim % len(plan.hosts)]
     try:
         return _play(lab, plan, launch, folder, host)
@@ -212,6 +222,10 @@ def _play(lab: Lab, plan: Round, launch: Launch, folder: Path, host: str) -> Res
         wrong.append(f"no end in {END_LIMIT:g} s:\n{launch.text}")
         return Result(wrong=wrong, code=0, end=END_LIMIT, gone=0.0)
     end = time.time() - happened
+    if plan.backend == "slurm":
+        # salloc ends as a shell would, or with 0 or 1 after a command that a signal killed: a Python that still starts.
+        killed = plan.event == "KILL" or plan.moment == "connect"
+        allowed = (*allowed, *(128 - each for each in allowed if each < 0), *([0, 1] if killed else []))
     # `python -m` has imported nothing of ours yet, and its own words for an interrupt then end with 1.
     still_python = (
         plan.event.startswith("INT") and code == 1 and "runpy" in launch.text and "/ddpkit/" not in launch.text
@@ -291,8 +305,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=EVENTS)
-    parser.add_argument("--backend", choices=("ssh", "pdsh", "openssh", "via", "via-openssh"))
-    parser.add_argument("--starter", choices=("ranks", "torchrun"))
+    parser.add_argument("--backend", choices=("ssh", "pdsh", "openssh", "slurm", "via", "via-openssh"))
+    parser.add_argument("--starter", choices=("ranks", "torchrun", "preload"))
     choice = parser.parse_args(argv)
     undo_ignored_signals()
     folder = Path(tempfile.mkdtemp(prefix="ddpkit-rounds-"))

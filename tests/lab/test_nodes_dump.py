@@ -81,6 +81,7 @@ WAYS = {
     "pdsh ranks": ["-b", "pdsh", "node1", "node2", "-n", "2", "-o", "starter=ranks"],
     "pdsh torchrun": ["-b", "pdsh", "node1", "node2", "-n", "2", "-o", "starter=torchrun"],
     "slurm srun": ["-b", "slurm", "-N", "2", "-n", "2"],
+    "slurm preload": ["-b", "slurm", "-N", "2", "-n", "2", "-o", "preload=true"],
     "slurm torchrun": ["-b", "slurm-torchrun", "-N", "2", "-n", "2"],
     "allocation srun": ["-b", "slurm", "-N", "2", "-n", "2"],
     "allocation torchrun": ["-b", "slurm-torchrun", "-N", "2", "-n", "2"],
@@ -113,7 +114,8 @@ def until_found(lab: Lab, folder: Path, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "way", mostly(WAYS, "ssh ranks", "ssh preload", "ssh torchrun", "slurm srun", "allocation torchrun")
+    "way",
+    mostly(WAYS, "ssh ranks", "ssh preload", "ssh torchrun", "slurm srun", "slurm preload", "allocation torchrun"),
 )
 def test_the_guilty_rank_is_named(way: str, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
     before = SALLOC if way.startswith("allocation") else ()

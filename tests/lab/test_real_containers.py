@@ -95,7 +95,10 @@ def inside(runtime: str, idle_lab: Lab, tmp_path: Path) -> Iterator[Run]:
             pytest.skip("podman has no way into a SLURM task")
         places = {"local": ["-n", "2"], "ssh": ["-n", "1", *NODES], "pdsh": ["-n", "1", *NODES]}
         given = ["-b", backend, *places.get(backend, ["-N", "2", "-n", "1"])]
-        given += ["-o", f"starter={starter}"] if starter else []
+        if starter == "preload":
+            given += ["-o", "preload=json", *([] if backend == "slurm" else ["-o", "starter=ranks"])]
+        elif starter:
+            given += ["-o", f"starter={starter}"]
         given += [*words, "-o", f"container_mounts={MOUNTS}{mounts}", *args]
         source = f". {tmp_path}/environ\n" if runtime == "podman" else ""
         command = ["sh", "-c", f'{source}exec "$@"', "sh", sys.executable, "-m", "ddpkit", "launch", *given]
@@ -107,10 +110,11 @@ def inside(runtime: str, idle_lab: Lab, tmp_path: Path) -> Iterator[Run]:
 
 thorough = pytest.mark.thorough
 RANKS = ["local", "ssh ranks", pytest.param("pdsh ranks", marks=thorough), "slurm"]
+FORKED = ["local preload", "ssh preload", pytest.param("pdsh preload", marks=thorough), "slurm preload"]
 TORCHRUN = ["local torchrun", "ssh torchrun", pytest.param("pdsh torchrun", marks=thorough), "slurm-torchrun"]
 
 
-@pytest.mark.parametrize("way", RANKS)
+@pytest.mark.parametrize("way", RANKS + FORKED)
 def test_ranks_run_inside(way: str, inside: Run, tmp_path: Path) -> None:
     (tmp_path / "work/job.py").write_text(SHOW)
     done = inside(way, "--", "job.py")
@@ -128,7 +132,7 @@ def test_torchrun_runs_inside(way: str, inside: Run, tmp_path: Path) -> None:
     assert done.stdout.count("total 2.0") == 2, done.stdout
 
 
-@pytest.mark.parametrize("way", RANKS)
+@pytest.mark.parametrize("way", RANKS + FORKED)
 def test_the_first_failure_ends_all(way: str, inside: Run, idle_lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "work/job.py").write_text(FAIL)
     done = inside(way, "--", "job.py")

@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 from cluster import Lab
 from hostile import ARGS
-from launching import SALLOC, Launch, on_nodes, wait_until_gone
+from launching import BACKENDS, SALLOC, Launch, on_nodes, wait_until_gone
 
 STANDINS = Path(__file__).parents[1] / "standins"
 RUNTIMES = ["enroot", "pyxis", "apptainer"]
 torch = pytest.mark.torch
-BACKENDS = [pytest.param("slurm", id="srun"), pytest.param("slurm-torchrun", id="torchrun", marks=torch)]
 Start = Callable[..., Launch]
 
 REDUCE = """

@@ -54,24 +54,25 @@ def test_signals_are_passed_on(
     assert command.text.count("] heard USR1") == 4, command.text
 
 
-@torch
-def test_a_signal_for_torchrun_alone_reaches_its_ranks(
-    launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+def agents(lab: Lab, node: str) -> list[int]:
+    """Return the task of a step on a node, where it is the agent of torchrun or the process that forks the ranks."""
+    listed = lab.run(node, "ps", "-e", "-o", "pid=,ppid=,args=").stdout.splitlines()
+    found = {int(line.split()[0]): (int(line.split()[1]), line) for line in listed}
+    steps = {pid for pid, (_, line) in found.items() if "slurmstepd: [" in line and "batch" not in line}
+    return [pid for pid, (parent, line) in found.items() if parent in steps and "job.py" in line]
+
+
+@pytest.mark.parametrize("backend", BACKENDS[1:])
+def test_a_signal_for_the_task_alone_reaches_its_ranks(
+    backend: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 ) -> None:
     """Where SLURM tracks processes with cgroups, it signals the task and nothing below it. Here it has none."""
     (folder / "job.py").write_text(HEARS)
-    command = launch("-b", "slurm-torchrun", "-N", "2", "-n", "2", "--", "job.py")
+    command = launch("-b", backend, "-N", "2", "-n", "2", "--", "job.py")
     command.wait_for("] ready", times=4)
-    agents = {
-        node: [
-            pid
-            for pid, line in idle_lab.processes(node).items()
-            if "/torchrun_agent.py --nnodes=2" in line and "sh -c" not in line
-        ]
-        for node in ("node1", "node2")
-    }
+    tasks = {node: agents(idle_lab, node) for node in ("node1", "node2")}
     for name, times in (("USR1", 4), ("USR1", 8), ("USR2", 8)):
-        for node, (pid,) in agents.items():
+        for node, (pid,) in tasks.items():
             idle_lab.run(node, "kill", f"-{name}", str(pid))
         command.wait_for("] heard USR1", times=times)
     assert command.end() == 0, command.tail

@@ -16,7 +16,20 @@ from typing import Any
 import pytest
 from cluster import Lab
 from hostile import ARGS, ENV, PROBE
-from launching import BACKENDS, DDPKIT, PATIENCE, SALLOC, SLEEP, WHO, Launch, mostly, on_nodes, torch, wait_until_gone
+from launching import (
+    BACKENDS,
+    DDPKIT,
+    PATIENCE,
+    SALLOC,
+    SLEEP,
+    WHO,
+    Launch,
+    mostly,
+    on_nodes,
+    torch,
+    wait_until_gone,
+    with_preload,
+)
 
 FAIL = """
 import os, signal, sys, time
@@ -37,7 +50,7 @@ def test_ranks_are_right_from_everywhere(
 ) -> None:
     (folder / "who.py").write_text(WHO)
     (folder / "tmp").mkdir()
-    args = ["-b", backend, "-n", "2", "-N", "2", "--env", f"TMPDIR={folder / 'tmp'}", "--", "who.py"]
+    args = with_preload(["-b", backend, "-n", "2", "-N", "2", "--env", f"TMPDIR={folder / 'tmp'}", "--", "who.py"])
     if place == "login":
         command = launch(*args)
     elif place == "salloc":
@@ -74,6 +87,7 @@ def each_place(*torchrun: str) -> list[Any]:
     for place, before in {"login": [], "salloc": SALLOC}.items():
         marks = [torch] if place in torchrun else [torch, pytest.mark.thorough]
         found.append(pytest.param("slurm", before, id=f"{place}-srun"))
+        found.append(pytest.param("slurm-preload", before, id=f"{place}-preload"))
         found.append(pytest.param("slurm-torchrun", before, id=f"{place}-torchrun", marks=marks))
     return found
 
@@ -135,6 +149,8 @@ TRAPS = "import signal, sys\nsignal.signal(15, lambda *_: (print('saved', flush=
     [
         ("INT", "slurm"),
         ("TERM", "slurm"),
+        ("INT", "slurm-preload"),
+        ("TERM", "slurm-preload"),
         pytest.param("TERM", "slurm-torchrun", marks=torch),
         pytest.param("INT", "slurm-torchrun", marks=[torch, pytest.mark.thorough]),
     ],
@@ -152,11 +168,12 @@ def test_a_signal_in_an_allocation_ends_the_step(
     wait_until_gone(idle_lab, "job.py")
 
 
+@pytest.mark.parametrize("backend", ["slurm", "slurm-preload"])
 def test_a_killed_launcher_in_an_allocation_leaves_nothing(
-    launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+    backend: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 ) -> None:
     (folder / "job.py").write_text(SLEEP)
-    command = launch("-b", "slurm", "-N", "2", "-n", "1", "--", "job.py", before=[*SALLOC, "setsid", "--wait"])
+    command = launch("-b", backend, "-N", "2", "-n", "1", "--", "job.py", before=[*SALLOC, "setsid", "--wait"])
     command.wait_for("] ready", times=2)
     command.signal(idle_lab, signal.SIGKILL)
     wait_until_gone(idle_lab, "job.py")
@@ -184,7 +201,7 @@ def test_detach_and_secrets(backend: str, launch: Callable[..., Launch], folder:
     slurmctld keeps that environment in its own state, which no other user can read. Its script has no value.
     """
     (folder / "job.py").write_text("import os\nopen('got.' + os.environ['RANK'], 'w').write(os.environ['HF_TOKEN'])\n")
-    command = launch("-b", "slurm", "-N", "2", "-n", "1", "--detach", "--env", "HF_TOKEN=sesame", "--", "job.py")
+    command = launch("-b", backend, "-N", "2", "-n", "1", "--detach", "--env", "HF_TOKEN=sesame", "--", "job.py")
     assert command.end() == 0, command.tail
     assert re.search(r"submitted; output: (\S+)/slurm-(\d+)\.out; to stop it: scancel \2$", command.text, re.MULTILINE)
     until = time.monotonic() + PATIENCE
@@ -274,7 +291,7 @@ sys.exit(75 if attempt < 2 else 0)
 """
 
 
-@pytest.mark.parametrize("backend", mostly(["slurm", "slurm-torchrun"], "slurm"))
+@pytest.mark.parametrize("backend", mostly(["slurm", "slurm-preload", "slurm-torchrun"], "slurm", "slurm-preload"))
 def test_a_job_that_saved_is_started_again(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text(CHAIN)
     command = launch("-b", backend, "-N", "2", "-n", "1", "-o", "chain=5", "--", "job.py")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from cluster import Lab
-from launching import BACKENDS, DDPKIT, PATIENCE, ROOT, SALLOC, Launch, mostly, torch, wait_until_gone
+from launching import BACKENDS, DDPKIT, PATIENCE, ROOT, SALLOC, Launch, mostly, torch, wait_until_gone, with_preload
 
 # Stands for torch where it is not needed: what is watched is the import of something of this name.
 TORCH = ""
@@ -91,7 +91,9 @@ class Later:
 
     def __init__(self, lab: Lab, folder: Path, *words: str) -> None:
         self.lab, self.folder = lab, folder
-        self.run = self.ddpkit("login", "launch", *words[:-1], "--detach", "--", *words[-1].split()).stdout.strip()
+        self.run = self.ddpkit(
+            "login", "launch", *with_preload([*words[:-1]]), "--detach", "--", *words[-1].split()
+        ).stdout.strip()
 
     def ddpkit(self, host: str, *words: str) -> Any:
         env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
@@ -147,7 +149,7 @@ PHASES = ["prepared", "queued", "start", "python", "import", "imported", "meet",
 
 
 @torch
-@pytest.mark.parametrize("backend", mostly(["slurm", "slurm-torchrun"], "slurm"))
+@pytest.mark.parametrize("backend", mostly(["slurm", "slurm-preload", "slurm-torchrun"], "slurm", "slurm-preload"))
 def test_a_report_of_a_job_that_nobody_followed(backend: str, folder: Path, idle_lab: Lab) -> None:
     """It was started again: the start is that of the last attempt, the steps are those of all."""
     (folder / "job.py").write_text(TRAINS)

@@ -30,6 +30,7 @@ WAYS = {
     "pdsh": ["-b", "pdsh", "node1", "node2", "-n", "2", "-o", "starter=ranks"],
     "job": ["-b", "slurm", "-N", "2", "-n", "2"],
     "step": ["-b", "slurm", "-N", "2", "-n", "2"],
+    "job preload": ["-b", "slurm", "-N", "2", "-n", "2", "-o", "preload=json"],
 }
 TORCHRUN = {
     "ssh torchrun": ["-b", "ssh", "node1", "node2", "-n", "2", "-o", "starter=torchrun"],

@@ -129,6 +129,9 @@ CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
     "slurm-srun_job_options": (SITE, JOB, ASKED),
     "slurm-srun_job_retries": ({}, JOB, replace(ASKED, spares=1, here=replace(LOGIN, python="/opt/ddpkit/bin/python"))),
     "slurm-srun_job_via": ({"via": "me@login1"}, JOB, replace(ASKED, via=Via(host="login1", user="me", port=2222))),
+    "slurm-srun_preload_job": ({"preload": "torch,numpy", "cpus_per_task": "6"}, JOB, ASKED),
+    "slurm-srun_preload_step": ({"preload": "true"}, JOB, HELD),
+    "slurm-srun_preload_enroot_job": ({**SQSH, "container_runtime": "enroot", "preload": "true"}, JOB_INSIDE, ASKED),
     "slurm-srun_step": ({}, JOB, HELD),
     "slurm-srun_step_on_first_node": ({"cpus_per_task": "4"}, PROGRAM, ON_FIRST),
     "local_docker_2": (DOCKER, JOB_INSIDE, TWO),
@@ -289,6 +292,40 @@ def test_refused_options(options: dict[str, object], text: str) -> None:
 def test_preload_refuses_a_program() -> None:
     with pytest.raises(UsageError, match="is another program"):
         make({"preload": "true"}, PROGRAM, TWO)
+
+
+@pytest.mark.parametrize(
+    ("backend", "options", "job", "text"),
+    [
+        (
+            "slurm-torchrun",
+            {},
+            JOB,
+            "works with slurm-srun, not with slurm-torchrun: torchrun starts each rank as a new",
+        ),
+        (
+            "slurm-srun",
+            {"srun": "--gpus-per-task=1"},
+            JOB,
+            "-o srun has --gpus-per-task, which is for a task of each rank",
+        ),
+        ("slurm-srun", {}, PROGRAM, "is another program"),
+        ("slurm-srun", {}, replace(JOB, folder=""), "keeps programs in the run's directory"),
+    ],
+)
+def test_preload_under_slurm_that_cannot_be(backend: str, options: dict[str, object], job: Job, text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make({"preload": "true", **options}, job, ASKED, backend)
+    assert text in caught.value.message
+
+
+def test_a_preloaded_job_has_the_cpus_that_its_ranks_would_have() -> None:
+    """Ranks of one task share what SLURM gives to it: nothing would be one CPU for all of them."""
+    four = replace(ASKED, nproc_per_node=4)
+    assert "#SBATCH --cpus-per-task=4\n" in str(make({"preload": "true"}, JOB, four, "slurm-srun"))
+    asked = str(make({"preload": "true", "cpus_per_task": "3"}, JOB, four, "slurm-srun"))
+    assert "#SBATCH --cpus-per-task=12\n" in asked
+    assert "--ntasks-per-node=1 --cpus-per-task=12 " in asked
 
 
 def test_slurm_options_that_contradict_each_other() -> None:

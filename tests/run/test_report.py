@@ -228,6 +228,22 @@ def test_where_the_seconds_went() -> None:
         assert row.segments[0].begin == 0
         assert [each.end for each in row.segments[:-1]] == [each.begin for each in row.segments[1:]]
     assert found.words.startswith("First optimizer step on every rank 10.0 s after the launcher started")
+    assert [(node.host, node.ranks, round(node.own, 2)) for node in found.nodes] == [("a", 1, 3.7), ("b", 1, 7.2)]
+    slow_node = (
+        "Slowest node: b, 7.2 s to the rendezvous, others 3.7 s; script, up to the rendezvous took 3.2 s longer."
+    )
+    assert slow_node in found.words
+    assert found.nodes[1].phases["imported"] == 2.0
+
+
+def test_no_node_is_slow_where_the_difference_is_small() -> None:
+    told: TimelineFile = {
+        "ranks": {
+            str(rank): {"host": f"node{rank}", "marks": {"start": 11.0, "meet": 14.0 + rank / 4}, "attempts": 1}
+            for rank in range(3)
+        }
+    }
+    assert "Slowest node" not in start.of({"began": 10.0, "prepared": 10.5}, told, WHY).words
 
 
 def test_clocks_that_disagree_a_little_give_no_negative_time() -> None:

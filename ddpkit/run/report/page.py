@@ -189,7 +189,27 @@ def _phases(start: startup.Start) -> str:
     entered = "".join(f"<li>{text(host)} {seconds(max(0.0, when))}</li>" for host, when in start.entered.items())
     nodes = f'<p class="soft small">Nodes connected after:</p><ul class="key">{entered}</ul>' if entered else ""
     head = '<tr><th>phase</th><th class="n">median</th><th class="n">longest</th><th>slowest rank</th></tr>'
-    return f'<div class="wide"><table class="phases"><thead>{head}</thead><tbody>{rows}</tbody></table></div>{nodes}'
+    table = f'<div class="wide"><table class="phases"><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+    return f"{table}{_by_node(start)}{nodes}"
+
+
+NODES_SHOWN = 16
+_OF_NODE = {"imported": "import torch", "connect": "rendezvous", "group": "NCCL, gloo", "step": "until the first step"}
+
+
+def _by_node(start: startup.Start) -> str:
+    """Return a table of the nodes, the slowest first; nothing for one node."""
+    if len(start.nodes) < 2:
+        return ""
+    head = "".join(f'<th class="n">{name}</th>' for name in ("to the rendezvous", *_OF_NODE.values()))
+    rows = "".join(
+        f'<tr><th>{text(node.host)}</th><td class="n">{seconds(node.own)}</td>'
+        + "".join(f'<td class="n">{seconds(node.phases.get(name, 0.0))}</td>' for name in _OF_NODE)
+        + "</tr>"
+        for node in sorted(start.nodes, key=lambda node: -node.own)[:NODES_SHOWN]
+    )
+    head = f"<tr><th>node, slowest first</th>{head}</tr>"
+    return f'<div class="wide"><table class="phases"><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
 
 
 def _curves(report: Report) -> str:

@@ -25,7 +25,10 @@ PHASES = {
     "collective": "up to the end of the first collective",
     "step": "model, data, first optimizer step",
 }
+OWN = ("start", "python", "import", "imported", "cuda", "meet")  # phases in which a rank waits for no other
 OPTIONAL = ("queued", "cuda", "wrap", "collective")  # of ranks of a job, with a GPU, with DDP, that exchange data
+
+SLOW = 1.3  # times the median of the other nodes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +63,20 @@ class Phase:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeStart:
+    """The start of one node's ranks, in seconds."""
+
+    host: str
+    ranks: int
+    own: float  # until its last rank came to the rendezvous; no rank waits for another one before
+    phases: Mapping[str, float]  # the longest of its ranks, by the keys of PHASES
+
+
+@dataclass(frozen=True, kw_only=True)
 class Start:
     rows: tuple[Row, ...]
     phases: tuple[Phase, ...]
+    nodes: tuple[NodeStart, ...]
     total: float | None  # until the last rank's first step
     entered: Mapping[str, float]  # seconds after which each node was entered
     words: str  # where most of the time went; or why that is not known
@@ -72,7 +86,7 @@ def of(launch: LaunchFile | None, timeline: TimelineFile | None, why_not: str, n
     """The start of a run. `why_not`: what to say where nothing was recorded. `nccl`: see `init_timings`."""
     ranks = (timeline or {}).get("ranks", {})
     if timeline is None or not ranks:
-        return Start(rows=(), phases=(), total=None, entered={}, words=why_not)
+        return Start(rows=(), phases=(), nodes=(), total=None, entered={}, words=why_not)
     began = float((launch or {}).get("began") or timeline.get("carried") or 0.0)
     prepared = (launch or {}).get("prepared")
     rows = tuple(_row(int(number), ranks[number], began, prepared) for number in sorted(ranks, key=int))
@@ -80,8 +94,9 @@ def of(launch: LaunchFile | None, timeline: TimelineFile | None, why_not: str, n
     steps = [segment.end for row in rows for segment in row.segments if segment.phase == "step"]
     total = max(steps) if len(steps) == len(rows) else None
     entered = {host: float(when) - began for host, when in (launch or {}).get("entered", {}).items()}
-    words = " ".join(filter(None, (_words(rows, phases, total), nccl)))
-    return Start(rows=rows, phases=phases, total=total, entered=entered, words=words)
+    nodes = _nodes(rows)
+    words = " ".join(filter(None, (_words(rows, phases, total), _slow_node(nodes), nccl)))
+    return Start(rows=rows, phases=phases, nodes=nodes, total=total, entered=entered, words=words)
 
 
 def _row(number: int, known: RankTimeline, began: float, prepared: float | None) -> Row:
@@ -146,6 +161,43 @@ def _phase(name: str, rows: Sequence[Row]) -> Phase | None:
         rank=row.rank,
         host=row.host,
     )
+
+
+def _nodes(rows: Sequence[Row]) -> tuple[NodeStart, ...]:
+    hosts: dict[str, list[dict[str, float]]] = {}
+    for row in rows:
+        hosts.setdefault(row.host, []).append({each.phase: each.end - each.begin for each in row.segments})
+    return tuple(
+        NodeStart(
+            host=host,
+            ranks=len(ranks),
+            own=max(sum(took.get(name, 0.0) for name in OWN) for took in ranks),
+            phases={
+                name: max(took.get(name, 0.0) for took in ranks)
+                for name in PHASES
+                if any(name in took for took in ranks)
+            },
+        )
+        for host, ranks in hosts.items()
+    )
+
+
+def _slow_node(nodes: Sequence[NodeStart]) -> str:
+    """Return a sentence where one node came much later to the rendezvous than the others, else nothing."""
+    if len(nodes) < 2:
+        return ""
+    slow = max(nodes, key=lambda node: node.own)
+    others = [node for node in nodes if node is not slow]
+    usual = median(node.own for node in others)
+    if slow.own < SLOW * usual or slow.own < usual + 1.0:
+        return ""
+
+    def more(name: str) -> float:
+        return slow.phases.get(name, 0.0) - median(node.phases.get(name, 0.0) for node in others)
+
+    where = max(OWN, key=more)
+    took = f"{PHASES[where]} took {more(where):.1f} s longer"
+    return f"Slowest node: {slow.host}, {slow.own:.1f} s to the rendezvous, others {usual:.1f} s; {took}."
 
 
 def _words(rows: Sequence[Row], phases: Sequence[Phase], total: float | None) -> str:

@@ -1,0 +1,33 @@
+"""The option `preload`: one interpreter on each node imports modules, and then forks the ranks. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ddpkit.errors import UsageError
+from ddpkit.launchers.containers import option
+from ddpkit.launchers.plan import Job
+
+
+def preload_option(where: str = "") -> Any:
+    doc = f"import `true` (torch) or a list of modules once per node, then fork the ranks{where}"
+    return option("", doc, "true")
+
+
+def preload_modules(text: str, job: Job) -> tuple[str, ...]:
+    """Return the modules of the option; none where it is off. Raises UsageError."""
+    if text.lower() in ("", "false", "no", "off", "0"):
+        return ()
+    if job.kind == "program":
+        raise UsageError(
+            f"-o preload requires a Python script, and {job.command[0]} is another program", "add --no-preload"
+        )
+    if text.lower() in ("true", "yes", "on", "1"):
+        return ("torch",)
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not all(part.isidentifier() for part in name.split(".")):
+            raise UsageError(
+                f"-o preload={text}: {name!r} is not the name of a Python module", "add --preload=torch,numpy"
+            )
+    return names

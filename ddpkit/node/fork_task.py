@@ -1,0 +1,214 @@
+"""The task of a SLURM step that forks the ranks of a node: for `fork_server.py`, in place of a supervisor.
+
+Each rank gets the variables that a task of srun of its own would have. It cannot be a task for MPI: the variables of
+PMI describe the process that forks, and ranks do not have them. Output and ends of the ranks become lines, as
+`rank_wrapper.py` writes them. The first rank that fails ends the others on its node, and then this process: srun ends
+the other nodes. What ranks leave running is ended after the last one.
+
+SLURM gives a signal to the task alone where it tracks processes with cgroups, and to every process below it where it
+does not. A process that waits for signals only shows which it was, and the ranks get what they did not get.
+
+Standard library only, Python 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterable
+
+PR_SET_CHILD_SUBREAPER = 36
+STUCK = 2.0  # seconds for the end of killed processes; one that waits for a dead disk does not end
+HERE_TOO = 0.3  # seconds in which a signal for every process reaches the last one, on a busy node as well
+
+
+class Task:
+    """The ranks of this node, and their ends."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        path = os.path.join(os.path.dirname(spec["task"]), "rank_wrapper.py")
+        self.wrapper: dict[str, Any] = {"__name__": "ddpkit_wrapper"}
+        with open(path) as file:
+            exec(compile(file.read(), path, "exec"), self.wrapper)
+        self.grace: float = spec["grace"]
+        self.ranks = ranks(spec, os.environ, _own_cpus())
+        self.pipes: list[list[tuple[int, int]]] = []
+        self.first: int | None = None  # the status of the first rank that failed
+        self.kill_at: float | None = None  # time.monotonic()
+        self.term = -self.grace  # time.monotonic() of the last SIGTERM from outside
+        self.for_all = -1  # a pipe with the numbers of signals that every process got
+        # Before there are ranks, SIGTERM ends this process. SIGUSR1 and SIGUSR2 wait, and are not lost.
+        self.mask = signal.pthread_sigmask(signal.SIG_BLOCK, self.wrapper["FROM_AGENT"])
+
+    def _start_sentinel(self) -> None:
+        """Start a process that gets signals only where every process gets them."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, self.wrapper["FROM_ABOVE"])
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.for_all, write = os.pipe()
+        if os.fork() == 0:
+            self.wrapper["end_with_parent"]()
+            null = os.open(os.devnull, os.O_RDWR)
+            for fd in range(3):
+                os.dup2(null, fd)
+            while True:
+                os.write(write, bytes([signal.sigwait(self.wrapper["FROM_ABOVE"])]))
+        os.close(write)
+
+    def fork(self, rank: dict[str, Any]) -> int:
+        """Fork, and connect the output of the new process."""
+        if not self.pipes:
+            self._start_sentinel()
+        self.pipes.append([os.pipe(), os.pipe()])
+        pid = os.fork()
+        if pid == 0:
+            for (_, write), fd in zip(self.pipes[-1], (1, 2)):
+                os.dup2(write, fd)
+            for fd in (self.for_all, *(fd for pair in self.pipes for pipe in pair for fd in pipe)):
+                os.close(fd)
+            rank["env"]["SLURM_TASK_PID"] = str(os.getpid())
+            signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
+        return pid
+
+    def wait(self, running: dict[int, dict[str, Any]]) -> None:
+        """Forward lines and signals until all ranks have ended, and end as the first that failed."""
+        names = {pid: rank["env"]["RANK"] for pid, rank in running.items()}
+        for pid, name in names.items():
+            self.wrapper["write_start"](name, pid)
+        left = set(names)
+        for number in self._received()[0]:
+            send(left, number)  # some ranks were not there when it came
+
+        def ended(pid: int, status: int) -> None:
+            self.wrapper["write_end"](names[pid], status)
+            left.discard(pid)
+            if status and self.first is None:
+                self.first = status
+                # SLURM ends a step within KillWait after its SIGTERM. After a failure the ranks have our grace.
+                if time.monotonic() > self.term + self.grace:
+                    self.kill_at = time.monotonic() + self.grace
+                    send(left, signal.SIGTERM)
+
+        def between() -> None:
+            received, for_all = self._received()
+            for number in received:
+                if number not in for_all:
+                    send(left, number)
+            reap_others(names)
+            if self.kill_at is not None and time.monotonic() > self.kill_at:
+                send(left, signal.SIGKILL)
+
+        pipes = dict(zip(names, self.pipes))
+        self.wrapper["relay"]({pid: (name, pipes[pid]) for pid, name in names.items()}, ended, between)
+        end_children()
+        self.wrapper["end_as"](self.first or 0)
+
+    def _received(self) -> tuple[list[int], bytes]:
+        """Return the signals that came to this process, and those that came to every process."""
+        numbers: list[int] = []
+        if sys.platform != "linux":
+            return numbers, b""  # no node of SLURM
+        while (received := signal.sigtimedwait(self.wrapper["FROM_ABOVE"], 0)) is not None:
+            numbers.append(received.si_signo)
+        if not numbers:
+            return numbers, b""
+        if signal.SIGTERM in numbers:
+            self.term = time.monotonic()
+        until, for_all = time.monotonic() + HERE_TOO, b""
+        while not set(numbers) <= set(for_all) and (left := until - time.monotonic()) > 0:
+            if select.select([self.for_all], [], [], left)[0]:
+                for_all += os.read(self.for_all, 1 << 10)
+        return numbers, for_all
+
+
+def send(pids: set[int], number: int) -> None:
+    for pid in list(pids):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def reap_others(names: Iterable[int]) -> None:
+    """Reap orphans of ranks, which are children of this process now."""
+    if sys.platform == "linux":
+        while (gone := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and gone.si_pid not in names:
+            os.waitpid(gone.si_pid, 0)
+
+
+def end_children() -> None:
+    """Kill what the ranks have left running, also in other sessions: SLURM without cgroups would not find it."""
+    until = time.monotonic() + STUCK
+    while time.monotonic() < until:
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/stat" % name, "rb") as file:
+                    if int(file.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                        os.kill(int(name), signal.SIGKILL)
+            except OSError:
+                pass  # it has ended
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.01)
+
+
+def ranks(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[dict[str, Any]]:
+    """Return the ranks of this node with the variables of a task of their own.
+
+    cpus: those of this process, in the order of cores. With `cpus_per_task` each rank gets as many of them.
+    """
+    node, nodes = int(environ["SLURM_NODEID"]), int(environ["SLURM_STEP_NUM_NODES"])
+    here, each = spec["nproc"], spec["cpus_per_task"]
+    first, world = node * here, str(nodes * here)
+    per_node = f"{here}(x{nodes})" if nodes > 1 else str(here)
+    common: dict[str, str | None] = {
+        **{name: None for name in environ if name.startswith(("PMI_", "PMIX_", "SLURM_TRES_PER_TASK"))},
+        **dict.fromkeys(("WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), world),
+        **dict.fromkeys(("SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"), per_node),
+        "SLURM_NTASKS_PER_NODE": str(here),
+        "SLURM_GTIDS": ",".join(str(first + local) for local in range(here)),
+        "SLURM_CPUS_PER_TASK": str(each) if each else None,
+    }
+    return [
+        {
+            "rank": first + local,
+            "cpus": cpus[local * each : (local + 1) * each] if each and len(cpus) >= here * each else [],
+            "env": {
+                **common,
+                **dict.fromkeys(("RANK", "SLURM_PROCID"), str(first + local)),
+                **dict.fromkeys(("LOCAL_RANK", "SLURM_LOCALID"), str(local)),
+            },
+        }
+        for local in range(here)
+    ]
+
+
+def _own_cpus() -> list[int]:
+    """Return the CPUs to which SLURM confines this process, cores and sockets together; none where it does not.
+
+    Jobs that share an unconfined node would all take its first CPUs.
+    """
+
+    def place(cpu: int) -> tuple[int, ...]:
+        numbers = []
+        for name in ("physical_package_id", "core_id"):
+            try:
+                with open("/sys/devices/system/cpu/cpu%d/topology/%s" % (cpu, name)) as file:
+                    numbers.append(int(file.read()))
+            except (OSError, ValueError):
+                numbers.append(0)
+        return (*numbers, cpu)
+
+    if sys.platform != "linux":
+        return []
+    cpus = os.sched_getaffinity(0)
+    return sorted(cpus, key=place) if len(cpus) < (os.cpu_count() or 0) else []

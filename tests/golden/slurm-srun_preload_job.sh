@@ -1,0 +1,52 @@
+#!/bin/bash
+# ddpkit run 20260131-235959-train-3fa9: backend slurm-srun, sbatch --parsable '/data/my project/logs/20260131-235959-train-3fa9/job.sbatch'
+#SBATCH --job-name=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=6
+#SBATCH --output='/data/my project/logs/20260131-235959-train-3fa9/slurm-%j.out'
+#SBATCH --open-mode=append
+
+cd '/data/my project' || exit 1
+unset RANK
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+bind=; case "$(scontrol show config)" in *task/affinity*) bind=--cpu-bind=none ;; esac
+# rank 0 runs on the first node
+MASTER_ADDR="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
+MASTER_PORT=$(/opt/venv/bin/python -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break') || exit 1
+export MASTER_ADDR MASTER_PORT
+each='export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
+export LOCAL_WORLD_SIZE=1
+cores=$((${SLURM_CPUS_ON_NODE:-1} / 1))
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
+fork='"'"'/data/my project/logs/20260131-235959-train-3fa9/preload'"'"'
+[ -r "$fork/spec.json" ] || {
+    echo "ddpkit: no $fork on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+    exit 123
+}
+set -- sh -c '"'"'export DDPKIT_PRELOAD="$0/spec.json" PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"'"'"' "$fork" "$@"
+exec "$@"'
+[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
+{ date +%s.%N >> '/data/my project/logs/20260131-235959-train-3fa9/marks/job'; } 2> /dev/null
+log='/data/my project/logs/20260131-235959-train-3fa9/slurm-'"$SLURM_JOB_ID".out
+from=$(($(wc -c < "$log") + 1))
+code='' first=''
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label $bind sh -c "$each" rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
+[ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
+code=${first:-${code:-0}}
+exit "$code"

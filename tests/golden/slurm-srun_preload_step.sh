@@ -1,0 +1,38 @@
+#!/bin/sh
+# ddpkit run 20260131-235959-train-3fa9: backend slurm-srun, 4 ranks
+# step 1 of 1, on login: ranks 0-3
+cd '/data/my project' || exit 1
+unset RANK SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_NTASKS
+export DDPKIT_RUN=20260131-235959-train-3fa9
+export PYTHONUNBUFFERED=1
+export PYTHONFAULTHANDLER=1
+export NCCL_DEBUG=WARN
+export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
+bind=; case "$(scontrol show config)" in *task/affinity*) bind=--cpu-bind=none ;; esac
+# rank 0 runs on the first node
+MASTER_ADDR=node1
+MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist=node1 --export=ALL /opt/venv/bin/python -c 'import os, socket
+while True:
+    port = 20000 + int.from_bytes(os.urandom(4), "big") % 12000
+    try:
+        with socket.socket() as probe:
+            probe.bind(("", port))
+    except OSError:
+        continue
+    print(port)
+    break') || exit 1
+export MASTER_ADDR MASTER_PORT
+each='export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
+export LOCAL_WORLD_SIZE=2
+cores=$((${SLURM_CPUS_ON_NODE:-1} / 2))
+[ "$cores" -gt 0 ] || cores=1
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
+[ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
+fork='"'"'/data/my project/logs/20260131-235959-train-3fa9/preload'"'"'
+[ -r "$fork/spec.json" ] || {
+    echo "ddpkit: no $fork on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+    exit 123
+}
+set -- sh -c '"'"'export DDPKIT_PRELOAD="$0/spec.json" PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"'"'"' "$fork" "$@"
+exec "$@"'
+exec srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=6 --kill-on-bad-exit=1 --export=ALL --label $bind sh -c "$each" rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5'
