@@ -19,6 +19,7 @@ from ddpkit.diagnosis.action import RETRY
 from ddpkit.diagnosis.decision import describe
 from ddpkit.diagnosis.outcome import Action, Decision, Failure, Outcome
 from ddpkit.execution.attempts import Attempts
+from ddpkit.launchers.shell import assign, quote
 from ddpkit.run import bad_nodes, postmortem, timeline
 from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts
 from ddpkit.transports.scheduler import SlurmTransport
@@ -93,7 +94,11 @@ class JobAttempts:
             env = attempts.next_variables()
             attempts.begin(used)
             self._note(f"attempt {last.number + 1} on {', '.join(used)}")
-            return "; ".join([f"nodes={','.join(used)}", *(f"export {name}={value}" for name, value in env.items())])
+            lines = [
+                f"nodes={quote(','.join(used))}",
+                *(f"export {assign(name, value)}" for name, value in env.items()),
+            ]
+            return "; ".join(lines)
         can_requeue = self._slurm.can_requeue()
         reason = f"{len(used)} of {self._file.nodes} needed nodes of job {self._job} are left"
         decision = Decision(action="requeue" if can_requeue else "stop", hosts=tuple(down), reason=reason)
