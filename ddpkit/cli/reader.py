@@ -274,6 +274,9 @@ class _Reader:
         if name in ("-t", "-r") and self.request.transport.scheduled:
             name = self.request.backend.name
             raise UsageError(f"{flag[1:3]}: torchrun's {flag}, or an option of {name}?", f"ddpkit backends {name}")
+        following = value or (self.rest[0] if self.rest else "")
+        if name == "-t" and self.request.transport.local and re.fullmatch(r"\d{2,}|[\d-]+:[\d:]{2,}", following):
+            raise UsageError(f"-t {following}: --time is an option of backend slurm", self._with_backend("slurm"))
         if flag in torchrun_flags.FLAGS and not equals:
             self.torchrun[flag] = ""
         elif flag in torchrun_flags.VALUES:

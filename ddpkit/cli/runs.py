@@ -81,10 +81,13 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
         *(("attempt", describe_attempt(each)) for each in now.run.attempts),
     ]
     if seen is None and now.state == "running" and Path(now.run.folder).exists():
-        facts += [("note", "status.json not found: what each rank does is not known")]
+        facts += [("note", "no rank has reported yet")]
         facts += [("hint", status.command("dump", now.run))]
     look.show(Panel(now.state if look.rich_out() else "", f"run {now.run.run_id}: {now.words}", facts))
     if seen is None:
+        return
+    if not seen.ranks:
+        print("no rank has started yet")
         return
     rows_shown = [
         (
@@ -147,10 +150,12 @@ def logs(
     begin = None if since is None else time.time() - _age(since)
     exact = wanted.ranks is not None and len(wanted.ranks) == 1 and wanted.pattern is None and wanted.host is None
     if exact and not as_json and number is None and begin is None and chosen.job is None:
-        going_on = _going_on(chosen) if follow else None
+        going_on, wrote = _going_on(chosen) if follow else None, False
         for data in logs.read_rank_output(chosen, min(wanted.ranks or ()), going_on):
-            sys.stdout.buffer.write(data)
+            wrote = bool(sys.stdout.buffer.write(data)) or wrote
             sys.stdout.buffer.flush()
+        if not wrote:
+            print(f"ddpkit: rank {min(wanted.ranks or ())} has printed nothing", file=sys.stderr)
     else:
         _show(chosen, wanted, follow=follow, number=number, as_json=as_json, since=begin)
     if follow and (wanted != logs.LineFilter() or chosen.job is not None):

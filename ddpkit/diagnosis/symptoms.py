@@ -113,7 +113,7 @@ LOGIN_FIXES: Mapping[str, str] = {
     "no-address": "getent ahosts {host}",
     "no-answer": "ping {host}",
     "no-key": "ssh-copy-id {target}",
-    "no-name": "echo 'ADDRESS {host}' | sudo tee -a /etc/hosts",
+    "no-name": "correct the name; or add it: echo 'ADDRESS {host}' | sudo tee -a /etc/hosts",
     "no-python": "--python PATH, or python = PATH under [host.{host}] in ddpkit.toml",
     "no-sshd": "on {host}: systemctl status ssh",
     "revoked-key": "ask the administrator of the host",

@@ -93,8 +93,8 @@ def check_one_machine(settings: LaunchSettings, backend: Launcher) -> None:
     nnodes = number_of_nodes(settings, backend) or 1
     if nnodes > 1:
         raise UsageError(
-            f"backend local runs on this machine only, and does not support -N {nnodes}",
-            f"ddpkit launch -b ssh HOST HOST, or -b slurm -N {nnodes}",
+            f"backend local runs on this machine only, and does not support -N {nnodes}; ssh and slurm do",
+            f"add -b ssh {' '.join(['HOST'] * min(nnodes, 8))}",
         )
 
 

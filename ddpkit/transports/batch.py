@@ -52,8 +52,8 @@ def submit(batch: Batch, machine: Machine = HERE) -> str:
         )
     job_id = re.search(batch.job_id, reply.output, re.MULTILINE)
     if reply.exit_code != 0 or job_id is None:
-        lines = (reply.error or reply.output).splitlines()
-        words = "; ".join(line.strip().removeprefix(f"{batch.submit[0]}: error: ") for line in lines if line.strip())
+        words = " ".join((reply.error or reply.output).split())
+        words = re.sub(rf" ?{re.escape(batch.submit[0])}: error: ", "; ", words).removeprefix("; ")
         hint = batch.ping if re.search(batch.unreachable, words) else batch.show_resources
         raise LaunchError(f"{batch.submit[0]} rejected the job: {words}", join(batch.typed(hint)))
     return job_id[1]

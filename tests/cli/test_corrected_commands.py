@@ -30,6 +30,16 @@ def _project(tmp_path: Path) -> None:
             "ddpkit launch -b ssh node1 node2 -n 1 -- train.py --lr 3",
         ),
         (
+            ["--nnodes", "2", "--nproc-per-node", "2", "train.py"],
+            "backend local runs on this machine only, and does not support -N 2; ssh and slurm do",
+            "ddpkit launch --nnodes 2 --nproc-per-node 2 -b ssh HOST HOST -- train.py",
+        ),
+        (
+            ["-N", "2", "-t", "1:00:00", "train.py"],
+            "-t 1:00:00: --time is an option of backend slurm",
+            "ddpkit launch -b slurm -N 2 -t 1:00:00 train.py",
+        ),
+        (
             ["-b", "ssh", "-N", "2", "node1", "--", "train.py"],
             "2 nodes requested, and 1 host given",
             "ddpkit launch -b ssh node1 HOST -- SCRIPT, or -N 1",
@@ -45,7 +55,7 @@ def _project(tmp_path: Path) -> None:
             "sbatch ./own.sbatch; or",
         ),
     ],
-    ids=["script", "hosts", "file", "batch script"],
+    ids=["script", "nodes", "time", "hosts", "file", "batch script"],
 )
 def test_the_command_that_was_meant(words: list[str], what: str, hint: str, ddpkit: DDPKIT) -> None:
     done = ddpkit("launch", *words)
