@@ -76,9 +76,9 @@ agent="$1"; shift
 # Each task of `slurm-srun` with `preload` is a node, and forks its ranks: see `ddpkit/node/fork_task.py`. Python itself
 # runs the fork server, before the script of the ranks. PYTHONPATH is extended inside: an image may have its own.
 _FORK = """\
-export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
+export NODE_RANK="$SLURM_PROCID" GROUP_RANK="$SLURM_PROCID" GROUP_WORLD_SIZE={nnodes}
 export LOCAL_WORLD_SIZE={nproc}
-cores=$((${{SLURM_CPUS_ON_NODE:-1}} / {nproc})){defaults}fork={fork}
+cores=$((${{SLURM_CPUS_ON_NODE:-1}} / LOCAL_WORLD_SIZE)){defaults}fork={fork}
 [ -r "$fork/spec.json" ] || {{
     echo "ddpkit: no $fork on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
     exit 123
@@ -187,10 +187,7 @@ class Slurm(Contained):
             # What each rank tells goes into a file beside the last one.
             files += [File(path=f"{job.folder}/hook/grace", text=f"{job.grace:g}\n"), File(path=_begins(job))]
         if modules:
-            if layout.het or layout.listed:
-                what = "-o preload requires the same number of ranks on each node, in SLURM's order, and one group"
-                raise UsageError(what, "add --no-preload")
-            files.append(self._fork_spec(job, modules, layout.groups[0]))
+            files.append(self._fork_spec(job, modules, layout))
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
@@ -241,7 +238,7 @@ class Slurm(Contained):
         """Return whether srun starts one task on each node, and that task the ranks."""
         return self.torchrun or bool(self._modules(job))
 
-    def _fork_spec(self, job: Job, modules: tuple[str, ...], nodes: Group) -> File:
+    def _fork_spec(self, job: Job, modules: tuple[str, ...], layout: Layout) -> File:
         """The file that tells the fork server of a node what to do."""
         folder = f"{job.folder}/preload"
         spec = {
@@ -249,8 +246,8 @@ class Slurm(Contained):
             "task": f"{folder}/fork_task.py",
             "modules": modules,
             "answer": f"{job.folder}/hook" if self._asked(job) else "",
-            "nproc": nodes.ranks,
-            "cpus_per_task": nodes.cpus,
+            "ranks": layout.counts,
+            "cpus_per_task": [group.cpus for group in layout.groups for _ in range(group.nodes)],
             "grace": job.grace,
         }
         return File(path=f"{folder}/spec.json", text=json.dumps(spec) + "\n")
@@ -390,7 +387,9 @@ class Slurm(Contained):
             fork, run = quote(f"{job.folder}/preload"), enter or 'exec "$@"'
             return (
                 ["rank", *job.argv],
-                _FORK.format(nproc=layout.counts[0], defaults=_DEFAULTS, fork=fork, enter=run),
+                _FORK.format(
+                    nnodes=len(layout.counts), nproc=layout.ranks_here(), defaults=_DEFAULTS, fork=fork, enter=run
+                ),
                 more,
             )
         if not self.torchrun:

@@ -14,6 +14,7 @@ Standard library only, Python 3.8 and later.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import select
 import signal
@@ -164,12 +165,14 @@ def end_children() -> None:
 def ranks(spec: dict[str, Any], environ: Any, cpus: list[int]) -> list[dict[str, Any]]:
     """Return the ranks of this node with the variables of a task of their own.
 
-    cpus: those of this process, in the order of cores. With `cpus_per_task` each rank gets as many of them.
+    cpus: those of this process, in the order of cores. With `cpus_per_task` each rank gets as many of them. The number
+    of this task is that of its node, in the order of the ranks.
     """
-    node, nodes = int(environ["SLURM_NODEID"]), int(environ["SLURM_STEP_NUM_NODES"])
-    here, each = spec["nproc"], spec["cpus_per_task"]
-    first, world = node * here, str(nodes * here)
-    per_node = f"{here}(x{nodes})" if nodes > 1 else str(here)
+    node, counts = int(environ["SLURM_PROCID"]), spec["ranks"]
+    each = spec["cpus_per_task"][node]
+    here, first, world = counts[node], sum(counts[:node]), str(sum(counts))
+    groups = [(number, len(list(alike))) for number, alike in itertools.groupby(counts)]
+    per_node = ",".join(str(number) if times == 1 else f"{number}(x{times})" for number, times in groups)
     common: dict[str, str | None] = {
         **{name: None for name in environ if name.startswith(("PMI_", "PMIX_", "SLURM_TRES_PER_TASK"))},
         **dict.fromkeys(("WORLD_SIZE", "SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"), world),

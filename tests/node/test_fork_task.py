@@ -40,7 +40,7 @@ STEP = {
 
 
 def test_each_rank_has_the_variables_of_a_task_of_its_own() -> None:
-    spec = {"nproc": 2, "cpus_per_task": 2}
+    spec = {"ranks": [2, 2, 2], "cpus_per_task": [2, 2, 2]}
     first, second = fork_task.ranks(spec, STEP, [0, 4, 1, 5, 2])
     assert (first["rank"], second["rank"]) == (2, 3)
     assert (first["cpus"], second["cpus"]) == ([0, 4], [1, 5])
@@ -67,9 +67,18 @@ def test_each_rank_has_the_variables_of_a_task_of_its_own() -> None:
     }
 
 
+def test_nodes_can_have_different_numbers_of_ranks() -> None:
+    spec = {"ranks": [1, 3, 1], "cpus_per_task": [0, 2, 0]}
+    ranks = fork_task.ranks(spec, STEP, [0, 1, 2, 3, 4, 5])
+    assert [rank["rank"] for rank in ranks] == [1, 2, 3]
+    assert [rank["cpus"] for rank in ranks] == [[0, 1], [2, 3], [4, 5]]
+    env = ranks[0]["env"]
+    assert (env["WORLD_SIZE"], env["SLURM_TASKS_PER_NODE"], env["SLURM_GTIDS"]) == ("5", "1,3,1", "1,2,3")
+
+
 @pytest.mark.parametrize(("each", "cpus"), [(0, [0, 1, 2, 3]), (2, [0, 1, 2])], ids=["not asked for", "too few"])
 def test_ranks_share_the_cpus_of_the_task(each: int, cpus: list[int]) -> None:
-    ranks = fork_task.ranks({"nproc": 2, "cpus_per_task": each}, STEP, cpus)
+    ranks = fork_task.ranks({"ranks": [2, 2], "cpus_per_task": [each, each]}, STEP, cpus)
     assert [rank["cpus"] for rank in ranks] == [[], []]
 
 
@@ -91,7 +100,7 @@ class Task:
             "modules": ["json"],
             "answer": "",
         }
-        spec |= {"nproc": 2, "cpus_per_task": 0, "grace": grace}
+        spec |= {"ranks": [2, 2], "cpus_per_task": [0, 0], "grace": grace}
         (preload / "spec.json").write_text(json.dumps(spec))
         (folder / "job.py").write_text(text)
         env = {**os.environ, **STEP, "PYTHONPATH": str(preload), "DDPKIT_PRELOAD": str(preload / "spec.json")}
