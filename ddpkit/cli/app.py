@@ -257,16 +257,17 @@ def _run(argv: list[str]) -> int:
     scripted = "--" in argv and argv[0] in _LAUNCHES
     end = argv.index("--") if scripted else len(argv)
     line = CommandLine(argv[:end], argv[end + 1 :] if scripted else None)
+    read: CommandLine | None = None  # hints of errors before that are whole
     try:
         if line.words[:1] == ["help"]:
             line = CommandLine([*line.words[1:2], "--help"], None)
         program: Any = typer.main.get_command(app)
         if line.words and line.words[0] in _LAUNCHES:
-            line = _translate(line, program)
+            line = read = _translate(line, program)
         with program.make_context("ddpkit", [*line.words] or ["--help"], obj=line) as context:
             program.invoke(context)
     except DdpkitError as error:
-        return _explain(error, line)
+        return _explain(error, read)
     except typer.Exit as end:
         return end.exit_code
     except SystemExit as end:
