@@ -40,7 +40,7 @@ BAD = {
     "ranks of several nodes": (["-n", "4,8"], "runs on this machine only, and does not support -n 4,8", "-n 4, or add"),
     "ranks with a gap": (["-n", "4,,8"], "-n  is not an integer", None),
     "another host": (["node1"], "runs on this machine only", "launch -b ssh node1"),
-    "two nodes": (["-N", "2"], "does not support -N 2", "-b slurm -N 2"),
+    "two nodes": (["-N", "2"], "does not support -N 2; ssh and slurm do", "-N 2 -b ssh HOST HOST"),
     "a script among the hosts": (
         ["train.py", "--", "-x"],
         "train.py is in the place of a host",
