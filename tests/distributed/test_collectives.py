@@ -362,11 +362,18 @@ def swapped(out, *more, **options):
     out.copy_(out.roll(out.numel() // 3))
 if RANK == 1: setattr(dist, name, swapped)
 """
+# Each fault is complete before its call returns, also of a call that would not wait.
+WHOLE = """
+old = dist.all_reduce
+def whole(array, **more):
+    work = old(array, **more)
+    work is None or work.wait()
+"""
 WRONG = {
-    "a number": "old(array, **more); array[-1:].add_(1)",
+    "a number": "whole(array, **more); array[-1:].add_(1)",
     "no sum at all": "None",
-    "a rank is missing": "array.copy_(array * (RANK != 0)); old(array, **more)",
-    "a rank is doubled": "array.copy_(array * (1 + (RANK == 2))); old(array, **more)",
+    "a rank is missing": "array.copy_(array * (RANK != 0)); whole(array, **more)",
+    "a rank is doubled": "array.copy_(array * (1 + (RANK == 2))); whole(array, **more)",
 }
 
 
@@ -374,11 +381,9 @@ WRONG = {
 @pytest.mark.parametrize("how", WRONG)
 def test_a_wrong_sum_is_found_and_its_rank_named(how: str, ranks: Any) -> None:
     only = "" if "rank" in how else "if RANK == 1: "
-    fault = f"old = dist.all_reduce\ndef bad(array, **more):\n    {WRONG[how]}\n{only}dist.all_reduce = bad\n"
+    fault = WHOLE + f"def bad(array, **more):\n    {WRONG[how]}\n{only}dist.all_reduce = bad"
     if how == "no sum at all":
-        fault = (
-            "old = dist.all_reduce\ndef bad(array, **more):\n    old(array.clone(), **more)\n" + fault.split("\n")[3]
-        )
+        fault = WHOLE + "def bad(array, **more):\n    whole(array.clone(), **more)\n" + fault.splitlines()[-1]
     ended = ranks(3, "--ops", "all_reduce", fault=fault).end()
     assert [code for code, _, _ in ended] == [122, 122, 122], ended
     found = problems(ended)

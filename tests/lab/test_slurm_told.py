@@ -145,7 +145,8 @@ for step in range(20):
 dist.destroy_process_group()
 sys.exit(0 if "SLURM_RESTART_COUNT" in os.environ else 75)
 """
-PHASES = ["prepared", "queued", "start", "python", "import", "imported", "meet", "connect", "group", "step"]
+PHASES = ["prepared", "queued", "start", "python", "import", "imported", "meet", "connect", "group"]
+PHASES += ["wrap", "collective", "step"]
 
 
 @torch

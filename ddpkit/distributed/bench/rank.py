@@ -222,7 +222,7 @@ class BenchRank:
         longest = max(1e-7, *(seconds for seconds, _ in estimates))
         warm = max(1, min(self.args.warmup, int(self.args.seconds / 2 / longest)))
         rounds = self.args.iters or max(2, min(10000, int(self.args.seconds / longest)))
-        calls = min(20, int(self.args.seconds / 4 / longest))
+        calls = max(1, min(20, int(self.args.seconds / 4 / longest)))
         plan = {"warm": warm, "rounds": rounds, "calls": calls, "slow": longest > 0.5, "note": note}
         self.store.publish(f"plan {self.watchdog.step}", plan)
 
