@@ -223,7 +223,7 @@ def test_a_job_that_nobody_follows(start: Callable[..., Launch], idle_lab: Lab, 
         done = dump(idle_lab, tmp_path, "--json")
         if done.returncode == 0 and "has not joined" in done.stdout:
             found = json.loads(done.stdout)
-        assert done.returncode in (0, 1, 121), done.stderr
+        assert done.returncode in (0, 1, 121) or "no rank has started yet" in done.stderr, done.stderr
         assert "Traceback" not in done.stderr
         assert time.monotonic() < until, done.stdout + done.stderr
         time.sleep(0.2)  # a scheduler announces nothing

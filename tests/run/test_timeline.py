@@ -50,8 +50,7 @@ def kept(folder: Path, name: str = timeline.TIMELINE) -> dict[str, Any]:
     [
         ([], MARKS),
         (["-o", "starter=torchrun"], MARKS),
-        # Its torch was there before the fork.
-        (["-o", "preload=true"], [mark for mark in MARKS if mark not in ("import", "imported")]),
+        (["-o", "preload=true"], MARKS),  # the import is that of the process that forked
     ],
     ids=["ranks", "torchrun", "preload"],
 )
