@@ -157,11 +157,11 @@ def test_findings_of_the_preflight_are_panels(
     terminal = at_terminal(line, columns)
     assert terminal.end() == PreflightError.exit_code
     assert max(map(len, screen(terminal))) <= columns
-    for words in ("✗ FAIL", "✓ pass", r"^ hint  +remove --env RANK", r"^✗ ddpkit: \d+ fail"):
+    for words in ("✗ FAIL", "✓ pass", r"^ hint  +remove --env RANK", r"^✗ ddpkit: \d+ checks? failed"):
         assert terminal.shows(words), screen(terminal)
     plain = ddpkit(*line).stdout
     assert re.search(r"^FAIL .*: --env RANK=0 .*\n    cause: .*\n    hint: remove --env RANK$", plain, re.M)
-    assert re.search(r"^ddpkit: \d+ fail.*, after [\d.]+ s", plain, re.M)
+    assert re.search(r"^ddpkit: \d+ checks? failed.*, after [\d.]+ s", plain, re.M)
     assert not set("✗✓─\x1b") & set(plain)
 
 
