@@ -7,6 +7,7 @@ there, later. Raises UsageError.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -200,8 +201,10 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
 
 
 def _is_batch_script(path: Path) -> bool:
+    """Whether a file has options of sbatch and a step of srun. With the options alone, each rank can run it."""
     try:
         with path.open("rb") as file:
-            return file.read(4096).find(b"\n#SBATCH ") >= 0
+            text = file.read(1 << 16)
     except OSError:
         return False
+    return all(re.search(pattern, text, re.MULTILINE) for pattern in (rb"^#SBATCH ", rb"^\s*(?:exec )?srun "))

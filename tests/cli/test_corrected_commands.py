@@ -90,3 +90,11 @@ def test_the_report_is_of_the_newest_run(
     done = ddpkit("report")
     assert "-newer-" in done.stdout
     assert "the newest of this project" in done.stderr
+
+
+def test_options_of_sbatch_alone_make_no_batch_script(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -N 2\necho ran\n")
+    (tmp_path / "job.sh").chmod(0o755)
+    done = ddpkit("launch", "-n", "1", "--", "./job.sh")
+    assert done.returncode == 0, done.stderr
+    assert "ran" in done.stdout
