@@ -34,11 +34,29 @@ _NUMBERS = """\
 n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
 export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES\""""
+
+# The rank itself, and the shell that waits for it. srun ends the other ranks as soon as one failed, and when they have
+# ended it drops the output that it has not read: TCP may hold the last lines for 40 ms. So a rank that failed ends its
+# task a moment later, as it has ended itself: a signal stays one.
 _RANK = (
     "\ncores=$((${SLURM_CPUS_ON_NODE:-1} / n))"
     + _DEFAULTS
-    + 'echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $$ step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2'
+    + """\
+trap : HUP INT QUIT USR1 USR2 TERM  # the rank gets these as well
+exec 3>&2 2> /dev/null  # of this shell
+(
+exec 2>&3 3>&-
+read -r pid rest < /proc/self/stat
+echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2"""
 )
+_RANK_END = """
+) && exit
+code=$?
+sleep 0.2  # srun drops output that it has not read when all tasks have ended
+trap - HUP INT QUIT USR1 USR2 TERM
+ulimit -c 0
+case $code in 129 | 13[0-9] | 14[0-3]) kill -$((code - 128)) $$ ;; esac
+exit "$code\""""
 
 # In front of a rank that is a Python: see `ddpkit/node/rank_hook.py`. A rank under torchrun gets it from its tap.
 _HOOK = """
@@ -398,7 +416,7 @@ class Slurm(Contained):
             # srun itself enters pyxis, before a task runs.
             apart = _ENTER.format(program=container[0].program) if container and not more else ""
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
-            return ["rank", *job.argv], numbers + _RANK + hook + apart + "\n" + (enter or 'exec "$@"'), more
+            return ["rank", *job.argv], numbers + _RANK + hook + apart + "\n" + (enter or 'exec "$@"') + _RANK_END, more
         agent, tap = [f"{job.folder}/torchrun_agent.py"], [job.python, "-S", "-I", f"{job.folder}/rank_wrapper.py"]
         if not job.folder:
             agent, tap = [], ["sh", "-c", _TELL, "rank"]

@@ -59,17 +59,26 @@ find_node_rank() { # the node's place among the nodes by their first rank
     export NODE_RANK
 }
 
-# PyTorch's names for what SLURM says, then the command itself in place of this shell.
+# PyTorch's names for what SLURM says, then the command. A task that failed ends a moment after its command, and as it
+# did: when a failure ends all tasks, srun drops output that it has not read.
 # shellcheck disable=SC2329 # it runs in the tasks
 start() {
-    local ids
+    local ids code
     set -euo pipefail
     IFS=, read -r -a ids <<<"$SLURM_GTIDS" # the ranks on this node
     find_node_rank
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_STEP_NUM_TASKS LOCAL_WORLD_SIZE=${#ids[@]}
     export GROUP_RANK=$NODE_RANK OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}
     unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RUN_ID # left over from a torchrun, rank 0 would not listen
-    exec "$@"
+    trap : HUP INT QUIT USR1 USR2 TERM # the rank gets these as well
+    exec 3>&2 2>/dev/null              # of this shell
+    (exec "$@" 2>&3 3>&-) && exit
+    code=$?
+    sleep 0.2 || true
+    trap - HUP INT QUIT USR1 USR2 TERM
+    ulimit -c 0
+    case $code in 129 | 13[0-9] | 14[0-3]) kill -$((code - 128)) $$ ;; esac
+    exit "$code"
 }
 
 # Around each rank of a torchrun, which ends with 1 whatever the code of the rank was: the rank's own is written down.
@@ -91,6 +100,7 @@ run_torchrun() {
     scratch=$(mktemp -d)
     # shellcheck disable=SC2064 # now, since it is local
     trap "rm -rf '$scratch'" EXIT
+    trap : HUP INT QUIT USR1 USR2 TERM # torchrun gets these as well, and ends its ranks
     codes=$scratch/codes
     words=(bash -c "$(declare -f worker); worker \"\$@\"" worker "$codes" "$@")
     # Never --standalone, which ignores the other nodes.

@@ -141,6 +141,30 @@ def test_first_failure(
         assert " ExitCode=7:0 " in idle_lab.run("login", "scontrol", "-o", "show", "job", job).stdout
 
 
+LAST_LINES = """
+import os, sys, time
+print("ready", flush=True)
+if os.environ["RANK"] == "1":
+    for n in range(3):
+        os.write(2, f"line {n}\\n".encode())
+    END
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "last"),
+    [("os._exit(7)", 7, "line 2"), ("os.abort()", 134, "line 2"), ("raise OSError('disk')", 1, "OSError: disk")],
+)
+def test_the_last_lines_right_before_an_end(
+    end: str, code: int, last: str, launch: Callable[..., Launch], folder: Path
+) -> None:
+    (folder / "job.py").write_text(LAST_LINES.replace("END", end))
+    command = launch("-b", "slurm", "-N", "2", "-n", "1", "--", "job.py")
+    assert command.end() == code, command.text
+    assert f"[1 node2] {last}" in command.text
+
+
 TRAPS = "import signal, sys\nsignal.signal(15, lambda *_: (print('saved', flush=True), sys.exit(0)))\n" + SLEEP
 
 
