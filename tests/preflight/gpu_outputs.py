@@ -70,7 +70,9 @@ GB200: Table = {
     "applications_clocks/graphics_clock": "Requested functionality has been deprecated",
     "fabric/health/summary": "Not Supported",
 }
-B200: Table = {**GB200, "product_name": "NVIDIA B200"}  # written after schema 13 of NVIDIA's nvidia-smi
+# Name, persistence, ECC, MIG and power of 8 x B200 with nvidia-smi 580.95.05: NVIDIA/TensorRT-LLM#10278. Its elements
+# and the fabric are those of GB200.
+B200: Table = {**GB200, "product_name": "NVIDIA B200", "gpu_power_readings/current_power_limit": "1000.00 W"}
 # nvidia-smi 590.44.01, schema 13: telegraf, plugins/inputs/nvidia_smi/testdata/pro-6000-maxq-blackwell-v13.xml. A field
 # that this driver refuses has text instead of a value. PCIe drops to generation 1 at rest.
 RTX_PRO: Table = {
