@@ -130,6 +130,11 @@ def check_request(settings: LaunchSettings) -> None:
     if nested is not None:
         script = join(nested.script or ("SCRIPT", "ARGS"))
         raise UsageError(f"{nested.problem} (--allow-nested starts it anyway)", f"ddpkit launch -- {script}")
+    first = settings.script[0]
+    if not settings.allow_nested and _is_batch_script(Path(settings.workdir, first)):
+        what = f"{first} is a batch script of SLURM: it starts its ranks itself, on all nodes"
+        what += " (--allow-nested starts it anyway)"
+        raise UsageError(what, f"sbatch {first}; or, with ddpkit, after --: the script that its srun starts")
     for name in settings.env:
         if name in SET_BY_DDPKIT:
             source = settings.sources.get(f"env.{name}", "")
@@ -187,9 +192,6 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     if "/" in first or path.is_file():
         if not path.is_file():
             raise UsageError(f"program {first} not found in {workdir}", f"ls {workdir}")
-        if _is_batch_script(path):
-            what = f"{first} is a batch script of SLURM: it starts its ranks itself, on all nodes"
-            raise UsageError(what, f"sbatch {first}; or, with ddpkit, after --: the script that its srun starts")
         if not os.access(path, os.X_OK):
             raise UsageError(f"{path} is not executable", f"chmod +x {path}")
         if "/" not in first:

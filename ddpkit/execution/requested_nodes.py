@@ -137,17 +137,20 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
         fewer = f"-N {len(specs) - 1} --spares 1" if len(specs) > 1 else f"remove --spares {settings.spares}"
         raise UsageError(f"{both}: {named}", fewer)
     if nnodes and nnodes > len(specs):
-        missing = "HOST " * (nnodes - len(specs))
-        raise UsageError(
-            f"{count(nnodes, 'node')} requested, and {named}",
-            f"ddpkit launch -b {settings.backend} {' '.join(spec.label for spec in specs)} {missing}-- SCRIPT, "
-            f"or -N {len(specs)}",
-        )
+        raise _too_few(settings, nnodes, specs)
     if nnodes and settings.spares:
         nnodes += settings.spares
     if settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node"):  # stronger than the slots of a file
         specs = [replace(spec, slots=None) for spec in specs]
     return _with_ranks(settings, specs[: nnodes or len(specs)])
+
+
+def _too_few(settings: LaunchSettings, nnodes: int, specs: list[HostSpec]) -> UsageError:
+    named = " ".join(spec.label for spec in specs)
+    return UsageError(
+        f"{count(nnodes, 'node')} requested, and {count(len(specs), 'host')} given",
+        f"ddpkit launch -b {settings.backend} {named} {'HOST ' * (nnodes - len(specs))}-- SCRIPT, or -N {len(specs)}",
+    )
 
 
 def _with_ranks(settings: LaunchSettings, specs: list[HostSpec]) -> list[HostSpec]:
@@ -183,7 +186,7 @@ def scheduled_hosts(settings: LaunchSettings) -> tuple[tuple[str, ...], tuple[in
         raise UsageError(f"{large}: must be at most {MOST_RANKS} ranks", "HOST:RANKS; SLURM needs no port")
     nnodes = settings.nnodes
     if isinstance(nnodes, int) and nnodes > len(specs):
-        raise UsageError(f"-N {nnodes}: {len(specs)} hosts were named", f"add -N {len(specs)}")
+        raise _too_few(settings, nnodes, specs)
     specs = _with_ranks(settings, specs[: nnodes if isinstance(nnodes, int) else None])
     names = tuple(spec.name for spec in specs)
     if not any(spec.slots for spec in specs):

@@ -19,6 +19,7 @@ BATCH = "#!/bin/bash\n#SBATCH -N 2\nsrun python train.py\n"
 def _project(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('ran')\n")
     (tmp_path / "own.sbatch").write_text(BATCH)
+    (tmp_path / "own.sbatch").chmod(0o755)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,10 @@ def test_the_command_that_was_meant(words: list[str], what: str, hint: str, ddpk
     assert done.returncode == 121
     assert f"error: {what}" in done.stderr
     assert f"\nhint: {hint}" in done.stderr
+
+
+def test_a_batch_script_that_is_meant_to_run(ddpkit: DDPKIT) -> None:
+    assert ddpkit("launch", "--dry-run", "--allow-nested", "--", "./own.sbatch").returncode == 0
 
 
 def test_a_run_that_was_stopped_has_no_failure(

@@ -63,7 +63,7 @@ def test_words_for_slurm(settings: LaunchSettings, counts: tuple[int, ...]) -> N
             "passed twice: node2:4 node1:2 and -n 1,2",
         ),
         (LaunchSettings(hosts=BOTH, nproc_per_node=(1, 2, 3)), "-n 1,2,3 has 3 numbers, for 2 nodes"),
-        (LaunchSettings(hosts=BOTH, nnodes=3), "-N 3: 2 hosts were named"),
+        (LaunchSettings(hosts=BOTH, nnodes=3), "3 nodes requested, and 2 hosts given"),
         (LaunchSettings(hosts=("node2:5000",)), "node2:5000: must be at most 4096"),
     ],
 )
