@@ -240,7 +240,7 @@ def test_what_stands_on_a_terminal() -> None:
     shown = [f"[{label(each.sources, 4)}] {each.text.decode()}" for each in said]
     standing = Standing(state="running", nodes=2, ranks=4, world_size=4, started=0.0)
     far = Progress(step=1200, loss=0.4213, rate="5,123 samples/s")
-    below = lines("ssh-torchrun-auto 20260131-235959-train-3fa9", standing, far, 751.0, 100)
+    below = lines("ssh 20260131-235959-train-3fa9", standing, far, 751.0, 100)
     assert output("watching").splitlines() == [*shown, "", *below]
 
 

@@ -24,12 +24,11 @@ def backends(
     from ddpkit.transports.choose import transport_class
 
     chosen = [registry.load(each) for each in ([name] if name else registry.names())]
-    aliases = {whole: short for short, whole in registry.aliases().items()}
     usual = _default_backend()
     described = [
         {
             "name": each.name,
-            "alias": aliases.get(each.name),
+            "alias": None if (short := registry.short_name(each.name)) == each.name else short,
             "default": each.name == usual,
             "summary": (each.__doc__ or "").partition("\n")[0],
             "needs": each.needs,

@@ -50,9 +50,10 @@ def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err:
         return None
     from ddpkit.console import status_bar
     from ddpkit.console.progress import Header
+    from ddpkit.launchers import registry
     from ddpkit.run import metrics
 
-    began, words = time.time(), f"{plan.backend} {plan.run_id}"
+    began, words = time.time(), f"{registry.short_name(plan.backend)} {plan.run_id}"
 
     def find() -> Path | None:
         return metrics.of_run(settings.metrics, job.workdir, job.command, began)

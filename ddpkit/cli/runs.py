@@ -62,6 +62,7 @@ def show_status(
 
 
 def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
+    from ddpkit.launchers import registry
     from ddpkit.run import rank_status, status
     from ddpkit.run.documents import run_document
 
@@ -75,7 +76,7 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
     facts = [("hint", now.hint)] if now.hint else []
     facts += [
         ("command", shlex.join(now.run.command)),
-        ("backend", now.run.backend),
+        ("backend", registry.short_name(now.run.backend)),
         ("ranks", f"{format_ranges(range(now.run.world_size))} on {where}"),
         ("logs", f"{now.run.folder}/"),
         *(("attempt", describe_attempt(each)) for each in now.run.attempts),

@@ -84,6 +84,11 @@ def aliases() -> Mapping[str, str]:
     return _ALIASES
 
 
+def short_name(name: str) -> str:
+    """The shortest name of a backend that `-b` takes."""
+    return next((short for short, whole in _ALIASES.items() if whole == name), name)
+
+
 # Programs that are no backends, and the options that use them.
 _MEANT = {
     **dict.fromkeys(("torchrun", "torch", "elastic"), "ddpkit launch --starter torchrun -- SCRIPT"),
