@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PR_SET_CHILD_SUBREAPER = 36
 STUCK = 2.0  # seconds for the end of killed processes; one that waits for a dead disk does not end
+UNREAD = 0.2  # seconds before the end of a task that failed: srun then drops output that it has not read
 HERE_TOO = 0.3  # seconds in which a signal for every process reaches the last one, on a busy node as well
 
 
@@ -108,6 +109,8 @@ class Task:
         pipes = dict(zip(names, self.pipes))
         self.wrapper["relay"]({pid: (name, pipes[pid]) for pid, name in names.items()}, ended, between)
         end_children()
+        if self.first:
+            time.sleep(UNREAD)
         self.wrapper["end_as"](self.first or 0)
 
     def _received(self) -> tuple[list[int], bytes]:
