@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
-from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, Via, render_step
+from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
 from ddpkit.launchers.preload import preload_modules, preload_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange
@@ -211,7 +211,7 @@ class Slurm(Contained):
             script = f"{job.folder}/job.sbatch"
             asked = self._script(job, step, layout, ",".join(world.hosts), world.spares)
             files.append(File(path=script, text=asked))
-            batch = self._batch(job, script, tuple(filter(_left, world.here.stale)), world.via)
+            batch = self._batch(job, script, tuple(filter(_left, world.here.stale)), world)
             batch = replace(batch, nodes=len(layout.counts) if layout.attempts else 0)
         return Plan(
             run_id=job.run_id,
@@ -548,7 +548,7 @@ class Slurm(Contained):
             )
         return path if path.startswith("/") else f"{job.workdir}/{path}"
 
-    def _batch(self, job: Job, script: str, left: tuple[str, ...], via: Via | None) -> Batch:
+    def _batch(self, job: Job, script: str, left: tuple[str, ...], world: Request) -> Batch:
         return Batch(
             submit=("sbatch", "--parsable", script),
             env={
@@ -559,7 +559,7 @@ class Slurm(Contained):
             unreachable="Unable to contact|communication|resolve_ctls",
             ping=("scontrol", "ping"),
             queue=("squeue", "--me"),
-            show_resources=("sinfo", "--summarize"),
+            show_resources=("sinfo", "--Node" if world.hosts or self.nodelist else "--summarize"),
             # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
             state=("scontrol", "--oneliner", "show", "job", "{job}"),
             state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
@@ -579,7 +579,7 @@ class Slurm(Contained):
             no_output=53,  # Slurm 22.05, seen
             follow=not self.array,
             requeue_exit_code=AGAIN if self.chain else None,
-            via=via,
+            via=world.via,
         )
 
 
