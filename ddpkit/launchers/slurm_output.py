@@ -36,8 +36,11 @@ RAISED = re.compile(
 # Printed before a rank enters a container, and in it, on both outputs, before the rank's program runs.
 ENTERS = re.compile(r"ddpkit: rank (\d+) enters (\S+)")
 BEGINS = re.compile(r"ddpkit: rank (\d+) begins")
-# SLURM's own processes on a node, and its plug-ins, write to the outputs of a task.
-PLUGIN = re.compile(r"(slurmstepd|srun|pyxis)(?:-\S+)?: ")
+# SLURM's own processes on a node, and its plug-ins, write to the outputs of a task. 26.05 prints a time, not a name.
+PLUGIN = re.compile(
+    r"(slurmstepd|srun|pyxis)(?:-\S+)?: "
+    r"|\[\d{4}-\d\d-\d\dT[\d:.]+\] error: (?:\*\*\* (?:STEP|JOB) \d|Detected \d+ oom_kill)"
+)
 # Printed by a job's script that SLURM starts again, before anything else.
 ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
 
@@ -205,7 +208,8 @@ class SrunReader:
 
     def _of_rank(self, rank: int, number: int, text: str) -> Event:
         plugin = PLUGIN.match(text)
-        agent = plugin[1] if plugin else "" if (rank, number) in self.begun else self.runtimes.get(rank, "")
+        agent = "" if (rank, number) in self.begun else self.runtimes.get(rank, "")
+        agent = (plugin[1] or "slurmstepd") if plugin else agent
         event = _out(None if agent else rank, number, text)
         if agent:
             event["agent"] = agent

@@ -18,6 +18,14 @@ from ddpkit.launchers.slurm_output import SrunReader
 NOW = time.time()
 STARTS = "".join(f"{rank}: ddpkit: rank {rank} on node{rank // 2 + 1} pid 1{rank} step 5.0\n" for rank in range(4))
 KILLS = "srun: error: node1: tasks 0-1: Terminated\nsrun: error: node2: task 2: Terminated\n"
+# Lines of SLURM itself without its name: of 26.05, seen, and of a public log (CBSDLab/SD4DS).
+NAMELESS = (
+    "[2026-11-23T06:38:19.079] error: *** STEP 6.0 ON node1 CANCELLED AT 2026-11-23T06:38:19 DUE TO TASK FAILURE ***"
+)
+NAMELESS_OOM = (
+    "[2025-11-02T19:04:29.985] error: Detected 1 oom_kill event in StepId=2957674.batch. "
+    "Some of the step tasks have been OOM Killed."
+)
 
 
 def raised(rank: int, after: float, name: str = "ValueError") -> str:
@@ -172,6 +180,7 @@ def test_a_container_runtime_does_not_speak_as_a_rank() -> None:
     text += "3: [INFO] Extracting squashfs filesystem...\n3: ddpkit: rank 3 begins\n3: loading\n0: [WARN] a mount\n"
     text += "3: slurmstepd: error: *** STEP 5.0 CANCELLED ***\n3: slurmstepd-node2: error: once more\n"
     text += "2: pyxis: importing docker image\n1: ddpkit: rank 2 begins\n"
+    text += "".join(f"3: {line}\n" for line in (NAMELESS, NAMELESS_OOM, "[2026-11-23T06:38:19.079] error: of a script"))
     _, events = read(text)
     shown = [
         (each["rank"], each.get("agent"), each["host"], each["data"].strip()) for each in events if each["e"] == "out"
@@ -184,6 +193,9 @@ def test_a_container_runtime_does_not_speak_as_a_rank() -> None:
         (None, "slurmstepd", "node2", "slurmstepd-node2: error: once more"),
         (None, "pyxis", "node2", "pyxis: importing docker image"),
         (None, "enroot", "node1", "ddpkit: rank 2 begins"),  # of another rank: no mark
+        (None, "slurmstepd", "node2", NAMELESS),
+        (None, "slurmstepd", "node2", NAMELESS_OOM),
+        (3, None, "node2", "[2026-11-23T06:38:19.079] error: of a script"),
     ]
 
 
