@@ -150,8 +150,8 @@ def read_launcher_variables(environ: dict[str, str]) -> RankEnv:
         rank, world = int(environ["RANK"]), int(environ["WORLD_SIZE"])
         local, width = int(environ.get("LOCAL_RANK", 0)), int(environ.get("LOCAL_WORLD_SIZE", 1))
         return RankEnv(rank, world, local, width, environ["MASTER_ADDR"], int(environ["MASTER_PORT"]))
-    # A step: a job script has SLURM_PROCID as well. SLURM reserves the largest step ids.
-    if environ.get("SLURM_STEP_NUM_TASKS", "1") != "1" and int(environ.get("SLURM_STEP_ID", 0)) < 2**32 - 16:
+    # A step: a job script has SLURM_PROCID as well. SLURM reserves the largest step ids, also printed as negative ones.
+    if environ.get("SLURM_STEP_NUM_TASKS", "1") != "1" and 0 <= int(environ.get("SLURM_STEP_ID", 0)) < 2**32 - 16:
         address = environ.get("MASTER_ADDR")
         if not address:
             show = ["scontrol", "show", "hostnames", environ["SLURM_STEP_NODELIST"]]

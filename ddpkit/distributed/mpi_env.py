@@ -31,6 +31,7 @@ from ddpkit.distributed.env_values import (
     read_text,
     require_number,
 )
+from ddpkit.distributed.slurm_env import SPECIAL_STEPS
 from ddpkit.errors import EnvError
 
 
@@ -80,7 +81,7 @@ _EXPLICIT = "export DDPKIT_RANK, DDPKIT_WORLD_SIZE, DDPKIT_LOCAL_RANK and DDPKIT
 
 def read_mpi(environ: Environ) -> Task | str:
     """Read the variables of an MPI launcher, Flux or PALS. Returns the reason where there are none. Raises EnvError."""
-    in_step = bool(read_text(environ, "SLURM_STEP_ID"))
+    in_step = read_text(environ, "SLURM_STEP_ID") not in ("", *SPECIAL_STEPS)
     for names in _LAUNCHERS:
         given = [name for name in (names.rank, names.size) if read_text(environ, name)]
         if not given or (names.source == "pals" and names.rank not in given):

@@ -26,8 +26,9 @@ from ddpkit.distributed.slurm_hostfile import find_master_host, is_arbitrary, jo
 from ddpkit.distributed.slurm_lookup import Facts
 from ddpkit.errors import EnvError
 
-# SLURM's reserved step ids, of a shell or a daemon (Slurm 22.05).
-SPECIAL_STEPS = {"4294967290": "interactive", "4294967291": "batch", "4294967292": "extern", "4294967293": "pending"}
+# SLURM's reserved step ids, of a shell or a daemon: 4294967291 is the batch step in Slurm 22.05, -5 in 26.05.
+_RESERVED = {-6: "interactive", -5: "batch", -4: "extern", -3: "pending"}
+SPECIAL_STEPS = {f"{number + more}": name for number, name in _RESERVED.items() for more in (0, 2**32)}
 
 _KEEP = "keep every SLURM_* variable (containers: list them in --container-env), or export DDPKIT_DETECT_SLURM=0"
 

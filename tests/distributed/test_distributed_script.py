@@ -79,6 +79,7 @@ STEP |= {"SLURM_GTIDS": "0,2", "SLURM_LOCALID": "1", "MASTER_ADDR": "b"}
         ({**TORCH, **STEP, "MASTER_PORT": "9", "MASTER_ADDR": "a"}, script.RankEnv(3, 4, 1, 2, "a", 9)),
         (STEP, script.RankEnv(2, 4, 1, 2, "b", 20113)),
         ({**STEP, "SLURM_STEP_ID": "4294967290"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
+        ({**STEP, "SLURM_STEP_ID": "-6"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, script.RankEnv(0, 1, 0, 1, "127.0.0.1", 0)),
     ],
 )

@@ -455,6 +455,8 @@ def test_batch_script_without_srun(steps: Steps, name: str) -> None:
     steps.batch(alone_and_typed(steps), *options.split())
     seen = steps.alone("alone")["slurm"]
     assert seen["SLURM_PROCID"] == "0"  # what others take for a rank
+    if "SLURM_STEP_ID" in seen:  # of the batch step, in 26.05
+        words = (f"SLURM_STEP_ID={seen['SLURM_STEP_ID']} is the batch step of the job", words[-1])
     check_alone(steps, *words)
     check(steps.ranks("typed"), hosts)
 
