@@ -325,6 +325,8 @@ class Slurm(Contained):
         lines = [
             *([self.setup] if self.setup else []),
             *unbound,
+            # 26.05 sets it to the first group's CPUs, and srun would then request as many for the other groups.
+            *(["unset SLURM_TRES_PER_TASK"] if layout.het else []),
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
             f"each={quote(text)}",
             *(layout.file(job.folder, by_node=by_node) if layout.listed else ()),
@@ -493,9 +495,7 @@ class Slurm(Contained):
             raise UsageError(
                 f"hosts were passed twice: {named} and -o nodelist={self.nodelist}", "remove one of the two"
             )
-        tasks, cpus = layout.groups[0].tasks(by_node=self._by_node(job))
-        if self._modules(job):
-            cpus = cpus or layout.groups[0].ranks
+        tasks, cpus = self._asked_tasks(job, layout.groups[0])
         asked: dict[str, object] = {
             "job-name": self.job_name or job.run_id.split("-", 2)[-1].rpartition("-")[0] or "ddpkit",
             "nodes": layout.groups[0].nodes + (spares or 0),
@@ -527,7 +527,7 @@ class Slurm(Contained):
             lines.append("#SBATCH --requeue" if again else "#SBATCH --no-requeue")
         lines += [f"#SBATCH {quote(word)}" for word in split_option("sbatch", self.sbatch)]
         for group in layout.groups[1:]:
-            tasks, cpus = group.tasks(by_node=self._by_node(job))
+            tasks, cpus = self._asked_tasks(job, group)
             words = [
                 f"--nodes={group.nodes}",
                 f"--ntasks-per-node={tasks}",
@@ -535,6 +535,11 @@ class Slurm(Contained):
             ]
             lines += ["#SBATCH hetjob", *(f"#SBATCH {quote(word)}" for word in (*words, *group.options))]
         return "\n".join(["#!/bin/bash", *lines, "", render_step(step), ""])
+
+    def _asked_tasks(self, job: Job, group: Group) -> tuple[int, int]:
+        """Return the tasks on each node and the CPUs of each, 0 for the site's default, in the request of a job."""
+        tasks, cpus = group.tasks(by_node=self._by_node(job))
+        return tasks, cpus or (group.ranks if self._modules(job) else 0)
 
     def _log(self, job: Job) -> str:
         """The job's output file, with {job} for its id."""

@@ -44,7 +44,7 @@ LAYOUTS = {
     "tasks of the allocation": ([], "salloc -Q -N2 -n3", "first first second"),
     "heterogeneous allocation": ([], HET_SALLOC, "first first node3"),
     "heterogeneous job": (
-        ["--gpus-per-node=2", "-o", "hetjob=--nodelist=node3 --gpus-per-node=1"],
+        ["--gpus-per-node=2", "--cpus-per-task=2", "-o", "hetjob=--nodelist=node3 --gpus-per-node=1"],
         "",
         "first first node3",
     ),
