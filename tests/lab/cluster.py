@@ -293,7 +293,7 @@ class Lab:
         kept = ["/proc", "/sys", "/dev", "/tmp", str(folder), str(Path.home()), str(Path(__file__).parents[2])]
         (folder / "etc/nothing").touch(mode=0o644)
         commands = [shutil.which(each) for each in ("sbatch", "srun", "scontrol", "scancel", "squeue", "sinfo")]
-        hidden = {path: f"{folder}/etc/nothing" for path in commands if path and name == LAPTOP and not self.root}
+        hidden = {path: f"{folder}/etc/nothing" for path in commands if path and name == LAPTOP}
         spec = {
             "name": name,
             "root": self.root and str(self.root),

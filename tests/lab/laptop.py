@@ -39,8 +39,11 @@ class Laptop:
         return self.started[-1]
 
     def launch(self, *args: str, script: str = "job.py", via: str = LOGIN) -> Program:
-        words = ["-b", "slurm", "-N", "2", "--nproc-per-node", "2", "--via", via]
-        return self.start("launch", *words, "--workdir", str(self.there), *args, "--", script)
+        return self.launch_on("-b", "slurm", "-N", "2", "--nproc-per-node", "2", *args, script=script, via=via)
+
+    def launch_on(self, *args: str, script: str, via: str = LOGIN) -> Program:
+        """Launch on the nodes that `args` say."""
+        return self.start("launch", "--via", via, "--workdir", str(self.there), *args, "--", script)
 
     def ask(self, *args: str) -> subprocess.CompletedProcess[str]:
         env = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT)}

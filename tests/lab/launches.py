@@ -43,7 +43,12 @@ def processes(lab: Lab, hosts: Iterable[str] = HOSTS) -> dict[int, tuple[str, st
             line = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
         except (OSError, KeyError):
             continue
-        own = int(path.name) == first or "[listener]" in line or "sshd -D" in line or "slurm" in line.split(" ")[0]
+        own = (
+            int(path.name) == first
+            or "[listener]" in line
+            or "sshd -D" in line
+            or Path(line.split(" ")[0]).name.startswith("slurm")
+        )
         if line and not own:
             found[int(path.name)] = (name, line)
     return found

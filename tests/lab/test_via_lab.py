@@ -112,6 +112,32 @@ def test_the_project_is_copied(laptop: Laptop) -> None:
     assert launch.text.count("from the laptop") == 4
 
 
+PLACES = {
+    "named": ("slurm", ["node2", "node1"], "node2:0/1 node1:0/1"),
+    "named, with ranks": ("slurm-torchrun", ["node2:1", "node1:2"], "node2:0/1 node1:0/2 node1:1/2"),
+    "numbers": ("slurm-torchrun", ["-n", "1,2"], "node1:0/1 node2:0/2 node2:1/2"),
+    "numbers of named": ("slurm", ["node2", "node1", "-n", "1,2"], "node2:0/1 node1:0/2 node1:1/2"),
+}
+PLACE = """
+import os
+one = os.environ
+print("rank", one["RANK"], "line", f"{os.uname().nodename}:{one['LOCAL_RANK']}/{one['LOCAL_WORLD_SIZE']}")
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", PLACES)
+def test_named_and_uneven_nodes(laptop: Laptop, name: str) -> None:
+    backend, args, places = PLACES[name]
+    (laptop.there / "place.py").write_text(PLACE)
+    launch = laptop.launch_on("-b", backend, *args, script="place.py")
+    assert launch.end() == 0, launch.tail
+    found = sorted(re.findall(r"\[(\d) (node\d)\] rank (\d) line (\S+)", launch.text))
+    assert [(rank, host, said) for rank, host, _, said in found] == [
+        (str(rank), place.partition(":")[0], place) for rank, place in enumerate(places.split())
+    ], launch.tail
+
+
 REFUSALS = {
     "no host": (["nowhere"], [], 123, "its name nowhere does not resolve here"),
     "no SLURM there": ([LAPTOP], [], 123, "sbatch not found on laptop"),
