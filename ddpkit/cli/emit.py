@@ -72,6 +72,8 @@ def _script(settings: LaunchSettings) -> str:
         raise UsageError(f"backend {backend.name} cannot be written as a script", "--dry-run shows its plan")
     if isinstance(settings.nnodes, tuple):
         raise UsageError("-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", "-N MAX")
+    if getattr(backend, "stage", "off") != "off":
+        raise UsageError("--stage needs ddpkit while it runs: a script does not copy to local disks", "remove --stage")
     with prepare.prepare(settings, os.environ, note) as ready:
         return script.script(
             ready.plan,

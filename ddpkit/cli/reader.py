@@ -124,9 +124,10 @@ class _Reader:
         request = self.request
         if not request.scripted:
             return
-        if self.all[self.at - 1] == "--preload" and (word == "torch" or "," in word):
-            what = f"{word} is in the place of a host; the form is --preload=MODULES"
-            raise UsageError(what, self._corrected(self.at - 1, 2, [f"--preload={word}"]))
+        flag = self.all[self.at - 1]
+        if (flag == "--preload" and (word == "torch" or "," in word)) or (flag == "--stage" and word == "env"):
+            what = f"{word} is in the place of a host; the form is {flag}={'env' if word == 'env' else 'MODULES'}"
+            raise UsageError(what, self._corrected(self.at - 1, 2, [f"{flag}={word}"]))
         if word.isdecimal():
             raise UsageError(f"{word} is in the place of a host", self._corrected(self.at, 1, ["-n", word]))
         if request.has_backend and not request.transport.names_nodes and Path(word).is_file():

@@ -15,10 +15,11 @@ from ddpkit.execution.requested_nodes import named_hosts, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.containers import Contained
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Container, Job, Plan, World
+from ddpkit.launchers.plan import Container, Job, LocalCopy, Plan, World
 from ddpkit.transports.choose import transport_class
 
 if TYPE_CHECKING:
+    from ddpkit.execution.stage import Staged
     from ddpkit.transports.compatibility import Requirements
     from ddpkit.transports.hosts import HostSpec
     from ddpkit.transports.remote_nodes import RemoteNodesTransport
@@ -34,6 +35,7 @@ class Approach:
     transport: RemoteNodesTransport
     nodes: int  # that run the job at a time; others are spare
     copies: tuple[tuple[str, ...], ...] = ()  # commands of rsync
+    stage: tuple[LocalCopy, ...] = ()
 
     def again(self, hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None], *, strict: bool) -> Plan:
         """Connect to these hosts again, with new supervisors, and make the plan of another attempt.
@@ -49,7 +51,7 @@ class Approach:
         """Make the plan for the surveyed nodes. A plan without a heartbeat gets that of the connections."""
         plan = self.backend.plan(job or self.job, world)
         heartbeat = plan.heartbeat_timeout or self.options.heartbeat_timeout
-        return replace(plan, sync=self.copies, heartbeat_timeout=heartbeat)
+        return replace(plan, sync=self.copies, stage=self.stage, heartbeat_timeout=heartbeat)
 
 
 @contextmanager
@@ -84,6 +86,15 @@ def approach(
 
         new = options.accepts_new
         copies = rsync.bring(specs, job.workdir, settings.log_dir, progress, connector, accept_new=new)
+    stage: tuple[LocalCopy, ...] = ()
+    width = len(specs) - settings.spares
+    if options.stage != "off":
+        from ddpkit.execution import stage as staging
+
+        least = requirements.least
+        staged = staging.bring(specs, job, options, settings.log_dir, connector, progress, note, least)
+        specs, job, stage = list(staged.specs), staged.job, staged.copies
+        requirements = _requirements_of_copies(requirements, staged)
 
     def container(spec: HostSpec) -> Container | None:
         # The supervisor of a node with a container runs in it, and reports Python and torch of its image.
@@ -91,7 +102,7 @@ def approach(
             return None
         return backend.node_container(replace(job, workdir=spec.workdir or job.workdir))
 
-    pool = NodePool(specs, connector, options.heartbeat_timeout, job.python, container)
+    pool = NodePool(specs, connector, options.heartbeat_timeout, requirements.job.python, container)
     pool.progress = waiting
     transport = chosen(pool, requirements)
     try:
@@ -100,11 +111,22 @@ def approach(
             options=options,
             job=job,
             transport=transport,
-            nodes=len(specs) - settings.spares,
+            nodes=width,
             copies=copies,
+            stage=stage,
         )
     finally:
         transport.close()
+
+
+def _requirements_of_copies(requirements: Requirements, staged: Staged) -> Requirements:
+    """What nodes need for the copies. In a dry run, nodes without copies need what they need without --stage."""
+    if staged.base:
+        return replace(requirements, job=replace(requirements.job, python=staged.base), torch=False)
+    if not staged.complete:
+        return requirements
+    script = staged.job.command[0] if requirements.script else None
+    return replace(requirements, job=replace(staged.job, workdir=requirements.job.workdir), script=script)
 
 
 def _requirements(

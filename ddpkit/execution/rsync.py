@@ -5,6 +5,7 @@ What `.gitignore` leaves out is left out, and so are `.git` and the logs. Nothin
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import shutil
@@ -51,36 +52,52 @@ def commands(
     specs: Sequence[HostSpec], workdir: str, log_dir: str, timeout: float, *, accept_new: bool
 ) -> list[tuple[str, ...]]:
     """Return the command line of rsync for each node."""
-    source = Path(workdir)
-    if not source.is_dir():
-        raise UsageError(f"--sync: directory not found on this machine: {workdir}", "--workdir DIR")
-    logs = Path(log_dir).absolute()
-    exclude = [f"--exclude=/{logs.relative_to(source)}/"] if logs.is_relative_to(source) and logs != source else []
+    source, chosen = Path(workdir), selection(workdir, log_dir)
     argvs = []
     for spec in specs:
-        ssh = [*ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]
-        ssh += ["-oStrictHostKeyChecking=accept-new"] if accept_new else []
-        ssh += ["-p", str(spec.port)] if spec.port else []
         # rsync takes a path without a slash in front as one below the home folder.
         target = (spec.workdir or workdir).removeprefix("~/").rstrip("/")
-        name = f"[{spec.name}]" if ":" in spec.name else spec.name
-        where = f"{spec.user}@{name}" if spec.user else name
-        argvs.append(
-            (
-                "rsync",
-                "--archive",
-                "--protect-args",
-                "--info=progress2",
-                "--filter=:- .gitignore",
-                "--exclude=/.git/",
-                *exclude,
-                f"--rsync-path=mkdir -p {quote(target)} && rsync",
-                f"{_RSH}{join(ssh)}",
-                f"{source}/",
-                f"{where}:{target}/",
-            )
-        )
+        words = [*chosen, f"--rsync-path=mkdir -p {quote(target)} && rsync"]
+        argvs.append(command(spec, f"{source}/", f"{target}/", words, timeout, accept_new=accept_new))
     return argvs
+
+
+def selection(workdir: str, log_dir: str) -> list[str]:
+    """Return options that leave out what `.gitignore` names, `.git` and the logs. Raises UsageError."""
+    source, logs = Path(workdir), Path(log_dir).absolute()
+    if not source.is_dir():
+        raise UsageError(f"directory not found on this machine: {workdir}", "--workdir DIR")
+    exclude = [f"--exclude=/{logs.relative_to(source)}/"] if logs.is_relative_to(source) and logs != source else []
+    return ["--filter=:- .gitignore", "--exclude=/.git/", *exclude]
+
+
+def list_files(workdir: str, chosen: Sequence[str]) -> list[str]:
+    """List the directories, files and links that rsync copies with these options, by path in `workdir`.
+
+    Raises UsageError.
+    """
+    _check_ours()
+    argv = ["rsync", "--archive", "--dry-run", "--8-bit-output", "--out-format=%i %n", *chosen]
+    done = subprocess.run([*argv, f"{workdir}/", f"{workdir}/.ddpkit-none/"], capture_output=True, check=False)
+    if done.returncode:
+        words = os.fsdecode(done.stderr).strip()
+        raise UsageError(f"rsync cannot list {workdir}: {words}", f"ls -lR {quote(workdir)}")
+    found = re.findall(r"^[.<>ch][fdL]\S{9} (.*)$", os.fsdecode(done.stdout), re.MULTILINE)
+    names = [re.sub(r"\\#([0-7]{3})", lambda code: chr(int(code[1], 8)), name).rstrip("/") for name in found]
+    return [name for name in names if name != "."]
+
+
+def command(
+    spec: HostSpec, source: str, target: str, words: Sequence[str], timeout: float, *, accept_new: bool
+) -> tuple[str, ...]:
+    """Return the command line that copies a directory to a node. `words`: more options of rsync."""
+    ssh = [*ALONE, f"-oConnectTimeout={max(1, round(timeout))}"]
+    ssh += ["-oStrictHostKeyChecking=accept-new"] if accept_new else []
+    ssh += ["-p", str(spec.port)] if spec.port else []
+    name = f"[{spec.name}]" if ":" in spec.name else spec.name
+    where = f"{spec.user}@{name}" if spec.user else name
+    options = ("--archive", "--protect-args", "--info=progress2", *words, f"{_RSH}{join(ssh)}")
+    return ("rsync", *options, source, f"{where}:{target}")
 
 
 def copy(
@@ -102,17 +119,21 @@ def copy(
             results[index] = Problem(host=specs[index].label, what=refused.what, fix=refused.fix, unreachable=True)
 
     def one(index: int) -> None:
-        rsh = f"{_RSH}{more[index]} " if more[index] else _RSH
         with turn:
-            results[index] = _copy(specs[index], tuple(word.replace(_RSH, rsh, 1) for word in argvs[index]), progress)
+            results[index] = copy_one(specs[index], with_login(argvs[index], more[index]), progress)
 
-    _in_threads(log_in, len(specs))
+    in_threads(log_in, len(specs))
     if not results:
-        _in_threads(one, len(specs))
+        in_threads(one, len(specs))
     return [problem for _, problem in sorted(results.items()) if problem is not None]
 
 
-def _in_threads(action: Callable[[int], None], number: int) -> None:
+def with_login(argv: Sequence[str], login: str) -> tuple[str, ...]:
+    """Add the options of a login (`Connector.login`) to a command line of rsync."""
+    return tuple(word.replace(_RSH, f"{_RSH}{login} ", 1) if login else word for word in argv)
+
+
+def in_threads(action: Callable[[int], None], number: int) -> None:
     """Call with 0, 1, ... at the same time, and wait for all."""
     threads = [threading.Thread(target=action, args=(index,), daemon=True) for index in range(number)]
     for thread in threads:
@@ -124,7 +145,7 @@ def _in_threads(action: Callable[[int], None], number: int) -> None:
 def _check_ours() -> None:
     """macOS brings an rsync of its own, which stands where version 2.6.9 stood. Raises UsageError."""
     if shutil.which("rsync") is None:
-        raise UsageError("--sync: rsync not found on this machine", install("rsync"))
+        raise UsageError("rsync not found on this machine", install("rsync"))
     shown = subprocess.run(["rsync", "--version"], capture_output=True, text=True, check=False).stdout
     version = re.search(r"^rsync +version v?(\d+)\.(\d+)", shown, re.MULTILINE)
     if version is None or (int(version[1]), int(version[2])) < _OLDEST:
@@ -133,7 +154,7 @@ def _check_ours() -> None:
         raise UsageError(what, install("rsync"))
 
 
-def _copy(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], None]) -> Problem | None:
+def copy_one(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], None]) -> Problem | None:
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     link = LocalLink()  # under a supervisor, so that it ends with us
     link.start(program_request("rsync", list(argv), {}), events.put)

@@ -23,6 +23,8 @@ class NodeOptions:
     pdsh_args: str = ""  # more options for pdsh
     transport: str = "paramiko"  # or openssh: the ssh program
     starter: str = "ranks"  # anything else needs torch on every node
+    stage: Literal["off", "project", "env"] = "off"  # what is copied to the local disk of each node
+    stage_dir: str = ""  # where; empty: a directory of this user in /tmp
     container: str = ""  # the image of the ranks
     container_workdir: str = ""  # their working folder in it
 
@@ -48,6 +50,13 @@ class Nodes(Starter):
         NodeOptions.heartbeat_timeout,
         "seconds without a heartbeat after which a node or the launcher is treated as lost",
     )
+    stage: Literal["off", "project", "env"] = option(
+        "off",
+        "copy the project to a cache on the local disk of each node, and run the script there; env: also the virtual "
+        "environment of the ranks",
+        "project",
+    )
+    stage_dir: str = option("", "directory of that cache; default: /tmp/ddpkit-stage-UID")
 
     name: ClassVar[str]
     reach: ClassVar[str]

@@ -271,6 +271,21 @@ class OnEnd:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LocalCopy:
+    """A directory of the launcher's machine that nodes have on their own disk."""
+
+    source: str
+    target: str
+    files: int
+    size: int  # bytes
+    missing: tuple[str, ...]  # hosts that did not have it before this launch
+
+    def __str__(self) -> str:
+        hosts = f"to {', '.join(self.missing)}" if self.missing else "present on all nodes"
+        return f"{self.source} -> {self.target}: {count(self.files, 'file')}, {self.size / 1e6:.1f} MB, {hosts}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Everything that a launch will do, in order."""
 
@@ -283,6 +298,7 @@ class Plan:
     min_nodes: int | None = None  # a node that is lost ends the run only where fewer are left
     files: tuple[File, ...] = ()
     sync: tuple[tuple[str, ...], ...] = ()  # commands that have copied the working folder to the nodes
+    stage: tuple[LocalCopy, ...] = ()
     batch: Batch | None = None  # then the steps say what the job will run
     on_end: OnEnd | None = None
     on_attempt: OnEnd | None = None  # the same after each attempt that another one follows
@@ -354,6 +370,7 @@ def render_plan(plan: Plan) -> str:
     out = ["#!/bin/sh", f"# ddpkit run {plan.run_id}: backend {plan.backend}, {width}"]
     out += [f"# spare: {', '.join(plan.spares)}"] if plan.spares else []
     out += [f"{join(argv)} || exit 1" for argv in plan.sync]
+    out += [f"# staged: {copy}" for copy in plan.stage]
     end = f"END-{plan.run_id}"  # no word of the job is a line like this
     for number, step in enumerate(plan.steps, 1):
         out.append(f"# step {number} of {len(plan.steps)}, on {step.host}: {format_ranks(step.ranks)}")
@@ -394,6 +411,7 @@ def plan_as_dict(plan: Plan) -> dict[str, Any]:
         "spares": list(plan.spares),
         "files": [{"path": file.path, "text": file.text, "copy_of": file.copy_of} for file in plan.files],
         "sync": [list(argv) for argv in plan.sync],
+        "stage": [{**asdict(copy), "missing": list(copy.missing)} for copy in plan.stage],
         "submit": list(plan.batch.typed(plan.batch.submit)) if plan.batch else None,
         "on_end": asdict(plan.on_end) if plan.on_end else None,
         "on_attempt": asdict(plan.on_attempt) if plan.on_attempt else None,

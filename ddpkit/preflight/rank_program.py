@@ -99,7 +99,9 @@ def settings_for(settings: LaunchSettings, words: Sequence[str], env: Mapping[st
     """These settings, with a program of ours in place of the script, and without variables that no launch accepts."""
     accepted = {name: text for name, text in settings.env.items() if name not in SET_BY_DDPKIT}
     nnodes = settings.nnodes + settings.spares if isinstance(settings.nnodes, int) else settings.nnodes
-    return replace(settings, script=tuple(words), env={**accepted, **env}, nnodes=nnodes, retries=0, spares=0)
+    options = {name: value for name, value in settings.options.items() if name != "stage"}  # nothing to copy
+    chosen = replace(settings, script=tuple(words), env={**accepted, **env}, options=options, nnodes=nnodes)
+    return replace(chosen, retries=0, spares=0)
 
 
 @dataclass(frozen=True, kw_only=True)

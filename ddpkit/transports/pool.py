@@ -99,10 +99,7 @@ class NodePool:
 
     def reset(self, labels: Collection[str]) -> None:
         """Close every channel; the next survey connects to these nodes alone."""
-        self._heartbeat.stop()
-        for channel in self._channels.values():
-            channel.close()
-        self._channels.clear()
+        self.hang_up()
         self._heartbeat = Heartbeat(self._silence)
         self.connected_at.clear()
         self.facts.clear()
@@ -115,10 +112,15 @@ class NodePool:
 
     def close(self) -> None:
         """Close every channel. What was started over one ends."""
+        self.hang_up()
+        self._connector.close()
+
+    def hang_up(self) -> None:
+        """Close every channel, and keep the connector."""
         self._heartbeat.stop()
         for channel in self._channels.values():
             channel.close()
-        self._connector.close()
+        self._channels.clear()
 
     # ---- questions
 

@@ -1,0 +1,307 @@
+"""Copies the project, and with it a virtual environment, to the local disk of each node before the ranks start.
+
+One copy for each content: `ddpkit.node.stage` finds, verifies and removes copies on a node, rsync brings them there.
+A copy shares unchanged files with earlier ones. Ranks keep their working directory: only code is read from the copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from ddpkit.errors import UsageError
+from ddpkit.execution import rsync
+from ddpkit.launchers.nodes import NodeOptions
+from ddpkit.launchers.plan import Job, LocalCopy
+from ddpkit.launchers.shell import join
+from ddpkit.node.stage import count_bytes, digest
+from ddpkit.transports.channel import Channel, NoAnswerError, RefusedError
+from ddpkit.transports.connect import Connector
+from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.pool import NodePool
+from ddpkit.transports.problem import Problem, refusal
+
+PATIENCE = 600.0  # seconds: for another launch's copy, and for a node to verify one
+LOOK_AGAIN = 0.3  # seconds
+BLOCK = 4096  # bytes that a small file takes on a disk
+
+
+class Answer(TypedDict):
+    """The answer of `stage.look`."""
+
+    state: Literal["present", "busy", "absent"]
+    bases: list[str]  # other copies of this kind
+    problem: str
+    fix: str
+    machine: str
+    python: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """A directory to be copied: its files, and what they hold."""
+
+    kind: Literal["project", "env"]
+    source: str
+    names: tuple[str, ...]
+    size: int  # bytes
+    digest: str
+    base: str = ""  # Python of a virtual environment, which it does not contain
+    version: tuple[int, ...] = ()  # of that Python
+
+    @property
+    def name(self) -> str:
+        """The name of its copy. Programs of a virtual environment hold its path."""
+        key = self.digest + (self.source if self.kind == "env" else "")
+        return f"{self.kind}-{hashlib.sha256(key.encode()).hexdigest()[:20]}"
+
+    def argv(self, spec: HostSpec, bases: Sequence[str], stager: Stager) -> list[str]:
+        """The command line of rsync to a node. `bases`: copies that share unchanged files."""
+        root, way, new = stager.root, stager.way, stager.accept_new
+        words = ["--from0", f"--files-from={stager.listed[self.name]}", "--no-owner", "--no-group", "--omit-dir-times"]
+        words += ["--checksum"] if self.kind == "project" else []
+        words += [f"--link-dest={root}/{base}" for base in bases]
+        target = f"{root}/{self.name}/"
+        return list(rsync.command(spec, f"{self.source}/", target, words, way.timeout, accept_new=new))
+
+
+def project(workdir: str, log_dir: str) -> Content:
+    """Return the files that --sync copies. Raises UsageError."""
+    names = rsync.list_files(workdir, rsync.selection(workdir, log_dir))
+    size = count_bytes(workdir, names)
+    return Content(
+        kind="project", source=workdir, names=tuple(names), size=size, digest=digest(workdir, names, content=True)
+    )
+
+
+def environment(python: str) -> Content:
+    """Return the files of the virtual environment of a Python. Raises UsageError."""
+    found = shutil.which(os.path.expanduser(python))  # noqa: PTH111
+    prefix = Path(found).absolute().parent.parent if found else Path("/nowhere")
+    config = prefix / "pyvenv.cfg"
+    if not config.is_file():
+        what = "is not in a virtual environment on this machine"
+        if (prefix / "conda-meta").is_dir():
+            what = "is in a conda environment, whose files contain its path: it cannot be moved"
+        raise UsageError(f"--stage=env: {python} {what}", "add --stage, or --python VENV/bin/python")
+    if sys.platform != "linux":
+        raise UsageError("--stage=env: this machine does not run Linux, and the nodes do", "add --stage")
+    lines = (line.partition("=") for line in config.read_text().splitlines())
+    values = {key.strip(): value.strip() for key, _, value in lines}
+    version = tuple(int(part) for part in (values.get("version") or values["version_info"]).split(".")[:2])
+    base = os.path.realpath(str(found))
+    if Path(base).is_relative_to(prefix):  # a copy, which needs the library of its base
+        base = f"{values['home']}/python{version[0]}.{version[1]}"
+    names = []
+    for folder, folders, files in os.walk(prefix):
+        names += [os.path.relpath(os.path.join(folder, each), prefix) for each in folders + files]  # noqa: PTH118
+    names.remove("pyvenv.cfg")
+    names = ["pyvenv.cfg", *(name for name in names if name != "pip.conf")]  # it can hold a password
+    size = count_bytes(str(prefix), names)
+    stamp = digest(str(prefix), names, content=False)
+    return Content(
+        kind="env", source=str(prefix), names=tuple(names), size=size, digest=stamp, base=base, version=version
+    )
+
+
+def relocate(job: Job, contents: Sequence[Content], root: str) -> Job:
+    """Return the job with its script, module or Python in the copies. Pure. Raises UsageError."""
+    for content in contents:
+        target = f"{root}/{content.name}"
+        if content.kind == "env":
+            job = replace(job, python=f"{target}/bin/{Path(job.python).name}")
+        first, *rest = job.command
+        if job.kind == "module":
+            job = replace(job, command=_module(first, rest, target)) if content.kind == "project" else job
+        elif job.kind == "script" or "/" in first:
+            path = Path(os.path.normpath(Path(job.workdir, first)))
+            inside = path.is_relative_to(content.source)
+            name = str(path.relative_to(content.source)) if inside else ""
+            if inside and name not in content.names:
+                raise UsageError(
+                    f"--stage: {first} is in .gitignore, and is not copied", f"git check-ignore -v {first}"
+                )
+            if inside:
+                job = replace(job, command=(f"{target}/{name}", *rest))
+    return job
+
+
+def _module(flag: str, rest: Sequence[str], target: str) -> tuple[str, ...]:
+    """Run a module of the copy: `-m` itself searches the working directory first. Raises UsageError."""
+    if flag != "-m":
+        raise UsageError(f"--stage works with a script or a module, not with {flag}", "remove --stage")
+    text = f"import runpy, sys; sys.path[0] = {target!r}; runpy._run_module_as_main({rest[0]!r})"
+    return ("-c", text, *rest[1:])
+
+
+def check_node(content: Content, answer: Answer) -> tuple[str, str] | None:
+    """Find the reason why a node cannot use a copy, and the fix. Pure."""
+    if answer["problem"]:
+        return answer["problem"], answer["fix"]
+    if content.kind == "env" and tuple(answer["python"]) != content.version:
+        have, needs = (".".join(map(str, each)) for each in (answer["python"], content.version))
+        return f"{content.base} is Python {have}, and {content.source} requires {needs}", "add --stage"
+    if content.kind == "env" and answer["machine"] != os.uname().machine:
+        return f"its processor is {answer['machine']}, and this machine's {os.uname().machine}", "add --stage"
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staged:
+    """The job in the copies, and the nodes that had none."""
+
+    job: Job
+    specs: tuple[HostSpec, ...]
+    copies: tuple[LocalCopy, ...]
+    base: str  # Python of the nodes where the copy of the virtual environment is missing (dry run); empty: it is there
+    complete: bool  # all nodes have all copies
+
+
+@dataclass(kw_only=True)
+class Stager:
+    """Brings copies to all nodes, each over its own connection."""
+
+    contents: Sequence[Content]
+    root: str
+    way: Connector
+    accept_new: bool
+    progress: Callable[[str, int], None] | None  # None: a dry run
+    note: Callable[[str], None]
+    missing: dict[str, list[str]] = field(default_factory=dict)  # labels, by name of a copy
+    listed: dict[str, str] = field(default_factory=dict)  # files with names, by name of a copy
+    turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(rsync.AT_ONCE))
+
+    def run(self, pool: NodePool, least: int | None) -> tuple[HostSpec, ...]:
+        """Copy. Returns the nodes that have the copies: all, or at least `least`. Raises the refusal."""
+        problems = pool.connect()
+        bad = {problem.host for problem in problems}
+        specs = [spec for spec in pool.specs if spec.label not in bad]
+
+        def one(index: int) -> None:
+            spec = specs[index]
+            try:
+                for content in self.contents:
+                    problem = self._bring(spec, pool.channel(spec.label), content)
+                    if problem is not None:
+                        problems.append(problem)
+                        return
+            except Exception as error:  # a thread that dies in silence would count as a success
+                known = isinstance(error, NoAnswerError | RefusedError)
+                what = str(error) if known else f"{type(error).__name__}: {error}"
+                fix = f"ssh {spec.target} uptime"
+                problems.append(Problem(host=spec.label, what=what, fix=fix, unreachable=True))
+
+        with tempfile.TemporaryDirectory(prefix="ddpkit-names-") as folder:
+            for content in self.contents:
+                self.listed[content.name] = f"{folder}/{content.kind}"
+                data = b"".join(b"./" + os.fsencode(name) + b"\0" for name in content.names)
+                Path(self.listed[content.name]).write_bytes(data)
+            if least is not None or not problems:
+                rsync.in_threads(one, len(specs))
+        if least is None and problems:
+            raise refusal(problems, len(pool.specs))
+        pool.drop_failed(problems, least, self.note)
+        return pool.specs
+
+    def _bring(self, spec: HostSpec, channel: Channel, content: Content) -> Problem | None:
+        answer = self._look(spec, channel, content)
+        found = check_node(content, answer)
+        if found or answer["state"] == "present":
+            return Problem(host=spec.label, what=found[0], fix=found[1], check="stage") if found else None
+        self.missing.setdefault(content.name, []).append(spec.label)
+        if self.progress is None:
+            return None
+        argv = content.argv(spec, answer["bases"], self)
+        with self.turn:
+            problem = rsync.copy_one(spec, rsync.with_login(argv, join(self.way.login(spec))), self.progress)
+        if problem is not None:
+            channel.ask("stage.release", {"root": self.root, "name": content.name})
+            return problem
+        packed = zlib.compress("\0".join(content.names).encode("utf-8", "surrogateescape"))
+        args = {"names": b64encode(packed).decode(), "wanted": content.digest, "content": content.kind == "project"}
+        moved = content.source if content.kind == "env" else ""
+        channel.ask("stage.finish", {**args, "root": self.root, "name": content.name, "moved_from": moved})
+        done: Mapping[str, str] = channel.answer(time.monotonic() + PATIENCE)
+        return Problem(host=spec.label, what=done["problem"], fix=done["fix"]) if done["problem"] else None
+
+    def _look(self, spec: HostSpec, channel: Channel, content: Content) -> Answer:
+        needs = [content.size + BLOCK * len(content.names), len(content.names)]
+        args = {"root": self.root, "name": content.name, "needs": needs, "dry": self.progress is None}
+        until, told = time.monotonic() + PATIENCE, False
+        while True:
+            channel.ask("stage.look", args)
+            answer: Answer = channel.answer(until)
+            if answer["state"] != "busy":
+                return answer
+            if time.monotonic() > until:
+                raise NoAnswerError(f"another launch has copied {content.name} for {PATIENCE:g} s")
+            if not told:
+                self.note(f"{spec.label}: another launch copies the same files; waiting for it")
+            told = True
+            time.sleep(LOOK_AGAIN)
+
+
+def bring(
+    specs: Sequence[HostSpec],
+    job: Job,
+    options: NodeOptions,
+    log_dir: str,
+    way: Connector,
+    progress: Callable[[str, int], None] | None,
+    note: Callable[[str], None],
+    least: int | None,
+) -> Staged:
+    """Copy what the option `stage` names to all nodes. Without `progress` copy nothing.
+
+    Raises UsageError, and the refusal for nodes without copies.
+    """
+    if options.container:
+        raise UsageError("--stage does not work with --container: the image holds the code", "remove --stage")
+    own = next((spec.label for spec in specs if spec.python), "")
+    if own and options.stage == "env":
+        raise UsageError(f"--stage=env: {own} has a Python of its own in ddpkit.toml", "add --stage")
+    root = options.stage_dir or f"/tmp/ddpkit-stage-{os.getuid()}"
+    if not root.startswith("/"):
+        raise UsageError(f"--stage-dir {root}: must be an absolute path", "--stage-dir /local/DIR")
+    contents = [project(job.workdir, log_dir)]
+    contents += [environment(job.python)] if options.stage == "env" else []
+    moved = relocate(job, contents, root)
+    accept_new = options.accepts_new
+    stager = Stager(contents=contents, root=root, way=way, accept_new=accept_new, progress=progress, note=note)
+    python = contents[-1].base or job.python
+    pool = NodePool(specs, way, options.heartbeat_timeout, python)
+    began = time.monotonic()
+    try:
+        kept = stager.run(pool, least)
+    except BaseException:
+        way.close()
+        raise
+    finally:
+        pool.hang_up()
+    copies = tuple(
+        LocalCopy(
+            source=content.source,
+            target=f"{root}/{content.name}",
+            files=len(content.names),
+            size=content.size,
+            missing=tuple(spec.label for spec in kept if spec.label in stager.missing.get(content.name, ())),
+        )
+        for content in contents
+    )
+    if progress is not None:
+        for copy in copies:
+            note(f"staged {copy} ({time.monotonic() - began:.1f} s)")
+    absent = progress is None and any(copy.missing for copy in copies)
+    base = python if absent and options.stage == "env" and copies[-1].missing else ""
+    return Staged(job=moved, specs=kept, copies=copies, base=base, complete=not absent)

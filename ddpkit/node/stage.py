@@ -1,0 +1,239 @@
+"""Local copies of a project and of a virtual environment: looked for, verified, and removed when they are old.
+
+Standard library only, Python 3.8 and later. Sent to a node's supervisor. The launcher uses `digest` and `count_bytes`.
+
+A copy is NAME/ in the stage directory. It is complete once NAME.ok lists its files. Whoever copies holds a lock on
+NAME.lock, which the kernel releases with the process. A directory without NAME.ok and without a lock is a leftover.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import sys
+import zlib
+from binascii import a2b_base64
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterable
+
+KEPT = 3  # complete copies of a kind
+WHOLE = 1 << 20  # bytes: larger files of a project are compared by size and time
+SCRIPT_LIMIT = 1 << 16  # bytes of a program in bin/ that can hold paths
+_COMPILED = "__pycache__"  # Python may add files there; it checks each against its source
+_locks: dict[str, int] = {}  # by name
+
+
+def digest(root: str, names: Iterable[str], content: bool) -> str:
+    """SHA-256 over path, type, mode, and content or size and time of these files. A missing file counts as such."""
+    whole = hashlib.sha256()
+    for name in sorted(names):
+        if _COMPILED in name.split("/"):
+            continue
+        path, words = os.path.join(root, name), [name]
+        try:
+            each = os.lstat(path)
+            mode = "%o" % (each.st_mode & 0o777)
+            if stat.S_ISLNK(each.st_mode):
+                words += ["link", os.readlink(path)]
+            elif stat.S_ISDIR(each.st_mode):
+                words += ["directory", mode]
+            elif content and each.st_size <= WHOLE:
+                with open(path, "rb") as file:
+                    words += ["file", mode, hashlib.sha256(file.read()).hexdigest()]
+            else:
+                words += ["file", mode, str(each.st_size), str(int(each.st_mtime))]
+        except OSError as error:
+            words.append(str(error.strerror))
+        whole.update("\0".join([*words, "\0"]).encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
+
+
+def count_bytes(root: str, names: Iterable[str]) -> int:
+    """The size of these files; a missing one has none."""
+    total = 0
+    for name in names:
+        try:
+            total += os.lstat(os.path.join(root, name)).st_size
+        except OSError:
+            pass
+    return total
+
+
+def look(root: str, name: str, needs: list[int], dry: bool) -> dict[str, Any]:
+    """Look for a copy, and else lock it and make room. `needs`: bytes and files. `dry`: change nothing.
+
+    Returns `problem` and `fix`, or `state`: present, busy (another launch copies it) or absent, with `bases`: names of
+    other copies of this kind.
+    """
+    answer: dict[str, Any] = {"state": "absent", "bases": [], "problem": "", "fix": "", "machine": os.uname().machine}
+    answer["python"] = list(sys.version_info[:2])
+    if dry and not os.path.isdir(root):
+        return answer
+    try:
+        _check_root(root)
+        if not dry and name not in _locks and not _lock(root, name):
+            return {**answer, "state": "busy"}
+        if _is_whole(root, name):
+            if not dry:
+                os.utime(_marker(root, name))
+                release(root, name)
+            return {**answer, "state": "present"}
+        if not dry:
+            _sweep(root, name)
+            if os.path.exists(_marker(root, name)):
+                os.unlink(_marker(root, name))  # damaged: the next copy mends it
+        kind = name.partition("-")[0]
+        answer["bases"] = [each for each in complete(root) if each.partition("-")[0] == kind and each != name]
+        space = os.statvfs(root)
+        begun = answer["bases"] or os.path.isdir(os.path.join(root, name))
+        free = space.f_bavail * space.f_frsize
+        if getattr(os, "ST_NOEXEC", 8) & space.f_flag and kind == "env":
+            return {**answer, **_problem("%s is mounted noexec" % root, "add --stage-dir DIR")}
+        if not begun and (free < needs[0] or 0 < space.f_favail < needs[1]):
+            what = "%s has %d MB and %d files free; the copy needs %d MB and %d files"
+            what %= (root, free >> 20, space.f_favail, (needs[0] >> 20) + 1, needs[1])
+            return {**answer, **_problem(what, "add --stage-dir DIR, or: df -h %s" % root)}
+    except OSError as error:
+        what = "cannot stage in %s: %s" % (root, str(error.strerror).lower())
+        return {**answer, **_problem(what, "add --stage-dir DIR")}
+    return answer
+
+
+def finish(root: str, name: str, names: str, wanted: str, content: bool, moved_from: str) -> dict[str, str]:
+    """Verify a copy, correct the paths in its programs, and mark it complete. `names`: packed, separated by NUL.
+
+    `moved_from`: the former path of a virtual environment; empty: a project.
+    """
+    listed = zlib.decompress(a2b_base64(names)).decode("utf-8", "surrogateescape").split("\0")
+    place = os.path.join(root, name)
+    try:
+        if digest(place, listed, content) != wanted:
+            what = "the copy differs from its source: a file changed meanwhile, or was damaged"
+            return _problem(what, "launch again")
+        if moved_from:
+            _move_programs(place, moved_from)
+        data = json.dumps({"digest": digest(place, listed, False), "names": listed})
+        with open(_marker(root, name) + ".new", "w") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(_marker(root, name) + ".new", _marker(root, name))
+    except OSError as error:
+        return _problem("cannot complete %s: %s" % (place, str(error.strerror).lower()), "add --stage-dir DIR")
+    finally:
+        release(root, name)
+    return _problem("", "")
+
+
+def complete(root: str) -> list[str]:
+    """Names of the complete copies, the last used first."""
+    names = [name[:-3] for name in os.listdir(root) if name.endswith(".ok")]
+    return sorted(names, key=lambda name: -os.stat(_marker(root, name)).st_mtime)
+
+
+def _problem(what: str, fix: str) -> dict[str, str]:
+    return {"problem": what, "fix": fix}
+
+
+def _marker(root: str, name: str) -> str:
+    return os.path.join(root, name + ".ok")
+
+
+def _check_root(root: str) -> None:
+    """Make the stage directory, or refuse one into which another user can write. Raises OSError."""
+    try:
+        os.makedirs(root, 0o700)
+    except FileExistsError:
+        pass
+    each = os.lstat(root)
+    if not stat.S_ISDIR(each.st_mode):
+        raise OSError(0, "not a directory")
+    if each.st_uid != os.geteuid():
+        raise OSError(0, "it belongs to user %d" % each.st_uid)
+    if each.st_mode & 0o022:
+        raise OSError(0, "other users can write to it")
+
+
+def _lock(root: str, name: str) -> bool:
+    """Take the lock of a name until `release`, or the end of this process. False: another process has it."""
+    path = os.path.join(root, name + ".lock")
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(fd), os.stat(path)):
+                _locks[name] = fd
+                return True
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        except FileNotFoundError:
+            pass
+        os.close(fd)  # its file was removed before it was locked
+
+
+def release(root: str, name: str) -> None:
+    """Remove the lock of a name, if this process has it."""
+    fd = _locks.pop(name, -1)
+    if fd >= 0:
+        os.unlink(os.path.join(root, name + ".lock"))
+        os.close(fd)
+
+
+def _is_whole(root: str, name: str) -> bool:
+    """Compare a complete copy with the list of its files."""
+    try:
+        with open(_marker(root, name)) as file:
+            listed = json.load(file)
+    except (OSError, ValueError):
+        return False
+    return bool(digest(os.path.join(root, name), listed["names"], False) == listed["digest"])
+
+
+def _sweep(root: str, name: str) -> None:
+    """Remove leftovers of launches that died, and old complete copies that no process uses."""
+    kinds: dict[str, list[str]] = {}
+    for each in complete(root):
+        kinds.setdefault(each.partition("-")[0], []).append(each)
+    kept = {each for names in kinds.values() for each in names[:KEPT]} | {name}
+    for each in sorted({entry.partition(".")[0] for entry in os.listdir(root)} - kept):
+        if "-" not in each or _in_use(os.path.join(root, each)) or not _lock(root, each):
+            continue
+        if os.path.exists(_marker(root, each)):
+            os.unlink(_marker(root, each))
+        shutil.rmtree(os.path.join(root, each), ignore_errors=True)
+        release(root, each)
+
+
+def _in_use(path: str) -> bool:
+    """Whether the command line of a process names a path."""
+    for pid in os.listdir("/proc"):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as file:
+                if pid.isdecimal() and os.fsencode(path) in file.read():
+                    return True
+        except OSError:
+            pass
+    return False
+
+
+def _move_programs(place: str, moved_from: str) -> None:
+    """Replace the former path of a virtual environment in its programs. A linked file stays as it is elsewhere."""
+    for entry in os.scandir(os.path.join(place, "bin")):
+        if not entry.is_file(follow_symlinks=False) or entry.stat().st_size > SCRIPT_LIMIT:
+            continue
+        with open(entry.path, "rb") as file:
+            data = file.read()
+        moved = data.replace(os.fsencode(moved_from) + b"/", os.fsencode(place) + b"/")
+        moved = moved if b"VIRTUAL_ENV" not in data else data.replace(os.fsencode(moved_from), os.fsencode(place))
+        if moved != data and b"\0" not in data:
+            with open(entry.path + ".new", "wb") as file:
+                file.write(moved)
+            shutil.copymode(entry.path, entry.path + ".new")
+            os.replace(entry.path + ".new", entry.path)
