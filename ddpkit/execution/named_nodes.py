@@ -64,9 +64,7 @@ def approach(
 ) -> Iterator[Approach]:
     """Make the job for named nodes and the pool of connections to them, which is closed at the end.
 
-    `waiting` shows the missing nodes.
-
-    Copies the working folder where --sync asks for it and `progress` is given (see `ddpkit.execution.prepare`).
+    `waiting` shows the missing nodes. Copies for --sync and --stage where `progress` is given (see `prepare`).
     """
     from ddpkit.transports.pool import NodePool
     from ddpkit.transports.remote_nodes import RemoteNodesTransport
@@ -77,7 +75,8 @@ def approach(
     options = NodeOptions.of(backend)
     specs = named_hosts(settings, backend, options)
     job = remote_job(settings, environ, options)
-    nodes = len(specs) - settings.spares if settings.spares else None
+    width = len(specs) - settings.spares
+    nodes = width if settings.spares else None
     requirements = _requirements(settings, options, job, nodes, check_files=progress is not None or not settings.sync)
     connector = chosen.connector(options, note)
     copies: tuple[tuple[str, ...], ...] = ()
@@ -87,7 +86,6 @@ def approach(
         new = options.accepts_new
         copies = rsync.bring(specs, job.workdir, settings.log_dir, progress, connector, accept_new=new)
     stage: tuple[LocalCopy, ...] = ()
-    width = len(specs) - settings.spares
     if options.stage != "off":
         from ddpkit.execution import stage as staging
 
@@ -107,13 +105,7 @@ def approach(
     transport = chosen(pool, requirements)
     try:
         yield Approach(
-            backend=backend,
-            options=options,
-            job=job,
-            transport=transport,
-            nodes=width,
-            copies=copies,
-            stage=stage,
+            backend=backend, options=options, job=job, transport=transport, nodes=width, copies=copies, stage=stage
         )
     finally:
         transport.close()

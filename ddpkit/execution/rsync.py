@@ -82,8 +82,8 @@ def list_files(workdir: str, chosen: Sequence[str]) -> list[str]:
     if done.returncode:
         words = os.fsdecode(done.stderr).strip()
         raise UsageError(f"rsync cannot list {workdir}: {words}", f"ls -lR {quote(workdir)}")
-    found = re.findall(r"^[.<>ch][fdL]\S{9} (.*)$", os.fsdecode(done.stdout), re.MULTILINE)
-    names = [re.sub(r"\\#([0-7]{3})", lambda code: chr(int(code[1], 8)), name).rstrip("/") for name in found]
+    listed = re.findall(r"^[.<>ch][fdL]\S{9} (.*)$", os.fsdecode(done.stdout), re.MULTILINE)
+    names = [re.sub(r"\\#([0-7]{3})", lambda code: chr(int(code[1], 8)), name).rstrip("/") for name in listed]
     return [name for name in names if name != "."]
 
 

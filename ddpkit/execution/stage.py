@@ -87,8 +87,8 @@ def project(workdir: str, log_dir: str) -> Content:
 
 def environment(python: str) -> Content:
     """Return the files of the virtual environment of a Python. Raises UsageError."""
-    found = shutil.which(os.path.expanduser(python))  # noqa: PTH111
-    prefix = Path(found).absolute().parent.parent if found else Path("/nowhere")
+    path = shutil.which(os.path.expanduser(python))  # noqa: PTH111
+    prefix = Path(path).absolute().parent.parent if path else Path("/nowhere")
     config = prefix / "pyvenv.cfg"
     if not config.is_file():
         what = "is not in a virtual environment on this machine"
@@ -100,7 +100,7 @@ def environment(python: str) -> Content:
     lines = (line.partition("=") for line in config.read_text().splitlines())
     values = {key.strip(): value.strip() for key, _, value in lines}
     version = tuple(int(part) for part in (values.get("version") or values["version_info"]).split(".")[:2])
-    base = os.path.realpath(str(found))
+    base = os.path.realpath(str(path))
     if Path(base).is_relative_to(prefix):  # a copy, which needs the library of its base
         base = f"{values['home']}/python{version[0]}.{version[1]}"
     names = []
@@ -153,7 +153,7 @@ def check_node(content: Content, answer: Answer) -> tuple[str, str] | None:
         have, needs = (".".join(map(str, each)) for each in (answer["python"], content.version))
         return f"{content.base} is Python {have}, and {content.source} requires {needs}", "add --stage"
     if content.kind == "env" and answer["machine"] != os.uname().machine:
-        return f"its processor is {answer['machine']}, and this machine's {os.uname().machine}", "add --stage"
+        return f"its architecture is {answer['machine']}, and this machine's is {os.uname().machine}", "add --stage"
     return None
 
 
@@ -216,9 +216,11 @@ class Stager:
 
     def _bring(self, spec: HostSpec, channel: Channel, content: Content) -> Problem | None:
         answer = self._look(spec, channel, content)
-        found = check_node(content, answer)
-        if found or answer["state"] == "present":
-            return Problem(host=spec.label, what=found[0], fix=found[1], check="stage") if found else None
+        refused = check_node(content, answer)
+        if refused is not None:
+            return Problem(host=spec.label, what=refused[0], fix=refused[1], check="stage")
+        if answer["state"] == "present":
+            return None
         self.missing.setdefault(content.name, []).append(spec.label)
         if self.progress is None:
             return None
@@ -238,7 +240,7 @@ class Stager:
     def _look(self, spec: HostSpec, channel: Channel, content: Content) -> Answer:
         needs = [content.size + BLOCK * len(content.names), len(content.names)]
         args = {"root": self.root, "name": content.name, "needs": needs, "dry": self.progress is None}
-        until, told = time.monotonic() + PATIENCE, False
+        until, noted = time.monotonic() + PATIENCE, False
         while True:
             channel.ask("stage.look", args)
             answer: Answer = channel.answer(until)
@@ -246,9 +248,9 @@ class Stager:
                 return answer
             if time.monotonic() > until:
                 raise NoAnswerError(f"another launch has copied {content.name} for {PATIENCE:g} s")
-            if not told:
-                self.note(f"{spec.label}: another launch copies the same files; waiting for it")
-            told = True
+            if not noted:
+                self.note(f"{spec.label}: the same files are being copied there already; waiting for them")
+            noted = True
             time.sleep(LOOK_AGAIN)
 
 

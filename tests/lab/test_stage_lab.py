@@ -1,0 +1,199 @@
+"""Launches with --stage: nodes with a local disk of their own, which is full, foreign, read-only or torn as well."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bare import Bare, Done
+
+JOB = """
+import os, sys
+import part
+print("ran", os.environ["RANK"], os.uname().nodename, part.TEXT, part.__file__, os.getcwd(), sys.prefix, flush=True)
+"""
+HOSTS = ("node1", "node2")
+RANKS = ("-n", "1", "-o", "starter=ranks")
+
+
+class Site:
+    """Two nodes with a small disk each, and a project on a shared one."""
+
+    def __init__(self, bare: Bare, folder: Path) -> None:
+        self.bare = bare
+        self.disk = folder / "disk"
+        (bare.folder / "job.py").write_text(JOB)
+        self.change("one")
+        (bare.folder / ".gitignore").write_text(".env\nlogs/\n")
+        (bare.folder / ".env").write_text("TOKEN=secret")
+        for host in HOSTS:
+            bare.small(host, self.disk, "size=40M,nr_inodes=2000")
+
+    def change(self, text: str) -> None:
+        (self.bare.folder / "part.py").write_text(f"TEXT = {text!r}\n")
+
+    def argv(self, *args: str, backend: str = "ssh", stage: str = "--stage") -> list[str]:
+        place = ("--stage-dir", str(self.disk / "stage"))
+        return ["-b", backend, *RANKS, stage, *place, *HOSTS, *args, "--", "job.py"]
+
+    def launch(self, *args: str, backend: str = "ssh", stage: str = "--stage") -> Done:
+        return self.bare.launch(*self.argv(*args, backend=backend, stage=stage))
+
+    def on(self, host: str, script: str) -> str:
+        done = self.bare.lab.run(host, "sh", "-c", f"cd {self.disk}; {script}")
+        return str(done.stdout)
+
+
+@pytest.fixture
+def site(bare: Bare, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(bare, tmp_path_factory.mktemp("local"))
+
+
+def ran(done: Done) -> list[list[str]]:
+    """Words of each rank, in the order of the ranks."""
+    assert done.code == 0, done.text
+    found = sorted(re.findall(r"ran (\d) (\S+) (\S+) (\S+) (\S+) (\S+)", done.out))
+    assert [(rank, host) for rank, host, *_ in found] == [("0", "node1"), ("1", "node2")], done.text
+    return [list(words[2:]) for words in found]
+
+
+@pytest.mark.parametrize("backend", ["ssh", "pdsh"])
+def test_copied_once_for_each_content(site: Site, backend: str) -> None:
+    shown = site.launch("--dry-run", backend=backend)
+    assert shown.code == 0, shown.text
+    assert re.search(r"# staged: .* -> .*/stage/project-\w+: 3 files, 0.0 MB, to node1, node2\n", shown.out), shown.text
+    assert site.on("node1", "ls") == ""
+    first = site.launch(backend=backend)
+    for text, file, cwd, _ in ran(first):
+        assert text == "one"
+        assert file.startswith(f"{site.disk}/stage/project-")
+        assert cwd == str(site.bare.folder)
+    assert {"ddpkit: copied to node1", "ddpkit: copied to node2"} <= set(first.err.splitlines())
+    for host in HOSTS:
+        assert site.on(host, "ls -A stage/project-*/").split() == [".gitignore", "__pycache__", "job.py", "part.py"]
+    second = site.launch(backend=backend)
+    assert "present on all nodes" in second.err
+    assert "copied to" not in second.err
+    assert ran(second) == ran(first)
+    site.change("two")
+    third = site.launch(backend=backend)
+    assert [words[0] for words in ran(third)] == ["two", "two"]
+    # The file that did not change is shared with the first copy.
+    assert site.on("node1", "stat -c %h stage/project-*/job.py stage/project-*/part.py").split() == ["2", "2", "1", "1"]
+
+
+def test_a_virtual_environment_runs_from_the_local_disk(site: Site, tmp_path: Path) -> None:
+    venv = tmp_path / "shared-venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    (venv / "bin/tool").write_text(f"#!{venv}/bin/python\nprint(__import__('sys').prefix)\n")
+    (venv / "bin/tool").chmod(0o755)
+    python = ("--python", str(venv / "bin/python"))
+    shown = site.launch(*python, "--dry-run", stage="--stage=env")
+    assert shown.code == 0, shown.text
+    assert len(re.findall(r"# staged: .* to node1, node2\n", shown.out)) == 2, shown.text
+    # The environment is on this machine alone.
+    for host in HOSTS:
+        site.bare.show(host, venv, site.bare.folder)
+    first = site.launch(*python, stage="--stage=env")
+    for *_, prefix in ran(first):
+        assert prefix.startswith(f"{site.disk}/stage/env-")
+        assert site.on("node2", f"{prefix}/bin/tool").strip() == prefix
+    again = site.launch(*python, "--dry-run", stage="--stage=env")
+    assert again.out.count("present on all nodes") == 2, again.text
+    (venv / "lib/new.py").write_text("more")
+    second = site.launch(*python, stage="--stage=env")
+    assert ran(second) != ran(first)
+    assert site.on("node1", "stat -c %h stage/env-*/bin/Activate.ps1").split() == ["2", "2"]
+
+
+# ---- what can be wrong
+
+
+def refused(done: Done, host: str, what: str, fix: str) -> None:
+    assert done.code in (122, 123), done.text
+    assert done.out == ""
+    found = re.findall(r"^  (\S+): (.*)\n    hint: (.*)$", done.err, re.MULTILINE)
+    assert [words[0] for words in found] == [host], done.text
+    assert re.search(what, found[0][1]), done.text
+    assert re.search(fix, found[0][2]), done.text
+
+
+def test_a_disk_without_room(site: Site) -> None:
+    with (site.bare.folder / "big.bin").open("wb") as file:
+        file.truncate(30 << 20)
+    site.on("node2", "head -c 20000000 /dev/zero > other")
+    refused(site.launch(), "node2", r"has \d+ MB and \d+ files free; the copy needs 31 MB", "--stage-dir")
+    site.on("node2", "rm other")
+    ran(site.launch())
+    # An earlier copy shares files, so that the need is not known; then rsync meets the end of the disk.
+    with (site.bare.folder / "big.bin").open("ab") as file:
+        file.write(os.urandom(9 << 20))
+    done = site.launch()
+    assert done.code == 123, done.text
+    assert "No space left on device" in done.err
+    (site.bare.folder / "big.bin").unlink()
+    ran(site.launch())
+
+
+def test_a_directory_that_cannot_be_used(site: Site) -> None:
+    site.on("node1", "mkdir stage; chown 1234 stage")
+    refused(site.launch(), "node1", "cannot stage in .*: it belongs to user 1234", "--stage-dir")
+    site.on("node1", "chown 0 stage; chmod 777 stage")
+    refused(site.launch(), "node1", "cannot stage in .*: other users can write to it", "--stage-dir")
+    site.on("node1", f"rmdir stage; mount -o remount,ro {site.disk}")
+    refused(site.launch(), "node1", "cannot stage in .*: read-only file system", "--stage-dir")
+    site.on("node1", f"mount -o remount,rw {site.disk}")
+    ran(site.launch())
+
+
+def test_a_node_without_rsync(site: Site) -> None:
+    site.bare.show("node2", "/usr/bin/rsync", "/dev/null")
+    refused(site.launch(), "node2", "rsync", "ssh node2")
+
+
+def test_a_torn_copy_is_completed_and_left_overs_are_removed(site: Site) -> None:
+    ran(site.launch())
+    site.on("node1", "cd stage; rm *.ok; cd project-*; echo damaged > part.py; mkdir ../project-dead")
+    site.on("node2", "cd stage/project-*; rm job.py")
+    done = site.launch()
+    assert [words[0] for words in ran(done)] == ["one", "one"]
+    assert "to node1, node2" in done.err
+    site.change("two")
+    ran(site.launch())
+    assert "project-dead" not in site.on("node1", "ls stage")
+
+
+def test_two_launches_at_once_copy_once(site: Site) -> None:
+    with (site.bare.folder / "big.bin").open("wb") as file:
+        file.write(os.urandom(8 << 20))
+    argv = site.bare.argv(*site.argv())
+    both = [
+        subprocess.Popen(argv, env=site.bare.environ(), stdout=-1, stderr=-1, text=True, stdin=subprocess.DEVNULL)
+        for _ in range(2)
+    ]
+    ends = [(*each.communicate(timeout=60), each.returncode) for each in both]
+    assert [code for *_, code in ends] == [0, 0], ends
+    for host in HOSTS:
+        assert sum(f"copied to {host}" in err for _, err, _ in ends) == 1, ends
+        assert len(site.on(host, "ls -d stage/project-*/").split()) == 1
+
+
+def test_a_dead_launcher_leaves_nothing_but_its_beginning(site: Site) -> None:
+    with (site.bare.folder / "big.bin").open("wb") as file:
+        file.write(os.urandom(16 << 20))
+    launcher = subprocess.Popen(
+        site.bare.argv(*site.argv()), env=site.bare.environ(), stdout=-1, stderr=-1, stdin=subprocess.DEVNULL
+    )
+    site.bare.wait(lambda: "project-" in site.on("node1", "ls stage 2>/dev/null || true"), "the copy did not begin")
+    launcher.kill()
+    launcher.communicate(timeout=60)
+    site.bare.nothing_left(HOSTS)
+    (site.bare.folder / "big.bin").unlink()
+    ran(site.launch())
+    for host in HOSTS:
+        left = site.on(host, "ls stage").split()
+        assert sorted(name.partition(".")[2] for name in left) in (["", "ok"], ["", "", "ok", "ok"]), left
