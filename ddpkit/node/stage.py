@@ -201,7 +201,9 @@ def _sweep(root: str, name: str) -> None:
     kinds: dict[str, list[str]] = {}
     for each in complete(root):
         kinds.setdefault(each.partition("-")[0], []).append(each)
-    kept = {each for names in kinds.values() for each in names[:KEPT]} | {name}
+    kept = {name}
+    for kind, names in kinds.items():
+        kept.update(names[: KEPT - (kind == name.partition("-")[0])])
     for each in sorted({entry.partition(".")[0] for entry in os.listdir(root)} - kept):
         if "-" not in each or _in_use(os.path.join(root, each)) or not _lock(root, each):
             continue
