@@ -6,6 +6,7 @@ The link speaks the events of a supervisor, so that verdict, logs and record are
 from __future__ import annotations
 
 import glob
+import json
 import re
 import threading
 import time
@@ -129,6 +130,7 @@ class JobLink:
         self._calls = OverlapCalls(self._reader, job_id, machine)
         self._closed = threading.Event()
         self._post: Post = lambda _: None
+        self._grace, self._ended_step = 0.0, ""
         self._offset = 0
         self._restarts = 0  # as the scheduler counts them; the reader counts what it has read
         # A failure, and the attempt in which it was read. It is the job's only if the job is not started again.
@@ -155,7 +157,7 @@ class JobLink:
         return filled(argv, job=self._job_id, **words)
 
     def start(self, request: str, post: Post) -> None:
-        self._post = post
+        self._post, self._grace = post, float(json.loads(request)["grace"])
         threading.Thread(target=self._follow, args=(post,), daemon=True).start()
 
     def send(self, command: Command) -> None:
@@ -168,12 +170,16 @@ class JobLink:
             threading.Thread(target=self._signal, args=(command["name"],), daemon=True).start()
         elif command["c"] == "stop":
             grace = float(command["grace"])
-            if self._reader.goes_on and grace > 0:
-                threading.Thread(target=self._signal, args=("SIGTERM",), daemon=True).start()
-                grace += OWN_END
-            timer = threading.Timer(grace, self._cancel)
-            timer.daemon = True
-            timer.start()
+            self._end_after(grace, self._job_id)
+
+    def _end_after(self, grace: float, job_or_step: str) -> None:
+        """End the job or a step of it after the grace."""
+        if self._reader.goes_on and grace > 0:
+            threading.Thread(target=self._signal, args=("SIGTERM",), daemon=True).start()
+            grace += OWN_END
+        timer = threading.Timer(grace, self._cancel, [job_or_step])
+        timer.daemon = True
+        timer.start()
 
     def call(self, function: str, args: Mapping[str, object]) -> int:
         if self._by_srun:
@@ -191,9 +197,9 @@ class JobLink:
         if reply.exit_code != 0 and not self._closed.is_set():
             self._post({"e": "note", "text": f"{missed}: {reply.error}"})
 
-    def _cancel(self) -> None:
+    def _cancel(self, job_or_step: str) -> None:
         if not self._closed.is_set():
-            self._machine.run(self._argv(self._batch.stop))
+            self._machine.run(filled(self._batch.stop, job=job_or_step))
 
     def close(self) -> None:
         self._closed.set()
@@ -239,8 +245,7 @@ class JobLink:
                     if f"runs on {facts['nodes']}" != self._noted:
                         pause = 0.2
                     yield from self._say(f"runs on {facts['nodes']}")
-                    again = batch.nodes and not self._reader.goes_on
-                    if self._held is not None and not again and self._held[1]["code"] != batch.requeue_exit_code:
+                    if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
                         yield self._held[1]
                         self._held = None
                 elif facts["state"] in batch.ending:
@@ -377,3 +382,8 @@ class JobLink:
                 # What ranks say themselves is newer than what the scheduler last said.
                 self._runs = self._runs or event["e"] == "start"
                 yield event
+        step = self._reader.step
+        # After the end of the step the script decides. Lines that are still to be read may begin the next one.
+        if self._batch.nodes and self._reader.goes_on and len(data) < PIECE and step != self._ended_step:
+            self._ended_step = step
+            self._end_after(self._grace, step)

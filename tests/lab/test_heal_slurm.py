@@ -80,9 +80,9 @@ def test_ranks_that_save_in_a_cancelled_allocation_are_not_started_again(
     assert "ready 2" not in run.text
 
 
-def submitted(launch: START, folder: Path, backend: str, *words: str) -> Launch:
+def submitted(launch: START, folder: Path, backend: str, *words: str, text: str = JOB) -> Launch:
     """A job of two nodes and a spare one."""
-    (folder / "job.py").write_text(JOB)
+    (folder / "job.py").write_text(text)
     options = ["-b", backend, "-N", "2", "-n", "1", "--grace", "1", "--retries", "2", "--spares", "1", *words]
     return launch(*options, "--", "job.py")
 
@@ -136,6 +136,22 @@ def test_a_submitted_job_does_not_repeat_an_exception(launch: START, folder: Pat
     assert run.end() == 1, run.text
     assert shown(run) == [(["node1", "node2"], "stop")]
     assert "no other attempt follows: it would fail again" in run.text
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("again", [True, False], ids=["again", "stop"])
+def test_a_rank_that_raised_and_does_not_end(launch: START, folder: Path, backend: str, again: bool) -> None:
+    """Only its step is ended: the job's script then decides."""
+    (folder / "torch.py").write_text("")  # an import of it installs the hooks
+    thread = f"import threading, torch\nthreading.Thread(target=threading.Event().wait).start()\n{JOB}os._exit(0)\n"
+    (folder / "fail.1.1").touch()
+    (folder / "go.2").touch()
+    run = submitted(launch, folder, backend, *["--retry-codes", "1"] * again, text=thread)
+    assert run.end() == (0 if again else 1), run.text
+    both, action = ["node1", "node2"], "same" if again else "stop"
+    assert shown(run) == [(both, action), (both, None)][: 1 + again]
+    failure = run.record["attempts"][0]["failure"]
+    assert (failure["rank"], failure["host"], failure["code"], failure["raised"]) == (1, "node2", 1, "ValueError")
 
 
 def test_a_job_without_spare_nodes_is_requeued_without_the_bad_one(idle_lab: Lab, launch: START, folder: Path) -> None:

@@ -15,6 +15,7 @@ from ddpkit.launchers.slurm import SlurmSrun
 from ddpkit.scheduler import LostError, ThisMachine
 from ddpkit.transports import batch
 from ddpkit.transports.batch import JobLink
+from ddpkit.transports.protocol import request
 
 STATE = "JobState={} Reason=None x Restarts=0 x ExitCode=0:0 x StartTime=now x NodeList=node1 "
 
@@ -39,13 +40,13 @@ class Breaking(ThisMachine):
 def follow(folder: Path, machine: ThisMachine, state: str) -> list[Event]:
     """Follow job 7, whose output is there and whose state is this one, to the link's end."""
     job = Job(run_id="20260101-000000-a-1", command=("a.py",), workdir="/", python="python3", folder=str(folder))
-    request = Request(nnodes=1, nproc_per_node=2, here=Host(name="here", slots=0), via=Via(host="login1"))
-    plan = SlurmSrun().plan(job, request)
+    world = Request(nnodes=1, nproc_per_node=2, here=Host(name="here", slots=0), via=Via(host="login1"))
+    plan = SlurmSrun().plan(job, world)
     assert plan.batch is not None
     changed = replace(plan.batch, state=("echo", STATE.format(state)))
     link = JobLink(changed, "7", plan.steps[0], machine)
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-    link.start("", events.put)
+    link.start(request(plan.steps[0], plan), events.put)
     taken = []
     while (event := events.get(timeout=60)) is not None:
         taken.append(event)
