@@ -70,6 +70,7 @@ VARIABLES = {
             "DDPKIT_EVENTS",
             "DDPKIT_HOOK",
             "DDPKIT_INSIDE",
+            "DDPKIT_JOB_HOOK",
             "DDPKIT_PRELOAD",
             "DDPKIT_TAP",
         ),

@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import queue
 import sys
 import time
 from collections.abc import Sequence
@@ -18,9 +20,14 @@ from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.action import RETRY
 from ddpkit.diagnosis.decision import describe
 from ddpkit.diagnosis.outcome import Action, Decision, Failure, Outcome
+from ddpkit.execution import on_end
 from ddpkit.execution.attempts import Attempts
+from ddpkit.execution.prepare import JOB_HOOK
+from ddpkit.launchers.events import Event
+from ddpkit.launchers.plan import OnEnd
 from ddpkit.launchers.shell import assign, quote
 from ddpkit.run import bad_nodes, postmortem, timeline
+from ddpkit.run.documents import run_document
 from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts
 from ddpkit.transports.scheduler import SlurmTransport
 
@@ -43,14 +50,33 @@ class JobAttempts:
         """Return shell text for the attempt that follows; empty: none. `code`: None after a requeue by SLURM."""
         attempts = self._attempts
         last = attempts.records[-1]
-        decision = self._end(code) if last.ended is None else last.decision
-        text = ""
+        decision, text = last.decision, ""
+        if last.ended is None:
+            decision = self._end(code)
+            self._save()
+            if decision is not None and decision.action != "stop":
+                self._run_hook()
         if decision is not None and decision.action != "stop":
             requeues = decision.action == "requeue" and code is not None
             text = self._slurm.requeue(attempts.replaced, self._note) if requeues else self._begin()
+        self._save()
+        return text
+
+    def _save(self) -> None:
+        attempts = self._attempts
         state = {"attempts": attempts.records, "spares": attempts.spares, "replaced": attempts.replaced}
         replace(self._file, **state).save(self._folder)  # type: ignore[arg-type]
-        return text
+
+    def _run_hook(self) -> None:
+        """Run the command of `on_attempt`, which comes in the environment of the job."""
+        text = os.environ.get(JOB_HOOK)
+        if text:
+            run = replace(self._run, state="running", attempts=self._attempts.records, spares=self._attempts.spares)
+            document = json.dumps({"schema": "ddpkit.run/1", **run_document(run)})
+            name, show = on_end.ATTEMPT_LOG, sys.stderr.buffer.write
+            limit, inbox = on_end.ATTEMPT_LIMIT, queue.SimpleQueue[tuple[int, Event | int | None]]()
+            hook = OnEnd(**json.loads(text))
+            on_end.run_on_end(hook, document, self._folder, show, print_note, inbox, limit=limit, log_name=name)
 
     def _end(self, code: int | None) -> Decision | None:
         """Write the end of the running attempt, and decide. None: it succeeded."""
@@ -107,8 +133,13 @@ class JobAttempts:
         return self._slurm.requeue(attempts.replaced, self._note) if can_requeue else ""
 
     def _note(self, text: str) -> None:
-        sys.stderr.write(f"ddpkit: {text}\n")
-        sys.stderr.flush()
+        print_note(f"ddpkit: {text}")
+
+
+def print_note(line: str) -> None:
+    """Write a line to the output of the job."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def main(argv: Sequence[str]) -> int:

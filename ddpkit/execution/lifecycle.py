@@ -278,7 +278,7 @@ class RecordedRun(LiveRun):
             relay.note(f"ddpkit: {text}")
 
         self._remember_node(relay, outcome)
-        self._run_hook(self.plan.on_attempt, relay, on_end.ATTEMPT_LOG, limit=10.0)
+        self._run_hook(self.plan.on_attempt, relay, on_end.ATTEMPT_LOG, limit=on_end.ATTEMPT_LIMIT)
         following = attempts.plan_next(self._ready.plan_again, self._check, note, self.inbox)
         if isinstance(following, Plan):
             try:
@@ -375,7 +375,9 @@ class RecordedRun(LiveRun):
             with self._lock:
                 run = replace(self.record, attempts=self._attempts.records if self._attempts else self.record.attempts)
             document = json.dumps({"schema": "ddpkit.run/1", **run_document(run)})
-            on_end.run_on_end(command, document, relay, self.inbox, limit=limit, log_name=log_name)
+            write, note = relay.err.write, relay.note
+            on_end.run_on_end(command, document, self.folder, write, note, self.inbox, limit=limit, log_name=log_name)
+            relay.flush()
 
     def _end_state(self, outcome: Outcome, *, cancelled: bool) -> str:
         if outcome.stopped_by is not None:

@@ -12,14 +12,15 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
-from ddpkit.console.relay import Relay
 from ddpkit.execution.executor import Inbox
 from ddpkit.launchers.plan import OnEnd
 
-LIMIT = 60.0  # seconds
+LIMIT, ATTEMPT_LIMIT = 60.0, 10.0  # seconds
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL of a command that takes longer
 LOG, ATTEMPT_LOG = "on_end.log", "on_attempt.log"  # its output, in the directory of the run
@@ -27,28 +28,36 @@ SHOWN = 1 << 16  # bytes of the output that are shown
 
 
 def run_on_end(
-    command: OnEnd, document: str, relay: Relay, inbox: Inbox, *, limit: float = LIMIT, log_name: str = LOG
+    command: OnEnd,
+    document: str,
+    folder: Path,
+    show: Callable[[bytes], object],
+    note: Callable[[str], None],
+    inbox: Inbox,
+    *,
+    limit: float = LIMIT,
+    log_name: str = LOG,
 ) -> None:
-    """Run the command with `document` on its standard input, and show its output with a label.
+    """Run the command with `document` on its standard input. `show` gets its output with a label.
 
-    A signal in `inbox` that would end a run ends the command. After an attempt it stays in `inbox`.
+    `folder`: directory of the run. `limit`: seconds. `note` gets the problems. A signal in `inbox` that would end a run
+    ends the command. After an attempt it stays in `inbox`.
     """
     began, name = time.monotonic(), log_name.partition(".")[0]
     stays = inbox if log_name == ATTEMPT_LOG else None
     try:
-        with open(relay.folder / log_name, "a+b") as log:
+        with open(folder / log_name, "a+b") as log:
             start = log.tell()
             ended = _run(command, document, log, inbox, began + limit, stays)
             log.seek(start)
             for line in log.read(SHOWN).splitlines():
-                relay.err.write(f"[{name}] ".encode() + line + b"\n")
+                show(f"[{name}] ".encode() + line + b"\n")
     except OSError as error:
         ended = f"cannot be started: {error.strerror or error}"
     if ended:
         took = time.monotonic() - began
-        relay.note(f"ddpkit: {name}: {ended} after {took:.1f} s; the exit code of the run stays as it is")
-        relay.note(f"hint: {command} < {shlex.quote(str(relay.folder.absolute() / 'run.json'))}")
-    relay.flush()
+        note(f"ddpkit: {name}: {ended} after {took:.1f} s; the exit code of the run stays as it is")
+        note(f"hint: {command} < {shlex.quote(str(folder.absolute() / 'run.json'))}")
 
 
 def _run(command: OnEnd, document: str, log: IO[bytes], inbox: Inbox, until: float, stays: Inbox | None) -> str:

@@ -5,9 +5,10 @@ For named nodes the plan needs a survey of them. The run then uses the connectio
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +19,7 @@ from ddpkit.execution.job import local_job, with_variables
 from ddpkit.execution.requested_nodes import check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Job, OnEnd, Plan, Request
+from ddpkit.launchers.shell import Secret
 from ddpkit.transports import local_facts
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
@@ -26,6 +28,8 @@ from ddpkit.transports.transport import Transport
 
 # The plan of another attempt: its hosts, its variables; the function gets notes.
 PlanAgain = Callable[[Sequence[str], Mapping[str, str], Callable[[str], None]], Plan]
+# `on_attempt` of a submitted job, whose script runs it. A file of the run must not hold the address of a webhook.
+JOB_HOOK = "DDPKIT_JOB_HOOK"
 FIRST = {"DDPKIT_ATTEMPT": "1"}  # variables of the first attempt, where others can follow
 
 
@@ -112,7 +116,11 @@ def _with_end(plan: Plan, settings: LaunchSettings) -> Plan:
         command = str(getattr(settings, name))
         return OnEnd(command=command, directory=settings.directory_of(name)) if command else None
 
-    return replace(plan, on_end=hook("on_end"), on_attempt=hook("on_attempt"))
+    plan = replace(plan, on_end=hook("on_end"), on_attempt=hook("on_attempt"))
+    if plan.batch is None or not plan.batch.nodes:
+        return plan
+    text = Secret(json.dumps(asdict(plan.on_attempt))) if plan.on_attempt else None
+    return replace(plan, batch=replace(plan.batch, env={**plan.batch.env, JOB_HOOK: text}))
 
 
 def transport_of(settings: LaunchSettings) -> type[Transport]:

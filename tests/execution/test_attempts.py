@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Command
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[[str], str]
@@ -47,6 +50,35 @@ def test_a_code_of_the_script_requests_another_attempt(ddpkit: DDPKIT, script: S
     )
     assert "attempt: 1 on " in ddpkit("status", name).stdout
     assert text.count("logs of attempt") == 2
+
+
+def test_on_attempt_gets_the_record_before_each_further_attempt(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
+    """Not after the last one. What becomes of the command changes nothing."""
+    path = script(HEAD + "sys.exit({1: 75, 2: 75}.get(attempt, 5))")
+    told = "tee -a told.json; echo | tee -a told.json; exit 3"
+    run, text = launched(ddpkit, path, "--retries", "3", "--on-attempt", told)
+    assert run["exit_code"] == 5
+    assert actions(run) == ["same", "same", "stop"]
+    documents = [json.loads(line) for line in (tmp_path / "told.json").read_text().splitlines()]
+    assert [actions(each) for each in documents] == [["same"], ["same", "same"]]
+    assert all(each["schema"] == "ddpkit.run/1" and each["run_id"] == run["run_id"] for each in documents)
+    assert all(each["ledger"]["goodput"] is not None and each["state"] == "running" for each in documents)
+    assert text.count("[on_attempt] {") == text.count("on_attempt: exit code 3 after ") == 2
+    assert Path(run["folder"], "on_attempt.log").read_text() == (tmp_path / "told.json").read_text()
+
+
+def test_a_signal_during_on_attempt_ends_the_run(start: Callable[..., Command], script: SCRIPT, tmp_path: Path) -> None:
+    path = script(HEAD + "sys.exit(75)")
+    words = ["--retries", "1", "--on-attempt", "mkfifo began; cat began; sleep 3600"]
+    command = start("launch", "-n", "1", *words, "--", path)
+    while not (tmp_path / "began").exists():
+        time.sleep(0.02)
+    (tmp_path / "began").write_text("began")  # the command reads it
+    command.process.send_signal(signal.SIGTERM)
+    assert command.end() == 143
+    assert "on_attempt: ended by SIGTERM after " in command.text
+    assert "attempt 2 on" not in command.text
+    command.wait_for_no_survivor()
 
 
 def test_without_retries_nothing_changes(ddpkit: DDPKIT, script: SCRIPT) -> None:

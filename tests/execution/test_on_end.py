@@ -126,7 +126,8 @@ def ended(command: str, folder: Path, *, document: str = "{}", inbox: Inbox | No
     err = io.BytesIO()
     lines = Relay(folder, io.BytesIO(), err)
     where = OnEnd(command=command, directory=str(folder / "in"))
-    run_on_end(where, document, lines, queue.SimpleQueue() if inbox is None else inbox, limit=limit)
+    signals: Inbox = queue.SimpleQueue() if inbox is None else inbox
+    run_on_end(where, document, folder, err.write, lines.note, signals, limit=limit)
     lines.close()
     return err.getvalue().decode()
 

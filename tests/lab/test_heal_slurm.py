@@ -91,7 +91,7 @@ def submitted(launch: START, folder: Path, backend: str, *words: str, text: str 
 def test_a_submitted_job_starts_again_after_a_killed_rank(
     idle_lab: Lab, launch: START, folder: Path, backend: str
 ) -> None:
-    run = submitted(launch, folder, backend)
+    run = submitted(launch, folder, backend, "--on-attempt", "cat >> told.json; hostname")
     run.wait_for("ready 1 None", times=2)
     rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
     idle_lab.run("node2", "kill", "-9", str(rank))
@@ -101,6 +101,10 @@ def test_a_submitted_job_starts_again_after_a_killed_rank(
     assert shown(run) == [(["node1", "node2"], "check"), (["node1", "node2"], None)]
     assert run.record["state"] == "done"
     assert "ddpkit: attempt 2 on node1, node2" in run.text
+    assert "[on_attempt] node1" in run.text
+    told = json.loads((folder / "told.json").read_text())
+    assert [each["decision"]["action"] for each in told["attempts"]] == ["check"]
+    assert (told["run_id"], told["state"]) == (run.record["run_id"], "running")
     (path,) = folder.glob("logs/*")
     old, new = (
         idle_lab.run("login", *DDPKIT, "logs", str(path), *words, cwd=folder).stdout
