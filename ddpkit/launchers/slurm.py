@@ -46,6 +46,8 @@ trap : HUP INT QUIT USR1 USR2 TERM  # the rank gets these as well
 exec 3>&2 2> /dev/null  # of this shell
 (
 exec 2>&3 3>&-
+"""
+    + """\
 read -r pid rest < /proc/self/stat
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2"""
 )
