@@ -33,7 +33,7 @@ from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.program_events import Event
 from ddpkit.preflight.rank_program import Depth, PreflightOptions, SignalScope, check_settings, take_no_signals
 from ddpkit.scheduler import run_command
-from ddpkit.transports import compatibility
+from ddpkit.transports import compatibility, local_facts
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements
 from ddpkit.transports.hosts import HostSpec
@@ -77,17 +77,22 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
 
 
 def find_faults(settings: LaunchSettings, environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
-    """Check nodes of a failed attempt, without ranks. Returns the reasons of those with a fault, by host.
+    """Check nodes of a failed attempt. Returns the reasons of those with a fault, by host.
 
-    Each is checked alone, so that one does not fail because of another. Nodes of a scheduler are not checked.
+    Each is checked alone, so that one does not fail because of another: by a step in an allocation of SLURM, else
+    without ranks. Nodes of a job that is yet to be submitted are not checked.
     """
-    if not transport_class(registry.load(settings.backend)).names_nodes:
+    transport = transport_class(registry.load(settings.backend))
+    held = transport.slurm and bool(local_facts.allocation(environ))
+    if not (transport.names_nodes or held):
         return {}
 
     def fault(host: str) -> str:
         alone = replace(settings, hosts=(host,), hostfile="", nnodes=None, retries=0, spares=0, sync=False)
-        checks = run_preflight(alone, environ, PreflightOptions(ranks=False)).checks
-        failed = next((each for each in checks if each.status == "fail" and each.host), None)
+        checks = run_preflight(alone, environ, PreflightOptions(ranks=held)).checks
+        # The ranks of the test need torch, and those of the run may not.
+        faults = (each for each in checks if each.status == "fail" and each.host and each.doc != "module-missing")
+        failed = next(faults, None)
         return f"ddpkit test: {failed.cause or failed.evidence}" if failed else ""
 
     with ThreadPoolExecutor(PARALLEL) as pool:

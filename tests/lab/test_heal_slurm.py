@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cluster import Lab
-from launching import BACKENDS, DDPKIT, Launch, wait_until, wait_until_gone
+from launching import BACKENDS, DDPKIT, Launch, torch, wait_until, wait_until_gone
 from test_heal import JOB
 
 SALLOC = ["salloc", "-Q", "-N3", "--no-kill", "--ntasks-per-node=1"]
@@ -46,6 +46,31 @@ def test_an_exception_of_the_script_is_not_repeated(launch: START, folder: Path)
     run = started(launch, folder, "slurm")
     assert run.end() == 1, run.text
     assert shown(run) == [(["node1", "node2"], "stop")]
+
+
+@torch
+@pytest.mark.parametrize("host", ["full", "well", "without torch"])
+def test_a_suspect_is_checked_in_the_allocation(idle_lab: Lab, launch: START, folder: Path, host: str) -> None:
+    """A killed rank alone does not show whose fault it was: the test of its host does."""
+    full = host == "full"
+    if host == "without torch":  # which this script does not need
+        (folder / "torch.py").write_text("raise ImportError('no torch here')")
+    run = started(launch, folder, "slurm")
+    run.wait_for("ready 1", times=2)
+    if full:
+        idle_lab.run("node2", "mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", "/dev/shm")
+        idle_lab.run("node2", "sh", "-c", "head -c 4096 /dev/zero > /dev/shm/full")
+    try:
+        rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
+        idle_lab.run("node2", "kill", "-9", str(rank))
+        run.wait_for("ready 2 ", times=2)
+        (folder / "go.2").touch()
+        assert run.end() == 0, run.text
+    finally:
+        if full:
+            idle_lab.run("node2", "umount", "--lazy", "/dev/shm")
+    assert shown(run) == [(["node1", "node2"], "check"), (["node1", "node3" if full else "node2"], None)]
+    assert ("ddpkit: node2: put aside; reason: ddpkit test: " in run.text) == full
 
 
 def test_a_node_that_died_is_replaced_in_the_allocation(idle_lab: Lab, launch: START, folder: Path) -> None:
