@@ -25,6 +25,7 @@ from ddpkit.launchers.events import Command, Event, ExitEvent, FailedEvent, Star
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.monitor.server import MonitorServer
+from ddpkit.node.shutdown import FREE_AFTER
 from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.late_start import describe_late_start
 from ddpkit.run.timeline import Timeline
@@ -258,8 +259,13 @@ class Carrier:
             self.note(f"ended processes that a rank left on {step.host}: {', '.join(event['names'])}")
         elif event["e"] == "stuck":
             words = f"do not end, not even after SIGKILL: {', '.join(event['names'])}"
-            self.note(f"processes on {step.host} {words}")
-            self.outcome.lost[step.host] = f"processes {words}"
+            if not event.get("more"):
+                self.note(f"processes on {step.host} {words}")
+                self.outcome.lost[step.host] = f"processes {words}"
+                return
+            self.note(f"waits at most {FREE_AFTER:g} s for memory of GPUs: processes on {step.host} {words}")
+            if self.deadline is not None:
+                self.deadline += FREE_AFTER
         elif event["e"] == "end":
             node.sent_end = True
 

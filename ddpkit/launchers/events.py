@@ -135,10 +135,11 @@ class LeftoverEvent(_Event):
 
 
 class StuckEvent(_Event):
-    """Processes that even KILL does not end."""
+    """Processes that even KILL does not end. With `more` the node still waits for them."""
 
     e: Literal["stuck"]
     names: list[str]
+    more: NotRequired[bool]
 
 
 class RefusedEvent(_Event):

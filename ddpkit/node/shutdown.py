@@ -22,14 +22,19 @@ if TYPE_CHECKING:
 LAUNCHER_PATIENCE = 1.0  # seconds for torchrun to end by itself once its ranks are gone
 LEFTOVER_PATIENCE = 2.0  # seconds between TERM and KILL for processes whose rank is gone
 STUCK_AFTER = 5.0  # seconds of KILL without effect
+# Seconds more where another attempt can follow: a driver may take so long to free the memory of a GPU.
+FREE_AFTER = 30.0
 DONE = -1.0
 
 
 class Shutdown:
     """All times are time.monotonic(). `on_stop` is called before anything gets a signal."""
 
-    def __init__(self, table: RankTable, send: Callable[..., None], on_stop: Callable[[], None], grace: float) -> None:
+    def __init__(
+        self, table: RankTable, send: Callable[..., None], on_stop: Callable[[], None], grace: float, again: bool
+    ) -> None:
         self.grace = grace
+        self._again = again  # another attempt can follow
         self.deadline: float | None = None  # of the grace; None: no stop was asked for
         self._table = table
         self._send = send
@@ -91,8 +96,10 @@ class Shutdown:
                 self._killing_since = now
             kill_all_below()
             if now > self._killing_since + STUCK_AFTER:
-                self._send(e="stuck", names=_names(left))
-                return DONE
+                self._send(e="stuck", names=_names(left), more=self._again)
+                if not self._again:
+                    return DONE
+                self._killing_since, self._again = now + FREE_AFTER - STUCK_AFTER, False
         elif now >= term_at:
             for pid in left:
                 self._terminate(pid)

@@ -30,7 +30,8 @@ Events go to standard output, one JSON object a line:
     {"e": "failed", "rank", "code", "signal", "t", "what"}  the first failure on this node: the others are being ended.
                                                             With "raised" (an exception's name) it has not ended yet
     {"e": "left", "names"}                                  processes that outlived their rank, and were ended
-    {"e": "stuck", "names"}                                 processes that even KILL does not end (state D)
+    {"e": "stuck", "names"}                                 processes that even KILL does not end (state D);
+                                                            with "more" this node still waits for them
     {"e": "refused", "message"}                             nothing was started
     {"e": "end", "t"}                                       nothing of this run is alive here any more
 
@@ -81,7 +82,8 @@ class Supervisor:
         self.pipes = RankPipes(self.loop, send, self.output, self.table)
         self.spawner = Spawner(request, self.children, self.table, self.output, self.pipes)
         self.calls = RankCalls(self.loop, send, self.table, self.output, programs or Programs())
-        self.shutdown = Shutdown(self.table, send, self.calls.cancel, float(request["grace"]))
+        again = "DDPKIT_ATTEMPT" in request["env"]
+        self.shutdown = Shutdown(self.table, send, self.calls.cancel, float(request["grace"]), again)
         self.table.on_failure = self.stop
         self.children.on_orphan = self.table.on_orphan_exit
         self.launcher.on_pause = self.output.pause

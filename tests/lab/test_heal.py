@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,20 @@ while not os.path.exists(f"go.{attempt}"):
         raise ValueError("bad batch")
     time.sleep(0.02)
 """
+# A file system that answers nothing but its first message: SIGKILL does not end a process that waits for it.
+SILENT = """
+import ctypes, os, select, struct, sys
+fuse = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0"
+assert ctypes.CDLL(None).mount(b"silent", sys.argv[1].encode(), b"fuse", 0, options.encode()) == 0
+unique = struct.unpack("<IIQ", os.read(fuse, 1 << 17)[:16])[2]
+os.write(fuse, struct.pack("<IiQ", 80, 0, unique) + struct.pack("<IIIIHHI", 7, 31, 0, 0, 0, 0, 4096) + bytes(40))
+print("mounted", flush=True)
+while 0 not in select.select([fuse, 0], [], [])[0]:
+    os.read(fuse, 1 << 17)
+"""
+HOLDS = "import os, subprocess\nif os.environ['RANK'] + os.environ['DDPKIT_ATTEMPT'] == '11':\n"
+HOLDS += "    subprocess.Popen(['stat', 'held/file'])\n"
 Start = Callable[..., Launch]
 
 
@@ -35,8 +50,8 @@ def run(lab: Lab, tmp_path: Path) -> Iterator[Start]:
     """Start `ddpkit launch --retries 2 ... -- job.py`; what it leaves behind is ended after the test."""
     started: list[Launch] = []
 
-    def start(backend: str, *words: str, starter: str = "ranks", retries: int = 2) -> Launch:
-        (tmp_path / "job.py").write_text(JOB)
+    def start(backend: str, *words: str, starter: str = "ranks", retries: int = 2, text: str = JOB) -> Launch:
+        (tmp_path / "job.py").write_text(text)
         options = ["-o", f"starter={starter}", "-o", "heartbeat_timeout=3", "--grace", "1"]
         argv = ["-b", backend, "-n", "1", "--retries", str(retries), *options, *words, "--", "job.py"]
         started.append(Launch(lab, tmp_path, argv))
@@ -102,6 +117,28 @@ def test_a_killed_rank_starts_again_on_the_same_nodes_once(run: Start, backend: 
     assert reason.startswith("the same failure ended the attempt before, without progress since")
     assert f"no other attempt follows: {reason}" in launch.text
     launch.wait_for_nothing_left()
+
+
+def test_a_process_that_sigkill_does_not_end_yet(lab: Lab, run: Start, tmp_path: Path) -> None:
+    """As a driver does that frees the memory of a GPU: the next attempt waits, and the host is not put aside."""
+    (tmp_path / "held").mkdir()
+    argv = lab.argv("node2", [sys.executable, "-c", SILENT, str(tmp_path / "held")])
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as silent:
+        assert silent.stdout is not None
+        assert silent.stdout.readline() == "mounted\n"
+        launch = run("ssh", "node1", "node2", text=HOLDS + JOB)
+        launch.wait_for("ready 1", times=2)
+        os.kill(launch.ranks()[1][1], signal.SIGKILL)
+        launch.wait_for("waits at most 30 s for memory of GPUs: processes on node2 do not end")
+        assert re.search(r"not even after SIGKILL: \d+ \(stat\)", launch.text)
+        assert "attempt 2" not in launch.text
+    # It has read the end of its input: without it the file system ends.
+    launch.wait_for("ready 2", times=2)
+    (tmp_path / "go.2").touch()
+    assert launch.end() == 0, launch.text
+    both = ["node1", "node2"]
+    assert shown(tmp_path) == [(both, "check", ["node2"]), (both, None, [])]
+    lab.run("node2", "umount", "--lazy", str(tmp_path / "held"))
 
 
 def test_progress_allows_the_same_failure_twice(run: Start, tmp_path: Path) -> None:
