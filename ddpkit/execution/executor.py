@@ -21,7 +21,7 @@ from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.errors import LaunchError
 from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, RestartTracker
-from ddpkit.launchers.events import Command, Event, ExitEvent, FailedEvent, StartEvent, failure
+from ddpkit.launchers.events import Command, Event, ExitEvent, FailedEvent, StartEvent, StuckEvent, failure
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
 from ddpkit.monitor.server import MonitorServer
@@ -258,16 +258,19 @@ class Carrier:
         elif event["e"] == "left":
             self.note(f"ended processes that a rank left on {step.host}: {', '.join(event['names'])}")
         elif event["e"] == "stuck":
-            words = f"do not end, not even after SIGKILL: {', '.join(event['names'])}"
-            if not event.get("more"):
-                self.note(f"processes on {step.host} {words}")
-                self.outcome.lost[step.host] = f"processes {words}"
-                return
-            self.note(f"waits at most {FREE_AFTER:g} s for memory of GPUs: processes on {step.host} {words}")
-            if self.deadline is not None:
-                self.deadline += FREE_AFTER
+            self.on_stuck(event, step.host)
         elif event["e"] == "end":
             node.sent_end = True
+
+    def on_stuck(self, event: StuckEvent, host: str) -> None:
+        words = f"do not end, not even after SIGKILL: {', '.join(event['names'])}"
+        if not event.get("more"):
+            self.note(f"processes on {host} {words}")
+            self.outcome.lost[host] = f"processes {words}"
+            return
+        self.note(f"waits at most {FREE_AFTER:g} s for memory of GPUs: processes on {host} {words}")
+        if self.deadline is not None:
+            self.deadline += FREE_AFTER
 
     def count(self, node: Node, event: StartEvent | ExitEvent) -> None:
         if self.restarts is not None:
