@@ -42,7 +42,7 @@ _RANK = (
     "\ncores=$((${SLURM_CPUS_ON_NODE:-1} / n))"
     + _DEFAULTS
     + """\
-trap : HUP INT QUIT USR1 USR2 TERM  # the rank gets these as well
+trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU  # the rank gets these as well
 exec 3>&2 2> /dev/null  # of this shell
 (
 exec 2>&3 3>&-
@@ -55,9 +55,9 @@ _RANK_END = """
 ) && exit
 code=$?
 sleep 0.2  # srun drops output that it has not read when all tasks have ended
-trap - HUP INT QUIT USR1 USR2 TERM
+trap - HUP INT QUIT USR1 USR2 ALRM TERM XCPU
 ulimit -c 0
-case $code in 129 | 13[0-9] | 14[0-3]) kill -$((code - 128)) $$ ;; esac
+case $code in 129 | 13[0-9] | 14[0-3] | 152) kill -$((code - 128)) $$ ;; esac
 exit "$code\""""
 
 # In front of a rank that is a Python: see `ddpkit/node/rank_hook.py`. A rank under torchrun gets it from its tap.

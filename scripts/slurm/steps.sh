@@ -70,14 +70,14 @@ start() {
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_STEP_NUM_TASKS LOCAL_WORLD_SIZE=${#ids[@]}
     export GROUP_RANK=$NODE_RANK OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}
     unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RUN_ID # left over from a torchrun, rank 0 would not listen
-    trap : HUP INT QUIT USR1 USR2 TERM # the rank gets these as well
+    trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU # the rank gets these as well
     exec 3>&2 2>/dev/null              # of this shell
     (exec "$@" 2>&3 3>&-) && exit
     code=$?
     sleep 0.2 || true
-    trap - HUP INT QUIT USR1 USR2 TERM
+    trap - HUP INT QUIT USR1 USR2 ALRM TERM XCPU
     ulimit -c 0
-    case $code in 129 | 13[0-9] | 14[0-3]) kill -$((code - 128)) $$ ;; esac
+    case $code in 129 | 13[0-9] | 14[0-3] | 152) kill -$((code - 128)) $$ ;; esac
     exit "$code"
 }
 
@@ -100,7 +100,7 @@ run_torchrun() {
     scratch=$(mktemp -d)
     # shellcheck disable=SC2064 # now, since it is local
     trap "rm -rf '$scratch'" EXIT
-    trap : HUP INT QUIT USR1 USR2 TERM # torchrun gets these as well, and ends its ranks
+    trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU # torchrun gets these as well, and ends its ranks
     codes=$scratch/codes
     words=(bash -c "$(declare -f worker); worker \"\$@\"" worker "$codes" "$@")
     # Never --standalone, which ignores the other nodes.

@@ -220,6 +220,7 @@ def test_the_time_of_python_in_words() -> None:
         "Python and torch, per call: all_reduce 21 us (over half of the time up to 64), broadcast 4 us"
     )
     assert results.host_share(rows[-1:]) == ""
+    assert results.host_share([row(host_seconds=1.7e-3)]) == "Python and torch, per call: all_reduce 1700 us"
 
 
 def test_less_than_was_asked_for() -> None:

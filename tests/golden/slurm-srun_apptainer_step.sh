@@ -28,7 +28,7 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 [ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
-trap : HUP INT QUIT USR1 USR2 TERM  # the rank gets these as well
+trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU  # the rank gets these as well
 exec 3>&2 2> /dev/null  # of this shell
 (
 exec 2>&3 3>&-
@@ -42,8 +42,8 @@ exec apptainer exec --bind=/data/project:/data/project --pwd=/data/project "$@"
 ) && exit
 code=$?
 sleep 0.2  # srun drops output that it has not read when all tasks have ended
-trap - HUP INT QUIT USR1 USR2 TERM
+trap - HUP INT QUIT USR1 USR2 ALRM TERM XCPU
 ulimit -c 0
-case $code in 129 | 13[0-9] | 14[0-3]) kill -$((code - 128)) $$ ;; esac
+case $code in 129 | 13[0-9] | 14[0-3] | 152) kill -$((code - 128)) $$ ;; esac
 exit "$code"'
 exec srun --jobid=123 --overlap --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=3 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" rank python3 train.py --epochs 3 --note 'it'"'"'s $5'

@@ -86,7 +86,8 @@ def host_share(measurements: Sequence[Measurement]) -> str:
         if timed:
             most = max((one.bytes for one in timed if 2 * one.host_seconds > one.seconds), default=0)
             half = f" (over half of the time up to {show_size(most)})" if most else ""
-            parts.append(f"{op} {statistics.median(one.host_seconds for one in timed) * 1e6:.3g} us{half}")
+            usual = statistics.median(one.host_seconds for one in timed) * 1e6
+            parts.append(f"{op} {usual:{'.2g' if usual < 10 else '.0f'}} us{half}")
     return f"Python and torch, per call: {', '.join(parts)}" if parts else ""
 
 
