@@ -90,7 +90,11 @@ export NODE_RANK="$SLURM_PROCID"
 # runs: signals then reach the ranks where SLURM gives them to every process.
 _FIND_AGENT = """\
 agent="$1"; shift
-[ -r "$agent" ] || { echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 123; }
+[ -r "$agent" ] || {
+    echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+    sleep 0.2
+    exit 123
+}
 """
 
 # Each task of `slurm-srun` with `preload` is a node, and forks its ranks: see `ddpkit/node/fork_task.py`. Python itself
@@ -101,6 +105,7 @@ export LOCAL_WORLD_SIZE={nproc}
 cores=$((${{SLURM_CPUS_ON_NODE:-1}} / LOCAL_WORLD_SIZE)){defaults}fork={fork}
 [ -r "$fork/spec.json" ] || {{
     echo "ddpkit: no $fork on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+    sleep 0.2
     exit 123
 }}
 set -- sh -c 'export DDPKIT_PRELOAD="$0/spec.json" PYTHONPATH="$0${{PYTHONPATH:+:$PYTHONPATH}}"; exec "$@"' "$fork" "$@"

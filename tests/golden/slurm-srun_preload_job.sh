@@ -37,6 +37,7 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 fork='"'"'/data/my project/logs/20260131-235959-train-3fa9/preload'"'"'
 [ -r "$fork/spec.json" ] || {
     echo "ddpkit: no $fork on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+    sleep 0.2
     exit 123
 }
 set -- sh -c '"'"'export DDPKIT_PRELOAD="$0/spec.json" PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"'"'"' "$fork" "$@"

@@ -30,7 +30,11 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / $nproc))
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 [ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
 agent="$1"; shift
-[ -r "$agent" ] || { echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2; exit 123; }
+[ -r "$agent" ] || {
+    echo "ddpkit: no $agent on $SLURMD_NODENAME: --log-dir must be a shared folder" >&2
+    sleep 0.2
+    exit 123
+}
 trap '"'"''"'"' USR1 USR2
 exec "$0" "$agent" --nnodes=3 --nproc_per_node=$nproc --node_rank="$SLURM_PROCID" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --no_python "$@"'
