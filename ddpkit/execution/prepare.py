@@ -90,7 +90,7 @@ def prepare(
         whole = _with_end(nodes.plan(transport.survey(note, strict=settings.preflight), first), settings)
         whole = replace(whole, spares=spare_hosts(whole.hosts, hosts))
         yield Ready(
-            job=nodes.job,
+            job=replace(nodes.job, command=nodes.command),
             plan=whole,
             transport=transport,
             settings=settings,

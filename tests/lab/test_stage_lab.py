@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -72,6 +73,8 @@ def test_copied_once_for_each_content(site: Site, backend: str) -> None:
         assert text == "one"
         assert file.startswith(f"{site.disk}/stage/project-")
         assert cwd == str(site.bare.folder)
+    (record,) = site.bare.folder.glob("logs/*/run.json")
+    assert json.loads(record.read_text())["command"] == ["job.py"]
     assert {"ddpkit: copied to node1", "ddpkit: copied to node2"} <= set(first.err.splitlines())
     for host in HOSTS:
         assert site.on(host, "ls -A stage/project-*/").split() == [".gitignore", "__pycache__", "job.py", "part.py"]
