@@ -36,7 +36,6 @@ class Approach:
     nodes: int  # that run the job at a time; others are spare
     copies: tuple[tuple[str, ...], ...] = ()  # commands of rsync
     stage: tuple[LocalCopy, ...] = ()
-    command: tuple[str, ...] = ()  # as it was typed; that of the job can name a local copy
 
     def again(self, hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None], *, strict: bool) -> Plan:
         """Connect to these hosts again, with new supervisors, and make the plan of another attempt.
@@ -79,7 +78,7 @@ def approach(
     width = len(specs) - settings.spares
     nodes = width if settings.spares else None
     requirements = _requirements(settings, options, job, nodes, check_files=progress is not None or not settings.sync)
-    connector, command = chosen.connector(options, note), job.command
+    connector = chosen.connector(options, note)
     copies: tuple[tuple[str, ...], ...] = ()
     if settings.sync:
         from ddpkit.execution import rsync
@@ -106,14 +105,7 @@ def approach(
     transport = chosen(pool, requirements)
     try:
         yield Approach(
-            backend=backend,
-            options=options,
-            job=job,
-            transport=transport,
-            nodes=width,
-            copies=copies,
-            stage=stage,
-            command=command,
+            backend=backend, options=options, job=job, transport=transport, nodes=width, copies=copies, stage=stage
         )
     finally:
         transport.close()

@@ -15,7 +15,7 @@ from typing import Literal
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError
 from ddpkit.execution import requested_nodes
-from ddpkit.execution.job import local_job, with_variables
+from ddpkit.execution.job import local_job, with_variables, without_python
 from ddpkit.execution.requested_nodes import check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.plan import Job, OnEnd, Plan, Request
@@ -90,7 +90,7 @@ def prepare(
         whole = _with_end(nodes.plan(transport.survey(note, strict=settings.preflight), first), settings)
         whole = replace(whole, spares=spare_hosts(whole.hosts, hosts))
         yield Ready(
-            job=replace(nodes.job, command=nodes.command),
+            job=replace(nodes.job, command=without_python(settings).script),  # --stage has another path in it
             plan=whole,
             transport=transport,
             settings=settings,
