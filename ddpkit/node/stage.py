@@ -2,8 +2,8 @@
 
 Standard library only, Python 3.8 and later. Sent to a node's supervisor. The launcher uses `digest` and `count_bytes`.
 
-A copy is NAME/ in the stage directory. It is complete once NAME.ok lists its files. Whoever copies holds a lock on
-NAME.lock, which the kernel releases with the process. A directory without NAME.ok and without a lock is a leftover.
+A copy is NAME/ in the stage directory. It is complete once NAME.ok lists its files. The process that copies holds a
+lock on NAME.lock, which the kernel releases at its end. A directory without NAME.ok and without a lock is a leftover.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def look(root: str, name: str, needs: list[int], dry: bool) -> dict[str, Any]:
         if not dry:
             _sweep(root, name)
             if os.path.exists(_marker(root, name)):
-                os.unlink(_marker(root, name))  # damaged: the next copy mends it
+                os.unlink(_marker(root, name))  # damaged: the next copy repairs it
         kind = name.partition("-")[0]
         answer["bases"] = [each for each in complete(root) if each.partition("-")[0] == kind and each != name]
         space = os.statvfs(root)
