@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -28,6 +29,7 @@ from ddpkit.monitor.server import MonitorServer
 from ddpkit.node.shutdown import FREE_AFTER
 from ddpkit.run.heartbeat import Vitals
 from ddpkit.run.late_start import describe_late_start
+from ddpkit.run.record import keep_hang
 from ddpkit.run.timeline import Timeline
 from ddpkit.transports.protocol import ASK, LOOK, NODE, Link, request
 
@@ -110,6 +112,7 @@ class Carrier:
         self.hosts: set[str] = set()  # that have started a rank
         self.runtimes: dict[str, str] = {}  # by host: the program that enters the ranks' containers
         self.outcome = Outcome()
+        self.hang: Failure | None = None  # for which the running step of a job is ended; the job continues
         self.vitals = Vitals(relay.folder)
         self.timeline = Timeline(relay.folder, plan.world_size)
         self.started = time.time()
@@ -228,6 +231,7 @@ class Carrier:
         elif event["e"] == "start":
             self.count(node, event)
             node.running.add(event["rank"])
+            self.hang = None
             self.hosts.add(host)
         elif event["e"] == "exit":
             self.count(node, event)
@@ -350,9 +354,13 @@ class Carrier:
         host: str = "",
         rank: int | None = None,
         at: float | None = None,
+        hang: bool = False,
         **details: Any,
     ) -> None:
-        """The first failure decides; what fails after it, or after a stop, is a consequence."""
+        """Record the first failure, and end the run. What fails later, or after a stop, is a consequence.
+
+        After a `hang` in a job that heals only its step is ended: the job's script decides what follows.
+        """
         at = time.time() if at is None else at
         known = self.outcome.failure
         # News of what was first can come second, behind many lines of output.
@@ -360,14 +368,16 @@ class Carrier:
         if not earlier and (known is not None or self.deadline is not None):
             return
         host = host or node.step.host
-        self.outcome.failure = Failure(
-            host=host,
-            rank=rank,
-            what=what,
-            seconds=at - self.started,
-            at=at,
-            **details,
-        )
+        if hang and self.hang is not None:
+            return
+        failure = self.hang or Failure(host=host, rank=rank, what=what, seconds=at - self.started, at=at, **details)
+        step_alone = hang and self.plan.batch is not None and self.plan.batch.nodes > 0
+        if step_alone:
+            self.hang = failure
+            with suppress(OSError):  # without it the script decides by the exit code of the step
+                keep_hang(self.relay.folder, failure)
+        else:
+            self.outcome.failure = failure
         if earlier:
             return
         others = sum(len(other.running - {rank}) for other in self.nodes)
@@ -375,7 +385,10 @@ class Carrier:
             who = f"rank {rank}" if rank is not None else what
             did = f"raised {details['raised']}" if details.get("raised") else "failed"
             self.note(f"{who} on {host} {did}; ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)")
-        self.stop(self.plan.grace)
+        if step_alone:
+            self.tell({"c": "stop", "grace": self.plan.grace})
+        else:
+            self.stop(self.plan.grace)
 
     def on_signal(self, number: int) -> None:
         if number in PASSED_ON:

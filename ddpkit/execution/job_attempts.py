@@ -28,7 +28,7 @@ from ddpkit.launchers.plan import OnEnd
 from ddpkit.launchers.shell import assign, quote
 from ddpkit.run import bad_nodes, postmortem, timeline
 from ddpkit.run.documents import run_document
-from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts
+from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts, take_hang
 from ddpkit.transports.scheduler import SlurmTransport
 
 PATIENCE = 10.0  # seconds for the record, which the launcher writes after it has submitted the job
@@ -103,7 +103,9 @@ class JobAttempts:
         folder = attempt_folder(self._folder, last.number)
         folder.mkdir(exist_ok=True)
         log = folder / "all.log"
-        shown = postmortem.first_failure(self._run, log)
+        shown, hang = postmortem.first_failure(self._run, log), take_hang(self._folder)
+        if hang is not None:
+            return verdict.diagnose(replace(hang, log=str(log)), log)
         if shown is not None:
             return replace(shown[0], log=str(log), at=time.time())
         return verdict.diagnose(

@@ -71,7 +71,7 @@ class Launcher(Protocol):
 
     def note(self, text: str) -> None: ...
 
-    def fail(self, node: Any, *, what: str, host: str, rank: int | None, **details: Any) -> None: ...
+    def fail(self, node: Any, *, what: str, host: str, rank: int | None, hang: bool, **details: Any) -> None: ...
 
 
 class Question:
@@ -257,4 +257,5 @@ class MonitorServer:
                 rank=rank,
                 code=NO_PROGRESS,
                 reason=f"it hangs: {first.words}",
+                hang=True,
             )

@@ -25,6 +25,7 @@ _T = TypeVar("_T")
 FORMAT = 1  # of the record; grows when a field changes its meaning
 FILE = "run.json"
 ATTEMPTS = "attempts.json"  # of a submitted job: its script writes it
+HANG = "hang.json"  # of a submitted job: the launcher that follows it writes it, and its script removes it
 REQUESTS = "requests"  # numbers of signals, one a line
 ENDED = ("done", "failed", "stopped", "over")
 _RENAMED = {"well": "success_states", "gone": "forgotten_pattern"}  # keys of a job in older records
@@ -150,6 +151,21 @@ def load_attempts(folder: Path) -> AttemptsFile | None:
         return _inner(AttemptsFile, data | inner)
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None
+
+
+def keep_hang(folder: Path, hang: Failure) -> None:
+    """Keep a hang that ended a step of a submitted job, for the job's script. Raises OSError."""
+    write_atomically(folder / HANG, json.dumps(asdict(hang)) + "\n")
+
+
+def take_hang(folder: Path) -> Failure | None:
+    """Return the hang for which a step of a submitted job was ended, and remove its file; None: not found."""
+    try:
+        hang = _failure(json.loads((folder / HANG).read_text()))
+        (folder / HANG).unlink()
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+    return hang
 
 
 def parse(data: Any) -> Run | None:

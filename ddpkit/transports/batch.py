@@ -161,20 +161,23 @@ class JobLink:
         threading.Thread(target=self._follow, args=(post,), daemon=True).start()
 
     def send(self, command: Command) -> None:
-        """Pass a signal on. A stop comes after a failure only: the job ends by itself, or the grace over, by us.
+        """Pass a signal on. A stop comes after a failure only: the job ends by itself, or after the grace by us.
 
-        Where what failed has not ended, srun ends nobody: then the ranks get their TERM from us.
+        Where the script of the job decides what follows, only its step is ended.
         """
         if command["c"] == "signal":
             # In a thread: a scheduler that does not answer must not keep the launcher from a Ctrl-C.
             threading.Thread(target=self._signal, args=(command["name"],), daemon=True).start()
         elif command["c"] == "stop":
             grace = float(command["grace"])
-            self._end_after(grace, self._job_id)
+            self._end_after(grace, self._reader.step if self._batch.nodes else self._job_id)
 
     def _end_after(self, grace: float, job_or_step: str) -> None:
-        """End the job or a step of it after the grace."""
-        if self._reader.goes_on and grace > 0:
+        """End the job or a step of it after the grace.
+
+        srun ends no rank where the one that failed has not ended, or where all hang: then they get SIGTERM from here.
+        """
+        if self._runs and (self._reader.goes_on or not self._reader.failed) and grace > 0:
             threading.Thread(target=self._signal, args=("SIGTERM",), daemon=True).start()
             grace += OWN_END
         timer = threading.Timer(grace, self._cancel, [job_or_step])

@@ -183,6 +183,25 @@ def test_a_rank_that_raised_and_does_not_end(launch: START, folder: Path, backen
     assert (failure["rank"], failure["host"], failure["code"], failure["raised"]) == (1, "node2", 1, "ValueError")
 
 
+@pytest.mark.parametrize("heals", [True, False], ids=["once", "twice"])
+def test_a_hang_ends_the_step_of_a_submitted_job(idle_lab: Lab, launch: START, folder: Path, heals: bool) -> None:
+    """The job's script then decides, and knows which rank the others waited for."""
+    run = submitted(launch, folder, "slurm", "--hang-timeout", "3", "--hang-action", "end")
+    for attempt in ["1"] if heals else ["1", "2"]:
+        run.wait_for(f"ready {attempt} ", times=2)
+        rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
+        idle_lab.run("node2", "kill", "-STOP", str(rank))
+    if heals:
+        run.wait_for("ready 2 ", times=2)
+        (folder / "go.2").touch()
+    assert run.end() == (0 if heals else 124), run.text
+    both = ["node1", "node2"]
+    assert shown(run) == [(both, "check"), (both, None if heals else "stop")]
+    hangs = [each["failure"] for each in run.record["attempts"] if each["failure"]]
+    assert [(each["rank"], each["host"], each["code"]) for each in hangs] == [(1, "node2", 124)] * (2 - heals)
+    wait_until_gone(idle_lab, "job.py")
+
+
 def test_a_job_without_spare_nodes_is_requeued_without_the_bad_one(idle_lab: Lab, launch: START, folder: Path) -> None:
     run = submitted(launch, folder, "slurm", "--spares", "0")
     run.wait_for("ready 1", times=2)
