@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import sys
 import time
 from collections.abc import Sequence
@@ -22,12 +21,10 @@ from ddpkit.diagnosis.decision import describe
 from ddpkit.diagnosis.outcome import Action, Decision, Failure, Outcome
 from ddpkit.execution import on_end
 from ddpkit.execution.attempts import Attempts
-from ddpkit.execution.prepare import JOB_HOOK
-from ddpkit.launchers.events import Event
-from ddpkit.launchers.plan import OnEnd
+from ddpkit.execution.executor import Inbox
+from ddpkit.launchers.plan import JOB_HOOK, OnEnd
 from ddpkit.launchers.shell import assign, quote
 from ddpkit.run import bad_nodes, postmortem, timeline
-from ddpkit.run.documents import run_document
 from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_attempts, take_hang
 from ddpkit.transports.scheduler import SlurmTransport
 
@@ -72,11 +69,8 @@ class JobAttempts:
         text = os.environ.get(JOB_HOOK)
         if text:
             run = replace(self._run, state="running", attempts=self._attempts.records, spares=self._attempts.spares)
-            document = json.dumps({"schema": "ddpkit.run/1", **run_document(run)})
-            name, show = on_end.ATTEMPT_LOG, sys.stderr.buffer.write
-            limit, inbox = on_end.ATTEMPT_LIMIT, queue.SimpleQueue[tuple[int, Event | int | None]]()
-            hook = OnEnd(**json.loads(text))
-            on_end.run_on_end(hook, document, self._folder, show, print_note, inbox, limit=limit, log_name=name)
+            command, inbox = OnEnd(**json.loads(text)), Inbox()
+            on_end.run_hook(command, run, sys.stderr.buffer.write, print_note, inbox, on_end.ATTEMPT_LOG)
 
     def _end(self, code: int | None) -> Decision | None:
         """Write the end of the running attempt, and decide. None: it succeeded."""

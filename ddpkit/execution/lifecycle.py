@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import shlex
@@ -28,7 +27,6 @@ from ddpkit.execution.attempts import Attempts, CheckHosts, NotPlanned
 from ddpkit.launchers.plan import OnEnd, Plan, Step, render_plan
 from ddpkit.launchers.shell import count
 from ddpkit.run import code_state, launcher_process, metrics, record, run_index, timeline
-from ddpkit.run.documents import run_document
 from ddpkit.transports import batch
 from ddpkit.transports.protocol import Link
 
@@ -278,7 +276,7 @@ class RecordedRun(LiveRun):
             relay.note(f"ddpkit: {text}")
 
         self._remember_node(relay, outcome)
-        self._run_hook(self.plan.on_attempt, relay, on_end.ATTEMPT_LOG, limit=on_end.ATTEMPT_LIMIT)
+        self._run_hook(self.plan.on_attempt, relay, on_end.ATTEMPT_LOG)
         following = attempts.plan_next(self._ready.plan_again, self._check, note, self.inbox)
         if isinstance(following, Plan):
             try:
@@ -370,14 +368,11 @@ class RecordedRun(LiveRun):
         all_log, run_id = self.folder / "all.log", self.plan.run_id
         remember_blamed(self._rules.bad_nodes, outcome, all_log, run_id, lambda text: relay.note(f"ddpkit: {text}"))
 
-    def _run_hook(self, command: OnEnd | None, relay: Relay, log_name: str, limit: float = on_end.LIMIT) -> None:
-        if command is not None:
-            with self._lock:
-                run = replace(self.record, attempts=self._attempts.records if self._attempts else self.record.attempts)
-            document = json.dumps({"schema": "ddpkit.run/1", **run_document(run)})
-            write, note = relay.err.write, relay.note
-            on_end.run_on_end(command, document, self.folder, write, note, self.inbox, limit=limit, log_name=log_name)
-            relay.flush()
+    def _run_hook(self, command: OnEnd | None, relay: Relay, log_name: str) -> None:
+        with self._lock:
+            run = replace(self.record, attempts=self._attempts.records if self._attempts else self.record.attempts)
+        on_end.run_hook(command, run, relay.err.write, relay.note, self.inbox, log_name)
+        relay.flush()
 
     def _end_state(self, outcome: Outcome, *, cancelled: bool) -> str:
         if outcome.stopped_by is not None:

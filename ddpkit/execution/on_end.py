@@ -5,6 +5,7 @@ It cannot change how the run ended, and whether another attempt follows.
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import shlex
@@ -19,12 +20,29 @@ from typing import IO
 
 from ddpkit.execution.executor import Inbox
 from ddpkit.launchers.plan import OnEnd
+from ddpkit.run.documents import run_document
+from ddpkit.run.record import Run
 
-LIMIT, ATTEMPT_LIMIT = 60.0, 10.0  # seconds
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL of a command that takes longer
 LOG, ATTEMPT_LOG = "on_end.log", "on_attempt.log"  # its output, in the directory of the run
+LIMITS = {LOG: 60.0, ATTEMPT_LOG: 10.0}  # seconds
 SHOWN = 1 << 16  # bytes of the output that are shown
+
+
+def run_hook(
+    command: OnEnd | None,
+    run: Run,
+    show: Callable[[bytes], object],
+    note: Callable[[str], None],
+    inbox: Inbox,
+    log_name: str,
+) -> None:
+    """Run the command of a setting, if there is one, with the record of the run. Other arguments: see `run_on_end`."""
+    if command is not None:
+        document = json.dumps({"schema": "ddpkit.run/1", **run_document(run)})
+        limit = LIMITS[log_name]
+        run_on_end(command, document, Path(run.folder), show, note, inbox, limit=limit, log_name=log_name)
 
 
 def run_on_end(
@@ -35,7 +53,7 @@ def run_on_end(
     note: Callable[[str], None],
     inbox: Inbox,
     *,
-    limit: float = LIMIT,
+    limit: float = LIMITS[LOG],
     log_name: str = LOG,
 ) -> None:
     """Run the command with `document` on its standard input. `show` gets its output with a label.

@@ -18,7 +18,7 @@ from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import local_job, with_variables, without_python
 from ddpkit.execution.requested_nodes import check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
-from ddpkit.launchers.plan import Job, OnEnd, Plan, Request
+from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request
 from ddpkit.launchers.shell import Secret
 from ddpkit.transports import local_facts
 from ddpkit.transports.choose import transport_class
@@ -28,8 +28,6 @@ from ddpkit.transports.transport import Transport
 
 # The plan of another attempt: its hosts, its variables; the function gets notes.
 PlanAgain = Callable[[Sequence[str], Mapping[str, str], Callable[[str], None]], Plan]
-# `on_attempt` of a submitted job, whose script runs it. A file of the run must not hold the address of a webhook.
-JOB_HOOK = "DDPKIT_JOB_HOOK"
 FIRST = {"DDPKIT_ATTEMPT": "1"}  # variables of the first attempt, where others can follow
 
 

@@ -259,6 +259,10 @@ class Step:
         return self.rank_starter is not RankStarter.SUPERVISOR
 
 
+# `on_attempt` of a submitted job, whose script runs it. A file of the run must not hold the address of a webhook.
+JOB_HOOK = "DDPKIT_JOB_HOOK"
+
+
 @dataclass(frozen=True, kw_only=True)
 class OnEnd:
     """A shell command on the launcher's machine, when the run has ended: it gets the record on its standard input."""

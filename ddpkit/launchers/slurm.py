@@ -17,7 +17,7 @@ from typing import ClassVar, Literal
 
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
-from ddpkit.launchers.plan import Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
+from ddpkit.launchers.plan import JOB_HOOK, Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
 from ddpkit.launchers.preload import preload_modules, preload_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange
@@ -445,6 +445,7 @@ class Slurm(Contained):
     def _in_attempts(self, job: Job, probe: str, command: str, again: str, nnodes: int) -> list[str]:
         """Steps in a job script: another one follows as long as `again` prints its nodes."""
         rank_0 = "srun --overlap --nodes=1 --ntasks=1 --nodelist=$MASTER_ADDR --export=ALL"
+        again = f'{JOB_HOOK}="${JOB_HOOK}" {again}'
         tell = 'eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"'
         attempt = [
             "MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node",
@@ -457,6 +458,7 @@ class Slurm(Contained):
             f"trap - TERM; {tell}",
         ]
         return [
+            f"export -n {JOB_HOOK}  # it may hold the address of a webhook: the ranks do not get it",
             f"nodes=$({_NODES} | head -n {nnodes} | paste -sd , -)",
             f'[ -z "$SLURM_RESTART_COUNT" ] || {{ next=$({again} requeued) || exit 1; {tell}; }}',
             "while :; do",

@@ -116,7 +116,8 @@ def submitted(launch: START, folder: Path, backend: str, *words: str, text: str 
 def test_a_submitted_job_starts_again_after_a_killed_rank(
     idle_lab: Lab, launch: START, folder: Path, backend: str
 ) -> None:
-    run = submitted(launch, folder, backend, "--on-attempt", "cat >> told.json; hostname")
+    text = f"{JOB}assert 'DDPKIT_JOB_HOOK' not in os.environ\n"
+    run = submitted(launch, folder, backend, "--on-attempt", "cat >> told.json; hostname", text=text)
     run.wait_for("ready 1 None", times=2)
     rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
     idle_lab.run("node2", "kill", "-9", str(rank))
