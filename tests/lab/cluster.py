@@ -37,6 +37,8 @@ LAPTOP = "laptop"  # only in a lab that asks for it: a host without SLURM
 GPUS = 4
 CPUS = 8
 PATIENCE = 60.0
+# Where a host has the folder slurm/spool: a step's socket is in it, and a socket's path ends at 108 characters.
+SPOOL = "/var/spool"
 
 SLURM_CONF = """
 ClusterName=lab
@@ -46,7 +48,7 @@ AuthType=auth/munge
 # A requeued job may start again when its old credentials have run out: two minutes by default.
 AuthInfo=socket={folder}/munge/socket,cred_expire=10
 StateSaveLocation={folder}/slurm/state
-SlurmdSpoolDir={folder}/slurm/spool/%n
+SlurmdSpoolDir={spool}/%n
 SlurmctldPidFile={folder}/slurm/slurmctld.pid
 SlurmdPidFile={folder}/slurm/%n.pid
 SlurmctldLogFile={folder}/log/slurmctld.log
@@ -243,6 +245,7 @@ class Lab:
         (folder / "etc/gres.conf").write_text(f"Name=gpu File={folder}/dev/gpu[0-{GPUS - 1}]\n")
         conf = SLURM_CONF.format(
             folder=folder,
+            spool=SPOOL,
             login=LOGIN,
             login_address=self.address[LOGIN],
             cpus=CPUS,
@@ -300,6 +303,7 @@ class Lab:
             "kept": [*kept, sys.prefix, sys.base_prefix, tempfile.gettempdir()],
             "binds": {
                 **hidden,
+                **({SPOOL: f"{folder}/slurm/spool"} if self.slurm else {}),
                 "/etc/hosts": f"{folder}/etc/hosts",
                 "/etc/hostname": f"{folder}/etc/hostname_{name}",
                 "/etc/nsswitch.conf": f"{folder}/etc/nsswitch.conf",
