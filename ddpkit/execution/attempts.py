@@ -121,6 +121,14 @@ class Attempts:
         last = self.records[-1]
         return {"DDPKIT_ATTEMPT": str(last.number + 1), "DDPKIT_PREVIOUS": _word(last)}
 
+    def check_suspects(self, check: CheckHosts, note: Callable[[str], None]) -> None:
+        """Check the hosts that the last decision suspects. Those with a fault are put aside. Raises DdpkitError."""
+        decision = self.records[-1].decision
+        if decision is not None and decision.action == "check":
+            for host, reason in check(decision.hosts).items():
+                self.replaced[host] = reason
+                note(f"{host}: put aside; reason: {reason}")
+
     def plan_next(
         self, plan_again: PlanAgain, check: CheckHosts, note: Callable[[str], None], inbox: Inbox
     ) -> Plan | NotPlanned:
@@ -128,17 +136,13 @@ class Attempts:
 
         A signal in `inbox` ends the wait.
         """
-        decision = self.records[-1].decision
-        suspects = decision.hosts if decision is not None and decision.action == "check" else ()
         env = self.next_variables()
         results: list[Plan | NotPlanned] = []
         ended = threading.Event()  # a late note would mix with the last lines of the run
 
         def work() -> None:
             try:
-                for host, reason in check(suspects).items():
-                    self.replaced[host] = reason
-                    note(f"{host}: put aside; reason: {reason}")
+                self.check_suspects(check, note)
                 plan = plan_again(self.hosts, env, lambda text: None if ended.is_set() else note(text))
                 results.append(plan)
             except DdpkitError as error:

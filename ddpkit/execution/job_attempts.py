@@ -1,6 +1,6 @@
 """Decision after an attempt in a submitted SLURM job. The job's script runs it on the first node of the job:
 
-    python -m ddpkit.execution.job_attempts FOLDER CODE
+    python -m ddpkit.cli.job_attempts DIR CODE
 
 `CODE`: exit code of the attempt, or `requeued`. Prints shell text for the next attempt. Exit code 1: none follows.
 """
@@ -11,16 +11,19 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from ddpkit.config import LaunchSettings, collect_settings
 from ddpkit.diagnosis import verdict
 from ddpkit.diagnosis.action import RETRY
 from ddpkit.diagnosis.decision import describe
 from ddpkit.diagnosis.outcome import Action, Decision, Failure, Outcome
+from ddpkit.errors import DdpkitError
 from ddpkit.execution import on_end
-from ddpkit.execution.attempts import Attempts
+from ddpkit.execution.attempts import Attempts, CheckHosts
 from ddpkit.execution.executor import Inbox
 from ddpkit.launchers.plan import JOB_HOOK, OnEnd
 from ddpkit.launchers.shell import assign, quote
@@ -34,8 +37,11 @@ PATIENCE = 10.0  # seconds for the record, which the launcher writes after it ha
 class JobAttempts:
     """Attempts of the job in which this process runs."""
 
-    def __init__(self, run: Run, file: AttemptsFile, hosts: Sequence[str], slurm: SlurmTransport) -> None:
-        """Take the hosts of the job's allocation as it is now."""
+    def __init__(
+        self, run: Run, file: AttemptsFile, hosts: Sequence[str], slurm: SlurmTransport, check: CheckHosts
+    ) -> None:
+        """Take the hosts of the job's allocation as it is now. `check` finds faults of hosts."""
+        self._check = check
         self._run, self._file, self._folder = run, replace(file, hosts=tuple(hosts)), Path(run.folder)
         self._slurm, self._job = slurm, run.job_id or ""
         self._attempts = Attempts.of_job(self._file, self._folder, slurm.down_hosts)
@@ -53,6 +59,10 @@ class JobAttempts:
             self._save()
             if decision is not None and decision.action != "stop":
                 self._run_hook()
+                try:
+                    self._attempts.check_suspects(self._check, self._note)
+                except DdpkitError as error:
+                    self._note(f"{', '.join(decision.hosts)}: cannot be checked: {error}")
         if decision is not None and decision.action != "stop":
             requeues = decision.action == "requeue" and code is not None
             text = self._slurm.requeue(attempts.replaced, self._note) if requeues else self._begin()
@@ -66,10 +76,10 @@ class JobAttempts:
 
     def _run_hook(self) -> None:
         """Run the command of `on_attempt`, which comes in the environment of the job."""
-        text = os.environ.get(JOB_HOOK)
-        if text:
+        on_attempt = _passed(os.environ).get("on_attempt")
+        if on_attempt:
             run = replace(self._run, state="running", attempts=self._attempts.records, spares=self._attempts.spares)
-            command, inbox = OnEnd(**json.loads(text)), Inbox()
+            command, inbox = OnEnd(**on_attempt), Inbox()
             on_end.run_hook(command, run, sys.stderr.buffer.write, print_note, inbox, on_end.ATTEMPT_LOG)
 
     def _end(self, code: int | None) -> Decision | None:
@@ -138,7 +148,16 @@ def print_note(line: str) -> None:
     sys.stderr.flush()
 
 
-def main(argv: Sequence[str]) -> int:
+def _passed(environ: Mapping[str, str]) -> Any:
+    return json.loads(environ.get(JOB_HOOK) or "{}")
+
+
+def test_settings(environ: Mapping[str, str]) -> LaunchSettings:
+    """Return the settings of a test of the job's hosts. Raises UsageError."""
+    return collect_settings(Path.cwd(), {}, None, _passed(environ).get("test", {}), source="keyword")
+
+
+def decide(argv: Sequence[str], check: CheckHosts) -> int:
     """Read the record and the attempts of the job, and print what follows. Returns the exit code."""
     folder, code = Path(argv[0]), None if argv[1] == "requeued" else int(argv[1])
     until = time.monotonic() + PATIENCE
@@ -149,10 +168,6 @@ def main(argv: Sequence[str]) -> int:
         time.sleep(0.1)
     slurm = SlurmTransport(None, None, os.environ)
     held = slurm.survey().allocation
-    text = JobAttempts(run, file, held.hosts if held else (), slurm).next(code)
+    text = JobAttempts(run, file, held.hosts if held else (), slurm, check).next(code)
     sys.stdout.write(f"{text}\n" if text else "")
     return 0 if text else 1
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

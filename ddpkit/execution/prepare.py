@@ -28,6 +28,7 @@ from ddpkit.transports.transport import Transport
 
 # The plan of another attempt: its hosts, its variables; the function gets notes.
 PlanAgain = Callable[[Sequence[str], Mapping[str, str], Callable[[str], None]], Plan]
+_OF_TEST = ("backend", "nproc_per_node", "script", "workdir", "python", "log_dir", "env", "options")
 FIRST = {"DDPKIT_ATTEMPT": "1"}  # variables of the first attempt, where others can follow
 
 
@@ -117,8 +118,10 @@ def _with_end(plan: Plan, settings: LaunchSettings) -> Plan:
     plan = replace(plan, on_end=hook("on_end"), on_attempt=hook("on_attempt"))
     if plan.batch is None or not plan.batch.nodes:
         return plan
-    text = Secret(json.dumps(asdict(plan.on_attempt))) if plan.on_attempt else None
-    return replace(plan, batch=replace(plan.batch, env={**plan.batch.env, JOB_HOOK: text}))
+    test = {name: getattr(settings, name) for name in _OF_TEST}
+    test |= {name: str(Path(test[name]).absolute()) for name in ("workdir", "log_dir")}
+    text = json.dumps({"on_attempt": plan.on_attempt and asdict(plan.on_attempt), "test": test})
+    return replace(plan, batch=replace(plan.batch, env={**plan.batch.env, JOB_HOOK: Secret(text)}))
 
 
 def transport_of(settings: LaunchSettings) -> type[Transport]:

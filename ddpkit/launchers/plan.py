@@ -259,7 +259,8 @@ class Step:
         return self.rank_starter is not RankStarter.SUPERVISOR
 
 
-# `on_attempt` of a submitted job, whose script runs it. A file of the run must not hold the address of a webhook.
+# `on_attempt` of a submitted job, and settings to test its hosts: its script needs them. They can hold secrets, which
+# no file of the run must hold.
 JOB_HOOK = "DDPKIT_JOB_HOOK"
 
 

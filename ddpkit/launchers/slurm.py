@@ -339,7 +339,7 @@ class Slurm(Contained):
             *(layout.file(job.folder, by_node=by_node) if layout.listed else ()),
         ]
         if layout.attempts:
-            again = join([world.here.python, "-m", "ddpkit.execution.job_attempts", job.folder])
+            again = join([world.here.python, "-m", "ddpkit.cli.job_attempts", job.folder])
             lines += self._in_attempts(job, self._probe(job), command, again, len(layout.counts))
         else:
             lines += [f"exec {command}"] if held else [*self._in_job(job, command), 'exit "$code"']
@@ -458,7 +458,7 @@ class Slurm(Contained):
             f"trap - TERM; {tell}",
         ]
         return [
-            f"export -n {JOB_HOOK}  # it may hold the address of a webhook: the ranks do not get it",
+            f"export -n {JOB_HOOK}  # it can hold secrets: the ranks do not get it",
             f"nodes=$({_NODES} | head -n {nnodes} | paste -sd , -)",
             f'[ -z "$SLURM_RESTART_COUNT" ] || {{ next=$({again} requeued) || exit 1; {tell}; }}',
             "while :; do",

@@ -64,7 +64,7 @@ class SlurmJob:
             file.write(output)
         env = {**os.environ, "PATH": f"{self.folder}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
         env |= {"SLURM_JOB_NODELIST": nodes, "XDG_STATE_HOME": str(self.folder / "state")}
-        argv = [sys.executable, "-m", "ddpkit.execution.job_attempts", str(self.run), str(code)]
+        argv = [sys.executable, "-m", "ddpkit.cli.job_attempts", str(self.run), str(code)]
         done = subprocess.run(argv, env=env, cwd=self.folder, capture_output=True, text=True, check=False)
         assert done.returncode == (0 if done.stdout else 1), done.stderr
         return done.stdout.strip(), done.stderr

@@ -38,9 +38,9 @@ trap - HUP INT QUIT USR1 USR2 ALRM TERM XCPU
 ulimit -c 0
 case $code in 129 | 13[0-9] | 14[0-3] | 152) kill -$((code - 128)) $$ ;; esac
 exit "$code"'
-export -n DDPKIT_JOB_HOOK  # it may hold the address of a webhook: the ranks do not get it
+export -n DDPKIT_JOB_HOOK  # it can hold secrets: the ranks do not get it
 nodes=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 2 | paste -sd , -)
-[ -z "$SLURM_RESTART_COUNT" ] || { next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" /opt/ddpkit/bin/python -m ddpkit.execution.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' requeued) || exit 1; eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"; }
+[ -z "$SLURM_RESTART_COUNT" ] || { next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' requeued) || exit 1; eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"; }
 while :; do
     MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node
     on=; [ "$MASTER_ADDR" = "$SLURMD_NODENAME" ] || on="srun --overlap --nodes=1 --ntasks=1 --nodelist=$MASTER_ADDR --export=ALL"
@@ -63,6 +63,6 @@ while True:
     [ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n -e 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' -e 's/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p' | head -n 1)
     code=${first:-${code:-0}}
     trap '' TERM  # a requeue sends it: the decision comes to its end
-    next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" /opt/ddpkit/bin/python -m ddpkit.execution.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' "$code") || exit "$code"
+    next=$(DDPKIT_JOB_HOOK="$DDPKIT_JOB_HOOK" /opt/ddpkit/bin/python -m ddpkit.cli.job_attempts '/data/my project/logs/20260131-235959-train-3fa9' "$code") || exit "$code"
     trap - TERM; eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"
 done

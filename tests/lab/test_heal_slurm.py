@@ -131,7 +131,7 @@ def test_a_submitted_job_starts_again_after_a_killed_rank(
     told = json.loads((folder / "told.json").read_text())
     assert [each["decision"]["action"] for each in told["attempts"]] == ["check"]
     assert (told["run_id"], told["state"]) == (run.record["run_id"], "running")
-    (path,) = folder.glob("logs/*")
+    (path,) = folder.glob("logs/*-job-*")
     old, new = (
         idle_lab.run("login", *DDPKIT, "logs", str(path), *words, cwd=folder).stdout
         for words in (("--attempt", "1"), ())
@@ -139,6 +139,24 @@ def test_a_submitted_job_starts_again_after_a_killed_rank(
     assert "ready 1" in old
     assert "ready 2" not in old
     assert "ready 2" in new
+
+
+@torch
+def test_a_suspect_is_checked_in_a_submitted_job(idle_lab: Lab, launch: START, folder: Path) -> None:
+    run = submitted(launch, folder, "slurm")
+    run.wait_for("ready 1", times=2)
+    idle_lab.run("node2", "mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", "/dev/shm")
+    idle_lab.run("node2", "sh", "-c", "head -c 4096 /dev/zero > /dev/shm/full")
+    try:
+        rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
+        idle_lab.run("node2", "kill", "-9", str(rank))
+        run.wait_for("ready 2 ", times=2)
+        (folder / "go.2").touch()
+        assert run.end() == 0, run.text
+    finally:
+        idle_lab.run("node2", "umount", "--lazy", "/dev/shm")
+    assert shown(run) == [(["node1", "node2"], "check"), (["node1", "node3"], None)]
+    assert "ddpkit: node2: put aside; reason: ddpkit test: " in run.text
 
 
 def test_a_submitted_job_replaces_a_node_while_nobody_follows_it(idle_lab: Lab, launch: START, folder: Path) -> None:

@@ -1,0 +1,26 @@
+"""Decision after an attempt in a submitted SLURM job: see `ddpkit.execution.job_attempts`. The job's script runs it:
+
+python -m ddpkit.cli.job_attempts DIR CODE
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from ddpkit.execution.job_attempts import decide, test_settings
+from ddpkit.launchers.plan import JOB_HOOK
+
+
+def check(hosts: Sequence[str]) -> Mapping[str, str]:
+    """Test hosts by steps of this job. Raises UsageError."""
+    from ddpkit.preflight.run import find_faults
+
+    settings = test_settings(os.environ)
+    os.environ.pop(JOB_HOOK, None)  # the ranks of the test do not get it
+    return find_faults(settings, os.environ, hosts)
+
+
+if __name__ == "__main__":
+    raise SystemExit(decide(sys.argv[1:], check))
