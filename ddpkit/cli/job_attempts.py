@@ -9,15 +9,15 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from ddpkit.execution.job_attempts import decide, test_settings
+from ddpkit.execution.job_attempts import decide, settings_of_test
 from ddpkit.launchers.plan import JOB_HOOK
 
 
 def check(hosts: Sequence[str]) -> Mapping[str, str]:
-    """Test hosts by steps of this job. Raises UsageError."""
+    """Test each host in a step of this job. Returns the reasons of those with a fault. Raises DdpkitError."""
     from ddpkit.preflight.run import find_faults
 
-    settings = test_settings(os.environ)
+    settings = settings_of_test(os.environ)
     os.environ.pop(JOB_HOOK, None)  # the ranks of the test do not get it
     return find_faults(settings, os.environ, hosts)
 

@@ -41,9 +41,8 @@ class JobAttempts:
         self, run: Run, file: AttemptsFile, hosts: Sequence[str], slurm: SlurmTransport, check: CheckHosts
     ) -> None:
         """Take the hosts of the job's allocation as it is now. `check` finds faults of hosts."""
-        self._check = check
         self._run, self._file, self._folder = run, replace(file, hosts=tuple(hosts)), Path(run.folder)
-        self._slurm, self._job = slurm, run.job_id or ""
+        self._slurm, self._job, self._check = slurm, run.job_id or "", check
         self._attempts = Attempts.of_job(self._file, self._folder, slurm.down_hosts)
         if not file.attempts:
             began = timeline.job_starts(self._folder)
@@ -60,7 +59,7 @@ class JobAttempts:
             if decision is not None and decision.action != "stop":
                 self._run_hook()
                 try:
-                    self._attempts.check_suspects(self._check, self._note)
+                    attempts.check_suspects(self._check, self._note)
                 except DdpkitError as error:
                     self._note(f"{', '.join(decision.hosts)}: cannot be checked: {error}")
         if decision is not None and decision.action != "stop":
@@ -149,10 +148,11 @@ def print_note(line: str) -> None:
 
 
 def _passed(environ: Mapping[str, str]) -> Any:
+    """Return what the launcher passed to the job; empty where sbatch did not pass the environment on."""
     return json.loads(environ.get(JOB_HOOK) or "{}")
 
 
-def test_settings(environ: Mapping[str, str]) -> LaunchSettings:
+def settings_of_test(environ: Mapping[str, str]) -> LaunchSettings:
     """Return the settings of a test of the job's hosts. Raises UsageError."""
     return collect_settings(Path.cwd(), {}, None, _passed(environ).get("test", {}), source="keyword")
 

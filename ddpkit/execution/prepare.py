@@ -28,8 +28,9 @@ from ddpkit.transports.transport import Transport
 
 # The plan of another attempt: its hosts, its variables; the function gets notes.
 PlanAgain = Callable[[Sequence[str], Mapping[str, str], Callable[[str], None]], Plan]
-_OF_TEST = ("backend", "nproc_per_node", "script", "workdir", "python", "log_dir", "env", "options")
 FIRST = {"DDPKIT_ATTEMPT": "1"}  # variables of the first attempt, where others can follow
+# Settings that a submitted job needs to test its own hosts.
+_OF_TEST = ("backend", "nproc_per_node", "script", "workdir", "python", "log_dir", "env", "options")
 
 
 @dataclass(frozen=True, kw_only=True)
