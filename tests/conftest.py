@@ -153,6 +153,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     here = Path(__file__).parent / "lab"
     seconds = {item.path: 60.0 * (item.path.name in SLOW_FIXTURES) for item in items}  # of a file, roughly
     for item in items:
+        for mark in item.iter_markers("thorough_for"):
+            if isinstance(item, pytest.Function) and item.callspec.id in mark.args:
+                item.add_marker(pytest.mark.thorough)
         if LIVE.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.live)
         if here in item.path.parents or item.get_closest_marker("interop"):

@@ -68,6 +68,9 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
+@pytest.mark.thorough_for(
+    "torchrun-crashes", "torchrun-aborts", "torchrun-exits 137", "preload-aborts", "preload-crashes"
+)
 def test_first_failure_ends_all(
     end: str, starter: list[str], start: Callable[..., Command], script: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -98,6 +101,7 @@ ENDING = {"INT": 130, "TERM": 143, "HUP": 129}
 
 
 @pytest.mark.parametrize("name", ENDING)
+@pytest.mark.thorough_for("torchrun-INT", "torchrun-HUP")
 def test_signal_to_launcher(
     name: str, starter: list[str], start: Callable[..., Command], script: Callable[[str], str]
 ) -> None:

@@ -30,6 +30,7 @@ def remembered(file: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("backend", ["ssh", "pdsh"])
+@pytest.mark.thorough_for("pdsh")
 def test_a_named_host_is_used_with_a_warning_until_it_is_forgiven(bare: Bare, backend: str) -> None:
     (bare.folder / "job.py").write_text(ECC)
     file = bare.folder / "bad.json"

@@ -155,6 +155,7 @@ def test_the_first_failure_ends_all(way: list[str], emitted: Emitted) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.parametrize("way", WAYS[:3])
+@pytest.mark.thorough_for("ssh-2", "pdsh-2", "pdsh-15", "local-2")
 def test_its_end_is_the_end_of_all(way: list[str], number: signal.Signals, emitted: Emitted) -> None:
     (emitted.folder / "job.py").write_text(DIES)
     path = emitted.emit(way, [], ["job.py", "stay"])

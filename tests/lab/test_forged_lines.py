@@ -44,6 +44,7 @@ MARKED = [pytest.param(way, marks=torch if "torchrun" in way else ()) for way in
 
 @pytest.mark.parametrize("end", ["fails", "succeeds"])
 @pytest.mark.parametrize("way", MARKED)
+@pytest.mark.thorough_for("slurm-torchrun-succeeds", "ssh-torchrun-succeeds")
 def test_a_followed_run(way: str, end: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
     (folder / "job.py").write_text(FORGES)
     command = launch(*WAYS[way], "-n", "2", "--", "job.py", end)
@@ -57,6 +58,7 @@ def test_a_followed_run(way: str, end: str, launch: Callable[..., Launch], folde
 
 @pytest.mark.parametrize("end", ["fails", "succeeds"])
 @pytest.mark.parametrize("way", [each for each in MARKED if "slurm" in str(each.values[0])])
+@pytest.mark.thorough_for("slurm-torchrun-succeeds")
 def test_a_job_that_nobody_follows(way: str, end: str, folder: Path, idle_lab: Lab) -> None:
     (folder / "job.py").write_text(FORGES)
     now = Later(idle_lab, folder, *WAYS[way], "-n", "2", f"job.py {end}").end()

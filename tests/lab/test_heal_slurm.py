@@ -188,6 +188,7 @@ def test_a_submitted_job_does_not_repeat_an_exception(launch: START, folder: Pat
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("again", [True, False], ids=["again", "stop"])
+@pytest.mark.thorough_for("stop-torchrun", "stop-preload")
 def test_a_rank_that_raised_and_does_not_end(launch: START, folder: Path, backend: str, again: bool) -> None:
     """Only its step is ended: the job's script then decides."""
     (folder / "torch.py").write_text("")  # an import of it installs the hooks

@@ -133,6 +133,9 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
 
 @pytest.mark.parametrize("backend", [*BACKENDS, "openssh"])
 @pytest.mark.parametrize("fault", ENTER, ids=lambda fault: fault[0].__name__)
+@pytest.mark.thorough_for(
+    "python_that_hangs-openssh", "python_that_hangs-pdsh", "unreachable-openssh", "firewalled-openssh"
+)
 def test_a_node_that_cannot_be_entered(
     bare: Bare, backend: str, fault: tuple[Callable[[Bare], None], str, str]
 ) -> None:

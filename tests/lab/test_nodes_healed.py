@@ -181,6 +181,7 @@ def test_what_the_user_chose_stays(bare: Bare, where: str) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("backend", "starter"), [("ssh", "ranks"), ("ssh", "torchrun"), ("pdsh", "torchrun")])
+@pytest.mark.thorough_for("pdsh-torchrun")
 def test_names_that_mean_ipv6_only(bare: Bare, backend: str, starter: str) -> None:
     hosts = "127.0.0.1 localhost\n::1 localhost\n"
     for number, host in enumerate((*NODES, LOGIN), 1):

@@ -325,6 +325,7 @@ def test_a_rank_fails_while_others_wait_for_it(
 
 
 @BOTH
+@pytest.mark.thorough_for("pdsh")
 def test_a_frozen_rank_is_no_failure(backend: str, run: Callable[..., Launch], tmp_path: Path) -> None:
     launch = run(SLEEP, backend, silence=8)
     launch.wait_for("child ready", times=2)
@@ -493,6 +494,7 @@ print("the end", flush=True)
 
 
 @BOTH
+@pytest.mark.thorough_for("pdsh")
 def test_a_launcher_whose_output_nobody_reads(backend: str, run: Callable[..., Launch], tmp_path: Path) -> None:
     """As behind a `| less` that was left alone: ranks wait, and neither side takes the other for dead."""
     silence = 6.0

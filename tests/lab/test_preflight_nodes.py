@@ -433,6 +433,7 @@ def over_pdsh() -> list[Row]:
 
 
 @pytest.mark.parametrize("row", over_pdsh(), ids=lambda row: row.name)
+@pytest.mark.thorough_for("E01-python_that_hangs", "H04-unreachable", "H04-firewalled")
 def test_one_bad_host_of_four_is_named_over_pdsh(bare: Bare, row: Row) -> None:
     named(row, call(bare, "pdsh", row, "--no-ranks"))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,17 +25,18 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 # crun refuses a version 2 beside version 1, and a limit above the user's own.
 PODMAN = """
 umount /sys/fs/cgroup/unified 2>/dev/null
-own={folder}/$(hostname) && mkdir -p $own
+own={own}/$(hostname) && mkdir -p $own
 printf '[storage]\\ndriver="overlay"\\ngraphroot="%s/graph"\\nrunroot="%s/run"\\n' $own $own > $own/storage.conf
 limits='default_ulimits=["nofile=1024:1024","nproc=4096:4096"]'
 printf '[containers]\\ncgroups="disabled"\\n%s\\n[engine]\\ntmp_dir="%s/tmp"\\n' "$limits" $own > $own/containers.conf
-. {folder}/environ
-tar -C {folder}/image -c . | podman import -q - localhost/skeleton
+. {own}/environ
+tar -C {image} -c . | podman import -q - localhost/skeleton
 """
-# Of each host; a name in a shared directory.
+# Of each host; a name in a shared directory. It is short: sockets below it have at most 108 characters, and podman
+# waits 20 s for the end of a container that has a longer one.
 ENVIRON = """
-export CONTAINERS_STORAGE_CONF={folder}/$(hostname)/storage.conf
-: ${{CONTAINERS_CONF:={folder}/$(hostname)/containers.conf}}; export CONTAINERS_CONF
+export CONTAINERS_STORAGE_CONF={own}/$(hostname)/storage.conf
+: ${{CONTAINERS_CONF:={own}/$(hostname)/containers.conf}}; export CONTAINERS_CONF
 """
 SHOW = """
 import os
@@ -66,7 +68,13 @@ def runtime(request: pytest.FixtureRequest, lab: Lab) -> str:
 
 
 @pytest.fixture
-def inside(runtime: str, idle_lab: Lab, tmp_path: Path) -> Iterator[Run]:
+def own() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="podman-", dir="/tmp", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def inside(runtime: str, idle_lab: Lab, own: Path, tmp_path: Path) -> Iterator[Run]:
     """Run `ddpkit launch` on the login host, in a directory of its own, with the skeleton as the image."""
     image = tmp_path / "image"
     for name in ("usr", "etc", "tmp", "proc", "sys", "dev", "run", "var/tmp", "root"):
@@ -81,10 +89,10 @@ def inside(runtime: str, idle_lab: Lab, tmp_path: Path) -> Iterator[Run]:
     start_up = idle_lab.folder / "bashrc"
     before = start_up.read_text()
     if runtime == "podman":
-        (tmp_path / "environ").write_text(ENVIRON.format(folder=tmp_path))
+        (own / "environ").write_text(ENVIRON.format(own=own))
         for host in (*NODES, "login"):
-            idle_lab.run(host, "sh", "-c", PODMAN.format(folder=tmp_path))
-        start_up.write_text(f". {tmp_path}/environ\n{before}")
+            idle_lab.run(host, "sh", "-c", PODMAN.format(own=own, image=image))
+        start_up.write_text(f". {own}/environ\n{before}")
     words = ["-o", f"container={image if runtime == 'apptainer' else 'localhost/skeleton'}"]
     words += ["-o", f"container_runtime={runtime}", "--python", sys.executable]
     words += ["-o", "container_args=--userns --contain --env=TMPDIR=/tmp"] if runtime == "apptainer" else []
@@ -100,7 +108,7 @@ def inside(runtime: str, idle_lab: Lab, tmp_path: Path) -> Iterator[Run]:
         elif starter:
             given += ["-o", f"starter={starter}"]
         given += [*words, "-o", f"container_mounts={MOUNTS}{mounts}", *args]
-        source = f". {tmp_path}/environ\n" if runtime == "podman" else ""
+        source = f". {own}/environ\n" if runtime == "podman" else ""
         command = ["sh", "-c", f'{source}exec "$@"', "sh", sys.executable, "-m", "ddpkit", "launch", *given]
         return idle_lab.run("login", *command, cwd=work, env={"NO_COLOR": "1"}, check=False, timeout=PATIENCE)
 
@@ -153,7 +161,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("way", RANKS)
-def test_a_fault_is_named(fault: str, way: str, runtime: str, inside: Run, tmp_path: Path) -> None:
+def test_a_fault_is_named(fault: str, way: str, runtime: str, inside: Run, own: Path, tmp_path: Path) -> None:
     other, bad = tmp_path / "other.py", tmp_path / "bad.sif"
     (tmp_path / "work/job.py").write_text(SHOW)
     words = ["--", "job.py"]
@@ -176,7 +184,7 @@ def test_a_fault_is_named(fault: str, way: str, runtime: str, inside: Run, tmp_p
         (tmp_path / "hooks").mkdir()
         text = f'{{"version":"1.0.0","hook":{{"path":"{hook}"}},"when":{{"always":true}},"stages":["prestart"]}}'
         (tmp_path / "hooks/hook.json").write_text(text)
-        conf = tmp_path / "login/containers.conf"
+        conf = own / "login/containers.conf"
         conf.write_text(f'{conf.read_text()}hooks_dir=["{tmp_path}/hooks"]\n')
     done = inside(way, *words, mounts=",/nothere:/data" if fault == "mount" else "")
     assert done.returncode not in (0, 121), done.stdout + done.stderr

@@ -81,6 +81,9 @@ def inside(idle_lab: Lab, tmp_path: Path) -> Iterator[Start]:
 @pytest.mark.parametrize(
     "before", [pytest.param((), id="login"), pytest.param(tuple(SALLOC), id="salloc", marks=pytest.mark.thorough)]
 )
+@pytest.mark.thorough_for(
+    "login-torchrun-enroot", "login-torchrun-apptainer", "login-preload-pyxis", "login-preload-enroot"
+)
 def test_ranks_meet(backend: str, runtime: str, before: tuple[str, ...], inside: Start, tmp_path: Path) -> None:
     """Two nodes, two ranks on each; the words, the variables and the whole torch set are inside."""
     (tmp_path / "work/job.py").write_text(REDUCE)
@@ -115,6 +118,7 @@ def test_ranks_meet(backend: str, runtime: str, before: tuple[str, ...], inside:
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.thorough_for("torchrun-apptainer", "torchrun-enroot", "preload-pyxis", "preload-apptainer")
 def test_first_failure(backend: str, runtime: str, inside: Start, tmp_path: Path, idle_lab: Lab) -> None:
     (tmp_path / "work/job.py").write_text(FAIL)
     command = inside(runtime, "-b", backend, "--", "job.py")

@@ -40,6 +40,7 @@ print("on")
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("before", [[], [*SALLOC, "setsid", "--wait"]], ids=["login", "salloc"])
+@pytest.mark.thorough_for("salloc-torchrun")
 def test_signals_are_passed_on(
     backend: str, before: list[str], launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 ) -> None:

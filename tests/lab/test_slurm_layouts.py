@@ -53,6 +53,9 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.thorough_for(
+    "numbers-torchrun", "named-torchrun", "numbers in an allocation-torchrun", "heterogeneous allocation-torchrun"
+)
 def test_layout(name: str, backend: str, launch: Callable[..., Launch], folder: Path) -> None:
     args, before, layout = LAYOUTS[name]
     (folder / "who.py").write_text(WHO)

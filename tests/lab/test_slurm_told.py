@@ -58,6 +58,7 @@ dist.all_reduce(torch.ones(1))
     "before", [pytest.param([], id="login"), pytest.param(SALLOC, id="salloc", marks=pytest.mark.thorough)]
 )
 @pytest.mark.parametrize("text", [HANGS, FOLLOWS], ids=["hangs", "another follows"])
+@pytest.mark.thorough_for("another follows-login-torchrun", "another follows-login-preload")
 def test_an_exception_is_named_at_once(
     text: str, backend: str, before: list[str], launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 ) -> None:
@@ -151,6 +152,7 @@ PHASES += ["wrap", "collective", "step"]
 
 @torch
 @pytest.mark.parametrize("backend", mostly(["slurm", "slurm-preload", "slurm-torchrun"], "slurm", "slurm-preload"))
+@pytest.mark.thorough_for("slurm-preload")
 def test_a_report_of_a_job_that_nobody_followed(backend: str, folder: Path, idle_lab: Lab) -> None:
     """It was started again: the start is that of the last attempt, the steps are those of all."""
     (folder / "job.py").write_text(TRAINS)

@@ -255,6 +255,7 @@ def test_one_rank_that_dies_ends_the_run_with_its_code(nodes: Nodes, name: str, 
         (SINGLE, "KILL", None),
     ],
 )
+@pytest.mark.thorough_for("launch_torchrun_auto.sh-HUP-129", "launch_pdsh_multinode.sh-INT-130")
 def test_nothing_is_left_when_the_script_ends(nodes: Nodes, name: str, number: str, code: int | None) -> None:
     """Also not a rank that ignores TERM, nor its child in a session of its own."""
     process = nodes.start(name, "stay", *FROM_ONE_PLACE.get(name, []))

@@ -83,6 +83,7 @@ def test_every_way_in(way: str, start: Callable[..., Launch], idle_lab: Lab, tmp
 
 @pytest.mark.torch
 @pytest.mark.parametrize("way", TORCHRUN)
+@pytest.mark.thorough_for("job torchrun")
 def test_ranks_of_torchrun(way: str, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
     look(way, start, idle_lab, tmp_path, TORCHRUN[way])
 

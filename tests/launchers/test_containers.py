@@ -199,6 +199,7 @@ def test_modules_are_preloaded_in_the_container(runtime: str, inside: Start, tmp
 
 @pytest.mark.torch
 @pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.thorough_for("docker", "apptainer")
 def test_torchrun_in_the_container(runtime: str, inside: Start, tmp_path: Path) -> None:
     text = "import os, sys\nprint('rank', os.environ['RANK'], flush=True)\nsys.exit(7 * (os.environ['RANK'] == '1'))\n"
     (tmp_path / "work/job.py").write_text(text)

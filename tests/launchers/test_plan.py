@@ -248,6 +248,7 @@ def test_hostile_words_arrive(
 
 
 @pytest.mark.parametrize("options", STARTERS)
+@pytest.mark.thorough_for("legacy")
 def test_the_dry_run_is_the_run(
     options: list[str],
     ddpkit: Callable[..., subprocess.CompletedProcess[str]],

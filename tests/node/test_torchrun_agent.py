@@ -46,6 +46,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.thorough_for("2")
 def test_an_agent_without_ranks_ends_by_a_signal(number: signal.Signals, start: Start, tmp_path: Path) -> None:
     """It waited in C++ for the other agent, and ended only by SIGKILL: after 30 s with SLURM's default KillWait."""
     first, second = start(0), start(1)

@@ -68,6 +68,7 @@ ROWS = {
 
 @pytest.mark.parametrize("starter", ["ranks", "torchrun"])
 @pytest.mark.parametrize("name", ROWS)
+@pytest.mark.thorough_for("stopped-torchrun", "code 7-torchrun", "broken torch-torchrun")
 def test_one_rank_is_no_good(ddpkit: Run, tmp_path: Path, name: str, starter: str) -> None:
     when, what, id_, evidence, doc = ROWS[name]
     found = examined(ddpkit, "2", "-o", f"starter={starter}", *sites.local(tmp_path, 1, when, what), code=122)

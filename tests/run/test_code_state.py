@@ -96,6 +96,7 @@ def test_versions_of_ranks_win_over_those_of_the_survey() -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("option", ["starter=ranks", "starter=torchrun", "preload=true"])
+@pytest.mark.thorough_for("starter=torchrun")
 def test_a_run_records_its_code(option: str, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     import torch
 
