@@ -345,20 +345,20 @@ def test_a_node_with_another_bytecode_asks_for_the_text() -> None:
 
 def supervisor(**settings: float) -> subprocess.Popen[bytes]:
     text = f"{NODE_PACKAGE}from ddpkit.node import rpc, supervisor\n"
-    text += "".join(f"rpc.{name} = {value}\n" for name, value in settings.items())
+    text += "".join(f"rpc.{name}; rpc.{name} = {value}\n" for name, value in settings.items())  # an error if unknown
     argv = [sys.executable, "-S", "-I", "-c", f"{text}supervisor.main()", str(NODE)]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 
 
 def test_a_supervisor_that_gets_no_request_ends() -> None:
     """The connection may have been cut, and then no end of file comes."""
-    process = supervisor(UNASKED=0.5)
+    process = supervisor(SILENCE_LIMIT=0.5)
     with process:
         assert process.wait(PATIENCE) is not None
 
 
 def test_a_supervisor_waits_for_a_launcher_that_gives_signs_of_life() -> None:
-    process = supervisor(UNASKED=4.0)
+    process = supervisor(SILENCE_LIMIT=4.0)
     with process:
         assert process.stdin is not None
         assert process.stdout is not None
