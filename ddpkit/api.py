@@ -352,10 +352,10 @@ def launch(
             )
         log_dir = str(Path(chosen.log_dir).absolute())  # the program may change its folder
 
-        def check(hosts: Sequence[str]) -> Mapping[str, str]:
+        def check(hosts: Sequence[str], folder: Path) -> Mapping[str, str]:
             from ddpkit.preflight.run import find_faults
 
-            return find_faults(chosen, os.environ, hosts)
+            return find_faults(chosen, os.environ, hosts, folder)
 
         run = RecordedRun(ready, log_dir, began=began, notes=notes.texts, leave=detach, in_program=True, check=check)
         if not run.followed:

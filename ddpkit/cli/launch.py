@@ -334,10 +334,10 @@ def _carry(
     from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.run import tmux
 
-    def check(hosts: Sequence[str]) -> Mapping[str, str]:
+    def check(hosts: Sequence[str], folder: Path) -> Mapping[str, str]:
         from ddpkit.preflight.run import find_faults
 
-        return find_faults(settings, os.environ, hosts)
+        return find_faults(settings, os.environ, hosts, folder)
 
     session = tmux.expected_session(os.environ, ready.plan.run_id) if waits else None
     run = RecordedRun(

@@ -22,10 +22,12 @@ from ddpkit.run.record import FILE, REQUESTS, Attempt, AttemptsFile, Rules, atte
 
 LOOK_EVERY = 0.1  # seconds between two looks for a signal while nodes are surveyed
 CHECKPOINTS = ("*.pt", "*.pth", "*.ckpt", "*.safetensors")  # beside the metrics, or in the working directory
-_STAY = (FILE, REQUESTS, LOG, ATTEMPT_LOG)  # files of the run, not of an attempt
+_TESTS = "tests"  # directory of the files of `CheckHosts`, in that of the run
+_STAY = (FILE, REQUESTS, LOG, ATTEMPT_LOG, _TESTS)  # files of the run, not of an attempt
 
 
-CheckHosts = Callable[[Sequence[str]], Mapping[str, str]]  # the reasons of hosts with a fault
+# The reasons of hosts with a fault. It gets the hosts, and a directory for the files of their tests.
+CheckHosts = Callable[[Sequence[str], Path], Mapping[str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +127,7 @@ class Attempts:
         """Check the hosts that the last decision suspects. Those with a fault are put aside. Raises DdpkitError."""
         decision = self.records[-1].decision
         if decision is not None and decision.action == "check":
-            for host, reason in check(decision.hosts).items():
+            for host, reason in check(decision.hosts, self._folder / _TESTS).items():
                 self.replaced[host] = reason
                 note(f"{host}: put aside; reason: {reason}")
 

@@ -127,7 +127,7 @@ class RecordedRun(LiveRun):
         leave: bool = False,
         session: record.Session | None = None,
         in_program: bool = False,
-        check: CheckHosts = lambda _: {},
+        check: CheckHosts = lambda *_: {},
     ) -> None:
         """Make the folder, submit the job and save the record. Raises UsageError, LaunchError.
 

@@ -30,7 +30,7 @@ from ddpkit.transports.transport import Transport
 PlanAgain = Callable[[Sequence[str], Mapping[str, str], Callable[[str], None]], Plan]
 FIRST = {"DDPKIT_ATTEMPT": "1"}  # variables of the first attempt, where others can follow
 # Settings that a submitted job needs to test its own hosts.
-_OF_TEST = ("backend", "nproc_per_node", "script", "workdir", "python", "log_dir", "env", "options")
+_OF_TEST = ("backend", "nproc_per_node", "script", "workdir", "python", "env", "options")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +119,7 @@ def _with_end(plan: Plan, settings: LaunchSettings) -> Plan:
     plan = replace(plan, on_end=hook("on_end"), on_attempt=hook("on_attempt"))
     if plan.batch is None or not plan.batch.nodes:
         return plan
-    test = {name: getattr(settings, name) for name in _OF_TEST}
-    test |= {name: str(Path(test[name]).absolute()) for name in ("workdir", "log_dir")}
+    test = {name: getattr(settings, name) for name in _OF_TEST} | {"workdir": str(Path(settings.workdir).absolute())}
     text = json.dumps({"on_attempt": plan.on_attempt and asdict(plan.on_attempt), "test": test})
     return replace(plan, batch=replace(plan.batch, env={**plan.batch.env, JOB_HOOK: Secret(text)}))
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 from ddpkit.config import LaunchSettings, seconds
@@ -76,11 +77,13 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
     return result
 
 
-def find_faults(settings: LaunchSettings, environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
+def find_faults(
+    settings: LaunchSettings, environ: Mapping[str, str], hosts: Sequence[str], log_dir: Path
+) -> dict[str, str]:
     """Check nodes of a failed attempt. Returns the reasons of those with a fault, by host.
 
     Each is checked alone, so that one does not fail because of another: by a step in an allocation of SLURM, else
-    without ranks. Nodes of a job that is yet to be submitted are not checked.
+    without ranks. Nodes of a job that is yet to be submitted are not checked. `log_dir`: for the files of these steps.
     """
     transport = transport_class(registry.load(settings.backend))
     held = transport.slurm and bool(local_facts.allocation(environ))
@@ -89,6 +92,7 @@ def find_faults(settings: LaunchSettings, environ: Mapping[str, str], hosts: Seq
 
     def fault(host: str) -> str:
         alone = replace(settings, hosts=(host,), hostfile="", nnodes=None, retries=0, spares=0, sync=False)
+        alone = replace(alone, log_dir=str(log_dir))
         checks = run_preflight(alone, environ, PreflightOptions(ranks=held)).checks
         # The ranks of the test need torch, and those of the run may not.
         faults = (each for each in checks if each.status == "fail" and each.host and each.doc != "module-missing")
@@ -168,7 +172,6 @@ def _causes(
 def _script(settings: LaunchSettings) -> dict[str, Any]:
     """The user's own script, which every node must have; none where it is only the default and not there."""
     import hashlib
-    from pathlib import Path
 
     first = settings.script[0]
     path = Path(settings.workdir, first)

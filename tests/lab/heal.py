@@ -64,7 +64,7 @@ BACKENDS: dict[str, tuple[str, ...]] = {
     "ssh": (),
     "pdsh": (),
     "slurm": ("cut", "two nodes", "spare faulty", "launcher killed"),
-    "job": ("cut", "two nodes", "spare faulty", "launcher killed", "stopped", "stuck"),
+    "job": ("cut", "two nodes", "spare faulty", "launcher killed", "stopped"),
 }
 
 

@@ -131,7 +131,7 @@ def test_a_submitted_job_starts_again_after_a_killed_rank(
     told = json.loads((folder / "told.json").read_text())
     assert [each["decision"]["action"] for each in told["attempts"]] == ["check"]
     assert (told["run_id"], told["state"]) == (run.record["run_id"], "running")
-    (path,) = folder.glob("logs/*-job-*")
+    (path,) = folder.glob("logs/*")
     old, new = (
         idle_lab.run("login", *DDPKIT, "logs", str(path), *words, cwd=folder).stdout
         for words in (("--attempt", "1"), ())
@@ -157,6 +157,8 @@ def test_a_suspect_is_checked_in_a_submitted_job(idle_lab: Lab, launch: START, f
         idle_lab.run("node2", "umount", "--lazy", "/dev/shm")
     assert shown(run) == [(["node1", "node2"], "check"), (["node1", "node3"], None)]
     assert "ddpkit: node2: put aside; reason: ddpkit test: " in run.text
+    (path,) = folder.glob("logs/*")
+    assert [each.name.split("-")[2] for each in (path / "tests").iterdir()] == ["test"]
 
 
 def test_a_submitted_job_replaces_a_node_while_nobody_follows_it(idle_lab: Lab, launch: START, folder: Path) -> None:
