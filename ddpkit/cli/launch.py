@@ -67,23 +67,25 @@ def launch(
     ] = None,
     hang_action: Annotated[
         str | None,
-        flag("--hang-action", OUTPUT, "Then only warn, or end the run. [default: warn]", "warn|end"),
+        flag("--hang-action", OUTPUT, "Warn only, or end the run. [default: warn]", "warn|end"),
     ] = None,
     retries: Annotated[
         str | None, flag("--retries", HEAL, "Start the ranks again at most N times. [default: 0]", "N")
     ] = None,
     spares: Annotated[
-        str | None, flag("--spares", HEAL, "The last K hosts replace failed ones. [default: 0]", "K")
+        str | None, flag("--spares", HEAL, "Keep the last K hosts to replace failed ones. [default: 0]", "K")
     ] = None,
     progress: Annotated[
         str | None,
-        flag("--progress", HEAL, "Newer files are progress of the run. [default: steps in its metrics]", "FILE|GLOB"),
+        flag(
+            "--progress", HEAL, "Count newer files as progress of the run. [default: steps in its metrics]", "FILE|GLOB"
+        ),
     ] = None,
     retry_codes: Annotated[
-        str | None, flag("--retry-codes", HEAL, "Exit codes that request a restart. [default: 75]", "N,...")
+        str | None, flag("--retry-codes", HEAL, "Restart the ranks after these exit codes. [default: 75]", "N,...")
     ] = None,
     stop_codes: Annotated[
-        str | None, flag("--stop-codes", HEAL, "Exit codes that refuse a restart. [default: 93]", "N,...")
+        str | None, flag("--stop-codes", HEAL, "Never restart the ranks after these exit codes. [default: 93]", "N,...")
     ] = None,
     metrics: Annotated[
         str | None, flag("--metrics", OUTPUT, "Read the run's steps from FILE. [default: its metrics.jsonl]", "FILE")
@@ -109,7 +111,7 @@ def launch(
     detach: Annotated[
         bool, flag("-d --detach", LEAVE, "Return when the run has started; it continues in tmux, or as a job.")
     ] = False,
-    on: Annotated[str | None, flag("--on", LEAVE, "With --detach: run the launcher on HOST.", "HOST")] = None,
+    on: Annotated[str | None, flag("--on", LEAVE, "Run the launcher on HOST; with --detach.", "HOST")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Run a script on every rank; the first failure ends all."""

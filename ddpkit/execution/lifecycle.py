@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import queue
 import shlex
+import shutil
 import sys
 import threading
 import time
@@ -77,8 +78,12 @@ class LiveRun:
             raise UsageError(what, "--log-dir DIR") from None
 
     def submit(self) -> None:
-        """Submit the job of the plan, where it has one. Raises LaunchError."""
-        self.job_id = self._transport.submit(self.plan)
+        """Submit the job of the plan, where it has one. Raises LaunchError; a rejected job leaves no folder here."""
+        try:
+            self.job_id = self._transport.submit(self.plan)
+        except batch.JobRejectedError:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
 
     def cancel_job(self) -> None:
         """Cancel the submitted job. Without one, do nothing. Raises LaunchError."""

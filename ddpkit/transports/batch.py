@@ -32,8 +32,12 @@ CUT_LIMIT = 7200.0  # seconds without a connection to a login host after which t
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
 
 
+class JobRejectedError(LaunchError):
+    """The scheduler did not accept the job."""
+
+
 def submit(batch: Batch, machine: Machine = HERE) -> str:
-    """Give the job to the scheduler. Returns its id. Raises LaunchError with the scheduler's own words."""
+    """Give the job to the scheduler. Returns its id. Raises LaunchError: JobRejectedError has the scheduler's words."""
     folder = str(Path(batch.log).parent)
     try:
         machine.make_folder(folder)  # without it the job would fail, and without a word
@@ -42,7 +46,7 @@ def submit(batch: Batch, machine: Machine = HERE) -> str:
         raise LaunchError(what, "--log-dir DIR, or -o output=FILE") from None
     reply = machine.run(batch.submit, revealed(dict(batch.env)))
     if reply.missing:
-        raise LaunchError(
+        raise JobRejectedError(
             f"{batch.submit[0]} not found on {machine.place}",
             "run ddpkit on a login node; on this machine: ddpkit launch -b local",
         )
@@ -56,7 +60,7 @@ def submit(batch: Batch, machine: Machine = HERE) -> str:
         words = " ".join((reply.error or reply.output).split())
         words = re.sub(rf" ?{re.escape(batch.submit[0])}: error: ", "; ", words).removeprefix("; ")
         hint = batch.ping if re.search(batch.unreachable, words) else batch.show_resources
-        raise LaunchError(f"{batch.submit[0]} rejected the job: {words}", join(batch.typed(hint)))
+        raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", join(batch.typed(hint)))
     return job_id[1]
 
 

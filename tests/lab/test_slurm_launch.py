@@ -252,6 +252,8 @@ def test_refused(name: str, launch: Callable[..., Launch], folder: Path, idle_la
     assert command.end() == 123, command.tail
     assert first in command.text
     assert second in command.text
+    if first:
+        assert list(folder.glob("logs/*")) == []
     if name == "too many nodes":
         waits = re.search(r"would wait forever \(Partition.*\), and was cancelled", command.text)
         assert waits or "Requested node configuration is not available" in command.text
