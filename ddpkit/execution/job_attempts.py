@@ -59,10 +59,14 @@ class JobAttempts:
             if decision is not None and decision.action != "stop":
                 self._run_hook()
                 try:
-                    attempts.check_suspects(self._check, self._note)
+                    attempts.check_suspects(self._faults, self._note)
                 except DdpkitError as error:
                     self._note(f"{', '.join(decision.hosts)}: cannot be checked: {error}")
-        if decision is not None and decision.action != "stop":
+        # SLURM can end the job during `on_attempt` and the tests. A requeued one begins the attempt later.
+        ending = self._slurm.ending() if decision is not None and decision.action != "stop" and code is not None else ""
+        if ending:
+            self._note(f"no other attempt follows: SLURM ends the job: {ending}")
+        elif decision is not None and decision.action != "stop":
             requeues = decision.action == "requeue" and code is not None
             text = self._slurm.requeue(attempts.replaced, self._note) if requeues else self._begin()
         self._save()
@@ -72,6 +76,11 @@ class JobAttempts:
         attempts = self._attempts
         state = {"attempts": attempts.records, "spares": attempts.spares, "replaced": attempts.replaced}
         replace(self._file, **state).save(self._folder)  # type: ignore[arg-type]
+
+    def _faults(self, hosts: Sequence[str], folder: Path) -> Mapping[str, str]:
+        """Check hosts. The end of the job ends the tests too, and is no fault of a host. Raises DdpkitError."""
+        faults = self._check(hosts, folder)
+        return {} if self._slurm.ending() else faults
 
     def _run_hook(self) -> None:
         """Run the command of `on_attempt`, which comes in the environment of the job."""

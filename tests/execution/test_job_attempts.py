@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ddpkit.launchers.plan import Host, Job, Request
+from ddpkit.launchers.plan import JOB_HOOK, Host, Job, Request
 from ddpkit.launchers.slurm import SlurmSrun
 from ddpkit.run.record import AttemptsFile, Rules, Run, load
 from ddpkit.transports.batch import remembered
@@ -133,6 +134,14 @@ def test_without_requeue_too_few_nodes_end_the_run(job: SlurmJob) -> None:
     shown, words = job.decide(LOST, 137)
     assert (shown, job.rows[0][1]) == ("", "stop")
     assert "no other attempt follows: 1 of 2 needed nodes of job 7 are left" in words
+
+
+def test_a_job_that_slurm_ends_during_on_attempt(job: SlurmJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = {"command": "sed -i s/RUNNING/COMPLETING/ scontrol", "directory": str(job.folder)}
+    monkeypatch.setenv(JOB_HOOK, json.dumps({"on_attempt": command}))
+    shown, words = job.decide(KILLED, 137)
+    assert "ddpkit: no other attempt follows: SLURM ends the job: COMPLETING" in words
+    assert (shown, job.rows) == ("", [(("node1", "node2"), "check")])
 
 
 def test_a_job_that_slurm_ends_has_no_other_attempt(job: SlurmJob) -> None:

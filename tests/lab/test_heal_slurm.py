@@ -252,6 +252,19 @@ def test_a_cancelled_job_is_not_started_again(idle_lab: Lab, launch: START, fold
     wait_until_gone(idle_lab, "job.py")
 
 
+@torch
+def test_a_job_that_is_cancelled_during_a_test_of_a_suspect(idle_lab: Lab, launch: START, folder: Path) -> None:
+    run = submitted(launch, folder, "slurm")
+    run.wait_for("ready 1", times=2)
+    rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
+    idle_lab.run("node2", "kill", "-9", str(rank))
+    wait_until(lambda: any("check.py" in line for line in idle_lab.processes("node2").values()), lambda: run.text)
+    idle_lab.run("login", *DDPKIT, "stop", cwd=folder)
+    assert run.end() == 143, run.text
+    assert "put aside" not in run.text
+    assert shown(run) == [(["node1", "node2"], "check")]
+
+
 def test_an_array_has_no_attempts(launch: START, folder: Path) -> None:
     run = submitted(launch, folder, "slurm", "--array", "0-1")
     assert run.end() == 121
