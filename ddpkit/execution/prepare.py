@@ -18,6 +18,7 @@ from ddpkit.execution import requested_nodes
 from ddpkit.execution.job import local_job, with_variables, without_python
 from ddpkit.execution.requested_nodes import check_attempts, number_of_nodes, ranks_per_node
 from ddpkit.launchers import registry
+from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request
 from ddpkit.launchers.shell import Secret
 from ddpkit.transports import local_facts
@@ -63,6 +64,8 @@ def prepare(
     if getattr(backend, "via", ""):
         from ddpkit.execution import via
 
+        if NodeOptions.of(backend).stage != "off":
+            raise UsageError("--stage does not work with --via", "run this command on the login host")
         with via.approach(settings, backend, environ, note, progress) as (job, plan, way):
             yield Ready(job=job, plan=_with_end(plan, settings), transport=way, settings=settings, bad_nodes=bad_nodes)
         return
@@ -71,8 +74,9 @@ def prepare(
     chosen = transport_of(settings)
     check_attempts(settings, chosen, allocated=chosen.slurm and bool(local_facts.allocation(environ)))
     if not chosen.names_nodes:
-        ready = prepare_offline(settings, environ, note)
-        yield replace(ready, plan=_with_end(ready.plan, settings), bad_nodes=bad_nodes)
+        ready = prepare_offline(settings, environ, note, stage=NodeOptions.of(backend).stage != "off")
+        shown = replace(ready.job, command=without_python(settings).script)  # --stage has another path in it
+        yield replace(ready, job=shown, plan=_with_end(ready.plan, settings), bad_nodes=bad_nodes)
         return
     from ddpkit.execution import avoided_nodes
     from ddpkit.execution.named_nodes import approach
@@ -135,7 +139,11 @@ def build_backend(settings: LaunchSettings) -> registry.Launcher:
 
 
 def prepare_offline(
-    settings: LaunchSettings, environ: Mapping[str, str], avoid: Callable[[str], None] | None = None
+    settings: LaunchSettings,
+    environ: Mapping[str, str],
+    avoid: Callable[[str], None] | None = None,
+    *,
+    stage: bool = False,
 ) -> Ready:
     """Make the job and its plan for this machine, or for a scheduler: no node is asked. Raises UsageError.
 
@@ -147,6 +155,10 @@ def prepare_offline(
     nnodes, nproc = number_of_nodes(settings, backend), ranks_per_node(settings)
     requested_nodes.check_no_sync(settings)
     job = local_job(settings, backend)
+    if stage:
+        from ddpkit.execution import stage as staging
+
+        job = staging.by_nodes(job, NodeOptions.of(backend), settings.log_dir)
     chosen = transport_class(type(backend))
     transport: SchedulerTransport | LocalTransport
     if issubclass(chosen, SlurmTransport):

@@ -7,6 +7,7 @@ A copy shares unchanged files with earlier ones. Ranks keep their working direct
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import sys
@@ -23,7 +24,7 @@ from typing import Literal, TypedDict
 from ddpkit.errors import UsageError
 from ddpkit.execution import rsync
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Job, LocalCopy
+from ddpkit.launchers.plan import Job, LocalCopy, Staging
 from ddpkit.launchers.shell import join
 from ddpkit.node.stage import count_bytes, digest
 from ddpkit.transports.channel import Channel, NoAnswerError, RefusedError
@@ -65,6 +66,23 @@ class Content:
         """The name of its copy. Programs of a virtual environment hold its path."""
         key = self.digest + (self.source if self.kind == "env" else "")
         return f"{self.kind}-{hashlib.sha256(key.encode()).hexdigest()[:20]}"
+
+    @property
+    def needs(self) -> list[int]:
+        """Bytes and files that a disk must have room for."""
+        return [self.size + BLOCK * len(self.names), len(self.names)]
+
+    def copy(self, root: str) -> LocalCopy:
+        """What the plan shows of it."""
+        target = f"{root}/{self.name}"
+        return LocalCopy(source=self.source, target=target, files=len(self.names), size=self.size, missing=())
+
+    def verified(self, root: str) -> dict[str, str | bool]:
+        """Arguments of `ddpkit.node.stage.finish`."""
+        packed = zlib.compress("\0".join(self.names).encode("utf-8", "surrogateescape"))
+        args: dict[str, str | bool] = {"names": b64encode(packed).decode(), "wanted": self.digest}
+        moved = self.source if self.kind == "env" else ""
+        return {**args, "content": self.kind == "project", "root": root, "name": self.name, "moved_from": moved}
 
     def argv(self, spec: HostSpec, bases: Sequence[str], stager: Stager) -> list[str]:
         """The command line of rsync to a node. `bases`: copies that share unchanged files."""
@@ -230,16 +248,12 @@ class Stager:
         if problem is not None:
             channel.ask("stage.release", {"root": self.root, "name": content.name})
             return problem
-        packed = zlib.compress("\0".join(content.names).encode("utf-8", "surrogateescape"))
-        args = {"names": b64encode(packed).decode(), "wanted": content.digest, "content": content.kind == "project"}
-        moved = content.source if content.kind == "env" else ""
-        channel.ask("stage.finish", {**args, "root": self.root, "name": content.name, "moved_from": moved})
+        channel.ask("stage.finish", content.verified(self.root))
         done: Mapping[str, str] = channel.answer(time.monotonic() + PATIENCE)
         return Problem(host=spec.label, what=done["problem"], fix=done["fix"]) if done["problem"] else None
 
     def _look(self, spec: HostSpec, channel: Channel, content: Content) -> Answer:
-        needs = [content.size + BLOCK * len(content.names), len(content.names)]
-        args = {"root": self.root, "name": content.name, "needs": needs, "dry": self.progress is None}
+        args = {"root": self.root, "name": content.name, "needs": content.needs, "dry": self.progress is None}
         until, noted = time.monotonic() + PATIENCE, False
         while True:
             channel.ask("stage.look", args)
@@ -252,6 +266,38 @@ class Stager:
                 self.note(f"{spec.label}: the same files are being copied there already; waiting for them")
             noted = True
             time.sleep(LOOK_AGAIN)
+
+
+def _contents(job: Job, options: NodeOptions, log_dir: str) -> tuple[str, list[Content]]:
+    """Return the directory of the copies, and what is copied. Raises UsageError."""
+    if options.container:
+        raise UsageError("--stage does not work with --container: the image holds the code", "remove --stage")
+    root = options.stage_dir or f"/tmp/ddpkit-stage-{os.getuid()}"
+    if not root.startswith("/"):
+        raise UsageError(f"--stage-dir {root}: must be an absolute path", "--stage-dir /local/DIR")
+    return root, [project(job.workdir, log_dir), *([environment(job.python)] if options.stage == "env" else [])]
+
+
+def by_nodes(job: Job, options: NodeOptions, log_dir: str) -> Job:
+    """Return the job in copies that each node of a scheduler's job makes from the shared directory.
+
+    One reader a node: `sbcast` would need an archive, and would send it again for each job. Raises UsageError.
+    """
+    root, contents = _contents(job, options, log_dir)
+    entries = [
+        {
+            "source": content.source,
+            "needs": content.needs,
+            "python": content.version,
+            "machine": os.uname().machine if content.kind == "env" else "",
+            "finish": content.verified(root),
+        }
+        for content in contents
+    ]
+    copies = tuple(replace(content.copy(root), by_nodes=True) for content in contents)
+    python = contents[-1].base or job.python
+    staging = Staging(python=python, contents=json.dumps(entries) + "\n", copies=copies)
+    return replace(relocate(job, contents, root), stage=staging)
 
 
 def bring(
@@ -268,16 +314,10 @@ def bring(
 
     Raises UsageError, and the refusal for nodes without copies.
     """
-    if options.container:
-        raise UsageError("--stage does not work with --container: the image holds the code", "remove --stage")
     own = next((spec.label for spec in specs if spec.python), "")
     if own and options.stage == "env":
         raise UsageError(f"--stage=env: {own} has a Python of its own in ddpkit.toml", "add --stage")
-    root = options.stage_dir or f"/tmp/ddpkit-stage-{os.getuid()}"
-    if not root.startswith("/"):
-        raise UsageError(f"--stage-dir {root}: must be an absolute path", "--stage-dir /local/DIR")
-    contents = [project(job.workdir, log_dir)]
-    contents += [environment(job.python)] if options.stage == "env" else []
+    root, contents = _contents(job, options, log_dir)
     moved = relocate(job, contents, root)
     accept_new = options.accepts_new
     stager = Stager(contents=contents, root=root, way=way, accept_new=accept_new, progress=progress, note=note)
@@ -292,14 +332,9 @@ def bring(
     finally:
         pool.hang_up()
     copies = tuple(
-        LocalCopy(
-            source=content.source,
-            target=f"{root}/{content.name}",
-            files=len(content.names),
-            size=content.size,
-            missing=tuple(spec.label for spec in kept if spec.label in stager.missing.get(content.name, ())),
-        )
+        replace(content.copy(root), missing=tuple(each.label for each in kept if each.label in missing))
         for content in contents
+        for missing in [stager.missing.get(content.name, ())]
     )
     if progress is not None:
         for copy in copies:

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from ddpkit.launchers.containers import option
 from ddpkit.launchers.plan import Job, Plan, World
+from ddpkit.launchers.preload import stage_dir_option, stage_option
 from ddpkit.launchers.starters import Starter
 
 
@@ -50,13 +51,8 @@ class Nodes(Starter):
         NodeOptions.heartbeat_timeout,
         "seconds without a heartbeat after which a node or the launcher is treated as lost",
     )
-    stage: Literal["off", "project", "env"] = option(
-        "off",
-        "copy the project to a cache on the local disk of each node, and run the script there; env: also the virtual "
-        "environment of the ranks",
-        "project",
-    )
-    stage_dir: str = option("", "directory of that cache; default: /tmp/ddpkit-stage-UID")
+    stage: Literal["off", "project", "env"] = stage_option()
+    stage_dir: str = stage_dir_option()
 
     name: ClassVar[str]
     reach: ClassVar[str]

@@ -33,6 +33,7 @@ class Job:
     env: Mapping[str, Value] = field(default_factory=dict)
     grace: float = 15.0  # seconds between TERM and KILL
     folder: str = ""  # the run's own, for logs and what a backend must write; absolute. Empty: nothing can be written
+    stage: Staging | None = None  # the command is in local copies, which each node of a scheduler makes by itself
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -284,10 +285,21 @@ class LocalCopy:
     files: int
     size: int  # bytes
     missing: tuple[str, ...]  # hosts that did not have it before this launch
+    by_nodes: bool = False  # each node reads the shared directory, if it has no copy; it is not known which has one
 
     def __str__(self) -> str:
         hosts = f"to {', '.join(self.missing)}" if self.missing else "present on all nodes"
+        hosts = "to each node without a copy" if self.by_nodes else hosts
         return f"{self.source} -> {self.target}: {count(self.files, 'file')}, {self.size / 1e6:.1f} MB, {hosts}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Staging:
+    """Copies that each node of a scheduler's job makes before the ranks start: see `ddpkit.node.stage.main`."""
+
+    python: str  # that copies
+    contents: str  # JSON
+    copies: tuple[LocalCopy, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,6 +380,7 @@ def render_plan(plan: Plan) -> str:
     if plan.batch is not None:
         head, _, rest = plan.files[-1].text.partition("\n")
         copies = "".join(f"# before: {join(argv)}\n" for argv in plan.sync)
+        copies += "".join(f"# staged: {copy}\n" for copy in plan.stage)
         submit = join(plan.batch.typed(plan.batch.submit))
         return f"{head}\n# ddpkit run {plan.run_id}: backend {plan.backend}, {submit}\n{copies}{rest}"
     width = count(plan.world_size, "rank")

@@ -1,4 +1,4 @@
-"""The option `preload`: one interpreter on each node imports modules, and then forks the ranks. Pure."""
+"""Options for a fast start: `preload` (imports once a node, then forks) and `stage` (local copies). Pure."""
 
 from __future__ import annotations
 
@@ -31,3 +31,16 @@ def preload_modules(text: str, job: Job) -> tuple[str, ...]:
                 f"-o preload={text}: {name!r} is not the name of a Python module", "add --preload=torch,numpy"
             )
     return names
+
+
+def stage_option() -> Any:
+    """The option for local copies of the project."""
+    what = (
+        "copy the project to a cache on the local disk of each node, and run the script there; env: also the virtual "
+    )
+    return option("off", f"{what}environment of the ranks", "project")
+
+
+def stage_dir_option() -> Any:
+    """The option for the directory of these copies."""
+    return option("", "directory of that cache; default: /tmp/ddpkit-stage-UID")

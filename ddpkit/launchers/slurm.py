@@ -18,7 +18,7 @@ from typing import ClassVar, Literal
 from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
 from ddpkit.launchers.plan import JOB_HOOK, Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
-from ddpkit.launchers.preload import preload_modules, preload_option
+from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
 from ddpkit.launchers.slurm_layout import Group, Layout, arrange
 
@@ -182,6 +182,8 @@ class Slurm(Contained):
     sbatch: str = option("", "extra options for sbatch")
     srun: str = option("", "extra options for srun")
     preload: str = preload_option(" (slurm-srun)")
+    stage: Literal["off", "project", "env"] = stage_option()
+    stage_dir: str = stage_dir_option()
     setup: str = option("", "shell commands before the ranks start: module load cuda; source venv/bin/activate")
     via: str = option("", "login host with sbatch, reached by SSH, as in ssh HOST; default: this machine has sbatch")
     connect_timeout: float = option(5.0, "timeout for the connection of --via, in seconds")
@@ -213,6 +215,9 @@ class Slurm(Contained):
             files += [File(path=f"{job.folder}/hook/grace", text=f"{job.grace:g}\n"), File(path=_begins(job))]
         if modules:
             files.append(self._fork_spec(job, modules, layout))
+        if job.stage:
+            files.append(File(path=f"{job.folder}/stage/stage.py", copy_of="stage"))
+            files.append(File(path=f"{job.folder}/stage/contents.json", text=job.stage.contents))
         batch = None
         if world.allocation is None:
             script = f"{job.folder}/job.sbatch"
@@ -227,6 +232,7 @@ class Slurm(Contained):
             world_size=sum(layout.counts),
             grace=job.grace,
             files=tuple(files),
+            stage=job.stage.copies if job.stage else (),
             batch=batch,
         )
 
@@ -334,13 +340,14 @@ class Slurm(Contained):
             *unbound,
             # 26.05 sets it to the first group's CPUs, and srun would then request as many for the other groups.
             *(["unset SLURM_TRES_PER_TASK"] if layout.het else []),
+            *([] if layout.attempts else self._copy(job, layout, inside)),
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
             f"each={quote(text)}",
             *(layout.file(job.folder, by_node=by_node) if layout.listed else ()),
         ]
         if layout.attempts:
             again = join([world.here.python, "-m", "ddpkit.cli.job_attempts", job.folder])
-            lines += self._in_attempts(job, self._probe(job), command, again, len(layout.counts))
+            lines += self._in_attempts(job, layout, command, again)
         else:
             lines += [f"exec {command}"] if held else [*self._in_job(job, command), 'exit "$code"']
         env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
@@ -387,7 +394,26 @@ class Slurm(Contained):
 
     def _probe(self, job: Job) -> str:
         # It runs on the node itself, and the job's Python may be in the container alone.
-        return join(["python3" if self.container else job.python, "-c", _PORT])
+        python = job.stage.python if job.stage else job.python
+        return join(["python3" if self.container else python, "-c", _PORT])
+
+    def _copy(self, job: Job, layout: Layout, inside: list[str]) -> list[str]:
+        """Lines that bring the local copies to each node. Raises UsageError."""
+        if not job.stage:
+            return []
+        if layout.het:
+            raise UsageError("--stage does not work in a heterogeneous job", "remove --stage")
+        number = len(layout.counts)
+        argv: list[Word] = ["srun", *inside, f"--nodes={number}", f"--ntasks={number}", "--ntasks-per-node=1"]
+        if layout.attempts:
+            argv += ["--overlap", Raw("--nodelist=$nodes")]
+        elif layout.hosts:
+            argv.append(f"--nodelist={','.join(layout.hosts)}")
+        # Each node reports its own problem: none ends the others.
+        argv += ["--kill-on-bad-exit=0", "--export=ALL", job.stage.python, "-I", "-S", f"{job.folder}/stage/stage.py"]
+        # srun's own error would count as one of rank 0.
+        show = """echo "$said" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
+        return [f"said=$({join(argv)} 2>&1) || {{ {show}; exit 123; }}"]
 
     def _srun(
         self, world: Request, layout: Layout, inside: list[str], words: list[str], more: str, *, by_node: bool
@@ -442,15 +468,16 @@ class Slurm(Contained):
         )
         return words, text + (f"\n{enter}" if enter else ""), more
 
-    def _in_attempts(self, job: Job, probe: str, command: str, again: str, nnodes: int) -> list[str]:
+    def _in_attempts(self, job: Job, layout: Layout, command: str, again: str) -> list[str]:
         """Steps in a job script: another one follows as long as `again` prints its nodes."""
         rank_0 = "srun --overlap --nodes=1 --ntasks=1 --nodelist=$MASTER_ADDR --export=ALL"
         again = f'{JOB_HOOK}="${JOB_HOOK}" {again}'
         tell = 'eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"'
         attempt = [
+            *self._copy(job, layout, []),
             "MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node",
             f'on=; [ "$MASTER_ADDR" = "$SLURMD_NODENAME" ] || on="{rank_0}"',
-            f"MASTER_PORT=$($on {probe})",
+            f"MASTER_PORT=$($on {self._probe(job)})",
             "export MASTER_ADDR MASTER_PORT",
             *self._in_job(job, command, again=True),
             "trap '' TERM  # a requeue sends it: the decision comes to its end",
@@ -459,7 +486,7 @@ class Slurm(Contained):
         ]
         return [
             f"export -n {JOB_HOOK}  # it can hold secrets: the ranks do not get it",
-            f"nodes=$({_NODES} | head -n {nnodes} | paste -sd , -)",
+            f"nodes=$({_NODES} | head -n {len(layout.counts)} | paste -sd , -)",
             f'[ -z "$SLURM_RESTART_COUNT" ] || {{ next=$({again} requeued) || exit 1; {tell}; }}',
             "while :; do",
             *(f"    {line}" for line in attempt),

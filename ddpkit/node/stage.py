@@ -8,6 +8,7 @@ lock on NAME.lock, which the kernel releases at its end. A directory without NAM
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -15,6 +16,7 @@ import os
 import shutil
 import stat
 import sys
+import time
 import zlib
 from binascii import a2b_base64
 
@@ -22,6 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Iterable
 
+PATIENCE = 600.0  # seconds: for another launch's copy
+READERS = 16
 KEPT = 3  # complete copies of a kind
 WHOLE = 1 << 20  # bytes: larger files of a project are compared by size and time
 SCRIPT_LIMIT = 1 << 16  # bytes of a program in bin/ that can hold paths
@@ -33,25 +37,27 @@ def digest(root: str, names: Iterable[str], content: bool) -> str:
     """SHA-256 over path, type, mode, and content or size and time of these files. A missing file counts as such."""
     whole = hashlib.sha256()
     for name in sorted(names):
-        if _COMPILED in name.split("/"):
-            continue
-        path, words = os.path.join(root, name), [name]
-        try:
-            each = os.lstat(path)
-            mode = "%o" % (each.st_mode & 0o777)
-            if stat.S_ISLNK(each.st_mode):
-                words += ["link", os.readlink(path)]
-            elif stat.S_ISDIR(each.st_mode):
-                words += ["directory", mode]
-            elif content and each.st_size <= WHOLE:
-                with open(path, "rb") as file:
-                    words += ["file", mode, hashlib.sha256(file.read()).hexdigest()]
-            else:
-                words += ["file", mode, str(each.st_size), str(int(each.st_mtime))]
-        except OSError as error:
-            words.append(str(error.strerror))
-        whole.update("\0".join([*words, "\0"]).encode("utf-8", "surrogateescape"))
+        if _COMPILED not in name.split("/"):
+            words = [name, *_describe(os.path.join(root, name), content), "\0"]
+            whole.update("\0".join(words).encode("utf-8", "surrogateescape"))
     return whole.hexdigest()
+
+
+def _describe(path: str, content: bool) -> list[str]:
+    """Type, mode, and content or size and time of a file; or the error."""
+    try:
+        each = os.lstat(path)
+        mode = "%o" % (each.st_mode & 0o777)
+        if stat.S_ISLNK(each.st_mode):
+            return ["link", os.readlink(path)]
+        if stat.S_ISDIR(each.st_mode):
+            return ["directory", mode]
+        if content and each.st_size <= WHOLE:
+            with open(path, "rb") as file:
+                return ["file", mode, hashlib.sha256(file.read()).hexdigest()]
+        return ["file", mode, str(each.st_size), str(int(each.st_mtime))]
+    except OSError as error:
+        return [str(error.strerror)]
 
 
 def count_bytes(root: str, names: Iterable[str]) -> int:
@@ -110,7 +116,7 @@ def finish(root: str, name: str, names: str, wanted: str, content: bool, moved_f
 
     `moved_from`: the former path of a virtual environment; empty: a project.
     """
-    listed = zlib.decompress(a2b_base64(names)).decode("utf-8", "surrogateescape").split("\0")
+    listed = _unpack(names)
     place = os.path.join(root, name)
     try:
         if digest(place, listed, content) != wanted:
@@ -129,6 +135,89 @@ def finish(root: str, name: str, names: str, wanted: str, content: bool, moved_f
     finally:
         release(root, name)
     return _problem("", "")
+
+
+def _unpack(names: str) -> list[str]:
+    return zlib.decompress(a2b_base64(names)).decode("utf-8", "surrogateescape").split("\0")
+
+
+def copy(source: str, place: str, names: list[str], bases: list[str], content: bool) -> None:
+    """Copy these files from a directory that this node can read. `bases`: copies that share unchanged files.
+
+    Raises OSError.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    modes = []
+    os.makedirs(place, 0o700, exist_ok=True)
+    for name in sorted(names):
+        each = os.lstat(os.path.join(source, name))
+        if stat.S_ISDIR(each.st_mode):
+            os.makedirs(os.path.join(place, name), 0o700, exist_ok=True)
+            os.chmod(os.path.join(place, name), 0o700)  # one that was begun can be read-only
+            modes.append((os.path.join(place, name), each.st_mode & 0o777))
+
+    def one(name: str) -> None:
+        path, target = os.path.join(source, name), os.path.join(place, name)
+        wanted = _describe(path, content)
+        if wanted[0] == "directory" or _describe(target, content) == wanted:
+            return
+        if os.path.lexists(target):
+            os.unlink(target)  # another copy can share it
+        base = next((base for base in bases if _describe(os.path.join(base, name), content) == wanted), "")
+        if base:
+            os.link(os.path.join(base, name), target, follow_symlinks=False)
+        else:
+            shutil.copy2(path, target, follow_symlinks=False)
+
+    with ThreadPoolExecutor(READERS) as pool:  # a shared file system answers late, and many at a time
+        for _ in pool.map(one, names):
+            pass
+    for path, mode in reversed(modes):
+        os.chmod(path, mode)
+
+
+def _bring(content: dict[str, Any]) -> dict[str, str]:
+    """Copy a content of a job to this node, once. Returns the problem."""
+    args, until = content["finish"], time.monotonic() + PATIENCE
+    root, name = args["root"], args["name"]
+    if content["python"] and content["python"] != list(sys.version_info[:2]):
+        what = "%s is Python %d.%d, and %s requires %d.%d"
+        what %= (sys.executable, *sys.version_info[:2], content["source"], *content["python"])
+        return _problem(what, "add --stage")
+    if content["machine"] not in ("", os.uname().machine):
+        what = "its architecture is %s, and %s requires %s"
+        return _problem(what % (os.uname().machine, content["source"], content["machine"]), "add --stage")
+    answer = look(root, name, content["needs"], False)
+    while answer["state"] == "busy" and time.monotonic() < until:
+        time.sleep(0.3)
+        answer = look(root, name, content["needs"], False)
+    if answer["problem"] or answer["state"] == "present":
+        release(root, name)
+        return answer
+    if answer["state"] == "busy":
+        return _problem("another launch has copied %s for %d s" % (name, PATIENCE), "add --stage-dir DIR")
+    try:
+        bases = [os.path.join(root, base) for base in answer["bases"]]
+        copy(content["source"], os.path.join(root, name), _unpack(args["names"]), bases, args["content"])
+    except OSError as error:
+        release(root, name)
+        what = "cannot copy %s to %s: %s" % (error.filename or content["source"], root, str(error.strerror).lower())
+        return _problem(what, "launch again" if error.errno == errno.ENOENT else "add --stage-dir DIR")
+    return finish(**args)
+
+
+def main() -> int:
+    """Copy to this node what `contents.json` beside this program lists."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "contents.json")) as file:
+        contents = json.load(file)
+    for content in contents:
+        done = _bring(content)
+        if done["problem"]:
+            host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+            sys.stderr.write("ddpkit: error: %s: %s\nhint: %s\n" % (host, done["problem"], done["fix"]))
+            return 123
+    return 0
 
 
 def complete(root: str) -> list[str]:
@@ -239,3 +328,7 @@ def _move_programs(place: str, moved_from: str) -> None:
                 file.write(moved)
             shutil.copymode(entry.path, entry.path + ".new")
             os.replace(entry.path + ".new", entry.path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

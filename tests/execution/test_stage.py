@@ -15,7 +15,8 @@ import pytest
 
 from ddpkit.errors import UsageError
 from ddpkit.execution import rsync
-from ddpkit.execution.stage import Answer, Content, check_node, environment, project, relocate
+from ddpkit.execution.stage import Answer, Content, by_nodes, check_node, environment, project, relocate
+from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job
 from ddpkit.node import stage
 
@@ -301,3 +302,58 @@ def test_paths_in_programs_are_those_of_the_copy(tmp_path: Path) -> None:
     assert (place / "bin/activate").read_text() == f'VIRTUAL_ENV="{place}"\n'
     assert (place / "bin/binary").read_bytes() == f"\0{old}/bin/".encode()
     assert node.look("env-a")["state"] == "present"
+
+
+# ---- a node of a SLURM job copies from the shared directory
+
+
+def stage_here(folder: Path, source: Path) -> subprocess.CompletedProcess[str]:
+    """Run the program of a node, as a job's first step does."""
+    asked = job(str(source / "job.py"), workdir=str(source))
+    options = NodeOptions(stage="project", stage_dir=str(folder / "cache"))
+    staged = by_nodes(asked, options, "logs").stage
+    assert staged is not None
+    (folder / "stage").mkdir(exist_ok=True)
+    (folder / "stage/stage.py").write_text(Path(stage.__file__).read_text())
+    (folder / "stage/contents.json").write_text(staged.contents)
+    return run_stage(folder)
+
+
+def run_stage(folder: Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-I", "-S", str(folder / "stage/stage.py")]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def test_a_node_copies_a_shared_directory_once_for_each_content(tmp_path: Path) -> None:
+    source = tmp_path / "project"
+    (source / "pkg").mkdir(parents=True)
+    (source / "job.py").write_text("1")
+    (source / "pkg/part.py").write_text("2")
+    (source / "link").symlink_to("job.py")
+    (source / "pkg").chmod(0o555)
+    assert stage_here(tmp_path, source).returncode == 0
+    (source / "job.py").write_text("3")
+    assert stage_here(tmp_path, source).returncode == 0
+    copies = [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
+    assert sorted((copy / "link").read_text() for copy in copies) == ["1", "3"]
+    assert {(copy / "pkg/part.py").stat().st_nlink for copy in copies} == {2}
+    assert {(copy / "pkg").stat().st_mode & 0o777 for copy in copies} == {0o555}
+    assert len(list((tmp_path / "cache").iterdir())) == 4  # and a list each: no lock is left
+
+
+@pytest.mark.parametrize("change", ["edited", "removed"])
+def test_a_file_that_changed_after_the_launch(change: str, tmp_path: Path) -> None:
+    source = tmp_path / "project"
+    source.mkdir()
+    (source / "job.py").write_text("1")
+    assert stage_here(tmp_path, source).returncode == 0
+    (tmp_path / "cache").rename(tmp_path / "former")
+    (source / "job.py").write_text("22")
+    if change == "removed":
+        (source / "job.py").unlink()
+    done = run_stage(tmp_path)
+    assert done.returncode == 123
+    assert "ddpkit: error: " in done.stderr
+    assert "hint: launch again" in done.stderr
+    assert done.stderr.count("\n") == 2
+    assert not list((tmp_path / "cache").glob("*.ok")) + list((tmp_path / "cache").glob("*.lock"))

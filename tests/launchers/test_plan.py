@@ -20,7 +20,19 @@ from hypothesis import strategies as st
 from ddpkit.errors import UsageError
 from ddpkit.launchers import plan, registry, shell
 from ddpkit.launchers.cpu_binding import NumaNode, Topology
-from ddpkit.launchers.plan import Allocation, HetGroup, Host, Job, Proc, Request, Via, World, plan_as_dict
+from ddpkit.launchers.plan import (
+    Allocation,
+    HetGroup,
+    Host,
+    Job,
+    LocalCopy,
+    Proc,
+    Request,
+    Staging,
+    Via,
+    World,
+    plan_as_dict,
+)
 from ddpkit.launchers.shell import Raw, Secret, guard
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -31,6 +43,16 @@ JOB = Job(
     python="/opt/venv/bin/python",
     env={"NCCL_DEBUG": "WARN", "WANDB_API_KEY": guard("WANDB_API_KEY", "key-0123")},
     folder="/data/my project/logs/20260131-235959-train-3fa9",
+)
+COPY = "/tmp/ddpkit-stage-1000/project-0123"
+STAGED = replace(
+    JOB,
+    command=(f"{COPY}/train.py",),
+    stage=Staging(
+        python="/opt/venv/bin/python",
+        contents="[]\n",
+        copies=(LocalCopy(source="/data/my project", target=COPY, files=3, size=4000, missing=(), by_nodes=True),),
+    ),
 )
 ONE = World(hosts=(Host(name="node1", slots=1, cpus=8),), master_addr="127.0.0.1", master_port=23456)
 TWO = replace(ONE, hosts=(Host(name="node1", slots=2, cpus=8, stale=("RANK", "TORCHELASTIC_RUN_ID")),))
@@ -132,6 +154,8 @@ CASES: dict[str, tuple[dict[str, object], Job, World | Request]] = {
     "slurm-srun_preload_job": ({"preload": "torch,numpy", "cpus_per_task": "6"}, JOB, ASKED),
     "slurm-srun_preload_step": ({"preload": "true"}, JOB, HELD),
     "slurm-srun_preload_enroot_job": ({**SQSH, "container_runtime": "enroot", "preload": "true"}, JOB_INSIDE, ASKED),
+    "slurm-srun_stage_job": ({"stage": "project"}, STAGED, ASKED),
+    "slurm-torchrun_stage_step": ({"stage": "project"}, STAGED, HELD),
     "slurm-srun_step": ({}, JOB, HELD),
     "slurm-srun_step_on_first_node": ({"cpus_per_task": "4"}, PROGRAM, ON_FIRST),
     "local_docker_2": (DOCKER, JOB_INSIDE, TWO),

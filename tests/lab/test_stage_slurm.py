@@ -1,0 +1,107 @@
+"""`--stage` in SLURM jobs: each node copies the shared project to its own disk before the ranks start."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cluster import NODES, Lab
+from launching import SALLOC, Launch, torch
+
+JOB = """
+import os, sys
+import part
+print("ran", os.environ["RANK"], os.uname().nodename, part.TEXT, part.__file__, os.getcwd(), sys.prefix, flush=True)
+"""
+
+
+@pytest.fixture
+def disk(idle_lab: Lab, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A project on the shared disk, and a small disk of each node."""
+    place = tmp_path_factory.mktemp("local")
+    (folder / "job.py").write_text(JOB)
+    (folder / "part.py").write_text("TEXT = 'one'\n")
+    (folder / ".gitignore").write_text("logs/\n")
+    for host in NODES:
+        idle_lab.run(host, "mount", "-t", "tmpfs", "-o", "size=40M,nr_inodes=2000", "none", str(place))
+    yield place
+    for host in NODES:
+        idle_lab.run(host, "umount", "-l", str(place))
+
+
+def argv(disk: Path, *more: str, stage: str = "--stage") -> list[str]:
+    return ["-N", "2", "-n", "1", stage, "--stage-dir", str(disk / "stage"), *more, "--", "job.py"]
+
+
+def ran(command: Launch) -> list[list[str]]:
+    assert command.end() == 0, command.tail
+    found = sorted(re.findall(r"ran (\d) (\S+) (\S+) (\S+) (\S+) (\S+)", command.text))
+    assert [rank for rank, *_ in found] == ["0", "1"], command.text
+    assert len({host for _, host, *_ in found}) == 2
+    return [list(words[2:]) for words in found]
+
+
+PLACES = [
+    pytest.param("slurm-srun", [], id="job"),
+    pytest.param("slurm-srun", SALLOC, id="allocation"),
+    pytest.param("slurm-torchrun", SALLOC, id="torchrun", marks=torch),
+]
+
+
+@pytest.mark.parametrize(("backend", "before"), PLACES)
+def test_ranks_run_from_the_local_disk(
+    backend: str, before: list[str], launch: Callable[..., Launch], folder: Path, disk: Path, idle_lab: Lab
+) -> None:
+    args = ["-b", backend, *argv(disk)]
+    first = ran(launch(*args, before=before))
+    for text, file, cwd, _ in first:
+        assert text == "one"
+        assert file.startswith(f"{disk}/stage/project-")
+        assert cwd == str(folder)
+    assert not list(disk.iterdir())  # the login host has no copy
+    assert ran(launch(*args, before=before)) == first
+    (folder / "part.py").write_text("TEXT = 'two'\n")
+    assert [words[0] for words in ran(launch(*args, before=before))] == ["two", "two"]
+    host = next(each for each in NODES if _ls(idle_lab, each, disk))
+    links = idle_lab.run(host, "sh", "-c", f"stat -c %h {disk}/stage/project-*/job.py").stdout
+    assert links.split() == ["2", "2"]  # unchanged: shared by both copies
+
+
+def _ls(lab: Lab, host: str, disk: Path) -> str:
+    return lab.run(host, "ls", str(disk)).stdout
+
+
+def test_a_virtual_environment(launch: Callable[..., Launch], disk: Path, tmp_path: Path) -> None:
+    venv = tmp_path / "shared-venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    args = argv(disk, "--python", str(venv / "bin/python"), stage="--stage=env")
+    for *_, prefix in ran(launch("-b", "slurm-srun", *args, before=SALLOC)):
+        assert prefix.startswith(f"{disk}/stage/env-")
+
+
+@pytest.mark.parametrize(
+    ("before", "fault", "said"),
+    [
+        (SALLOC, "mkdir stage; chown 1234 stage", "cannot stage in .*: it belongs to user 1234"),
+        ([], "head -c 40000000 /dev/zero > other || true", r"\S+ has \d+ MB and \d+ files free; the copy needs 31 MB"),
+        (SALLOC, "mount -o remount,ro .", "cannot stage in .*: read-only file system"),
+    ],
+    ids=["foreign", "full", "read-only"],
+)
+def test_a_disk_that_cannot_be_used(
+    before: list[str], fault: str, said: str, launch: Callable[..., Launch], folder: Path, disk: Path, idle_lab: Lab
+) -> None:
+    with (folder / "big.bin").open("wb") as file:
+        file.truncate(30 << 20)
+    for host in NODES:
+        idle_lab.run(host, "sh", "-c", f"cd {disk}; {fault}")
+    command = launch("-b", "slurm-srun", *argv(disk), before=before)
+    assert command.end() == 123, command.tail
+    assert set(re.findall(rf"ddpkit: error: (\w+): {said}", command.text)) <= set(NODES)
+    assert re.search(rf"ddpkit: error: \w+: {said}.*\n.*hint: add --stage-dir", command.text), command.text
+    assert "rank 0" not in command.text
+    assert "ran " not in command.text
