@@ -73,11 +73,11 @@ class Content:
         return [self.size + BLOCK * len(self.names), len(self.names)]
 
     def copy(self, root: str) -> LocalCopy:
-        """What the plan shows of it."""
+        """Describe the copy for the plan."""
         target = f"{root}/{self.name}"
         return LocalCopy(source=self.source, target=target, files=len(self.names), size=self.size, missing=())
 
-    def verified(self, root: str) -> dict[str, str | bool]:
+    def finish_args(self, root: str) -> dict[str, str | bool]:
         """Arguments of `ddpkit.node.stage.finish`."""
         packed = zlib.compress("\0".join(self.names).encode("utf-8", "surrogateescape"))
         args: dict[str, str | bool] = {"names": b64encode(packed).decode(), "wanted": self.digest}
@@ -248,7 +248,7 @@ class Stager:
         if problem is not None:
             channel.ask("stage.release", {"root": self.root, "name": content.name})
             return problem
-        channel.ask("stage.finish", content.verified(self.root))
+        channel.ask("stage.finish", content.finish_args(self.root))
         done: Mapping[str, str] = channel.answer(time.monotonic() + PATIENCE)
         return Problem(host=spec.label, what=done["problem"], fix=done["fix"]) if done["problem"] else None
 
@@ -290,7 +290,7 @@ def by_nodes(job: Job, options: NodeOptions, log_dir: str) -> Job:
             "needs": content.needs,
             "python": content.version,
             "machine": os.uname().machine if content.kind == "env" else "",
-            "finish": content.verified(root),
+            "finish": content.finish_args(root),
         }
         for content in contents
     ]

@@ -33,7 +33,7 @@ class Job:
     env: Mapping[str, Value] = field(default_factory=dict)
     grace: float = 15.0  # seconds between TERM and KILL
     folder: str = ""  # the run's own, for logs and what a backend must write; absolute. Empty: nothing can be written
-    stage: Staging | None = None  # the command is in local copies, which each node of a scheduler makes by itself
+    stage: Staging | None = None  # local copies with the command, which each node makes in the scheduler's job
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -285,7 +285,7 @@ class LocalCopy:
     files: int
     size: int  # bytes
     missing: tuple[str, ...]  # hosts that did not have it before this launch
-    by_nodes: bool = False  # each node reads the shared directory, if it has no copy; it is not known which has one
+    by_nodes: bool = False  # each node makes its own in the job; `missing` is not known, and empty
 
     def __str__(self) -> str:
         hosts = f"to {', '.join(self.missing)}" if self.missing else "present on all nodes"
@@ -297,8 +297,8 @@ class LocalCopy:
 class Staging:
     """Copies that each node of a scheduler's job makes before the ranks start: see `ddpkit.node.stage.main`."""
 
-    python: str  # that copies
-    contents: str  # JSON
+    python: str  # runs that program: the job's own, or the base of a staged virtual environment
+    contents: str  # JSON, its input
     copies: tuple[LocalCopy, ...]
 
 

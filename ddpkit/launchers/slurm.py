@@ -412,7 +412,7 @@ class Slurm(Contained):
         # Each node reports its own problem: none ends the others.
         argv += ["--kill-on-bad-exit=0", "--export=ALL", job.stage.python, "-I", "-S", f"{job.folder}/stage/stage.py"]
         # srun's own error would count as one of rank 0.
-        show = """echo "$said" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
+        show = """printf '%s\\n' "$said" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
         return [f"said=$({join(argv)} 2>&1) || {{ {show}; exit 123; }}"]
 
     def _srun(

@@ -178,7 +178,7 @@ def copy(source: str, place: str, names: list[str], bases: list[str], content: b
 
 
 def _bring(content: dict[str, Any]) -> dict[str, str]:
-    """Copy a content of a job to this node, once. Returns the problem."""
+    """Copy one entry of `contents.json` to this node, if it has no copy. Return the problem."""
     args, until = content["finish"], time.monotonic() + PATIENCE
     root, name = args["root"], args["name"]
     if content["python"] and content["python"] != list(sys.version_info[:2]):

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from cluster import NODES, Lab
 from launching import SALLOC, Launch, torch
+from test_heal import JOB as HEALED
+from test_heal_slurm import SALLOC as WITH_SPARE
 
 JOB = """
 import os, sys
@@ -81,6 +83,40 @@ def test_a_virtual_environment(launch: Callable[..., Launch], disk: Path, tmp_pa
     args = argv(disk, "--python", str(venv / "bin/python"), stage="--stage=env")
     for *_, prefix in ran(launch("-b", "slurm-srun", *args, before=SALLOC)):
         assert prefix.startswith(f"{disk}/stage/env-")
+
+
+@pytest.mark.parametrize("before", [[], WITH_SPARE], ids=["job", "allocation"])
+def test_the_second_attempt_runs_from_the_same_copy(
+    before: list[str], launch: Callable[..., Launch], folder: Path, disk: Path, idle_lab: Lab
+) -> None:
+    (folder / "job.py").write_text(f"{HEALED}\nimport part\nprint('from', part.__file__, flush=True)\n")
+    run = launch("-b", "slurm", "--grace", "1", "--retries", "2", "--spares", "1", *argv(disk), before=before)
+    run.wait_for("ready 1", times=2)
+    (folder / "part.py").write_text("TEXT = 'changed'\n")  # no node makes another copy
+    rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith("job.py"))
+    idle_lab.run("node2", "kill", "-9", str(rank))
+    run.wait_for("ready 2", times=2)
+    (folder / "go.2").touch()
+    assert run.end() == 0, run.text
+    assert run.text.count(f"from {disk}/stage/project-") == 2
+    assert {each: len(_ls(idle_lab, each, disk / "stage").split()) for each in ("node1", "node2")} == {
+        "node1": 2,  # a copy and its list
+        "node2": 2,
+    }
+
+
+def test_a_file_changed_while_the_job_waited(
+    launch: Callable[..., Launch], folder: Path, disk: Path, idle_lab: Lab
+) -> None:
+    run = launch("-b", "slurm", "--sbatch=--hold", *argv(disk))
+    run.wait_for("JobHeldUser")
+    (folder / "part.py").write_text("TEXT = 'changed'\n")
+    idle_lab.run("login", "scontrol", "release", *idle_lab.run("login", "squeue", "-ho%i").stdout.split())
+    assert run.end() == 123, run.text
+    assert "differs from its source" in run.record["verdict"]
+    assert run.record["failure"]["rank"] is None
+    assert "hint: launch again" in run.text
+    assert "ran " not in run.text
 
 
 @pytest.mark.parametrize(
