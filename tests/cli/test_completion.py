@@ -45,7 +45,7 @@ OFFERED = {
     "launch -o starter=": ["starter=legacy", "starter=ranks", "starter=torchrun"],
     "launch -o starter=t": ["starter=torchrun"],
     "launch -b slurm -o part": ["partition="],
-    "launch -b slurm -o sta": [],
+    "launch -b slurm -o star": [],
     "launch -b slurm --part": ["--partition"],
     "launch --part": [],
     "launch --starter ": ["legacy", "ranks", "torchrun"],
