@@ -22,18 +22,20 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Callable, Iterator
 
 PR_SET_PDEATHSIG = 1
-# torchrun signals the whole process group: the rank gets these by itself, and this process stays to tell the end.
+# This process stays to report the end of the rank. torchrun signals its process group, and so the rank. In a SLURM step
+# the rank has a group of its own, and gets from here what SLURM did not send to it: each signal comes once.
 FROM_ABOVE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 # Bytes of a line's text in one piece: srun cuts what is longer than 1,024 (Slurm 22.05), and mixes the pieces of both
 # outputs of a node. Our own name their output, and whether more follow (`ddpkit/launchers/slurm_output.py`).
 PIECE = 1000
 
-# SLURM gives these either to every process, or to torchrun alone, which then gives them to us (`torchrun_agent.py`).
+# SLURM sends these either to every process, or to torchrun alone, which then sends them here (`torchrun_agent.py`).
 FROM_AGENT = (signal.SIGUSR1, signal.SIGUSR2)
+REPEATED = 5.0  # seconds in which the agent repeats what SLURM sent to every process
 
 
 def main(argv: list[str]) -> None:
@@ -61,20 +63,25 @@ def main(argv: list[str]) -> None:
     # What comes before the rank has its own handling of signals waits until then, and is not lost.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, FROM_ABOVE)
     end_with_parent()
+    early = [number for number, _ in take_signals()] if lines else []
     pid = os.fork()
     if pid == 0:
         end_with_parent()
+        if lines:
+            os.setpgid(0, 0)
         for (_, write), fd in zip(pipes, (1, 2)):
             os.dup2(write, fd)
         start(argv, mask)
-    for number in FROM_ABOVE:
-        signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, {*mask, *FROM_AGENT} if lines else mask)
     if lines:
         write_start(rank, pid)
-        direct: dict[int, float] = {}
+        for number in early:
+            os.kill(pid, number)
+        direct = dict.fromkeys(early, time.monotonic())
         status = relay({pid: (rank, pipes)}, lambda *end: write_end(rank, end[1]), lambda: pass_on(pid, direct))[pid]
     else:
+        for number in FROM_ABOVE:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.write(events, f"start {local_rank} {rank} {pid} {time.time()}\n".encode())
         status = os.waitpid(pid, 0)[1]
         code, killer = split_status(status)
@@ -206,21 +213,25 @@ def write_line(fd: int, rank: str, line: bytes) -> None:
         os.write(fd, f"[rank {rank} {fd}{more}] ".encode() + line[start : start + PIECE] + b"\n")
 
 
-def pass_on(pid: int, direct: dict[int, float]) -> None:
-    """Give the rank what torchrun gave us, unless it came to all of us. `direct` keeps when that was."""
-    if sys.platform != "linux":
-        return  # no node of SLURM
-    while True:
+def take_signals() -> Iterator[tuple[int, int]]:
+    """Yield the number and the sender of each blocked signal that waits."""
+    while sys.platform == "linux":  # else this is no node of SLURM
         try:
-            received = signal.sigtimedwait(FROM_AGENT, 0)
+            received = signal.sigtimedwait(FROM_ABOVE, 0)
         except InterruptedError:
             continue
         if received is None:
             return
-        number, now = received.si_signo, time.monotonic()
-        if received.si_pid != os.getppid():
+        yield received.si_signo, received.si_pid
+
+
+def pass_on(pid: int, direct: dict[int, float]) -> None:
+    """Send the rank what the agent sent here, unless SLURM sent it to every process. `direct` keeps when that was."""
+    for number, sender in take_signals():
+        now = time.monotonic()
+        if sender != os.getppid():
             direct[number] = now
-        elif now - direct.get(number, -9.0) > 1.0:
+        elif now - direct.get(number, -REPEATED) >= REPEATED:
             os.kill(pid, number)
 
 

@@ -26,6 +26,10 @@ from types import FrameType
 # Signals that end torchrun, and seconds without a rank after which they end it for certain.
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 ALONE = 1.0
+SLURM_FIRST = 0.05  # seconds
+
+killpg = os.killpg
+ended: dict[int, float] = {}  # signal: time.monotonic() of the first rank that gets it
 
 
 def children() -> list[int]:
@@ -44,12 +48,19 @@ def children() -> list[int]:
 
 def pass_on(number: int, _: FrameType | None) -> None:
     # What SLURM gives to all of them itself comes first: two that wait are one, and its sender is the first one's.
-    time.sleep(0.05)
+    time.sleep(SLURM_FIRST)
     for pid in children():
         try:
             os.kill(pid, number)
         except ProcessLookupError:
             pass
+
+
+def end_rank(group: int, number: int) -> None:
+    """Signal the group of a rank's wrapper a moment later, as in `pass_on`, and only the first one waits."""
+    first = ended.setdefault(number, time.monotonic())
+    time.sleep(max(0.0, first + SLURM_FIRST - time.monotonic()))
+    killpg(group, number)
 
 
 def end_alone(signals: int, logs: str) -> None:
@@ -72,6 +83,7 @@ def end_alone(signals: int, logs: str) -> None:
 if __name__ == "__main__":
     for each in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(each, pass_on)
+    os.killpg = end_rank  # torchrun ends its ranks with it
     del sys.path[0]  # this file's folder: nothing of a run is to be imported
     logs = tempfile.mkdtemp(prefix="ddpkit-torchrun-") if "PET_LOG_DIR" not in os.environ else ""
     sys.argv[1:1] = ["--log_dir=" + logs] if logs else []
