@@ -38,7 +38,7 @@ def test_a_rank_gets_a_signal_once(sent_to: str, number: signal.Signals, tmp_pat
     job.write_text(RANK.format(number=int(number)))
     env = {**os.environ, "RANK": "3", "LOCAL_RANK": "1", "DDPKIT_DUMP": "0"}
     env.pop("DDPKIT_TAP", None)
-    words = [sys.executable, "-S", "-I", WRAPPER, sys.executable, job]
+    words = [sys.executable, "-S", "-I", str(WRAPPER), sys.executable, str(job)]
     started = subprocess.Popen(
         words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
