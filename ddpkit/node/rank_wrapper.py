@@ -215,7 +215,9 @@ def write_line(fd: int, rank: str, line: bytes) -> None:
 
 def take_signals() -> Iterator[tuple[int, int]]:
     """Yield the number and the sender of each blocked signal that waits."""
-    while sys.platform == "linux":  # else this is no node of SLURM
+    if sys.platform != "linux":
+        return  # no node of SLURM
+    while True:
         try:
             received = signal.sigtimedwait(FROM_ABOVE, 0)
         except InterruptedError:
