@@ -150,7 +150,8 @@ class _Reader:
         head, script = list(request.words), plain_script(words)
         if isinstance(nested, Nested):
             script = nested.script or ("SCRIPT", "ARGS")
-            if nested.count and not request.given.keys() & {"-n", "--nproc-per-node"} and request.transport.local:
+            known = nested.count and (nested.per_node or request.transport.local)
+            if known and not request.given.keys() & {"-n", "--nproc-per-node"}:
                 head += ["-n", nested.count]
         return _line([*head, "--", *script])
 

@@ -43,6 +43,7 @@ class Nested:
     name: str
     script: tuple[str, ...]  # the script that it would start; empty: not recognised
     count: str  # the number of ranks that it would start; empty: not given
+    per_node: bool = False  # the number is that of each node
 
     @property
     def problem(self) -> str:
@@ -64,8 +65,9 @@ def find_launcher(command: Sequence[str]) -> Nested | None:
     subcommands = _LAUNCHERS.get(name)
     if subcommands is None or (subcommands and (len(words) < 2 or words[1] not in subcommands)):
         return None
-    script, count = _parts(words[2 if subcommands else 1 :])
-    return Nested(name=f"{name} {words[1]}" if subcommands else name, script=plain_script(script), count=count)
+    script, count, per_node = _parts(words[2 if subcommands else 1 :])
+    name = f"{name} {words[1]}" if subcommands else name
+    return Nested(name=name, script=plain_script(script), count=count, per_node=per_node)
 
 
 def names_program(word: str) -> bool:
@@ -129,14 +131,15 @@ def _shell_commands(words: list[str]) -> Iterator[list[str]]:
     yield part
 
 
-def _parts(words: list[str]) -> tuple[list[str], str]:
-    """The script among the words of a launcher, and the number of ranks."""
-    count, module, at = "", False, 0
+def _parts(words: list[str]) -> tuple[list[str], str, bool]:
+    """The script among the words of a launcher, the number of ranks, and whether each node has so many."""
+    count, per_node, module, at = "", False, False, 0
     while at < len(words) and words[at].startswith("-"):
         word = words[at]
         nested = _COUNTS.fullmatch(word)
         if nested:
             count = nested[5] or "".join(words[at + 1 : at + 2])
+            per_node = word.startswith(("--nproc", "--ntasks-per-node"))
         module = module or word in ("-m", "--module")
         at += 1
         if word == "--":
@@ -144,4 +147,4 @@ def _parts(words: list[str]) -> tuple[list[str], str]:
         takes_value = "=" not in word and not _BARE.fullmatch(word)
         if takes_value and at < len(words) and not words[at].endswith(".py"):
             at += 1
-    return ["-m"] * module + words[at:] if words[at:] else [], count if count.isdecimal() else ""
+    return ["-m"] * module + words[at:] if words[at:] else [], count if count.isdecimal() else "", per_node

@@ -32,7 +32,7 @@ ENTRIES = (
         id="module-missing",
         doubtful=True,
         title="ModuleNotFoundError: No module named ...",
-        patterns=(r"No module named '?(?P<module>[\w.]+)'?",),
+        patterns=(r"(?<!Failed to initialize NumPy: )No module named '?(?P<module>[\w.]+)'?",),  # torch warns of NumPy
         cause="this Python cannot import {module}. It is the wrong interpreter, its environment is not active, or the "
         "package is missing on this node",
         probe="on that node, the same way: python -c 'import sys; print(sys.executable, sys.path)'",
