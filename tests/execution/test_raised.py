@@ -51,6 +51,28 @@ def test_it_is_named_although_its_process_never_ends(way: str, before: str, star
     command.wait_for_no_survivor()
 
 
+# Its sockets are closed, and its process ends later, as with torch's teardown on a busy node.
+PEER_ENDS = """
+import atexit, os, sys, time, torch
+if os.environ["RANK"] == "1":
+    atexit.register(time.sleep, 2)
+    open("closed", "w").close()
+    sys.exit(7)
+while not os.path.exists("closed"):
+    time.sleep(0.01)
+raise RuntimeError("[pair.cc:553] Connection closed by peer [10.0.0.2]:48330.")
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_rank_whose_peer_ended_is_not_the_first_failure(way: str, start: Start, script: Script) -> None:
+    script(TORCH, "torch.py")
+    script(PEER_ENDS)
+    command = start("launch", "-n", "2", *WAYS[way])
+    assert command.end() == 7, command.text
+    assert "rank 1 on " in next(line for line in command.lines if "failed first" in line)
+
+
 # C code prints an exception, sets `sys.last_value` by that, and goes on.
 PRINTED = """
 import ctypes, sys, torch

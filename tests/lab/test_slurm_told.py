@@ -195,3 +195,27 @@ def test_nothing_is_told_where_that_was_turned_off(launch: Callable[..., Launch]
     (log,) = folder.glob("logs/*/slurm-*.out")
     assert "ddpkit: rank 0 raised" not in log.read_text()
     assert [path.name for path in folder.glob("logs/*/marks/*")] == ["job"]
+
+
+PEER_ENDS = """
+import atexit, os, pathlib, sys, time, torch
+if os.environ["RANK"] == "1":
+    atexit.register(time.sleep, 2)  # its sockets are closed, and its process ends later
+    pathlib.Path("closed").touch()
+    print("no such file", flush=True)
+    sys.exit(7)
+while not os.path.exists("closed"):
+    time.sleep(0.01)
+raise RuntimeError("[pair.cc:553] Connection closed by peer [10.0.0.2]:48330.")
+"""
+
+
+@pytest.mark.parametrize("backend", ["slurm", "slurm-preload"])
+def test_a_rank_whose_peer_ended_is_not_the_first_failure(
+    backend: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab
+) -> None:
+    (folder / "torch.py").write_text("")  # an import of it installs the hooks
+    (folder / "job.py").write_text(PEER_ENDS)
+    command = launch("-b", backend, "-N", "2", "-n", "1", "--", "job.py")
+    assert command.end() == 7, command.tail
+    assert "rank 1 on node2 failed first" in command.text
