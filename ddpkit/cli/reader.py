@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path, PurePath
 
 from ddpkit.cli import slurm_flags, torchrun_flags
@@ -263,10 +264,10 @@ class _Reader:
         elif name in slurm_flags.REFUSED:
             what, instead = slurm_flags.REFUSED[name]
             text = self._value(name, equals, value)
-            if name == "--gpus" and text.isdecimal() and int(text) % self._nodes() == 0:
-                text = str(int(text) // self._nodes())
             length = len(self.all) - len(self.rest) - self.at
-            raise UsageError(f"{self.all[self.at]}: {what}", self._corrected(self.at, length, [*instead, text]))
+            nodes, ranks = self._later("-N", "--nnodes", "--nodes"), self._later("-n", "--nproc-per-node")
+            words = slurm_flags.replacement(name, instead, text, nodes or self._nodes(), ranks or 1)
+            raise UsageError(f"{self.all[self.at]}: {what}", self._corrected(self.at, length, words))
         else:
             return False
         return True
@@ -287,6 +288,12 @@ class _Reader:
             raise self._unknown(name, value)
 
     # ---- SLURM
+
+    def _later(self, *names: str) -> int:
+        """The number after one of these words, wherever in the command line; 0: none."""
+        words = self.all[: self.all.index("--")] if "--" in self.all else self.all
+        numbers = [number for word, number in pairwise(words) if word in names and number.isdecimal()]
+        return int(numbers[-1]) if numbers else 0
 
     def _nodes(self) -> int:
         text = self.request.given.get("-N") or self.request.given.get("--nnodes") or str(self.request.settings.nnodes)

@@ -46,3 +46,18 @@ REFUSED = {
     "--relative": ("srun's --relative is -o srun=--relative=N; torchrun's is --redirects", ["--redirects"]),
     "--wrap": ("ddpkit writes the job script", ["--"]),
 }
+
+
+def replacement(name: str, flag: list[str], text: str, nodes: int, ranks: int) -> list[str]:
+    """Words of ddpkit for a refused option of sbatch: the same GPUs on each node, the same variables, the same command.
+
+    `nodes`, and `ranks` of each node, as far as the command line gives them.
+    """
+    if name in ("--gpus", "--gpus-per-task") and text.isdecimal():
+        number = int(text) * ranks if name == "--gpus-per-task" else -(-int(text) // nodes)
+        return [*flag, str(number)]
+    if name == "--wrap":
+        return [*flag, *text.split()]
+    if name == "--error" or (name == "--export" and text.upper() in ("ALL", "NONE")):
+        return []  # ddpkit's default
+    return [*flag, text]

@@ -118,6 +118,21 @@ CORRECTED = {
     "launch -b slurm -d train.py": ("-d is --detach in ddpkit, and --dependency", "slurm --detach train.py, or --dep"),
     "launch -b slurm -G 4 -- train.py": ("-G: ", "ddpkit launch -b slurm --gpus-per-node 4 -- train.py"),
     "launch -b slurm -N 2 -G 8 train.py": ("-G: ", "ddpkit launch -b slurm -N 2 --gpus-per-node 4 train.py"),
+    "launch -b ssh node1 node2 -- torchrun --nnodes 2 --nproc_per_node 3 train.py": (
+        "torchrun is a launcher",
+        "ddpkit launch -b ssh node1 node2 -n 3 -- train.py",
+    ),
+    "launch -b slurm --gpus 4 -N 2 train.py": ("--gpus: ", "ddpkit launch -b slurm --gpus-per-node 2 -N 2 train.py"),
+    "launch -b slurm --gpus-per-task 1 -N 2 -n 2 -- train.py": (
+        "each rank must see all GPUs",
+        "ddpkit launch -b slurm --gpus-per-node 2 -N 2 -n 2 -- train.py",
+    ),
+    "launch -b slurm --output a-%j --error b -- train.py": (
+        "--error: the job has one output file",
+        "ddpkit launch -b slurm --output a-%j -- train.py",
+    ),
+    "launch -b slurm --export ALL -- train.py": ("--export: ", "ddpkit launch -b slurm -- train.py"),
+    "launch -b slurm --wrap 'python train.py'": ("--wrap: ", "ddpkit launch -b slurm -- python train.py"),
     "launch -b slurm -N 2 --gpus-per-node 8 -n 16 -- train.py": (
         "-n 16 is the number of ranks on each node, which has 8 GPUs",
         "ddpkit launch -b slurm -N 2 --gpus-per-node 8 --ntasks 16 -- train.py",
