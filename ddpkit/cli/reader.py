@@ -265,7 +265,7 @@ class _Reader:
             what, instead = slurm_flags.REFUSED[name]
             text = self._value(name, equals, value)
             length = len(self.all) - len(self.rest) - self.at
-            nodes, ranks = self._later("-N", "--nnodes", "--nodes"), self._later("-n", "--nproc-per-node")
+            nodes, ranks = self._number_after("-N", "--nnodes", "--nodes"), self._number_after("-n", "--nproc-per-node")
             words = slurm_flags.replacement(name, instead, text, nodes or self._nodes(), ranks or 1)
             raise UsageError(f"{self.all[self.at]}: {what}", self._corrected(self.at, length, words))
         else:
@@ -289,7 +289,7 @@ class _Reader:
 
     # ---- SLURM
 
-    def _later(self, *names: str) -> int:
+    def _number_after(self, *names: str) -> int:
         """The number after one of these words, wherever in the command line; 0: none."""
         words = self.all[: self.all.index("--")] if "--" in self.all else self.all
         numbers = [number for word, number in pairwise(words) if word in names and number.isdecimal()]

@@ -93,14 +93,15 @@ def _restarts(request: Request, shown: str, value: str) -> None:
     if "max_restarts" not in request.options:
         raise UsageError(
             f"{shown}: backend {request.backend.name} does not restart ranks",
-            "-o chain=3 requeues the job if its ranks exit with 75; for restarts of ranks: -b ssh or -b local",
+            f"--retries {value}",
         )
     options = {"max_restarts": value}
     if request.options["starter"].default == "ranks" and not request.is_chosen("starter"):
         options = {"starter": "torchrun", **options}
     for key, text in options.items():
         request.add_option(key, text)
-    request.note(shown, " ".join(f"-o {key}={text}" for key, text in options.items()))
+    words = " ".join(f"-o {key}={text}" for key, text in options.items())
+    request.note(shown, f"{words}; torchrun restarts after every failure, --retries where it can help")
 
 
 def _numa(request: Request, shown: str, value: str) -> None:

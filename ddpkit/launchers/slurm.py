@@ -412,8 +412,8 @@ class Slurm(Contained):
         # Each node reports its own problem: none ends the others.
         argv += ["--kill-on-bad-exit=0", "--export=ALL", job.stage.python, "-I", "-S", f"{job.folder}/stage/stage.py"]
         # srun's own error would count as one of rank 0.
-        show = """printf '%s\\n' "$said" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
-        return [f"said=$({join(argv)} 2>&1) || {{ {show}; exit 123; }}"]
+        show = """printf '%s\\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
+        return [f"shown=$({join(argv)} 2>&1) || {{ {show}; exit 123; }}"]
 
     def _srun(
         self, world: Request, layout: Layout, inside: list[str], words: list[str], more: str, *, by_node: bool

@@ -75,7 +75,7 @@ REFUSED = {
     "--node-rank 1 --nnodes 2 train.py": ("--node-rank 1: run ddpkit once", "-b ssh node1 node2"),
     "--node_rank=0 --nnodes=2 train.py": ("--node-rank 0: run ddpkit once", "-b slurm -N 2"),
     "--standalone -b ssh node1 train.py": ("--standalone means this machine only", "remove --standalone"),
-    "-b slurm --max-restarts 2 train.py": ("slurm-srun does not restart ranks", "-o chain=3"),
+    "-b slurm --max-restarts 2 train.py": ("slurm-srun does not restart ranks", "--retries 2"),
     "-b slurm --numa-binding node train.py": ("srun binds the ranks", "--cpu-bind=cores"),
     "--numa-binding core-complex train.py": ("a NUMA node or a socket", "-o numa=node"),
     "--shutdown-timeout=30 train.py": ("SIGTERM and SIGKILL", "--grace SECONDS"),

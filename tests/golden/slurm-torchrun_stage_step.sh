@@ -9,7 +9,7 @@ export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
-said=$(srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=node1,node2 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/stage/stage.py' 2>&1) || { printf '%s\n' "$said" | sed '/^srun: error: .* Exited with exit code/d' >&2; exit 123; }
+shown=$(srun --jobid=123 --overlap --nodes=2 --ntasks=2 --ntasks-per-node=1 --nodelist=node1,node2 --kill-on-bad-exit=0 --export=ALL /opt/venv/bin/python -I -S '/data/my project/logs/20260131-235959-train-3fa9/stage/stage.py' 2>&1) || { printf '%s\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2; exit 123; }
 # rank 0 runs on the first node
 MASTER_ADDR=node1
 MASTER_PORT=$(srun --jobid=123 --overlap --nodes=1 --ntasks=1 --nodelist=node1 --export=ALL /opt/venv/bin/python -c 'import os, socket
