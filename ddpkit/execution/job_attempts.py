@@ -93,7 +93,8 @@ class JobAttempts:
     def _end(self, code: int | None) -> Decision | None:
         """Write the end of the running attempt, and decide. None: it succeeded."""
         attempts = self._attempts
-        failure = self._failure(code) if code != 0 else None
+        hang = take_hang(self._folder)  # for which the launcher ended the step: its ranks may exit with 0 then
+        failure = self._failure(code, hang) if code != 0 or hang is not None else None
         outcome = Outcome(failure=failure)
         attempts.end(outcome, None if failure is None else verdict.verdict(failure, failure.diagnosis))
         if failure is None:
@@ -105,7 +106,7 @@ class JobAttempts:
         bad_nodes.remember_blamed(rules.bad_nodes, outcome, log, self._run.run_id, self._note)
         return decision
 
-    def _failure(self, code: int | None) -> Failure:
+    def _failure(self, code: int | None, hang: Failure | None) -> Failure:
         """Return the first failure of the attempt, from the job's output. Its lines become those of the attempt."""
         last = self._attempts.records[-1]
         if code is None:
@@ -115,7 +116,7 @@ class JobAttempts:
         folder = attempt_folder(self._folder, last.number)
         folder.mkdir(exist_ok=True)
         log = folder / "all.log"
-        shown, hang = postmortem.first_failure(self._run, log), take_hang(self._folder)
+        shown = postmortem.first_failure(self._run, log)
         if hang is not None:
             return verdict.diagnose(replace(hang, log=str(log)), log)
         if shown is not None:

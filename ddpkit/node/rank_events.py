@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DDP = "torch.nn.parallel.distributed"
 # Seconds of one record, by the seconds since the first step.
 PACE = ((5.0, 0.25), (60.0, 1.0), (float("inf"), 5.0))
-# Texts of an exception that follows from the end of another rank, as gloo, TCPStore and NCCL write them.
+# Texts of a RuntimeError that follows from the end of another rank, as gloo, TCPStore and NCCL write them.
 PEER_ENDED = ("closed by peer", "reset by peer", "got 0 bytes", "remote process exited", "Broken pipe")
 PEER_WAIT = 5.0  # seconds in which that rank, whose sockets are closed before its process ends, can end first
 
@@ -65,7 +65,7 @@ def _when_raised(say: Callable[[str], None]) -> None:
         if raised is not None and trace is not None and not isinstance(raised, KeyboardInterrupt):
             frame = trace.tb_frame
             if frame.f_back is None and frame.f_code.co_name in ("<module>", "_run_module_as_main"):
-                if any(text in _message(raised) for text in PEER_ENDED):
+                if isinstance(raised, RuntimeError) and any(text in str(raised) for text in PEER_ENDED):
                     time.sleep(PEER_WAIT)
                 say(type(raised).__name__)
 
@@ -78,13 +78,6 @@ def _when_raised(say: Callable[[str], None]) -> None:
         import atexit
 
         atexit.register(ending)
-
-
-def _message(raised: BaseException) -> str:
-    try:
-        return str(raised)
-    except Exception:
-        return ""
 
 
 def _meeting(module: Any, mark: Callable[[str], None]) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.plan import JOB_HOOK, Host, Job, Request
 from ddpkit.launchers.slurm import SlurmSrun
-from ddpkit.run.record import AttemptsFile, Rules, Run, load
+from ddpkit.run.record import AttemptsFile, Rules, Run, keep_hang, load
 from ddpkit.transports.batch import remembered
 
 RULES = Rules(
@@ -108,6 +109,13 @@ def test_an_attempt(
     assert len(job.rows) == (2 if expected else 1)
     if action == "stop":
         assert "ddpkit: no other attempt follows: it would fail again" in words
+
+
+def test_a_hang_is_a_failure_although_its_ranks_exit_with_0(job: SlurmJob) -> None:
+    keep_hang(job.run, Failure(host="node2", rank=1, what="rank", code=124, reason="it hangs", at=time.time()))
+    shown, words = job.decide(STARTED, 0)
+    assert shown == follows("node1,node2", 2, "code-124"), words
+    assert job.rows[0] == (("node1", "node2"), "check")
 
 
 def test_the_lines_of_an_attempt_are_kept(job: SlurmJob) -> None:
