@@ -355,7 +355,7 @@ ENTRIES = (
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: exit code (?P<code>\d+)",
             r"Process (?P<rank>\d+) exit with status code (?P<code>[1-9]\d*)",
         ),
-        cause="this is a launcher's summary. A process failed[: local rank {local}][ ended with exit code {code}]. The reason is in the output of that process",
+        cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}]. The reason is in the output of that process",
         probe="read the lines before it",
         fix="read the output of the process that failed first, or run `ddpkit explain LOG`",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
