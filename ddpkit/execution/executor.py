@@ -385,6 +385,8 @@ class Carrier:
             who = f"rank {rank}" if rank is not None else what
             did = f"raised {details['raised']}" if details.get("raised") else "failed"
             self.note(f"{who} on {host} {did}; ending {count(others, 'other rank')} (at most {self.plan.grace:g} s)")
+        if hang and self.plan.batch is not None:  # nothing failed: srun ends no rank
+            self.tell({"c": "signal", "name": "SIGTERM"})
         if step_alone:
             self.tell({"c": "stop", "grace": self.plan.grace})
         else:

@@ -179,9 +179,9 @@ class JobLink:
     def _end_after(self, grace: float, job_or_step: str) -> None:
         """End the job or a step of it after the grace.
 
-        srun ends no rank where the one that failed has not ended, or where all hang: then they get SIGTERM from here.
+        srun ends no rank where the one that failed has not ended: then they get SIGTERM from here.
         """
-        if self._runs and (self._reader.goes_on or not self._reader.failed) and grace > 0:
+        if self._reader.goes_on and grace > 0:
             threading.Thread(target=self._signal, args=("SIGTERM",), daemon=True).start()
             grace += OWN_END
         timer = threading.Timer(grace, self._cancel, [job_or_step])
