@@ -294,6 +294,10 @@ def _parse_error(error: Any, program: Any, words: list[str]) -> UsageError:
         return UsageError(f"{option} {'needs a' if 'requires' in error.message else 'takes no'} value", hint)
     if error.possibilities:
         hint = f"did you mean {' or '.join(sorted(error.possibilities))}? {hint} lists all"
+    elif words[0].startswith("-") and any(word.endswith(".py") for word in words):
+        from ddpkit.launchers.shell import join
+
+        hint = f"ddpkit launch {join(words)}"
     return UsageError(f"option {option} not found", hint)
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 from ddpkit.config import AUTOMATIC, LaunchSettings
 from ddpkit.errors import UsageError, similar
 from ddpkit.launchers import containers
-from ddpkit.launchers.nested import find_launcher, split_python
+from ddpkit.launchers.nested import SHELLS, find_launcher, split_python
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job
 from ddpkit.launchers.registry import Launcher
@@ -130,7 +130,8 @@ def check_request(settings: LaunchSettings) -> None:
     if nested is not None:
         script = join(nested.script or ("SCRIPT", "ARGS"))
         raise UsageError(f"{nested.problem} (--allow-nested starts it anyway)", f"ddpkit launch -- {script}")
-    first = settings.script[0]
+    in_shell = settings.script[0] in SHELLS and len(settings.script) > 1  # bash FILE
+    first = settings.script[1 if in_shell else 0]
     if not settings.allow_nested and _is_batch_script(Path(settings.workdir, first)):
         what = f"{first} is a batch script of SLURM: it starts its ranks itself, on all nodes"
         what += " (--allow-nested starts it anyway)"

@@ -25,7 +25,7 @@ _MODULES = {
     "horovod.runner.launch": "horovodrun",
     "ddpkit": "ddpkit",
 }
-_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 # Programs that start another program, named after their own options.
 _PREFIXES = ("env", "exec", "nohup", "time", "timeout", "nice", "ionice", "setsid", "stdbuf", "numactl", "taskset")
 _COUNTS = re.compile(r"(--(nproc[-_]per[-_]node|nproc|num[-_](processes|gpus)|np|ntasks(-per-node)?)|-np?)(?:=(.*))?")
@@ -54,7 +54,7 @@ def find_launcher(command: Sequence[str]) -> Nested | None:
     """Find a launcher in the command of a rank, also after `env`, `python -m` and in `bash -c`."""
     words = _skip_prefixes(list(command))
     name = PurePath(words[0]).name if words else ""
-    if name in _SHELLS:
+    if name in SHELLS:
         return next((nested for part in _shell_commands(words[1:]) if (nested := find_launcher(part))), None)
     if _PYTHON.fullmatch(name):
         words = _python_words(words[1:])
@@ -72,7 +72,7 @@ def find_launcher(command: Sequence[str]) -> Nested | None:
 
 def names_program(word: str) -> bool:
     """Tell whether a word is the name of a Python, a shell or a launcher, and so hardly that of a host."""
-    return bool(_PYTHON.fullmatch(word)) or word in _SHELLS or word in _LAUNCHERS
+    return bool(_PYTHON.fullmatch(word)) or word in SHELLS or word in _LAUNCHERS
 
 
 def plain_script(command: Sequence[str]) -> tuple[str, ...]:

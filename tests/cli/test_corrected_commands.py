@@ -55,14 +55,21 @@ def _project(tmp_path: Path) -> None:
             "./own.sbatch is a batch script of SLURM",
             "sbatch ./own.sbatch; or",
         ),
+        (["-b", "slurm", "--", "bash", "own.sbatch"], "own.sbatch is a batch script of SLURM", "sbatch own.sbatch; or"),
     ],
-    ids=["script", "nodes", "time", "hosts", "file", "batch script"],
+    ids=["script", "nodes", "time", "hosts", "file", "batch script", "batch script in a shell"],
 )
 def test_the_command_that_was_meant(words: list[str], what: str, hint: str, ddpkit: DDPKIT) -> None:
     done = ddpkit("launch", *words)
     assert done.returncode == 121
     assert f"error: {what}" in done.stderr
     assert f"\nhint: {hint}" in done.stderr
+
+
+def test_options_without_a_command_are_those_of_launch(ddpkit: DDPKIT) -> None:
+    done = ddpkit("-n", "2", "train.py")
+    assert done.returncode == 121
+    assert "hint: ddpkit launch -n 2 train.py" in done.stderr
 
 
 def test_a_batch_script_that_is_meant_to_run(ddpkit: DDPKIT) -> None:
