@@ -125,6 +125,10 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
     specs = _read_hosts(settings, options)
     if not specs:
         raise UsageError(f"backend {backend.name} requires hosts", f"ddpkit launch -b {settings.backend} node1 node2")
+    low = next((spec for spec in specs if spec.port and spec.port < 22), None)
+    if low:  # a number of ranks, as mpirun takes it
+        what = f"{low.label}: {low.port} is not the port of an SSH server"
+        raise UsageError(what, f"-n {low.port} starts {low.port} ranks on each node")
     nnodes = settings.nnodes
     if isinstance(nnodes, tuple):
         if not isinstance(backend, Starter):

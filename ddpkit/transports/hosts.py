@@ -137,10 +137,6 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
             raise UsageError(f"{word}: {error.message}", _FORMS) from None
     if port and not (port.isdecimal() and 0 < int(port) <= MOST_PORT):
         raise UsageError(f"{word}: {port!r} is not a port", _FORMS)
-    if port and int(port) < 22:  # as mpirun's numbers of ranks
-        raise UsageError(
-            f"{word}: {port} is not the port of an SSH server", f"-n {port} starts {port} ranks on each node"
-        )
     if not names or not all(map(_is_host, names)):
         raise wrong
     return [HostSpec(name=name, user=user, port=int(port) if port else None) for name in names]

@@ -77,3 +77,10 @@ def test_words_that_slurm_does_not_get(settings: LaunchSettings, text: str) -> N
 def test_ssh_refuses_more_numbers_than_hosts() -> None:
     with pytest.raises(UsageError, match="-n 1,2,3 has 3 numbers, for 2 nodes"):
         over_ssh(LaunchSettings(hosts=BOTH, nproc_per_node=(1, 2, 3)))
+
+
+def test_a_number_of_ranks_is_no_port_of_ssh() -> None:
+    with pytest.raises(UsageError) as error:
+        over_ssh(LaunchSettings(backend="ssh", hosts=("node[1-2]:2",)))
+    assert error.value.message == "node1:2: 2 is not the port of an SSH server"
+    assert error.value.hint == "-n 2 starts 2 ranks on each node"
