@@ -35,10 +35,12 @@ def preload_modules(text: str, job: Job) -> tuple[str, ...]:
 
 def stage_option() -> Any:
     """The option for local copies of the project."""
-    what = (
+    return option(
+        "off",
         "copy the project to a cache on the local disk of each node, and run the script there; env: also the virtual "
+        "environment of the ranks",
+        "project",
     )
-    return option("off", f"{what}environment of the ranks", "project")
 
 
 def stage_dir_option() -> Any:

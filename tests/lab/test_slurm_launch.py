@@ -317,8 +317,7 @@ sys.exit(75 if attempt < 2 else 0)
 """
 
 
-@pytest.mark.parametrize("backend", mostly(["slurm", "slurm-preload", "slurm-torchrun"], "slurm", "slurm-preload"))
-@pytest.mark.thorough_for("slurm-preload")
+@pytest.mark.parametrize("backend", mostly(["slurm", "slurm-preload", "slurm-torchrun"], "slurm"))
 def test_a_job_that_saved_is_started_again(backend: str, launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text(CHAIN)
     command = launch("-b", backend, "-N", "2", "-n", "1", "-o", "chain=5", "--", "job.py")

@@ -151,8 +151,7 @@ PHASES += ["wrap", "collective", "step"]
 
 
 @torch
-@pytest.mark.parametrize("backend", mostly(["slurm", "slurm-preload", "slurm-torchrun"], "slurm", "slurm-preload"))
-@pytest.mark.thorough_for("slurm-preload")
+@pytest.mark.parametrize("backend", mostly(["slurm", "slurm-preload", "slurm-torchrun"], "slurm"))
 def test_a_report_of_a_job_that_nobody_followed(backend: str, folder: Path, idle_lab: Lab) -> None:
     """It was started again: the start is that of the last attempt, the steps are those of all."""
     (folder / "job.py").write_text(TRAINS)
