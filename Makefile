@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INTEROP := .venv-interop
 CUDA := .venv-cuda
-FOUR := -n 4 --dist loadfile --no-loadscope-reorder
+PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 # Up to torch 2.10 the flight recorder is off by default, from 2.11 it is on. 5 to 7 GB of disk each.
 CUDA_TORCH ?= 2.11.0 2.10.0
 # The lab's SLURM, 22.05, 24.11 or 26.05; without it, the machine's own. Another version than its own is a Debian system
@@ -23,7 +23,7 @@ demo: $(VENV)/.demo
 # Four at a time, each with a lab of its own: most of them wait for something. The longest files come first (conftest.py).
 test: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
-	$(BIN)/pytest $(FOUR) --durations=25 -m "not thorough"
+	$(BIN)/pytest $(PARALLEL) --durations=25 -m "not thorough"
 
 # What failed last, once more, and nothing else beside it.
 test-again: $(VENV)/.dev $(VENV)/.torch
@@ -32,20 +32,20 @@ test-again: $(VENV)/.dev $(VENV)/.torch
 # The same things again in many more ways: every command of the guide, every picture, emitted scripts under torchrun.
 test-thorough: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
-	$(BIN)/pytest $(FOUR) --durations=25 -m thorough
+	$(BIN)/pytest $(PARALLEL) --durations=25 -m thorough
 
 # What a change of a line is tried with: nothing is started but Python itself, and no torch is installed.
 test-fast: $(VENV)/.dev
-	$(BIN)/pytest $(FOUR) -m "not torch and not lab and not live and not thorough" tests
+	$(BIN)/pytest $(PARALLEL) -m "not torch and not lab and not live and not thorough" tests
 
 # All that needs neither torch nor the lab.
 test-light: $(VENV)/.dev
-	$(BIN)/pytest $(FOUR) -m "not torch and not lab"
+	$(BIN)/pytest $(PARALLEL) -m "not torch and not lab"
 
 # The lab tests of SLURM on another version: make test-slurm SLURM=24.11
 test-slurm: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
-	$(BIN)/pytest $(FOUR) --durations=25 -m "not thorough" -k "slurm or sbatch or srun or job or test_lab" tests/lab
+	$(BIN)/pytest $(PARALLEL) --durations=25 -m "not thorough" -k "slurm or sbatch or srun or job or test_lab" tests/lab
 
 # Scripts of other libraries (Accelerate, Lightning, transformers, DeepSpeed, torch's own) under every backend, in the lab.
 # They have a Python of their own; what is seen goes into tests/interop/table.json, and with `make golden` into the guide.
@@ -125,7 +125,7 @@ docs: $(VENV)/.dev
 # stand: root, Debian; about ten minutes on a quiet machine). Then what watching a run costs its training.
 bench: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python bench/start.py
-	$(BIN)/python bench/tips.py
+	$(BIN)/python bench/advice.py
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python bench/nodes.py
 	$(BIN)/python bench/preload.py

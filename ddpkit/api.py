@@ -347,9 +347,7 @@ def launch(
             return _launch_detached(script, args, profile, on, settings)
         allocation = prepare.unused_allocation(chosen, os.environ)
         if allocation:
-            notes.add(
-                f"{allocation}; these ranks run on this machine alone. For all nodes of the job: -b slurm, without srun"
-            )
+            notes.add(allocation)
         log_dir = str(Path(chosen.log_dir).absolute())  # the program may change its folder
 
         def check(hosts: Sequence[str], folder: Path) -> Mapping[str, str]:

@@ -215,16 +215,16 @@ def _without_nul(text: str, label: str) -> str:
     return text
 
 
-def whole(value: object, label: str, most: int | None = None) -> int:
+def whole(value: object, label: str, most: int | None = None, *, hint: str | None = None) -> int:
     """Parse an integer from 1 to `most`. `label` precedes the value in the error."""
     try:
         number = int(str(value))
     except ValueError:
-        raise UsageError(f"{label}{value} is not an integer") from None
+        raise UsageError(f"{label}{value} is not an integer", hint) from None
     if number < 1:
-        raise UsageError(f"{label}{value}: must be at least 1")
+        raise UsageError(f"{label}{value}: must be at least 1", hint)
     if most is not None and number > most:
-        raise UsageError(f"{label}{value}: must be at most {most}")
+        raise UsageError(f"{label}{value}: must be at most {most}", hint)
     return number
 
 
@@ -298,10 +298,13 @@ class HostSettings:
 
 Caller = Literal["flag", "keyword"]  # the sources that win over all others
 SourcedName = Literal[
+    "backend",
     "bad_nodes",
+    "fold",
     "hang_action",
     "hosts",
     "hostfile",
+    "nnodes",
     "nproc_per_node",
     "on_attempt",
     "on_end",
@@ -519,11 +522,12 @@ def _has_torch(python: str) -> bool:
 
 def _profile(file: SettingsFile, chosen: str) -> Mapping[str, object]:
     if chosen not in file.profiles:
-        known = ", ".join(sorted(file.profiles)) or "none is defined"
-        raise UsageError(
-            f"profile {chosen!r} not found in {file.name or FILE}",
-            nearest(chosen, file.profiles) or f"profiles: {known}",
-        )
+        if not file.name:
+            raise UsageError(f"profile {chosen!r} not found: this project has no {FILE}", "ddpkit init")
+        known = f"its profiles are {', '.join(sorted(file.profiles))}"
+        none = f"define it in {file.name}, as a table [profiles.{chosen}]"
+        what = f"profile {chosen!r} not found in {file.name}"
+        raise UsageError(what, nearest(chosen, file.profiles) or (known if file.profiles else none))
     return file.profiles[chosen]
 
 
@@ -648,12 +652,16 @@ def _check_file(table: Mapping[str, object], text: _Text, path: Path, folder: Pa
     usual, profiles = table.get("profile"), _tables(table.get("profiles", {}))
     if isinstance(usual, dict):
         name = next(iter(usual), "NAME")
-        raise UsageError(f"{text.place('profile')}: [profile.{name}] is not a table of ddpkit", f"[profiles.{name}]")
+        raise UsageError(
+            f"{text.place('profile')}: [profile.{name}] is not a table of ddpkit", f"rename it to [profiles.{name}]"
+        )
     if not (isinstance(usual, str) or usual is None):
         what = f"{text.place('profile')}: profile = {usual!r} is not valid"
         raise UsageError(what, 'the name of a profile: profile = "big"')
     if profiles is None:
-        raise UsageError(f"{text.place('profiles')}: profiles must be tables", "[profiles.NAME]")
+        raise UsageError(
+            f"{text.place('profiles')}: profiles must be tables", "write each profile as a table [profiles.NAME]"
+        )
     own = {key: value for key, value in table.items() if key not in _FILE_ONLY}
     base = path.parent if path.parent != folder else None
     return SettingsFile(
@@ -687,7 +695,7 @@ def _parse_groups(table: object, text: _Text) -> dict[str, tuple[str, ...]]:
 def _parse_hosts_tables(value: object, text: _Text) -> dict[str, HostSettings]:
     tables = _tables(value)
     if tables is None:
-        raise UsageError(f"{text.place('host')}: [host] is not valid", "[host.node1]")
+        raise UsageError(f"{text.place('host')}: [host] is not valid", "write each host as a table [host.node1]")
     return {name: _parse_host(name, table, text) for name, table in tables.items()}
 
 

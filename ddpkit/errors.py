@@ -11,6 +11,10 @@
 | 128 + n |                | signal n ended the first failing rank, the run or ddpkit                   |
 | other   |                | exit code of the first failing rank, unchanged                             |
 
+`ddpkit attach` exits with the code of its run, as the launch did; 0 where the run continues, 125 where its code is not
+known. `status`, `ps`, `logs` and `stop` exit with 0 also if the run failed: they report it. For a script:
+`ddpkit status RUN --json` has `exit_code`.
+
 A run that started and failed is a value, not an exception. Scripts seldom use 121 to 125, so a shell can tell the two
 apart; ddpkit never changes a script's code.
 
@@ -20,6 +24,7 @@ The message contains the failure and its value. `hint` is the next command, or t
 from __future__ import annotations
 
 import errno
+import re
 import sys
 from collections.abc import Iterable
 
@@ -29,6 +34,11 @@ AGAIN = 75  # EX_TEMPFAIL: a rank that saved and asks to be started again; what 
 MOST_RANKS = 4096  # on one node
 MOST_NODES = 65536
 MOST_PORT = 65535
+# Options of `ddpkit launch` that hardly a script has.
+OWN_OPTIONS = frozenset(
+    "--allow-nested --detach --dry-run --hang-action --hang-timeout --hostfile --nnodes --no-preflight "
+    "--nproc-per-node --preload --retries --retry-codes --spares --stage --starter --stop-codes --sync".split()
+)
 
 LIMIT_REACHED = "the limit for your processes and threads is reached"
 LIMIT_FIX = "ulimit -u; ps -L -u $USER; end other processes, raise the limit, or launch from another host"
@@ -98,12 +108,16 @@ def no_process(error: OSError) -> LaunchError:
 
 
 def similar(word: str, words: Iterable[str]) -> str | None:
-    """The word that was probably meant, or None. Leading dashes do not count."""
+    """The word that was probably meant, or None. Leading dashes and `.py` do not count."""
     import difflib
 
-    known = {each.lstrip("-"): each for each in words}
-    matches = difflib.get_close_matches(word.lstrip("-"), list(known), n=1, cutoff=0.75)
+    known = {_bare(each): each for each in words}
+    matches = difflib.get_close_matches(_bare(word), list(known), n=1, cutoff=0.75)
     return known[matches[0]] if matches else None
+
+
+def _bare(word: str) -> str:
+    return re.sub(r"(?<=\w)\.py\w?$", "", word.lstrip("-"))
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:

@@ -86,7 +86,7 @@ def _cli() -> str:
     group: Any = typer.main.get_command(program.app)
     lines: list[str] = []
     for title, names in program.COMMANDS.items():
-        lines += [f"* **{title}**: " + ", ".join(f"[{name}](#ddpkit-{name})" for name in names)]
+        lines += [f"* **{title}**: " + ", ".join(f"[{name}](#ddpkit-{name.replace(' ', '-')})" for name in names)]
     lines.append("")
     for names in program.COMMANDS.values():
         for name in names:
@@ -121,7 +121,7 @@ def _option(command: str, option: Any) -> tuple[str, ...]:
     names = ", ".join(_code(name) for name in [*option.opts, *option.secondary_opts])
     text, _, default = (option.help or "").partition("[default: ")
     metavar = f" {_code(option.metavar)}" if option.metavar else ""
-    launches = command in ("launch", "test", "bench", "emit")
+    launches = command in ("launch", "test", "bench", "bench start", "emit")
     name = {"no_preflight": "preflight", "no_header": "header", "no_status": "header"}.get(option.name, option.name)
     known = launches and name in config.SETTINGS and name not in ("options", "env")
     variable = _code(f"DDPKIT_{name.upper()}") if known else _code("DDPKIT_PROFILE") if name == "profile" else ""
@@ -331,6 +331,7 @@ FILES = {
     timeline.LAUNCH: "times of the launch, before the ranks started",
     timeline.TIMELINE: "steps and collectives of each rank; the report reads it",
     metrics.NAME: "a copy of the metrics that the script wrote, in JSON lines",
+    metrics.BEFORE: "size and time of each metrics file that was there at the start",
     "report.html": "the page of `ddpkit report`",
     f"dump-*/{dump.SUMMARY}": "summary of one `ddpkit dump`; `rank_*.txt` and `rank_*.json` have the stacks",
     login_host.CONTROL_FILE: "`--via` with `-o transport=openssh`: control socket of the launch, for later commands",
@@ -341,6 +342,7 @@ FILES = {
     "slurm-*.out": "SLURM: output of the job",
     "hook/*": "SLURM: programs that the ranks load",
     "marks/*": "SLURM: times that the job and its ranks write",
+    "stage/*": "SLURM with `--stage`: the program that copies, its list of files, and the times of each node",
     "test.json": "`ddpkit test`: its result (`ddpkit.test/1`)",
 }
 

@@ -209,7 +209,7 @@ def idle_lab(lab: Lab) -> Iterator[Lab]:
 @pytest.fixture
 def bare(lab: Lab, tmp_path: Path) -> Iterator[Any]:
     """A `Bare`: the lab's nodes as ones that are reached by ssh. What a test does to them is undone."""
-    from bare import Bare  # which imports this module
+    from bare_nodes import Bare  # which imports this module
 
     made = Bare(lab, tmp_path)
     try:

@@ -123,11 +123,13 @@ WIDTH = """new Promise(done => {
 
 
 @needs_browser
-@pytest.mark.parametrize("dark", [False, True])
-def test_pages_fit_every_screen(chromium: browser.Browser, address: str, site: Path, dark: bool) -> None:
+@pytest.mark.parametrize(
+    ("dark", "every"), [(False, 4), (True, 10), pytest.param(False, 1, marks=pytest.mark.thorough)]
+)
+def test_pages_fit_every_screen(chromium: browser.Browser, address: str, site: Path, dark: bool, every: int) -> None:
     look(chromium, address, DESK, dark)
     pages = sorted(path for path in site.glob("**/*.html") if path.name != "404.html")
-    for path in pages[:: 10 if dark else 1]:
+    for path in pages[::every]:
         chromium.open(f"{address}/{path.relative_to(site)}")
         assert chromium.ask("document.body.dataset.mdColorScheme") == ("slate" if dark else "default")
         broken = "[...document.images].filter(each => each.complete && !each.naturalWidth).map(each => each.src)"

@@ -35,7 +35,11 @@ class CommandLine:
 
     @property
     def argv(self) -> list[str]:
-        return [*self.words, *([] if self.script is None else ["--", *self.script])]
+        return [
+            *" ".join(self.words[:1]).split(),
+            *self.words[1:],
+            *([] if self.script is None else ["--", *self.script]),
+        ]
 
 
 def _skip_type_conversion(parameters: list[Any]) -> list[Any]:
@@ -103,6 +107,7 @@ COMMANDS = {
         "launch": "Run a script on every rank; the first failure ends the run.",
         "test": "Check nodes, network, GPUs and ranks before a launch.",
         "bench": "Measure the speed of collectives between the ranks.",
+        "bench start": "Compare the ways to start the ranks.",
         "emit": "Print a launch as a script that runs without ddpkit.",
     },
     "Watch": {
@@ -147,7 +152,7 @@ class LeanGroup(typer.core.TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, commands in COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:<10}", words) for name, words in commands.items()])
+                formatter.write_dl([(f"{name:<11}", words) for name, words in commands.items()])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         word = args[0] if args else ""
@@ -235,39 +240,35 @@ def _explain(error: DdpkitError, line: CommandLine | None = None) -> int:
 
 
 def _whole_hint(hint: str, line: CommandLine | None) -> str:
-    """Write a hint as the whole command line, to be copied.
-
-    `add --starter torchrun` adds words to it, and `ddpkit launch -- SCRIPT` has another script for it.
-    """
+    """Write a hint as the whole command line, if it is one of a launch."""
     if line is None or not line.words or line.words[0] not in _LAUNCHES:
         return hint
-    from ddpkit.launchers.shell import join
+    from ddpkit.cli.hints import split_script, whole_hint
 
-    script = re.fullmatch(r"ddpkit launch -- ([^;`]*)", hint)
-    if script and line.script is not None:
-        return f"ddpkit {join([*line.words, '--'])} {script[1]}"
-    if not re.fullmatch(r"add -[^,;]*", hint):
-        return hint
-    words = CommandLine([*line.words, *hint.split()[1:]], line.script).argv
-    return f"ddpkit {join(words)}"
+    words, script = (line.words, line.script) if line.script is not None else split_script(line.words)
+    return whole_hint(hint, words, script)
 
 
 def _run(argv: list[str]) -> int:
     # Everything after the first `--` belongs to the script, in commands that have one. Typer would remove the `--`.
     scripted = "--" in argv and argv[0] in _LAUNCHES
     end = argv.index("--") if scripted else len(argv)
-    line = CommandLine(argv[:end], argv[end + 1 :] if scripted else None)
-    read: CommandLine | None = None  # hints of errors before that are whole
+    line, read = CommandLine(argv[:end], argv[end + 1 :] if scripted else None), False
     try:
         if line.words[:1] == ["help"]:
-            line = CommandLine([*line.words[1:2], "--help"], None)
+            named = line.words[1:3] if line.words[1:3] == ["bench", "start"] else line.words[1:2]
+            line = CommandLine([*named, "--help"], None)
+        if line.words[:2] == ["bench", "start"]:  # one command; a host of this name can come after a flag
+            line = CommandLine(["bench start", *line.words[2:]], line.script)
         program: Any = typer.main.get_command(app)
         if line.words and line.words[0] in _LAUNCHES:
-            line = read = _translate(line, program)
+            line, read = _translate(line, program), True
         with program.make_context("ddpkit", [*line.words] or ["--help"], obj=line) as context:
             program.invoke(context)
     except DdpkitError as error:
-        return _explain(error, read)
+        # An error of the reader has a whole command already.
+        changes = read or (error.hint or "").startswith(("add ", "remove "))
+        return _explain(error, line if changes else None)
     except typer.Exit as end:
         return end.exit_code
     except SystemExit as end:
@@ -302,7 +303,7 @@ def _parse_error(error: Any, program: Any, words: list[str]) -> UsageError:
 
 
 # Commands that also take the flags of other launchers.
-_LAUNCHES = ("launch", "emit", "test", "test-distributed", "bench")
+_LAUNCHES = ("launch", "emit", "test", "test-distributed", "bench", "bench start")
 
 
 def _translate(line: CommandLine, program: Any) -> CommandLine:

@@ -36,13 +36,14 @@ def open_screen(
     terminals = {number for number, stream in ((1, out), (2, err)) if stream.isatty()}
     screen = Screen(out, err, broken, None if as_json or not terminals else _bottom(job, plan, settings, out, err))
     fold = None
-    if terminals and settings.fold and plan.world_size > 1:
+    folded = {1, 2} if settings.is_given("fold") else terminals  # a pipe's reader gets every line by default
+    if folded and settings.fold and plan.world_size > 1:
         from ddpkit.console.dedup import Fold
 
         fold = Fold(plan.world_size, settings.fold)
     rich = {n for n, stream in ((1, out), (2, err)) if is_rich(os.environ, terminal=stream.isatty())}
     draw = partial(look.draw, stream=err, signs=look.has_signs(sys.stderr)) if 2 in rich else None
-    return screen, Relay(folder, screen.out, screen.err, rich=rich, fold=fold, folded=terminals, draw=draw, quiet=quiet)
+    return screen, Relay(folder, screen.out, screen.err, rich=rich, fold=fold, folded=folded, draw=draw, quiet=quiet)
 
 
 def _bottom(job: Job, plan: Plan, settings: LaunchSettings, out: IO[bytes], err: IO[bytes]) -> Bottom | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli import look
+from ddpkit.cli import look, runs
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
@@ -31,7 +31,7 @@ def dump(
     from ddpkit.monitor import client
     from ddpkit.run import status
 
-    now = status.get_status(status.choose(run, "ddpkit dump {}"))
+    now = status.get_status(runs.choose(run, "ddpkit dump {}"))
     _check(now)
     chosen = now.run
     if dry_run:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +40,7 @@ def emit(
         context, hosts, grace=grace, sync=sync or None, preflight=False if no_preflight else None
     )
     if output is not None and os.path.lexists(output):
-        raise UsageError(f"{output} exists already", f"rm {output}, or another --output")
+        raise UsageError(f"{output} exists already", f"rm {shlex.quote(output)}")
     text = _script(settings).encode("utf-8", "surrogateescape")
     if output is None:
         sys.stdout.buffer.write(text)
@@ -51,7 +52,8 @@ def emit(
             file.write(text)
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}", "--output FILE") from None
-    print(f"ddpkit: {output}: {'sbatch' if b'#SBATCH' in text else 'bash'} {output} runs it", file=sys.stderr)
+    starter = "sbatch" if b"#SBATCH" in text else "bash"
+    print(f"ddpkit: wrote {output}; to run it: {starter} {shlex.quote(output)}", file=sys.stderr)
 
 
 def _script(settings: LaunchSettings) -> str:
@@ -69,9 +71,13 @@ def _script(settings: LaunchSettings) -> str:
     if transport.slurm:
         return script.job_script(prepare.plan_later(settings, os.environ))
     if transport.scheduled:
-        raise UsageError(f"backend {backend.name} cannot be written as a script", "--dry-run shows its plan")
+        raise UsageError(
+            f"backend {backend.name} cannot be written as a script", "ddpkit launch --dry-run shows its plan"
+        )
     if isinstance(settings.nnodes, tuple):
-        raise UsageError("-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", "-N MAX")
+        raise UsageError(
+            "-N MIN:MAX needs ddpkit while it runs: a script ends at the first failure", f"add -N {settings.nnodes[1]}"
+        )
     if getattr(backend, "stage", "off") != "off":
         raise UsageError("--stage needs ddpkit while it runs: a script does not copy to local disks", "remove --stage")
     with prepare.prepare(settings, os.environ, note) as ready:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ddpkit.diagnosis.analyze import LogAnalysis
     from ddpkit.diagnosis.catalogue.entry import Entry
     from ddpkit.diagnosis.log_match import LogMatch
+    from ddpkit.diagnosis.outcome import Failure
     from ddpkit.run.record import Run
 
 MOST = 64 << 20  # bytes of a log that are read: its end
@@ -67,12 +68,18 @@ def explain(
     # One file after the other: their texts need not be in memory at once more than twice.
     texts = list(_texts(files))
     result = analyze.analyze_log(texts)
+    run = _record(files[0]) if len(files) == 1 else None
+    failure = run.failure if run is not None and run.state == "failed" else None
+    if failure is not None:
+        result = analyze.put_first(result, failure)
     if as_action:
-        print_json("action", _action(result))
+        print_json("action", _action(result, failure))
     elif as_json:
-        print_json("explain", _as_dict(result))
+        print_json("explain", _as_dict(result, run, failure))
+    elif failure is not None:
+        _show_failure(result, failure, many=len(texts) > 1)
     else:
-        _show(result, _record(files[0]) if len(files) == 1 else None, many=len(texts) > 1)
+        _show(result, run, many=len(texts) > 1)
 
 
 # ---- the catalogue
@@ -97,7 +104,7 @@ def _entry_as_dict(entry: Entry) -> dict[str, str]:
 def _describe(entry: Entry) -> Iterator[str]:
     shown = _entry_as_dict(entry)
     yield f"{entry.id}: {entry.title}"
-    for label, name in (("category", "category"), ("cause", "cause"), ("check", "probe"), ("fix", "fix")):
+    for label, name in (("category", "category"), ("cause", "cause"), ("check", "probe"), ("hint", "fix")):
         yield f"{label}: {shown[name]}"
     yield f"more: {entry.link}"
 
@@ -234,11 +241,13 @@ def _show(result: LogAnalysis, run: Run | None, many: bool) -> None:
     if run is not None and run.state in ("done", "failed", "stopped"):
         words = f"run {run.run_id} succeeded" if run.state == "done" else f"run {run.run_id} {run.state}"
         look.say(words + (f": {run.verdict}" if run.verdict else ""), run.state)
-    # The ranks of a run that was stopped report the signal of their launcher.
-    stopped = run is not None and run.state == "stopped" and first is not None and first.kind == "consequence"
-    if first is None or stopped or (first.kind == "hint" and run is not None and run.state == "done"):
+    if run is not None and run.state == "stopped" and first is not None and first.kind in ("consequence", "death"):
+        # Its ranks report the signal of their launcher, and torchrun a failed rank.
         _show_nothing(result, many)
-        if first is not None and not stopped:
+        return
+    if first is None or (first.kind == "hint" and run is not None and run.state == "done"):
+        _show_nothing(result, many)
+        if first is not None:
             result.hints.insert(0, first)
     else:
         who = (first.reporter or first.speaker).describe()
@@ -246,6 +255,20 @@ def _show(result: LogAnalysis, run: Run | None, many: bool) -> None:
         # A frame with a title is for eyes; in a pipe the first line is the place.
         state = "WARN" if first.kind == "hint" else "FAILED"
         look.show(Panel(state if look.rich_out() else "", headline, list(_facts(first, result.first_alarm))))
+    for line in _more(result, many):
+        print(line)
+
+
+def _show_failure(result: LogAnalysis, failure: Failure, many: bool) -> None:
+    """Show the first failure as the record of the run has it, and the line of its log that shows it."""
+    from ddpkit.diagnosis import verdict
+
+    headline, facts = verdict.describe(failure, failure.diagnosis)
+    if result.first is not None:
+        who = result.first.speaker.describe()
+        facts.insert(0, ("log line", f"{_place(result.first, many)}{', ' + who if who else ''}: {result.first.text}"))
+        facts += [("check", result.first.probe)] if result.first.probe else []
+    look.show(Panel("FAILED" if look.rich_out() else "", headline, facts))
     for line in _more(result, many):
         print(line)
 
@@ -320,13 +343,14 @@ def _consequences(result: LogAnalysis, many: bool) -> Iterator[str]:
         yield f"  {'line ' if not many else ''}{places}{more}: {group[0].cause}"
 
 
-def _action(result: LogAnalysis) -> dict[str, object]:
+def _action(result: LogAnalysis, failure: Failure | None) -> dict[str, object]:
     from ddpkit.diagnosis.action import decide
 
-    return asdict(decide(result))
+    known = failure.action if failure is not None else None
+    return asdict(known or decide(result))
 
 
-def _as_dict(result: LogAnalysis) -> dict[str, Any]:
+def _as_dict(result: LogAnalysis, run: Run | None, failure: Failure | None) -> dict[str, Any]:
     def one(match: LogMatch) -> dict[str, Any]:
         return {
             "id": match.id,
@@ -346,7 +370,8 @@ def _as_dict(result: LogAnalysis) -> dict[str, Any]:
     return {
         "known": result.first is not None,
         "first": None if result.first is None else one(result.first),
-        "action": _action(result),
+        "verdict": run.verdict if run is not None else None,
+        "action": _action(result, failure),
         "alike": [one(each) for each in result.alike],
         "others": [one(each) for each in result.others],
         "hints": [one(each) for each in result.hints],

@@ -55,7 +55,7 @@ def init(
         if train:
             print("train.py needs, besides torch: pip install numpy pyyaml scikit-learn", file=sys.stderr)
         if not dry_run:
-            print(_next(project, "train.py" if train else "SCRIPT"), file=sys.stderr)
+            print(_next(project, "train.py" if (project / "train.py").is_file() else "SCRIPT"), file=sys.stderr)
     if dry_run:
         scaffold.check(files)
 

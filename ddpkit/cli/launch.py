@@ -216,9 +216,7 @@ def _launch(settings: LaunchSettings, *, detach: bool, dry_run: bool, as_json: b
             return _detach(as_json)
         allocation = prepare.unused_allocation(settings, os.environ)
         if allocation:
-            note(
-                f"{allocation}; these ranks run on this machine alone. For all nodes of the job: -b slurm, without srun"
-            )
+            note(allocation)
         if not dry_run:
             as_json = as_json and waits is None
             return _carry(ready, settings, (began, notes), detach=detach, as_json=as_json, quiet=quiet, waits=waits)

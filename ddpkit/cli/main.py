@@ -3,6 +3,7 @@
 from ddpkit.cli import (
     backends,
     bench,
+    bench_start,
     completion,
     dump,
     emit,
@@ -21,6 +22,7 @@ from ddpkit.cli.app import run
 __all__ = [
     "backends",
     "bench",
+    "bench_start",
     "completion",
     "dump",
     "emit",

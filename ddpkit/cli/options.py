@@ -141,7 +141,7 @@ def launch_settings(context: typer.Context, words: list[str] | None, **own: Unpa
     line: CommandLine = context.obj
     if line.script is not None:
         if not line.script:
-            raise UsageError("no script after `--`", "ddpkit launch -- train.py ARGS")
+            raise UsageError("no script after `--`", "ddpkit launch -- train.py")
         flags["script"] = line.script
     if "DDPKIT_DETACHED" not in os.environ:  # else the parent has printed them
         for warning in config.unknown_variables(os.environ):

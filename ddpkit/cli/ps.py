@@ -44,7 +44,7 @@ def ps(
     known = run_index.list_runs()
     runs = [entry.run for entry in known if entry.run is not None]
     if number is not None:
-        shown = runs[: config.whole(number, "-n ")]
+        shown = runs[: config.whole(number, "--last ", hint="ddpkit ps --last 5")]
     else:
         ended = [run.run_id for run in runs if run.state in record.ENDED]
         old = set() if everything else set(ended[SHOWN:])
@@ -80,7 +80,7 @@ def table(seen: Sequence[RunStatus], short: dict[str, str], now: float, width: i
     cells = [
         (
             short[each.run.run_id],
-            shlex.join(each.run.command),
+            _command(each.run),
             each.state,
             str(each.run.world_size),
             _hosts(each.run),
@@ -98,6 +98,14 @@ def table(seen: Sequence[RunStatus], short: dict[str, str], now: float, width: i
         widths[column] -= 1
     cut = [[_cut(cell, room) for cell, room in zip(row, widths, strict=True)] for row in rows]
     return ["  ".join(cell.ljust(room) for cell, room in zip(row, widths, strict=True)).rstrip() for row in cut]
+
+
+def _command(run: Run) -> str:
+    """Return the command, after the name of the run or of its job if it has another one than the script."""
+    from ddpkit.run import record, run_index
+
+    name, text = run_index.name_in(run.run_id), shlex.join(run.command)
+    return text if name == record.name_of(run.command) else f"{name}: {text}"
 
 
 def _cut(text: str, room: int) -> str:
@@ -146,7 +154,7 @@ def rm(
 
     if bool(run) == ended:
         what = "--ended and RUN exclude each other" if run else "no run given"
-        raise UsageError(what, "ddpkit rm RUN, or ddpkit rm --ended --dry-run")
+        raise UsageError(what, "ddpkit rm --ended --dry-run")
     known = run_index.list_runs()
     if ended:
         chosen = [entry.run for entry in status.runs_of_project(known) if entry.run is not None]

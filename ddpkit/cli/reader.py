@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 
 from ddpkit.cli import slurm_flags, torchrun_flags
 from ddpkit.cli.request import Request
-from ddpkit.errors import UsageError, similar
+from ddpkit.errors import OWN_OPTIONS, UsageError, similar
 
 # Flags of other launchers, and ddpkit's for the same purpose.
 _ELSEWHERE = {
@@ -97,7 +97,7 @@ class _Reader:
             request.script.insert(0, "-m")
         elif self.torchrun.keys() & {"--module", "--no-python"} and request.script is None and request.scripted:
             what = "module" if "--module" in self.torchrun else "program"
-            raise UsageError(f"the name of a {what} is missing", f"ddpkit {request.command} -n 2 -- -m pkg.train ARGS")
+            raise UsageError(f"the name of a {what} is missing", f"ddpkit {request.command} -n 2 -- -m pkg.train")
         for flag, value in self.torchrun.items():
             torchrun_flags.apply(request, flag, value)
         self._add_sbatch()
@@ -116,6 +116,10 @@ class _Reader:
         if self.request.script is not None:
             words = [*self.request.words, "--", word, *self.rest, *self.request.script]
             raise UsageError(f"{word} is in the place of a host; the script comes after `--`", _line(words))
+        for late in [each for each in self.rest if each in OWN_OPTIONS]:
+            self.request.note(
+                late, "comes after the script, and is passed to it; put ddpkit's options before the script"
+            )
         self.request.script, self.rest = [word, *self.rest], []
 
     def _check_host(self, word: str) -> None:
@@ -123,6 +127,9 @@ class _Reader:
         from ddpkit.launchers.nested import find_launcher, names_program
 
         request = self.request
+        if (request.command, word) == ("bench", "start") and request.has_backend and not request.transport.names_nodes:
+            rest = self.all[self.at + 1 :]
+            raise UsageError("start comes directly after bench", _line(["bench start", *self.all[1 : self.at], *rest]))
         if not request.scripted:
             return
         flag = self.all[self.at - 1]
@@ -132,14 +139,14 @@ class _Reader:
         if word.isdecimal():
             raise UsageError(f"{word} is in the place of a host", self._corrected(self.at, 1, ["-n", word]))
         if request.has_backend and not request.transport.names_nodes and Path(word).is_file():
-            what = f"{word} is in the place of a host, and is a file here"
+            what = f"`{word}` is a file here, not a host"
             raise UsageError(what, _line([*request.words, "--", word, *self.rest, *(request.script or ())]))
         program = names_program(word)
         if program or not (not request.has_backend or request.transport.names_nodes or _is_this_machine(word)):
             if not program and not _is_program(word):
                 return  # a host, for which the backend is the wrong one
             words = [word, *self.rest, *(request.script or ())]
-            what = f"{word} is in the place of a host, and is a program"
+            what = f"`{word}` is a program, not a host"
             nested = find_launcher(words)
             raise UsageError(nested.problem if nested else what, self._with_script(words, nested))
 
@@ -150,7 +157,7 @@ class _Reader:
         request = self.request
         head, script = list(request.words), plain_script(words)
         if isinstance(nested, Nested):
-            script = nested.script or ("SCRIPT", "ARGS")
+            script = nested.script or (_default_script(),)
             known = nested.count and (nested.per_node or request.transport.local)
             if known and not request.given.keys() & {"-n", "--nproc-per-node"}:
                 head += ["-n", nested.count]
@@ -174,6 +181,10 @@ class _Reader:
         name, equals, value = _split(word)
         if word == "-np":
             name, equals, value = word, "", ""
+        variable = value or (self.rest[0] if self.rest else "")
+        if name == "-e" and "--env" in self.options and re.match(r"\w+=", variable):
+            corrected = self._corrected(self.at, 1 if value else 2, ["--env", variable])
+            raise UsageError(f"-e {variable}: variables of the ranks are --env", corrected)
         if name in self.options and not self._is_ambiguous(name, value):
             self._own(word, name, equals, value)
         elif not (self._of_backend(name, equals, value) or self._of_slurm(name, equals, value)):
@@ -241,8 +252,8 @@ class _Reader:
         following = value or (self.rest[0] if self.rest else "-")
         if following.startswith("-") or self._is_script(following):
             own, theirs = slurm_flags.AMBIGUOUS[name]
-            what = f"{name} is {own} in ddpkit, and {theirs.split()[0]} in sbatch"
-            raise UsageError(what, f"{self._corrected(self.at, 1, [own])}, or {theirs}")
+            what = f"{name} is {own} in ddpkit, and {theirs} in sbatch"
+            raise UsageError(what, self._corrected(self.at, 1, [own]))
         return True
 
     def _of_slurm(self, name: str, equals: str, value: str) -> bool:
@@ -278,7 +289,8 @@ class _Reader:
             name = self.request.backend.name
             raise UsageError(f"{flag[1:3]}: torchrun's {flag}, or an option of {name}?", f"ddpkit backends {name}")
         following = value or (self.rest[0] if self.rest else "")
-        if name == "-t" and self.request.transport.local and re.fullmatch(r"\d{2,}|[\d-]+:[\d:]{2,}", following):
+        tee = re.fullmatch(r"-.*|[0-3]|\d+:[0-3](,\d+:[0-3])*", following) or self._is_script(following)
+        if name == "-t" and self.request.transport.local and following and not tee:
             raise UsageError(f"-t {following}: --time is an option of backend slurm", self._with_backend("slurm"))
         if flag in torchrun_flags.FLAGS and not equals:
             self.torchrun[flag] = ""
@@ -324,6 +336,9 @@ class _Reader:
             what = f"-n {each} is the number of ranks on each node, which has {count} GPUs"
             at = self.all.index("-n") if "-n" in self.all else 1
             raise UsageError(what, self._corrected(at, 2, ["--ntasks", each]))
+        letters = any(word[:2] in slurm_flags.LETTERS.keys() - self.options.keys() for word in self.all)
+        if given.keys() & {"-N", "--nnodes"} and not letters:
+            return
         ranks = f"{each} rank{'' if each == '1' else 's'}"
         request.note(f"-n {each}", f"{ranks} on each of {nodes} nodes; sbatch's -n is --ntasks")
 
@@ -410,7 +425,11 @@ def _split(word: str) -> tuple[str, str, str]:
 def _line(words: Sequence[str]) -> str:
     from ddpkit.launchers.shell import join
 
-    return f"ddpkit {join(words)}"
+    return f"ddpkit {join([*words[0].split(), *words[1:]])}"
+
+
+def _default_script() -> str:
+    return "train.py" if Path("train.py").is_file() else "SCRIPT"
 
 
 def _is_this_machine(word: str) -> bool:

@@ -9,7 +9,8 @@ import select
 import shlex
 import sys
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,15 +21,17 @@ from ddpkit.cli import look
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.console.style import Panel
-from ddpkit.errors import UsageError
+from ddpkit.errors import DdpkitError, UsageError
 from ddpkit.text import format_ranges, format_size
 
 if TYPE_CHECKING:
     from ddpkit.run.logs import LineFilter
+    from ddpkit.run.rank_status import RankSample
     from ddpkit.run.record import Attempt, Run
     from ddpkit.run.status import RunStatus
 
 SHOWN = 20  # lines, in `ddpkit attach`
+LINE = 60  # characters of a rank's last line, in `ddpkit status`
 WATCH = 2.0  # seconds between two looks of `ddpkit status --watch`
 
 RunName = Annotated[
@@ -38,6 +41,18 @@ RunName = Annotated[
         help="Run id, unique prefix or suffix, name, or directory. [default: latest of this project]",
     ),
 ]
+
+
+def choose(run: str | None, command: str) -> Run:
+    """Return the run that the user named, else one of this project; of several, name it on standard error."""
+    from ddpkit.run import run_index, status
+
+    chosen = status.choose(run, command)
+    mine = status.runs_of_project(run_index.list_runs()) if run is None else []
+    if len(mine) > 1:
+        which = "" if mine[0].run_id == chosen.run_id else " that is running"
+        print(f"ddpkit: run {chosen.run_id}, the newest of this project{which}", file=sys.stderr)
+    return chosen
 
 
 @app.command(name="status", cls=LeanCommand)
@@ -50,7 +65,7 @@ def show_status(
     from ddpkit.run import status
     from ddpkit.run.control import reload
 
-    now = status.get_status(status.choose(run, "ddpkit status {}"))
+    now = status.get_status(choose(run, "ddpkit status {}"))
     while watch and (now.living or now.state == "elsewhere"):
         if sys.stdout.isatty() and not as_json:
             print("\x1b[H\x1b[2J", end="")
@@ -90,6 +105,29 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
     if not seen.ranks:
         print("no rank has started yet")
         return
+    if seen.source:
+        _show_started(seen)
+    else:
+        _show_sample(seen)
+    for finding in odd:
+        look.say(finding, "WARN")
+
+
+def _show_started(seen: RankSample) -> None:
+    """Show the ranks of a run without samples."""
+    from ddpkit.run import status
+
+    rows = [
+        (str(rank.rank), rank.host or "-", str(rank.pid or "-"), rank.words, seen.lines.get(rank.rank, "")[:LINE])
+        for rank in seen.ranks
+    ]
+    table(("rank", "host", "pid", "state", "last line"), rows)
+    print(f"as of {status.age(seen.age)} ago, from {seen.source}; for CPU and memory: ddpkit top")
+
+
+def _show_sample(seen: RankSample) -> None:
+    from ddpkit.run import status
+
     rows_shown = [
         (
             str(rank.rank),
@@ -104,8 +142,6 @@ def _show_status(now: RunStatus, *, as_json: bool, line: bool) -> None:
     ]
     table(("rank", "host", "pid", "state", "CPU", "memory", "last line"), rows_shown)
     print(f"as seen {status.age(seen.age)} ago")
-    for finding in odd:
-        look.say(finding, "WARN")
 
 
 def describe_attempt(attempt: Attempt) -> str:
@@ -143,11 +179,11 @@ def logs(
     from ddpkit.run import logs, status
     from ddpkit.run.control import reload
 
-    chosen = status.choose(run, "ddpkit logs {}")
+    chosen = choose(run, "ddpkit logs {}")
     if attempt is not None:
-        chosen = logs.choose_attempt(chosen, config.whole(attempt, "--attempt "))
+        chosen = logs.choose_attempt(chosen, config.whole(attempt, "--attempt ", hint="ddpkit logs --attempt 1"))
     wanted = logs.parse_filter(chosen, rank, host, grep)
-    number = None if lines is None else config.whole(lines, "-n ")
+    number = None if lines is None else config.whole(lines, "--tail ", hint="ddpkit logs --tail 20")
     begin = None if since is None else time.time() - _age(since)
     exact = wanted.ranks is not None and len(wanted.ranks) == 1 and wanted.pattern is None and wanted.host is None
     if exact and not as_json and number is None and begin is None and chosen.job is None:
@@ -177,10 +213,12 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def _show(
     run: Run, wanted: LineFilter, *, follow: bool, number: int | None, as_json: bool, since: float | None = None
-) -> None:
+) -> Sequence[bytes]:
+    """Print lines of a run. Returns the last of them."""
     from ddpkit.run import logs
 
     bare = wanted.ranks is not None and len(wanted.ranks) == 1
+    last: deque[bytes] = deque(maxlen=SHOWN)
 
     def put(line: logs.Line) -> None:
         text = line.text if bare else line.labelled
@@ -194,6 +232,8 @@ def _show(
 
     for line in logs.read_lines(run, wanted, _going_on(run) if follow else None, number, since):
         put(line)
+        last.append(line.text)
+    return last
 
 
 def _going_on(run: Run) -> Callable[[], bool]:
@@ -234,9 +274,9 @@ def stop(
     if everything and run is not None:
         raise UsageError("--all and RUN exclude each other", f"ddpkit stop {run}")
     chosen = status.living_of_project() if everything else [status.choose(run, "ddpkit stop {}", one=True)]
-    if not chosen:
-        print("no run of this project is running", file=sys.stderr)
     seen = status.get_statuses(chosen)
+    if run is None and not any(now.living or now.state in ("unknown", "elsewhere") for now in seen):
+        print("ddpkit: no run of this project is running; to list the runs: ddpkit ps", file=sys.stderr)
     if dry_run:
         plans = [_stop_plan(now, at_once=at_once) for now in seen if now.living or now.state == "unknown"]
         # Nothing is done to a run that has ended; one that is not visible from here is an error.
@@ -271,11 +311,11 @@ def _stop_plan(now: RunStatus, *, at_once: bool) -> dict[str, Any]:
 
 @app.command(cls=LeanCommand)
 def attach(run: RunName = None) -> None:
-    """Follow a running run. Closing the view does not stop the run."""
+    """Follow a running run, and exit with its exit code. Closing the view does not stop the run."""
     from ddpkit.run import logs, status, tmux
     from ddpkit.run.control import reload
 
-    now = status.get_status(status.choose(run, "ddpkit attach {}"))
+    now = status.get_status(choose(run, "ddpkit attach {}"))
     chosen = now.run
     if now.state == "elsewhere" and chosen.session:
         hint = status.remote_command("attach", chosen, terminal=True)
@@ -290,9 +330,23 @@ def attach(run: RunName = None) -> None:
                 return
         else:
             print(f"ddpkit: run {chosen.run_id}: {now.words}; Ctrl-C closes this view only", file=sys.stderr)
-            _show(chosen, logs.LineFilter(), follow=True, number=SHOWN, as_json=False)
+            last = _show(chosen, logs.LineFilter(), follow=True, number=SHOWN, as_json=False)
             now = status.get_status(reload(chosen))
-            print(f"ddpkit: run {chosen.run_id}: {now.words}", file=sys.stderr)
-            return
-    _show(now.run, logs.LineFilter(), follow=False, number=SHOWN, as_json=False)
-    print(f"ddpkit: run {chosen.run_id}: {now.words}; for all lines: {status.command('logs', chosen)}", file=sys.stderr)
+            print(f"ddpkit: run {chosen.run_id}: {_end_words(now, last)}", file=sys.stderr)
+            raise typer.Exit(_exit_code(now))
+    last = _show(now.run, logs.LineFilter(), follow=False, number=SHOWN, as_json=False)
+    words = f"{_end_words(now, last)}; for all lines: {status.command('logs', chosen)}"
+    print(f"ddpkit: run {chosen.run_id}: {words}", file=sys.stderr)
+    raise typer.Exit(_exit_code(now))
+
+
+def _end_words(now: RunStatus, shown: Sequence[bytes]) -> str:
+    """Return the state of a run in words, without the verdict where the lines that were shown have it."""
+    verdict = (now.run.verdict or "").encode("utf-8", "surrogateescape")
+    return now.state if verdict and any(verdict in line for line in shown) else now.words
+
+
+def _exit_code(now: RunStatus) -> int:
+    """Return the exit code that the launch of an ended run had; 125 where it is not known."""
+    code = 0 if now.living or now.state == "elsewhere" else now.run.exit_code
+    return DdpkitError.exit_code if code is None else code

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ddpkit.cli import look
+from ddpkit.cli import look, runs
 from ddpkit.cli.app import LeanCommand, app, print_json
 from ddpkit.cli.look import table
 from ddpkit.cli.runs import RunName
@@ -50,7 +50,7 @@ def top(
     from ddpkit.run import status
 
     seconds = INTERVAL if interval is None else max(LEAST, config.seconds(interval, "--interval "))
-    now = status.get_status(status.choose(run, "ddpkit top {}"))
+    now = status.get_status(runs.choose(run, "ddpkit top {}"))
     if not now.living and now.state not in ("unknown", "elsewhere"):
         _say_end(now, as_json=as_json)
         return

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+
 from ddpkit.cli.request import Request
 from ddpkit.errors import UsageError
+from ddpkit.launchers.shell import join
 
 # Flags that change nothing in a run of ddpkit, each with the reason.
 _NOT_NEEDED = {
@@ -68,10 +71,12 @@ def apply(request: Request, flag: str, value: str) -> None:
 def _node_rank(request: Request, shown: str, value: str) -> None:
     nodes = request.given.get("-N") or request.given.get("--nnodes") or "1"
     if value != "0" or nodes not in ("1", "1:1"):
-        raise UsageError(
-            f"{shown}: run ddpkit once; it starts all nodes",
-            f"ddpkit {request.command} -b ssh node1 node2 ..., or -b slurm -N 2: see `ddpkit backends`",
-        )
+        words = list(request.words)
+        if not request.typed_backend:
+            number = int(nodes) if nodes.isdecimal() else 2
+            words += ["-b", "slurm"] if shutil.which("sbatch") else ["-b", "ssh", *["HOST"] * min(max(number, 2), 8)]
+        script = ["--", *request.script] if request.script else []
+        raise UsageError(f"{shown}: run ddpkit once; it starts all nodes", f"ddpkit {join([*words, *script])}")
     request.note(shown, "not needed; ddpkit starts all nodes")
 
 

@@ -177,6 +177,10 @@ class Relay:
         lines = self.tails.get(self.log_name(rank, host, agent), ())
         return [line.decode("utf-8", "replace") for line in lines]
 
+    def forget_tail(self, rank: int | None, host: str, agent: str) -> None:
+        """Forget the last lines of a rank that starts again."""
+        self.tails.pop(self.log_name(rank, host, agent), None)
+
     def _keep(self, name: str, data: bytes) -> None:
         if self.problem is None and data:
             if name == ALL:

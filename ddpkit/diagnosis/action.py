@@ -29,6 +29,7 @@ NODE: Mapping[str, str] = {
     "stale-handle": "the host lost a network file system",
     "host-out-of-memory": "the kernel's OOM killer ended a process of the host",
     "slurm-node-failure": "SLURM lost the host",
+    "stage-failed": "the local disk of the host cannot have a copy of the project",
     "user-unknown": "the host does not know the user",
     "node-lost": "the host or its network is down",
     "slurm-kill-failed": "SLURM cannot end processes of the host",

@@ -11,6 +11,7 @@ from ddpkit.diagnosis.catalogue import BY_ID
 from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.log_reader import STRENGTH, LogReader
+from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.plain_lines import plain_lines
 from ddpkit.diagnosis.progress import PROGRESS_LINES, RANKS, Course, reports_error
 
@@ -353,6 +354,41 @@ def _slow_work(result: LogAnalysis, first: LogMatch, log: _Log) -> dict[str, str
         if seen > WORK_LINES or progress.is_step(line):
             return None
     return None
+
+
+def put_first(result: LogAnalysis, failure: Failure) -> LogAnalysis:
+    """Return the analysis with the first failure of a run's record in the place of the first one in its log.
+
+    Lines of several ranks come late in a log, so their order is a guess, and the record knows the order of the ends.
+    `first` is the line that shows the failure. None: no line does, for example after SIGKILL.
+    """
+    log_first = [result.first] if result.first is not None else []
+    matches = [*log_first, *result.alike, *result.others, *result.consequences]
+    own = next((each for each in matches if _shows(each, failure)), None)
+    rest = [each for each in matches if each is not own and each.kind != "hint"]
+    same = [each for each in rest if own is not None and _same(each, own)]
+    rest = [each for each in rest if each not in same]
+    return replace(
+        result,
+        first=own,
+        alike=same,
+        others=_without_repeats(each for each in rest if each.kind == "cause"),
+        consequences=[each for each in rest if each.kind != "cause"],
+        hints=[*(each for each in log_first if each.kind == "hint"), *result.hints],
+        first_alarm=None,
+    )
+
+
+def _shows(match: LogMatch, failure: Failure) -> bool:
+    """Whether a line shows a failure: it has the cause, and is of the rank if the cause is the rank's own."""
+    known = failure.diagnosis
+    if match.kind in ("hint", "consequence") and (known is None or match.id != known.id):
+        return False
+    if known is not None and match.id != (known.id or "own-exception"):
+        return False
+    if known is not None and known.whose:
+        return match.speaker.describe() == known.whose
+    return match.speaker.rank is None or match.speaker.rank == failure.rank
 
 
 def _renumbered(result: LogAnalysis, logs: Mapping[str, _Log]) -> LogAnalysis:

@@ -35,6 +35,7 @@ class Limits:
     retries: int  # that are left
     spares: int  # hosts that are left
     requeue: bool = False  # SLURM can requeue the job, with other nodes
+    script_lost: bool = False  # the job has no script any more: only a requeued job has another attempt
     retry_codes: Collection[int] = ()  # exit codes that request another attempt
     stop_codes: Collection[int] = ()  # exit codes that refuse one
 
@@ -48,9 +49,11 @@ def decide(end: End, before: Sequence[End], limits: Limits) -> Decision:
         return _stop(f"the same failure ended the attempt before, without progress since: {wanted.reason}")
     if limits.retries < 1:
         return _stop(f"{wanted.reason}; no retry is left")
-    if wanted.action == "replace" and len(wanted.hosts) > limits.spares:
+    if wanted.action == "replace" and (limits.script_lost or len(wanted.hosts) > limits.spares):
         if limits.requeue:
             return replace(wanted, action="requeue")
+        if limits.script_lost:
+            return _stop(f"{wanted.reason}; SLURM may not requeue the job: submit it again with --requeue")
         left = f"{limits.spares} of {len(wanted.hosts)} needed spare hosts left"
         return _stop(f"{wanted.reason}; {left}")
     return wanted

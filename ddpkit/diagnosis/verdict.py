@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpkit.diagnosis.outcome import Diagnosis, Failure, Outcome
-from ddpkit.errors import AGAIN, LaunchError
+from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
     """
     from ddpkit.diagnosis.action import decide_failure, decide_match
 
-    # A supervisor that did not start leaves the lines of its container's runtime in the log.
-    refused = failure.what == "the supervisor" and failure.code == LaunchError.exit_code
+    # A supervisor that did not start leaves the lines of its container's runtime in the log, and srun its own.
+    refused = failure.what in ("the supervisor", "srun") and failure.code == LaunchError.exit_code
     if (failure.reason and not refused) or failure.code == AGAIN:
         return replace(failure, action=decide_failure(failure))
     if failure.oom:
@@ -69,7 +69,11 @@ def _find_cause(failure: Failure, all_log: Path) -> tuple[LogMatch | None, Diagn
 
 
 def _diagnosis(match: LogMatch, cause: str, whose: str = "") -> Diagnosis:
-    return Diagnosis(cause=cause, fix=match.fix, id=match.entry.id if match.entry else "", whose=whose)
+    fix = match.fix
+    if match.entry is not None and match.entry.id == "bad-arguments":
+        own = next((word for word in match.text.split() if word in OWN_OPTIONS), "")
+        fix = f"`{own}` is an option of ddpkit: put it before the script" if own else fix
+    return Diagnosis(cause=cause, fix=fix, id=match.entry.id if match.entry else "", whose=whose)
 
 
 def analyze_end(all_log: Path) -> LogAnalysis:
@@ -85,8 +89,10 @@ def name_python(diagnosis: Diagnosis | None, python: str) -> Diagnosis | None:
         return diagnosis
     return replace(
         diagnosis,
-        cause=diagnosis.cause.replace("this Python", python, 1),
-        fix=f"ddpkit launch --python PATH, with the Python of your environment; or {python} -m pip install torch",
+        cause=diagnosis.cause.replace("this Python", python, 1).replace(
+            "torch.", "torch (--python chooses another).", 1
+        ),
+        fix=f"{python} -m pip install torch",
     )
 
 
@@ -135,6 +141,9 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
     next_step = hint(failure, diagnosis) if _has_hint(failure, diagnosis) else ""
     if failure.log and failure.log not in next_step:
         facts.append(("log", failure.log))
+    silent = failure.rank is not None and failure.code and not (failure.last_lines or failure.log or failure.reason)
+    if silent and not next_step:
+        next_step = f"the rank printed nothing; search the script for an exit with code {failure.code}"
     facts += [("hint", next_step)] if next_step else []
     if diagnosis is not None and diagnosis.id:
         facts.append(("more", f"ddpkit explain {diagnosis.id}"))

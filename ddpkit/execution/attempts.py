@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import glob
-import os
 import signal
 import threading
 import time
@@ -21,9 +19,8 @@ from ddpkit.run import metrics, timeline
 from ddpkit.run.record import FILE, REQUESTS, Attempt, AttemptsFile, Rules, attempt_folder
 
 LOOK_EVERY = 0.1  # seconds between two looks for a signal while nodes are surveyed
-CHECKPOINTS = ("*.pt", "*.pth", "*.ckpt", "*.safetensors")  # beside the metrics, or in the working directory
 _TESTS = "tests"  # directory of the files of `CheckHosts`, in that of the run
-_STAY = (FILE, REQUESTS, LOG, ATTEMPT_LOG, _TESTS)  # files of the run, not of an attempt
+_STAY = (FILE, REQUESTS, LOG, ATTEMPT_LOG, metrics.BEFORE, _TESTS)  # files of the run, not of an attempt
 
 
 # The reasons of hosts with a fault. It gets the hosts, and a directory for the files of their tests.
@@ -86,10 +83,13 @@ class Attempts:
             saved=self._saved(),
         )
 
-    def decide(self, outcome: Outcome, *, requeue: bool = False, ending: str = "") -> Decision:
+    def decide(
+        self, outcome: Outcome, *, requeue: bool = False, ending: str = "", script_lost: bool = False
+    ) -> Decision:
         """Return the decision after the attempt that ended, and keep it.
 
-        `requeue`: SLURM can requeue the job. `ending`: the state of a job that SLURM ends; empty: none.
+        `requeue`: SLURM can requeue the job. `ending`: the state of a job that SLURM ends; empty: none. `script_lost`:
+        the job's script died with its node.
         """
         from ddpkit.diagnosis.decision import End, Limits, decide  # loads the catalogue
 
@@ -100,6 +100,7 @@ class Attempts:
             retries=self._rules.retries + 1 - len(self.records),
             spares=len(self.spares),
             requeue=requeue,
+            script_lost=script_lost,
             retry_codes=self._rules.retry_codes,
             stop_codes=self._rules.stop_codes,
         )
@@ -197,16 +198,7 @@ class Attempts:
         if not self._rules.progress:
             file = self._metrics()
         folder = file.parent if file else workdir
-        patterns = [self._rules.progress] if self._rules.progress else CHECKPOINTS
-        names = (name for each in patterns for name in glob.glob(os.path.join(folder, each), recursive=True))  # noqa: PTH118, PTH207
-        return max(filter(None, map(_time, names)), default=None)
-
-
-def _time(name: str) -> float | None:
-    try:
-        return Path(name).stat().st_mtime
-    except OSError:
-        return None
+        return metrics.newest(folder, [self._rules.progress] if self._rules.progress else metrics.CHECKPOINTS)
 
 
 def _word(last: Attempt) -> str:

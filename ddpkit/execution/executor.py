@@ -21,7 +21,7 @@ from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay
 from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.errors import LaunchError
-from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, RestartTracker
+from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, RestartTracker, Rounds
 from ddpkit.launchers.events import Command, Event, ExitEvent, FailedEvent, StartEvent, StuckEvent, failure
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
@@ -121,9 +121,11 @@ class Carrier:
         self.posting, self.over = threading.Lock(), False
         self.deadline: float | None = None  # time.monotonic() at which waiting for an ending run ends
         self.monitor = MonitorServer(self)
-        restarts = len(plan.steps) > 1 and any(proc.restarts for step in plan.steps for proc in step.procs)
+        self.most_restarts = max((proc.restarts for step in plan.steps for proc in step.procs), default=0)
         limit = LIMIT if plan.min_nodes is None else LIMIT_FEWER
-        self.restarts = RestartTracker([len(step.ranks) for step in plan.steps], limit) if restarts else None
+        many = len(plan.steps) > 1 and self.most_restarts
+        self.restarts = RestartTracker([len(step.ranks) for step in plan.steps], limit) if many else None
+        self.rounds = Rounds()
 
     def run(self) -> Outcome:
         try:
@@ -221,7 +223,9 @@ class Carrier:
             self.monitor.last_line = time.time()
             # What torchrun says about ranks that we are ending is noise, and so is what its agents say of each other
             # where all ranks have ended well: the one with the store leaves first. It stays in its log.
-            show = rank is not None or not (self.deadline is not None or all(each.finished for each in self.nodes))
+            # What it says of a rank that it restarts is one line of ours.
+            quiet = self.deadline is not None or self.rounds.failed or all(each.finished for each in self.nodes)
+            show = rank is not None or not quiet
             agent = event.get("agent", node.agent)
             if agent != node.agent:
                 self.runtimes[host] = agent
@@ -229,19 +233,17 @@ class Carrier:
         elif event["e"] == "beat":
             self.vitals.record(step.host, event["t"], event["ranks"])
         elif event["e"] == "start":
-            self.count(node, event)
+            self.count(node, event, host)
             node.running.add(event["rank"])
             self.hang = None
             self.hosts.add(host)
         elif event["e"] == "exit":
-            self.count(node, event)
+            self.count(node, event, host)
             node.running.discard(event["rank"])
             if event["code"] == 0:
                 node.succeeded.add(event["rank"])
             self.vitals.record_exit(host, event["rank"], event["code"], event["signal"])
-            self.outcome.ends[
-                f"signal {event['signal']}" if event["code"] is None else f"exit code {event['code']}"
-            ] += 1
+            self.outcome.ends[_end(event)] += 1
             self.on_exit_after_stop(node, event, host)
         elif event["e"] == "failed":
             self.on_failure(node, event, host)
@@ -276,7 +278,17 @@ class Carrier:
         if self.deadline is not None:
             self.deadline += FREE_AFTER
 
-    def count(self, node: Node, event: StartEvent | ExitEvent) -> None:
+    def count(self, node: Node, event: StartEvent | ExitEvent, host: str) -> None:
+        """Count a start or an end of a rank. A round of starts that follows a failure is one line."""
+        rank = event["rank"]
+        if event["e"] == "start":
+            if self.rounds.starts[rank]:
+                self.relay.forget_tail(rank, host, node.agent)
+            why = self.rounds.start(rank)
+            if why and self.most_restarts:
+                self.note(f"restart {self.rounds.number} of {self.most_restarts}: {why}")
+        elif event["code"] != 0 and self.most_restarts:
+            self.rounds.fail(event.get("t") or time.time(), f"rank {rank} on {host} failed: {_end(event)}")
         if self.restarts is not None:
             self.restarts.record(self.nodes.index(node), event, time.monotonic())
 
@@ -449,6 +461,10 @@ class Carrier:
         hosts = [node.step.host for node in self.nodes if not node.ended]
         self.note(f"no answer from {', '.join(hosts)}: processes may still run there")
         self.outcome.lost |= dict.fromkeys(hosts, "it did not answer at the end of the attempt")
+
+
+def _end(event: ExitEvent) -> str:
+    return f"signal {event['signal']}" if event["code"] is None else f"exit code {event['code']}"
 
 
 def carry(

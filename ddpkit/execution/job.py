@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,14 +29,14 @@ from ddpkit.transports.choose import transport_class
 
 Kind = Literal["script", "module", "program"]
 _PYTHON_FLAGS = ("-m", "-c")  # in front of a module, or code, in place of a script
-# Variables that ddpkit sets, each with the way to choose its value.
+# Variables that ddpkit sets, each with the options that choose its value.
 SET_BY_DDPKIT = {
-    **dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK"), "-N NODES -n RANKS"),
-    **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"), "-N NODES -n RANKS"),
-    "MASTER_ADDR": "-b ssh --master-addr ADDRESS",
-    "MASTER_PORT": "-b ssh --master-port PORT",
-    **dict.fromkeys(("DDPKIT_RUN", "TORCHELASTIC_RUN_ID"), "--name NAME"),
-    **dict.fromkeys(("DDPKIT_ATTEMPT", "DDPKIT_PREVIOUS"), "--retries N"),
+    **dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK"), "-N and -n"),
+    **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"), "-N and -n"),
+    "MASTER_ADDR": "--master-addr",
+    "MASTER_PORT": "--master-port",
+    **dict.fromkeys(("DDPKIT_RUN", "TORCHELASTIC_RUN_ID"), "--name"),
+    **dict.fromkeys(("DDPKIT_ATTEMPT", "DDPKIT_PREVIOUS"), "--retries"),
 }
 _is_forwarded = env_matcher("forwarded")
 
@@ -93,8 +94,9 @@ def remote_env(settings: LaunchSettings, environ: Mapping[str, str]) -> dict[str
 
 
 def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: Mapping[str, str]) -> Job:
+    name = settings.name or str(settings.options.get("job_name", ""))
     job = Job(
-        run_id=record.new_id((settings.name,) if settings.name else settings.script),
+        run_id=record.new_id((name,) if name else settings.script),
         command=settings.script,
         kind=kind,
         workdir=workdir,
@@ -118,7 +120,7 @@ def without_python(settings: LaunchSettings) -> LaunchSettings:
     if settings.is_given("python"):
         raise UsageError(
             f"--python {settings.python}, and {python} before the script: only one can run it",
-            f"ddpkit launch --python {quote(settings.python)} -- {join(script)}",
+            f"ddpkit launch -- {join(script)}",
         )
     sources = {**settings.sources, "python": settings.source("script")}
     return replace(settings, script=script, python=python, sources=sources)
@@ -128,23 +130,24 @@ def check_request(settings: LaunchSettings) -> None:
     """Refuse what would run, and not as it was meant."""
     nested = None if settings.allow_nested else find_launcher(settings.script)
     if nested is not None:
-        script = join(nested.script or ("SCRIPT", "ARGS"))
+        script = join(nested.script or ("SCRIPT",))
         raise UsageError(f"{nested.problem} (--allow-nested starts it anyway)", f"ddpkit launch -- {script}")
     in_shell = settings.script[0] in SHELLS and len(settings.script) > 1  # bash FILE
     first = settings.script[1 if in_shell else 0]
     if not settings.allow_nested and _is_batch_script(Path(settings.workdir, first)):
         what = f"{first} is a batch script of SLURM: it starts its ranks itself, on all nodes"
         what += " (--allow-nested starts it anyway)"
-        raise UsageError(what, f"sbatch {first}; or, with ddpkit, after --: the script that its srun starts")
+        raise UsageError(what, join(["sbatch", first]))
     for name in settings.env:
         if name in SET_BY_DDPKIT:
             source = settings.sources.get(f"env.{name}", "")
             where = f"--env {name}" if source == "flag" else f"{source}: env.{name}"
-            raise UsageError(f"{where}: ddpkit sets this variable itself", f"ddpkit launch {SET_BY_DDPKIT[name]}")
+            what = f"{where}: ddpkit sets this variable itself, from {SET_BY_DDPKIT[name]}"
+            raise UsageError(what, f"remove --env {name}" if source == "flag" else f"remove {name} there")
     if settings.hang_action == "end" and not settings.hang_timeout and settings.is_given("hang_action"):
         raise UsageError(
             "--hang-action end has no effect without --hang-timeout",
-            "ddpkit launch --hang-timeout 600 --hang-action end",
+            "add --hang-timeout 600",
         )
 
 
@@ -157,7 +160,7 @@ def _local_python(settings: LaunchSettings) -> str:
     if python is None:
         raise UsageError(
             f"Python {settings.python} not found",
-            f"ddpkit launch --python {shutil.which('python3') or '/path/to/python'}",
+            f"add --python {shutil.which('python3') or sys.executable}",
         )
     # Absolute, but not resolved: the path of its link makes an interpreter that of a virtual environment.
     return os.path.abspath(str(python))  # noqa: PTH100
@@ -166,7 +169,7 @@ def _local_python(settings: LaunchSettings) -> str:
 def _check_flag(command: tuple[str, ...]) -> None:
     if command in (("-m",), ("-c",)):
         what = "the name of a module" if command == ("-m",) else "Python code"
-        raise UsageError(f"{command[0]} needs {what}", "ddpkit launch -- -m pkg.train ARGS")
+        raise UsageError(f"{command[0]} needs {what}", "ddpkit launch -- -m pkg.train")
 
 
 def _kind_by_form(command: tuple[str, ...]) -> Kind:
@@ -185,7 +188,7 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     if first.endswith(".py"):
         if not path.is_file():
             meant = similar(first, [str(each.relative_to(workdir)) for each in path.parent.glob("*.py")])
-            hint = "ddpkit launch -- SCRIPT ARGS" if source == "default" else f"ls {workdir}"
+            hint = "ddpkit launch -- SCRIPT" if source == "default" else f"ls {workdir}"
             if meant:
                 hint = f"ddpkit launch -- {join([meant, *command[1:]])}"
             raise UsageError(f"script {first} not found in {workdir}", hint)
@@ -196,10 +199,15 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
         if not os.access(path, os.X_OK):
             raise UsageError(f"{path} is not executable", f"chmod +x {path}")
         if "/" not in first:
-            raise UsageError(f"{first} is a file here, but not a program on PATH", f"ddpkit launch -- ./{first} ARGS")
+            raise UsageError(
+                f"{first} is a file here, but not a program on PATH",
+                f"ddpkit launch -- {join([f'./{first}', *command[1:]])}",
+            )
         return "program"
     if shutil.which(first) is None:
-        raise UsageError(f"program {first} not found on PATH or in {workdir}", "ddpkit launch -- train.py ARGS")
+        meant = similar(first, [path.name for path in workdir.glob("*.py")])
+        hint = f"ddpkit launch -- {join([meant, *command[1:]])}" if meant else f"install {first}, or give its path"
+        raise UsageError(f"program {first} not found on PATH or in {workdir}", hint)
     return "program"
 
 

@@ -3,15 +3,20 @@
     python -m ddpkit.cli.job_attempts DIR CODE
 
 `CODE`: exit code of the attempt, or `requeued`. Prints shell text for the next attempt. Exit code 1: none follows.
+
+With `lost` in place of the code it decides for a script that died with its node: the job is requeued without this node,
+or cancelled. A launcher that follows the job runs it. `watch` waits for such a loss, on another node of the job.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +37,8 @@ from ddpkit.run.record import AttemptsFile, Run, attempt_folder, load, load_atte
 from ddpkit.transports.scheduler import SlurmTransport
 
 PATIENCE = 10.0  # seconds for the record, which the launcher writes after it has submitted the job
+LOOK_EVERY = 15.0  # seconds between two looks at the job. SLURM gives a lost node 5 minutes by default (SlurmdTimeout)
+_LOST, _WATCH = "lost", "watch"
 
 
 class JobAttempts:
@@ -68,9 +75,34 @@ class JobAttempts:
             self._note(f"no other attempt follows: SLURM ends the job: {ending}")
         elif decision is not None and decision.action != "stop":
             requeues = decision.action == "requeue" and code is not None
-            text = self._slurm.requeue(attempts.replaced, self._note) if requeues else self._begin()
+            text = self._requeue() if requeues else self._begin()
         self._save()
         return text
+
+    def lose_script(self, host: str, *, outside: bool) -> None:
+        """Requeue the job without the node on which its script died; cancel it where no attempt can follow.
+
+        `outside`: this process is no part of the job.
+        """
+        attempts, slurm = self._attempts, self._slurm
+        self._note(f"SLURM lost {host}, on which the script of job {self._job} ran")
+        if attempts.records[-1].ended is None:
+            reason = "SLURM removed it from the job, whose script ran there"
+            failure = Failure(host=host, rank=None, what="slurmd", code=125, reason=reason, at=time.time())
+            failure = verdict.diagnose(failure, self._folder / "all.log")
+            outcome = Outcome(failure=failure, lost={host: reason}, lost_alone=host)
+            attempts.end(outcome, verdict.verdict(failure, failure.diagnosis))
+            decision = attempts.decide(outcome, requeue=slurm.can_requeue(), script_lost=True)
+            self._note(describe(decision, attempts.records[-1].number))
+            bad_nodes.remember_blamed(self._file.rules.bad_nodes, outcome, Path(), self._run.run_id, self._note)
+        attempts.replaced.setdefault(host, "SLURM removed it from the job")
+        decided = attempts.records[-1].decision
+        if decided is None or decided.action == "stop" or not slurm.can_requeue():
+            self._save()
+            slurm.cancel(self._note)
+            return
+        self._requeue(outside=outside)
+        self._run_hook()
 
     def _save(self) -> None:
         attempts = self._attempts
@@ -145,7 +177,15 @@ class JobAttempts:
         decision = Decision(action="requeue" if can_requeue else "stop", hosts=tuple(down), reason=reason)
         attempts.keep(decision)
         self._note(describe(decision, last.number))
-        return self._slurm.requeue(attempts.replaced, self._note) if can_requeue else ""
+        return self._requeue() if can_requeue else ""
+
+    def _requeue(self, *, outside: bool = False) -> str:
+        """Requeue the job without the hosts that were put aside. Returns no text."""
+        attempts = self._attempts
+        attempts.replaced |= self._slurm.down_hosts(attempts.hosts)
+        self._save()
+        nodes = max(self._file.nodes, len(attempts.hosts))
+        return self._slurm.requeue(attempts.replaced, nodes, self._note, outside=outside)
 
     def _note(self, text: str) -> None:
         print_note(f"ddpkit: {text}")
@@ -169,15 +209,42 @@ def settings_of_test(environ: Mapping[str, str]) -> LaunchSettings:
 
 def decide(argv: Sequence[str], check: CheckHosts) -> int:
     """Read the record and the attempts of the job, and print what follows. Returns the exit code."""
-    folder, code = Path(argv[0]), None if argv[1] == "requeued" else int(argv[1])
+    folder, word = Path(argv[0]), argv[1]
+    if word == _WATCH:
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT):  # for the ranks
+            signal.signal(number, signal.SIG_IGN)
+        slurm = SlurmTransport(None, None, os.environ)
+        before = ""
+        while not (lost := slurm.lost_script_node()) or lost != before:  # twice: a launcher that follows it is faster
+            before = lost
+            time.sleep(LOOK_EVERY)
     until = time.monotonic() + PATIENCE
     while (run := load(folder)) is None or (file := load_attempts(folder)) is None:
         if time.monotonic() > until:
             sys.stderr.write(f"ddpkit: no other attempt follows: {folder / 'run.json'} not found\n")
             return 1
         time.sleep(0.1)
+    if word in (_LOST, _WATCH):
+        return _decide_for_lost_script(run, file, check, outside=word == _LOST)
+    code = None if word == "requeued" else int(word)
     slurm = SlurmTransport(None, None, os.environ)
     held = slurm.survey().allocation
     text = JobAttempts(run, file, held.hosts if held else (), slurm, check).next(code)
     sys.stdout.write(f"{text}\n" if text else "")
     return 0 if text else 1
+
+
+def _decide_for_lost_script(run: Run, file: AttemptsFile, check: CheckHosts, *, outside: bool) -> int:
+    """Requeue or cancel a job whose script died with its node. Notes go to the job's output. Returns the exit code."""
+    job_id = run.job_id or ""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a requeue sends it to `watch`
+    slurm = SlurmTransport(None, None, {**os.environ, "SLURM_JOB_ID": job_id})
+    host = slurm.lost_script_node()
+    if not host:  # another process was faster
+        return 1
+    if run.job is not None:
+        with suppress(OSError), open(run.job.log.replace("{job}", job_id), "ab") as output:  # srun's end is lost too
+            os.dup2(output.fileno(), sys.stderr.fileno())
+    hosts = file.hosts or (host, *slurm.job_hosts())
+    JobAttempts(run, file, hosts, slurm, check).lose_script(host, outside=outside)
+    return 0

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 GIT_PATIENCE = 0.5  # seconds at the end of a run for git to answer
+METRICS_PATIENCE = 0.2  # seconds at its start for the search for metrics
 
 
 def _ranks(plan: Plan) -> dict[str, list[int]]:
@@ -84,6 +85,12 @@ class LiveRun:
         except batch.JobRejectedError:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
+
+    @property
+    def job_began(self) -> float | None:
+        """Return the time at which the job's script began, by the clock of its node; None: not known."""
+        starts = timeline.job_starts(self.folder)
+        return starts[-1] if starts else None
 
     def cancel_job(self) -> None:
         """Cancel the submitted job. Without one, do nothing. Raises LaunchError."""
@@ -144,8 +151,9 @@ class RecordedRun(LiveRun):
         self._python = ready.job.python
         self._ready, self._check = ready, check
         self._rules = _rules(ready)
-        self._attempts = self._first_attempt(ready)
+        self._attempts = self._first_attempt(ready, began)
         self._write_timeline(began, notes)
+        self._remember_metrics()
         self.submit()
         self.followed = plan.batch is None or (plan.batch.follow and not leave)
         self.record = record.Run(
@@ -164,7 +172,7 @@ class RecordedRun(LiveRun):
             launcher_python=sys.executable,
             ranks=_ranks(plan),
             grace=plan.grace,
-            started=time.time(),
+            started=began,
             job_id=self.job_id,
             job=batch.remembered(plan.batch, plan.steps[0], self.job_id) if plan.batch and self.job_id else None,
             session=session,
@@ -181,7 +189,7 @@ class RecordedRun(LiveRun):
             self._git.start()
         self._unlisted = run_index.add_run(self.record)
 
-    def _first_attempt(self, ready: Ready) -> Attempts | None:
+    def _first_attempt(self, ready: Ready, began: float) -> Attempts | None:
         """Begin the attempts of a run with --retries. Those of a submitted job are in a file for its script."""
         plan = ready.plan
         if plan.batch is not None and plan.batch.nodes:
@@ -193,7 +201,7 @@ class RecordedRun(LiveRun):
         if plan.batch is not None or not ready.settings.retries:
             return None
         attempts = Attempts(self._rules, ready.hosts, self.folder, ready.transport.down_hosts)
-        attempts.begin(plan.hosts)
+        attempts.begin(plan.hosts, began)
         return attempts
 
     def _add_code(self) -> None:
@@ -209,6 +217,15 @@ class RecordedRun(LiveRun):
             self.record = replace(self.record, **changes)
             self.record.save()
 
+    def _remember_metrics(self) -> None:
+        """Keep the sizes of the metrics that earlier runs left. A slow file system delays the run by a moment only."""
+        rules = self._rules
+        words = (self.folder, rules.metrics, rules.workdir, rules.command)
+        thread = threading.Thread(target=metrics.remember, args=words, name="ddpkit metrics", daemon=True)
+        with suppress(RuntimeError):
+            thread.start()
+            thread.join(METRICS_PATIENCE)
+
     def _write_timeline(self, began: float, notes: Sequence[str]) -> None:
         transport = self._ready.transport
         timeline.write_launch(
@@ -218,6 +235,7 @@ class RecordedRun(LiveRun):
             entered=dict(transport.connected_at),
             notes=notes,
             nodes=transport.facts,
+            copies=self._ready.staged,
             plan=render_plan(self.plan),  # without `on_end`, which may hold the address of a webhook
         )
 
@@ -245,9 +263,13 @@ class RecordedRun(LiveRun):
         for name in ["--hang-timeout"] * bool(hang_timeout) + ["--on-end"] * bool(plan.on_end):
             relay.note(f"ddpkit: no launcher follows this job: {name} has no effect")
         if not plan.batch.follow:
-            relay.note("ddpkit: each task of the job array runs the same command alone: SLURM_ARRAY_TASK_ID differs")
-        stop = batch.stop_command(plan.batch, str(self.job_id))
-        relay.routine_note(f"ddpkit: submitted; output: {log}; to stop it: {stop}")
+            relay.note(
+                f"ddpkit: job array {self.job_id} is submitted and not followed; each task runs the same command"
+            )
+        run = plan.run_id if not self._unlisted else shlex.quote(self.record.folder)
+        relay.routine_note(f"ddpkit: submitted; output: {log}")
+        see = "follow it: ddpkit attach" if plan.batch.follow else "see its tasks: ddpkit status"
+        relay.routine_note(f"ddpkit: to {see} {run}; to stop it: ddpkit stop {run}")
 
     def _run_attempts(self, relay: Relay, attempt: Callable[[], Outcome]) -> Outcome:
         """Run the ranks to their end, in as many attempts as it takes and the settings allow."""

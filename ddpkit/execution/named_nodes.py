@@ -15,7 +15,7 @@ from ddpkit.execution.requested_nodes import named_hosts, ranks_per_node
 from ddpkit.launchers import registry
 from ddpkit.launchers.containers import Contained
 from ddpkit.launchers.nodes import NodeOptions
-from ddpkit.launchers.plan import Container, Job, LocalCopy, Plan, World
+from ddpkit.launchers.plan import Container, Job, Plan, World
 from ddpkit.transports.choose import transport_class
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Approach:
     transport: RemoteNodesTransport
     nodes: int  # that run the job at a time; others are spare
     copies: tuple[tuple[str, ...], ...] = ()  # commands of rsync
-    stage: tuple[LocalCopy, ...] = ()
+    staged: Staged | None = None
 
     def again(self, hosts: Sequence[str], env: Mapping[str, str], note: Callable[[str], None], *, strict: bool) -> Plan:
         """Connect to these hosts again, with new supervisors, and make the plan of another attempt.
@@ -51,7 +51,8 @@ class Approach:
         """Make the plan for the surveyed nodes. A plan without a heartbeat gets that of the connections."""
         plan = self.backend.plan(job or self.job, world)
         heartbeat = plan.heartbeat_timeout or self.options.heartbeat_timeout
-        return replace(plan, sync=self.copies, stage=self.stage, heartbeat_timeout=heartbeat)
+        stage = self.staged.copies if self.staged else ()
+        return replace(plan, sync=self.copies, stage=stage, heartbeat_timeout=heartbeat)
 
 
 @contextmanager
@@ -85,13 +86,13 @@ def approach(
 
         new = options.accepts_new
         copies = rsync.bring(specs, job.workdir, settings.log_dir, progress, connector, accept_new=new)
-    stage: tuple[LocalCopy, ...] = ()
+    staged: Staged | None = None
     if options.stage != "off":
         from ddpkit.execution import stage as staging
 
         least = requirements.least
         staged = staging.bring(specs, job, options, settings.log_dir, connector, progress, note, least)
-        specs, job, stage = list(staged.specs), staged.job, staged.copies
+        specs, job = list(staged.specs), staged.job
         requirements = _requirements_of_copies(requirements, staged)
 
     def container(spec: HostSpec) -> Container | None:
@@ -105,7 +106,13 @@ def approach(
     transport = chosen(pool, requirements)
     try:
         yield Approach(
-            backend=backend, options=options, job=job, transport=transport, nodes=width, copies=copies, stage=stage
+            backend=backend,
+            options=options,
+            job=job,
+            transport=transport,
+            nodes=width,
+            copies=copies,
+            staged=staged,
         )
     finally:
         transport.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,7 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import JOB_HOOK, Job, OnEnd, Plan, Request
 from ddpkit.launchers.shell import Secret
+from ddpkit.run.timeline import NodeCopy
 from ddpkit.transports import local_facts
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.scheduler import SchedulerTransport, SlurmTransport
@@ -45,6 +46,7 @@ class Ready:
     bad_nodes: str = ""  # the file of bad nodes; empty: that of this user
     hosts: tuple[str, ...] = ()  # of the run, with its spares; empty: those of the plan
     plan_again: PlanAgain | None = None
+    staged: Mapping[str, Sequence[NodeCopy]] = field(default_factory=dict)  # local copies that were made, by host
 
 
 @contextmanager
@@ -60,6 +62,7 @@ def prepare(
     Changes nothing, except that --sync copies the working folder to the nodes if `progress` is given (None: a dry run).
     `note` gets lines for a person, `waiting` the missing nodes. Raises UsageError, LaunchError, PreflightError.
     """
+    requested_nodes.check_alone(settings, environ)
     backend, bad_nodes = build_backend(settings), _bad_nodes(settings)
     if getattr(backend, "via", ""):
         from ddpkit.execution import via
@@ -101,6 +104,7 @@ def prepare(
             bad_nodes=bad_nodes,
             hosts=hosts,
             plan_again=plan_again,
+            staged=nodes.staged.times if nodes.staged else {},
         )
 
 
@@ -170,7 +174,7 @@ def prepare_offline(
         requested_nodes.check_no_hosts(settings)
         transport = chosen(nnodes, nproc, environ)
     else:
-        requested_nodes.check_one_machine(settings, backend)
+        requested_nodes.check_one_machine(settings, backend, environ)
         requested_nodes.check_no_hostfile(settings)
         transport = LocalTransport(nproc, environ, settings.env)
     world = transport.survey()
@@ -207,6 +211,7 @@ def plan_later(settings: LaunchSettings, environ: Mapping[str, str]) -> Plan:
     return backend.plan(replace(job, folder=""), request)
 
 
-def unused_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -> str | None:
-    """Describe the SLURM allocation that backend local will not use. None: there is none."""
-    return local_facts.unused_allocation(environ) if settings.backend == "local" else None
+def unused_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -> str:
+    """Describe the SLURM allocation that backend local was chosen not to use. Empty: none."""
+    unused = local_facts.unused_allocation(environ) if settings.backend == "local" else ""
+    return f"{unused}; these ranks run on this machine alone; on all nodes of the job: -b slurm" if unused else ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpkit.config import DAY, LaunchSettings
 from ddpkit.errors import MOST_RANKS, UsageError
+from ddpkit.launchers import registry
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count
@@ -32,14 +35,14 @@ def uneven_ranks(settings: LaunchSettings) -> tuple[int, ...]:
 def number_of_nodes(settings: LaunchSettings, backend: Launcher) -> int | None:
     """The number of nodes for a backend that takes no MIN:MAX. None: not given."""
     if isinstance(settings.nnodes, tuple):
-        raise _takes_one_number(backend)
+        raise _takes_one_number(backend, settings.nnodes)
     return settings.nnodes
 
 
-def _takes_one_number(backend: Launcher) -> UsageError:
-    return UsageError(
-        f"backend {backend.name} requires one number of nodes", "-N N, or use -b ssh or -b pdsh with -N MIN:MAX"
-    )
+def _takes_one_number(backend: Launcher, nodes: tuple[int, int]) -> UsageError:
+    least, most = nodes
+    name = registry.short_name(backend.name)
+    return UsageError(f"-N {least}:{most}: backend {name} requires one number of nodes", f"add -N {most}")
 
 
 def check_no_sync(settings: LaunchSettings) -> None:
@@ -53,12 +56,12 @@ def check_no_hostfile(settings: LaunchSettings) -> None:
     if uneven_ranks(settings):
         raise UsageError(
             f"backend {settings.backend} requires one number of ranks per node, not {_option_n(settings)}",
-            f"-n {max(uneven_ranks(settings))}",
+            f"add -n {max(uneven_ranks(settings))}",
         )
     if settings.hostfile:
         raise UsageError(
             f"backend {settings.backend} does not support host files: {settings.hostfile}",
-            f"ddpkit launch -b ssh --hostfile {settings.hostfile} -- SCRIPT",
+            "add -b ssh",
         )
 
 
@@ -72,29 +75,49 @@ def check_no_hosts(settings: LaunchSettings) -> None:
         names = ",".join(settings.hosts)
         raise UsageError(
             f"backend {settings.backend} gets its nodes from the scheduler, and does not accept hosts: {names}",
-            f"ddpkit launch -b slurm --nodelist {names} -N {len(settings.hosts)}",
+            "add -b slurm",
         )
 
 
-def check_one_machine(settings: LaunchSettings, backend: Launcher) -> None:
-    """Refuse other machines for the local backend."""
+def check_alone(settings: LaunchSettings, environ: Mapping[str, str]) -> None:
+    """Refuse a launch that srun starts several times: each of them would be a run of its own."""
+    task = None if settings.allow_nested else local_facts.srun_tasks(environ)
+    if task is None:
+        return
+    nodes, tasks = task.num_nodes.value, task.world_size.value
+    more = [] if settings.backend.startswith("slurm") else ["-b slurm"]
+    more += [] if settings.is_given("nnodes") else [f"-N {nodes}"]
+    more += [] if settings.is_given("nproc_per_node") else [f"-n {max(1, tasks // nodes)}"]
+    raise UsageError(
+        f"srun starts this command {tasks} times; run it once, without srun (--allow-nested starts {tasks} runs)",
+        f"add {' '.join(more)}" if more else None,
+    )
+
+
+def check_one_machine(settings: LaunchSettings, backend: Launcher, environ: Mapping[str, str]) -> None:
+    """Refuse other machines for the local backend, also those of an allocation where no backend was chosen."""
     _check_no_scripts(settings)
+    unused = local_facts.unused_allocation(environ)
+    if unused and settings.source("backend") == "default":
+        here = local_facts.short_hostname()
+        what = f"{unused}, and without -b the ranks would run on {here} alone (as with -b local)"
+        raise UsageError(what, "add -b slurm")
     if uneven_ranks(settings):
         raise UsageError(
             f"backend local runs on this machine only, and does not support {_option_n(settings)}",
-            f"-n {uneven_ranks(settings)[0]}, or add -b ssh or -b slurm",
+            f"add -n {uneven_ranks(settings)[0]}",
         )
     local = ("localhost", "127.0.0.1", local_facts.short_hostname())
     if len(settings.hosts) > 1 or any(host not in local for host in settings.hosts):
         raise UsageError(
             f"backend local runs on this machine only, and does not accept hosts: {' '.join(settings.hosts)}",
-            f"ddpkit launch -b ssh {' '.join(settings.hosts)} -- SCRIPT",
+            "add -b ssh",
         )
     nnodes = number_of_nodes(settings, backend) or 1
     if nnodes > 1:
         raise UsageError(
             f"backend local runs on this machine only, and does not support -N {nnodes}; ssh and slurm do",
-            f"add -b ssh {' '.join(['HOST'] * min(nnodes, 8))}",
+            "add -b slurm" if shutil.which("sbatch") else f"add -b ssh {' '.join(['HOST'] * min(nnodes, 8))}",
         )
 
 
@@ -107,15 +130,15 @@ def check_attempts(settings: LaunchSettings, transport: type[Transport], *, allo
         raise UsageError(f"{asked} has no effect without --retries", "add --retries 1")
     if isinstance(settings.nnodes, tuple):
         least, most = settings.nnodes
-        raise UsageError(f"{asked} requires one number of nodes, not -N {least}:{most}", f"-N {least}")
+        raise UsageError(f"{asked} requires one number of nodes, not -N {least}:{most}", f"add -N {least}")
     if transport.local and settings.spares:
         raise UsageError(
             f"backend {settings.backend} runs on this machine only, and does not support {asked}",
-            f"ddpkit launch -b ssh --retries {settings.retries} {asked} HOST HOST -- SCRIPT",
+            f"remove {asked}",
         )
     if transport.scheduled and not allocated and (not transport.slurm or settings.options.get("array")):
         jobs = "a job array" if transport.slurm else "its jobs"
-        raise UsageError(f"backend {settings.backend} does not support {asked} for {jobs}", "-b slurm, without --array")
+        raise UsageError(f"backend {settings.backend} does not support {asked} for {jobs}", f"remove {asked}")
 
 
 def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOptions) -> list[HostSpec]:
@@ -124,21 +147,23 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
     _check_options(options)
     specs = _read_hosts(settings, options)
     if not specs:
-        raise UsageError(f"backend {backend.name} requires hosts", f"ddpkit launch -b {settings.backend} node1 node2")
+        number = settings.nnodes if isinstance(settings.nnodes, int) else 2
+        hosts = " ".join(["HOST"] * min(number, 8))
+        raise UsageError(f"backend {settings.backend} requires hosts", f"add {hosts}")
     low = next((spec for spec in specs if spec.port and spec.port < 22), None)
     if low:  # a number of ranks, as mpirun takes it
         what = f"{low.label}: {low.port} is not the port of an SSH server"
-        raise UsageError(what, f"-n {low.port} starts {low.port} ranks on each node")
+        raise UsageError(what, f"for {low.port} ranks on each node: -n {low.port}")
     nnodes = settings.nnodes
     if isinstance(nnodes, tuple):
         if not isinstance(backend, Starter):
-            raise _takes_one_number(backend)
+            raise _takes_one_number(backend, nnodes)
         backend.check(elastic=True)
         nnodes = min(nnodes[1], max(nnodes[0], len(specs)))
     named = f"{count(len(specs), 'host')} given"
     if settings.spares and (nnodes or 1) + settings.spares > len(specs):
         both = f"-N {nnodes} and --spares {settings.spares}" if nnodes else f"--spares {settings.spares}"
-        fewer = f"-N {len(specs) - 1} --spares 1" if len(specs) > 1 else f"remove --spares {settings.spares}"
+        fewer = f"add -N {len(specs) - 1} --spares 1" if len(specs) > 1 else f"remove --spares {settings.spares}"
         raise UsageError(f"{both}: {named}", fewer)
     if nnodes and nnodes > len(specs):
         raise _too_few(settings, nnodes, specs)
@@ -150,10 +175,9 @@ def named_hosts(settings: LaunchSettings, backend: Launcher, options: NodeOption
 
 
 def _too_few(settings: LaunchSettings, nnodes: int, specs: list[HostSpec]) -> UsageError:
-    named = " ".join(spec.label for spec in specs)
     return UsageError(
         f"{count(nnodes, 'node')} requested, and {count(len(specs), 'host')} given",
-        f"ddpkit launch -b {settings.backend} {named} {'HOST ' * (nnodes - len(specs))}-- SCRIPT, or -N {len(specs)}",
+        f"add -N {len(specs)}",
     )
 
 
@@ -164,7 +188,7 @@ def _with_ranks(settings: LaunchSettings, specs: list[HostSpec]) -> list[HostSpe
         return specs
     if len(counts) != len(specs):
         raise UsageError(
-            f"{_option_n(settings)} has {len(counts)} numbers, for {count(len(specs), 'node')}", f"-n {max(counts)}"
+            f"{_option_n(settings)} has {len(counts)} numbers, for {count(len(specs), 'node')}", f"add -n {max(counts)}"
         )
     return [replace(spec, slots=spec.slots or ranks) for spec, ranks in zip(specs, counts, strict=True)]
 
@@ -183,7 +207,10 @@ def scheduled_hosts(settings: LaunchSettings) -> tuple[tuple[str, ...], tuple[in
     )
     given = settings.nproc_per_node != "auto" and settings.is_given("nproc_per_node")
     if any(spec.port for spec in specs) and uneven_ranks(settings):
-        raise UsageError(f"ranks per node were passed twice: {' '.join(words)} and {_option_n(settings)}", "remove -n")
+        raise UsageError(
+            f"ranks per node were passed twice: {' '.join(words)} and {_option_n(settings)}",
+            f"remove {_option_n(settings)}",
+        )
     specs = [replace(spec, slots=spec.port or (None if given else spec.slots), port=None) for spec in specs]
     large = next((f"{spec.name}:{spec.slots}" for spec in specs if (spec.slots or 0) > MOST_RANKS), "")
     if large:
@@ -198,7 +225,7 @@ def scheduled_hosts(settings: LaunchSettings) -> tuple[tuple[str, ...], tuple[in
     each = ranks_per_node(settings)
     missing = next((spec.name for spec in specs if not (spec.slots or each)), "")
     if missing:
-        raise UsageError(f"{missing} has no number of ranks, and other hosts have one", f"{missing}:1, or add -n 1")
+        raise UsageError(f"{missing} has no number of ranks, and other hosts have one", "add -n 1")
     return names, tuple(spec.slots or each or 1 for spec in specs)
 
 
@@ -237,5 +264,5 @@ def _check_no_scripts(settings: LaunchSettings) -> None:
     for host in settings.hosts:
         if host.endswith(".py") or Path(settings.workdir, host).is_file():
             raise UsageError(
-                f"{host} is in the place of a host; the script comes after `--`", f"ddpkit launch -- {host} ARGS"
+                f"{host} is in the place of a host; the script comes after `--`", f"ddpkit launch -- {host}"
             )

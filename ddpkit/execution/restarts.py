@@ -6,6 +6,7 @@ its ranks again, and then both fail (torch 2.13). Pure: events of ranks in, the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -45,6 +46,27 @@ class Attempt:
     @property
     def finished(self) -> bool:
         return not self.running and not self.failures and len(self.succeeded) >= self.size
+
+
+@dataclass
+class Rounds:
+    """Starts of all ranks of a run, round by round, and the first failure of the present round."""
+
+    number: int = 0  # of the present round; 0: the first
+    starts: Counter[int] = field(default_factory=Counter)  # of each rank
+    failed: tuple[float, str] | None = None  # when, and in words
+
+    def fail(self, when: float, words: str) -> None:
+        if self.failed is None or when < self.failed[0]:
+            self.failed = when, words
+
+    def start(self, rank: int) -> str:
+        """Count the start of a rank. Returns why a round begins with it; empty: none does."""
+        self.starts[rank] += 1
+        if self.starts[rank] <= self.number + 1:
+            return ""
+        self.number, failed, self.failed = self.number + 1, self.failed, None
+        return failed[1] if failed else "the nodes changed"
 
 
 class RestartTracker:

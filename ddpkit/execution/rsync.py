@@ -26,6 +26,7 @@ from ddpkit.transports.protocol import LocalLink, program_request
 AT_ONCE = 8  # more would share one network card and one disk
 _OLDEST = (3, 1)  # with --info=progress2
 _PERCENT = re.compile(r"\s(\d{1,3})%")
+_SENT = re.compile(r"^sent ([\d.,]+) bytes", re.MULTILINE)  # with --info=stats1
 # rsync's exit codes that say what is missing on the other side.
 _NO_RSYNC, _NO_SSH = 127, 255
 _RSH = "--rsh=ssh "
@@ -120,7 +121,7 @@ def copy(
 
     def one(index: int) -> None:
         with turn:
-            results[index] = copy_one(specs[index], with_login(argvs[index], more[index]), progress)
+            results[index], _ = copy_one(specs[index], with_login(argvs[index], more[index]), progress)
 
     in_threads(log_in, len(specs))
     if not results:
@@ -154,13 +155,15 @@ def _check_ours() -> None:
         raise UsageError(what, install("rsync"))
 
 
-def copy_one(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], None]) -> Problem | None:
+def copy_one(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], None]) -> tuple[Problem | None, int]:
+    """Run one command. Returns its problem, and the bytes that it sent if it prints them."""
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     link = LocalLink()  # under a supervisor, so that it ends with us
     link.start(program_request("rsync", list(argv), {}), events.put)
-    code, errors = 0, []
+    code, errors, last = 0, [], ""
     while (event := events.get()) is not None:
         if event["e"] == "out" and event["fd"] == 1:
+            last = (last + event["data"])[-500:]
             percents = _PERCENT.findall(event["data"])
             if percents:
                 progress(spec.label, int(percents[-1]))
@@ -171,13 +174,13 @@ def copy_one(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int
     link.close()
     if code == 0:
         progress(spec.label, 100)
-        return None
+        sent = _SENT.search(last)
+        return None, int(re.sub(r"\D", "", sent[1])) if sent else 0
     words = " ".join("".join(errors).split())
     if code == _NO_RSYNC or "rsync: command not found" in words or "rsync: not found" in words:
-        return Problem(
-            host=spec.label, what="rsync not found on the node", fix=f"ssh {spec.target} apt-get install rsync"
-        )
+        fix = f"ssh {spec.target} apt-get install rsync"
+        return Problem(host=spec.label, what="rsync not found on the node", fix=fix), 0
     # When ssh ends before a word has come, rsync gives either its exit code or its own 12, whichever it sees first.
     no_way_in = code == _NO_SSH or "(0 bytes received so far)" in words
     fix = f"ssh {spec.target} true" if no_way_in else f"ssh {spec.target} df -h"
-    return Problem(host=spec.label, what=f"rsync ended with code {code}: {words}", fix=fix, unreachable=True)
+    return Problem(host=spec.label, what=f"rsync ended with code {code}: {words}", fix=fix, unreachable=True), 0

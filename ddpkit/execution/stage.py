@@ -27,6 +27,7 @@ from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job, LocalCopy, Staging
 from ddpkit.launchers.shell import join
 from ddpkit.node.stage import count_bytes, digest
+from ddpkit.run.timeline import NodeCopy
 from ddpkit.transports.channel import Channel, NoAnswerError, RefusedError
 from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
@@ -87,7 +88,14 @@ class Content:
     def argv(self, spec: HostSpec, bases: Sequence[str], stager: Stager) -> list[str]:
         """The command line of rsync to a node. `bases`: copies that share unchanged files."""
         root, way, new = stager.root, stager.way, stager.accept_new
-        words = ["--from0", f"--files-from={stager.listed[self.name]}", "--no-owner", "--no-group", "--omit-dir-times"]
+        words = [
+            "--info=stats1",
+            "--from0",
+            f"--files-from={stager.listed[self.name]}",
+            "--no-owner",
+            "--no-group",
+            "--omit-dir-times",
+        ]
         words += ["--checksum"] if self.kind == "project" else []
         words += [f"--link-dest={root}/{base}" for base in bases]
         target = f"{root}/{self.name}/"
@@ -156,9 +164,9 @@ def relocate(job: Job, contents: Sequence[Content], root: str) -> Job:
 
 
 def _module(flag: str, rest: Sequence[str], target: str) -> tuple[str, ...]:
-    """Run a module of the copy: `-m` itself searches the working directory first. Raises UsageError."""
-    if flag != "-m":
-        raise UsageError(f"--stage works with a script or a module, not with {flag}", "remove --stage")
+    """Run a module of the copy, or code that imports from it: Python itself searches the working directory first."""
+    if flag == "-c":
+        return ("-c", f"import sys; sys.path[0] = {target!r}; exec({rest[0]!r})", *rest[1:])
     text = f"import runpy, sys; sys.path[0] = {target!r}; runpy._run_module_as_main({rest[0]!r})"
     return ("-c", text, *rest[1:])
 
@@ -184,6 +192,7 @@ class Staged:
     copies: tuple[LocalCopy, ...]
     base: str  # Python of the nodes where the copy of the virtual environment is missing (dry run); empty: it is there
     complete: bool  # all nodes have all copies
+    times: Mapping[str, Sequence[NodeCopy]]  # by host
 
 
 @dataclass(kw_only=True)
@@ -198,6 +207,7 @@ class Stager:
     note: Callable[[str], None]
     missing: dict[str, list[str]] = field(default_factory=dict)  # labels, by name of a copy
     listed: dict[str, str] = field(default_factory=dict)  # files with names, by name of a copy
+    times: dict[str, list[NodeCopy]] = field(default_factory=dict)  # by label
     turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(rsync.AT_ONCE))
 
     def run(self, pool: NodePool, least: int | None) -> tuple[HostSpec, ...]:
@@ -233,24 +243,35 @@ class Stager:
         return pool.specs
 
     def _bring(self, spec: HostSpec, channel: Channel, content: Content) -> Problem | None:
+        began = time.time()
+
+        def brought(size: int | None) -> None:
+            copied = size is not None
+            times = NodeCopy(kind=content.kind, copied=copied, size=size or 0, began=began, ended=time.time())
+            self.times.setdefault(spec.label, []).append(times)
+
         answer = self._look(spec, channel, content)
         refused = check_node(content, answer)
         if refused is not None:
             return Problem(host=spec.label, what=refused[0], fix=refused[1], check="stage")
         if answer["state"] == "present":
+            brought(None)
             return None
         self.missing.setdefault(content.name, []).append(spec.label)
         if self.progress is None:
             return None
         argv = content.argv(spec, answer["bases"], self)
         with self.turn:
-            problem = rsync.copy_one(spec, rsync.with_login(argv, join(self.way.login(spec))), self.progress)
+            problem, size = rsync.copy_one(spec, rsync.with_login(argv, join(self.way.login(spec))), self.progress)
         if problem is not None:
             channel.ask("stage.release", {"root": self.root, "name": content.name})
             return problem
         channel.ask("stage.finish", content.finish_args(self.root))
         done: Mapping[str, str] = channel.answer(time.monotonic() + PATIENCE)
-        return Problem(host=spec.label, what=done["problem"], fix=done["fix"]) if done["problem"] else None
+        if done["problem"]:
+            return Problem(host=spec.label, what=done["problem"], fix=done["fix"])
+        brought(size)
+        return None
 
     def _look(self, spec: HostSpec, channel: Channel, content: Content) -> Answer:
         args = {"root": self.root, "name": content.name, "needs": content.needs, "dry": self.progress is None}
@@ -275,7 +296,12 @@ def _contents(job: Job, options: NodeOptions, log_dir: str) -> tuple[str, list[C
     root = options.stage_dir or f"/tmp/ddpkit-stage-{os.getuid()}"
     if not root.startswith("/"):
         raise UsageError(f"--stage-dir {root}: must be an absolute path", "--stage-dir /local/DIR")
-    return root, [project(job.workdir, log_dir), *([environment(job.python)] if options.stage == "env" else [])]
+    contents = [project(job.workdir, log_dir), *([environment(job.python)] if options.stage == "env" else [])]
+    for content in contents:
+        if Path(os.path.normpath(root)).is_relative_to(content.source):
+            what = f"--stage-dir {root}: is inside {content.source}, whose files are copied"
+            raise UsageError(what, "--stage-dir /local/DIR")
+    return root, contents
 
 
 def by_nodes(job: Job, options: NodeOptions, log_dir: str) -> Job:
@@ -341,4 +367,4 @@ def bring(
             note(f"staged {copy} ({time.monotonic() - began:.1f} s)")
     absent = progress is None and any(copy.missing for copy in copies)
     base = python if absent and options.stage == "env" and copies[-1].missing else ""
-    return Staged(job=moved, specs=kept, copies=copies, base=base, complete=not absent)
+    return Staged(job=moved, specs=kept, copies=copies, base=base, complete=not absent, times=stager.times)

@@ -47,7 +47,7 @@ class Nested:
 
     @property
     def problem(self) -> str:
-        return f"{self.name} is a launcher itself: each rank of ddpkit would start ranks of its own"
+        return f"{self.name} is a launcher itself"
 
 
 def find_launcher(command: Sequence[str]) -> Nested | None:

@@ -77,6 +77,7 @@ class Allocation:
     nproc_per_node: int | tuple[int, ...] | None = None
     cpus_per_task: int | None = None
     groups: tuple[HetGroup, ...] = ()  # of a heterogeneous allocation
+    cpus: Mapping[str, int] = field(default_factory=dict)  # by host; empty: not known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +172,7 @@ class Batch:
     queue: tuple[str, ...]  # shows the user's own jobs
     show_resources: tuple[str, ...]  # shows what may be asked for
     state: tuple[str, ...]  # prints what the next ones read
-    state_pattern: str  # named groups: state, reason, start, nodes, restarts, code, signal
+    state_pattern: str  # named groups: state, reason, start, nodes, restarts, code, signal, script (its node)
     waiting: tuple[str, ...]  # states
     running: tuple[str, ...]
     ending: tuple[str, ...]
@@ -189,6 +190,11 @@ class Batch:
     follow: bool = True  # False: many jobs in one; only submitted
     stopped: tuple[str, ...] = ("CANCELLED",)  # states
     nodes: int = 0  # of one attempt, where its script can start the ranks again
+    script_lost: tuple[str, ...] = ()  # requeues such a job whose script died with its node
+    show_queue: tuple[str, ...] = ()  # shows the {queue} of such a job to a person
+    limits: tuple[str, ...] = ()  # prints the limits of the {queue} of a job that can never run; empty: no such program
+    asked_pattern: str = ""  # named groups of the state's output: queue, and others, which a person sees
+    limits_pattern: str = ""  # named groups of the output of `limits`, which a person sees
     via: Via | None = None  # the host with these commands, the files of the plan and the log; None: this machine
 
     def typed(self, argv: tuple[str, ...]) -> tuple[str, ...]:
@@ -481,7 +487,7 @@ class Scheduled:
     via: Via | None = None
 
 
-FACTS = ("state", "reason", "start", "nodes", "restarts", "code", "signal")  # of a job
+FACTS = ("state", "reason", "start", "nodes", "restarts", "code", "signal", "script")  # of a job
 
 
 def job_facts(match: re.Match[str], signals_from: int) -> dict[str, str]:

@@ -91,11 +91,9 @@ def short_name(name: str) -> str:
 
 # Programs that are no backends, and the options that use them.
 _MEANT = {
-    **dict.fromkeys(("torchrun", "torch", "elastic"), "ddpkit launch --starter torchrun -- SCRIPT"),
-    **dict.fromkeys(("srun", "sbatch", "salloc"), "ddpkit launch -b slurm -- SCRIPT"),
-    **dict.fromkeys(
-        ("mpi", "mpirun", "openmpi", "accelerate", "deepspeed", "none"), "ddpkit launch -b ssh HOST -- SCRIPT"
-    ),
+    **dict.fromkeys(("torchrun", "torch", "elastic"), "add -b local --starter torchrun"),
+    **dict.fromkeys(("srun", "sbatch", "salloc"), "add -b slurm"),
+    **dict.fromkeys(("mpi", "mpirun", "openmpi", "accelerate", "deepspeed", "none"), "add -b ssh"),
     **dict.fromkeys(("gpu", "cuda", "nccl", "gloo"), "ddpkit backends"),
 }
 

@@ -116,7 +116,13 @@ def job_script(plan: Plan) -> str:
         f"# shellcheck disable={_QUOTED},SC1091 # arguments are unchanged; files of -o setup are not here",
     ]
     # What is exported when it is submitted reaches the job.
-    return "\n".join(lines) + "\n" + rest.replace("its value is not shown", "export it before sbatch")
+    rest = rest.replace("its value is not shown", "export it before sbatch")
+    return "\n".join(lines) + "\n" + rest.replace(plan.run_id, f'{_name(plan)}-"$SLURM_JOB_ID"')
+
+
+def _name(plan: Plan) -> str:
+    """The name in the id of a run: the script that was emitted twice is the same."""
+    return plan.run_id.split("-", 2)[-1].rpartition("-")[0] or "ddpkit"
 
 
 def _skip_first_line(text: str) -> str:
@@ -131,15 +137,19 @@ def _secrets(plan: Plan) -> list[str]:
 
 def _portable(step: Step, plan: Plan) -> Step:
     """The step with the port as a variable of the script, and without the id of a run."""
-    env: dict[str, Value] = {name: value for name, value in step.env.items() if name != "DDPKIT_RUN"}
+    env: dict[str, Value] = {
+        name: _name(plan) if value == plan.run_id else value for name, value in step.env.items() if name != "DDPKIT_RUN"
+    }
     if "MASTER_PORT" in env:
         env["MASTER_PORT"] = Raw("$port")
-    return replace(step, env=env, procs=tuple(replace(proc, argv=_words(proc)) for proc in step.procs))
+    return replace(step, env=env, procs=tuple(replace(proc, argv=_words(proc, plan)) for proc in step.procs))
 
 
-def _words(proc: Proc) -> tuple[Word, ...]:
+def _words(proc: Proc, plan: Plan) -> tuple[Word, ...]:
     """The words of torchrun, with the script's port, and with a shell around each rank that reports its exit code."""
-    words: list[Word] = list(proc.argv)
+    words: list[Word] = [
+        f"--rdzv_id={_name(plan)}" if word == f"--rdzv_id={plan.run_id}" else word for word in proc.argv
+    ]
     if proc.rank is not None or "--no_python" not in words:
         return tuple(words)
     index = words.index("--no_python")

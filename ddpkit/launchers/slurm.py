@@ -20,7 +20,7 @@ from ddpkit.launchers.containers import Contained, option, runtimes, split_optio
 from ddpkit.launchers.plan import JOB_HOOK, Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
 from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
 from ddpkit.launchers.shell import Raw, Secret, Value, Word, join, quote
-from ddpkit.launchers.slurm_layout import Group, Layout, arrange
+from ddpkit.launchers.slurm_layout import Group, Layout, arrange, check_cpus
 
 # Defaults of variables, after `cores` was computed. See `_RECORDER` in `starters.py`.
 _DEFAULTS = """
@@ -140,6 +140,7 @@ _CODE = r"s/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p"
 _TAP_CODE = r"s/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p"
 _GOES_ON = "s/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p"
 _FLAGS = {"exclusive"}  # without a value
+_TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", re.IGNORECASE)  # as sbatch reads it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +197,7 @@ class Slurm(Contained):
     torchrun: ClassVar[bool]
 
     def plan(self, job: Job, world: Request) -> Plan:
-        layout = self._layout(world)
+        layout = self._layout(job, world)
         step = self._step(job, world, layout)
         modules = self._modules(job)
         needed: dict[str, str] = {}
@@ -224,7 +225,9 @@ class Slurm(Contained):
             asked = self._script(job, step, layout, ",".join(world.hosts), world.spares)
             files.append(File(path=script, text=asked))
             batch = self._batch(job, script, tuple(filter(_left, world.here.stale)), world)
-            batch = replace(batch, nodes=len(layout.counts) if layout.attempts else 0)
+            if layout.attempts:
+                recover = (*_decide(job, world), "lost")
+                batch = replace(batch, nodes=len(layout.counts), script_lost=recover)
         return Plan(
             run_id=job.run_id,
             backend=self.name,
@@ -283,14 +286,17 @@ class Slurm(Contained):
         }
         return File(path=f"{folder}/spec.json", text=json.dumps(spec) + "\n")
 
-    def _layout(self, world: Request) -> Layout:
+    def _layout(self, job: Job, world: Request) -> Layout:
         if "arbitrary" in self.srun:
             raise UsageError(
                 "-o srun with --distribution=arbitrary: ddpkit chooses the distribution",
                 "ddpkit launch -b slurm node2:1 node1:2 -- SCRIPT",
             )
         later = self._later_groups() if world.allocation is None else ()
-        return arrange(world, ranks=self._gpus(), cpus=self.cpus_per_task, order=self.order, later=later)
+        layout = arrange(world, ranks=self._gpus(), cpus=self.cpus_per_task, order=self.order, later=later)
+        if world.allocation is not None and not {"--overcommit", "-O"} & {*split_option("srun", self.srun)}:
+            check_cpus(layout, world.allocation, by_node=self._by_node(job))
+        return layout
 
     def _later_groups(self) -> tuple[Group, ...]:
         """Read the further groups of -o hetjob, which have sbatch's long options. Raises UsageError."""
@@ -346,8 +352,7 @@ class Slurm(Contained):
             *(layout.file(job.folder, by_node=by_node) if layout.listed else ()),
         ]
         if layout.attempts:
-            again = join([world.here.python, "-m", "ddpkit.cli.job_attempts", job.folder])
-            lines += self._in_attempts(job, layout, command, again)
+            lines += self._in_attempts(job, layout, command, join(_decide(job, world)))
         else:
             lines += [f"exec {command}"] if held else [*self._in_job(job, command), 'exit "$code"']
         env: dict[str, Value] = {"DDPKIT_RUN": job.run_id, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
@@ -397,8 +402,8 @@ class Slurm(Contained):
         python = job.stage.python if job.stage else job.python
         return join(["python3" if self.container else python, "-c", _PORT])
 
-    def _copy(self, job: Job, layout: Layout, inside: list[str]) -> list[str]:
-        """Lines that bring the local copies to each node. Raises UsageError."""
+    def _copy(self, job: Job, layout: Layout, inside: list[str], otherwise: str = "exit 123") -> list[str]:
+        """Lines that bring the local copies to each node. `otherwise`: if a node has none then. Raises UsageError."""
         if not job.stage:
             return []
         if layout.het:
@@ -413,7 +418,11 @@ class Slurm(Contained):
         argv += ["--kill-on-bad-exit=0", "--export=ALL", job.stage.python, "-I", "-S", f"{job.folder}/stage/stage.py"]
         # srun's own error would count as one of rank 0.
         show = """printf '%s\\n' "$shown" | sed '/^srun: error: .* Exited with exit code/d' >&2"""
-        return [f"shown=$({join(argv)} 2>&1) || {{ {show}; exit 123; }}"]
+        return [*([] if inside else self._begin(job)), f"shown=$({join(argv)} 2>&1) || {{ {show}; {otherwise}; }}"]
+
+    def _begin(self, job: Job) -> list[str]:
+        """The line of a job script that writes the time at which an attempt began."""
+        return [f"{{ date +%s.%N >> {quote(_begins(job))}; }} 2> /dev/null"] if self._asked(job) else []
 
     def _srun(
         self, world: Request, layout: Layout, inside: list[str], words: list[str], more: str, *, by_node: bool
@@ -471,23 +480,34 @@ class Slurm(Contained):
     def _in_attempts(self, job: Job, layout: Layout, command: str, again: str) -> list[str]:
         """Steps in a job script: another one follows as long as `again` prints its nodes."""
         rank_0 = "srun --overlap --nodes=1 --ntasks=1 --nodelist=$MASTER_ADDR --export=ALL"
-        again = f'{JOB_HOOK}="${JOB_HOOK}" {again}'
+        hook = f'{JOB_HOOK}="${JOB_HOOK}"'
+        watch = f'{hook} srun --overlap --nodes=1 --ntasks=1 "--nodelist=$there" --output=none --export=ALL'
+        watch = f"{watch} {again} watch < /dev/null 2> /dev/null & watch=$!"
+        again = f"{hook} {again}"
         tell = 'eval "$next"; echo "ddpkit: attempt $((DDPKIT_ATTEMPT - 1))"'
         attempt = [
-            *self._copy(job, layout, []),
+            # If this script dies with its node, SLURM keeps the job: a task on another node requeues it.
+            'there=$(squeue -h -j "$SLURM_JOB_ID" -o %N)',
+            'there=$(scontrol show hostnames "$there" | grep -vxF "$SLURMD_NODENAME" | tail -n 1)',
+            f'[ -z "$there" ] || kill -0 "$watch" 2> /dev/null || {{ {watch}; }}',
+            *self._copy(job, layout, [], "code=123; next_attempt; continue"),
             "MASTER_ADDR=${nodes%%,*}  # rank 0 runs on the first node",
             f'on=; [ "$MASTER_ADDR" = "$SLURMD_NODENAME" ] || on="{rank_0}"',
             f"MASTER_PORT=$($on {self._probe(job)})",
             "export MASTER_ADDR MASTER_PORT",
             *self._in_job(job, command, again=True),
-            "trap '' TERM  # a requeue sends it: the decision comes to its end",
-            f'next=$({again} "$code") || exit "$code"',
-            f"trap - TERM; {tell}",
+            "next_attempt",
         ]
         return [
             f"export -n {JOB_HOOK}  # it can hold secrets: the ranks do not get it",
             f"nodes=$({_NODES} | head -n {len(layout.counts)} | paste -sd , -)",
             f'[ -z "$SLURM_RESTART_COUNT" ] || {{ next=$({again} requeued) || exit 1; {tell}; }}',
+            "next_attempt() {",
+            "    trap '' TERM  # a requeue sends it: the decision comes to its end",
+            f'    next=$({again} "$code") || exit "$code"',
+            f"    trap - TERM; {tell}",
+            "}",
+            """watch=; trap '[ -z "$watch" ] || kill "$watch" 2> /dev/null' EXIT""",
             "while :; do",
             *(f"    {line}" for line in attempt),
             "done",
@@ -507,7 +527,7 @@ class Slurm(Contained):
         lines = [
             # What stands in the output before this line, an attempt before has written.
             *(['[ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"'] if not again else []),
-            *([f"{{ date +%s.%N >> {quote(_begins(job))}; }} 2> /dev/null"] if self._asked(job) else []),
+            *([] if job.stage else self._begin(job)),  # else before the copy
             f"log={quote(before)}{number}{quote(after)}",
             'from=$(($(wc -c < "$log") + 1))',
             "code='' first=''",
@@ -530,6 +550,10 @@ class Slurm(Contained):
         if named and self.nodelist:
             raise UsageError(
                 f"hosts were passed twice: {named} and -o nodelist={self.nodelist}", "remove one of the two"
+            )
+        if self.time and not _TIME.fullmatch(self.time):
+            raise UsageError(
+                f"--time {self.time} is not a time limit", "--time 2:00:00: minutes, H:MM:SS or D-HH:MM:SS"
             )
         tasks, cpus = self._asked_tasks(job, layout.groups[0])
         asked: dict[str, object] = {
@@ -605,7 +629,7 @@ class Slurm(Contained):
             state=("scontrol", "--oneliner", "show", "job", "{job}"),
             state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "
             r".*?\bExitCode=(?P<code>\d+):"
-            r"(?P<signal>\d+) .*?\bStartTime=(?P<start>\S+) .*? NodeList=(?P<nodes>\S*)",
+            r"(?P<signal>\d+) .*?\bStartTime=(?P<start>\S+) .*? NodeList=(?P<nodes>\S*)(?: BatchHost=(?P<script>\S+))?",
             waiting=("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SUSPENDED", "RESIZING"),
             running=("RUNNING", "SIGNALING"),
             ending=("COMPLETING", "STAGE_OUT"),
@@ -621,12 +645,23 @@ class Slurm(Contained):
             follow=not self.array,
             requeue_exit_code=AGAIN if self.chain else None,
             via=world.via,
+            show_queue=("sinfo", "-p", "{queue}"),
+            limits=("scontrol", "--oneliner", "show", "partition", "{queue}"),
+            asked_pattern=r"\b(?P<time>TimeLimit=\S+) .*?\bPartition=(?P<queue>\S+) .*?"
+            r"\b(?P<resources>(?:Req)?TRES=\S+?)(?:,billing=\d+)? ",
+            limits_pattern=r"\b(?P<nodes>MaxNodes=\S+) (?P<time>MaxTime=\S+) .*?\b(?P<state>State=\S+) "
+            r".*?\b(?P<resources>TRES=\S+?)(?:,billing=\d+)?(?: |$)",
         )
 
 
 def _begins(job: Job) -> str:
     """The file that says when the job's script began, each time that it did."""
     return f"{job.folder}/marks/job"
+
+
+def _decide(job: Job, world: Request) -> tuple[str, ...]:
+    """The program that decides after an attempt of a submitted job."""
+    return world.here.python, "-m", "ddpkit.cli.job_attempts", job.folder
 
 
 def _left(name: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ddpkit.errors import UsageError
+from ddpkit.errors import LaunchError, UsageError
 from ddpkit.launchers.plan import Allocation, Request
 from ddpkit.launchers.shell import count, join, quote
 
@@ -166,6 +166,24 @@ def arrange(world: Request, *, ranks: int, cpus: int, order: Order, later: tuple
     return layout
 
 
+def check_cpus(layout: Layout, held: Allocation, *, by_node: bool) -> None:
+    """Refuse more tasks on a node than its CPUs in the allocation: srun cannot create such a step."""
+    sizes = [group for group in layout.groups for _ in range(group.nodes)]
+    for host, ranks, group in zip(layout.hosts, layout.counts, sizes, strict=False):
+        each = max(1, group.cpus)
+        tasks = 1 if by_node and not group.cpus else ranks
+        if tasks * each <= held.cpus.get(host, tasks * each):
+            continue
+        what = f"{count(ranks, 'rank')} on {host}" + (f" with --cpus-per-task {each}" if each > 1 else "")
+        more = f"salloc --nodes={len(layout.counts)} --ntasks-per-node={max(layout.counts)}"
+        more += f" --cpus-per-task={each}" if each > 1 else ""
+        fit = min(held.cpus.values()) // each
+        raise LaunchError(
+            f"{what}: allocation {held.job_id} has {count(held.cpus[host], 'CPU')} there",
+            (f"-n {fit}, or " if fit else "") + f"allocate more: {more}",
+        )
+
+
 def _nodes(world: Request, held: Allocation) -> int:
     """Return the number of nodes of a step in an allocation. Raises UsageError."""
     spares, most = world.spares or 0, len(held.hosts)
@@ -173,7 +191,7 @@ def _nodes(world: Request, held: Allocation) -> int:
     if nodes + spares > most:
         both = f"-N {nodes}" + (f" and --spares {spares}" if spares else "")
         raise UsageError(
-            f"{both}: allocation {held.job_id} has {most} nodes",
+            f"{both}: allocation {held.job_id} has {count(most, 'node')}",
             f"-N {max(1, most - spares)}, or allocate more: salloc --nodes={nodes + spares}",
         )
     if held.groups and nodes != most:

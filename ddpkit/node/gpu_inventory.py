@@ -14,7 +14,8 @@ import struct
 import subprocess
 import time
 
-from ddpkit.node.cpu_topology import kfd_gpus, list_names, read_text
+from ddpkit.node.amd_gpus import list_amd_gpus, memory_by_process
+from ddpkit.node.cpu_topology import list_names, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,43 +180,38 @@ def gpus_of_node() -> list[dict[str, Any]] | str | None:
 
 
 def amd_gpus(root: str = "/") -> list[dict[str, Any]]:
-    """AMD's GPUs, from the files of their kernel driver: no tool is needed, and none starts the driver.
-
-    Source: kernel documentation, gpu/amdgpu; /sys/class/kfd lists processes and topology.
-    """
+    """AMD's GPUs, with the fields that `nvidia_smi` gives."""
     gpus: list[dict[str, Any]] = []
-    for gpu_id, properties in kfd_gpus(root):
-        device = root + "sys/class/drm/renderD" + properties.get("drm_render_minor", "") + "/device"
-        errors = re.search(r"ue: (\d+)", read_text(device + "/ras/umc_err_count") or read_text(device + "/ras/aca_umc"))
-        used = read_text(device + "/mem_info_vram_used")
-        number = properties.get("unique_id", "")
+    for each in list_amd_gpus(root):
+        errors = re.search(
+            r"ue: (\d+)", read_text(each.device + "/ras/umc_err_count") or read_text(each.device + "/ras/aca_umc")
+        )
+        used = read_text(each.device + "/mem_info_vram_used")
         gpu: dict[str, Any] = {
             "index": str(len(gpus)),
-            "uuid": "GPU-%x" % int(number) if number.isdigit() else gpu_id,
-            "name": read_text(device + "/product_name") or "AMD gfx" + properties.get("gfx_target_version", ""),
+            "uuid": each.uuid,
+            "name": each.name,
             "vendor": "AMD",
             "ecc_errors": int(errors.group(1)) if errors else 0,
             "slow_because": [],
             "links": 0,
-            "users": _kfd_users(root + "sys/class/kfd/kfd/proc/", gpu_id),
+            "users": [
+                {
+                    "pid": int(pid),
+                    "memory": str(size >> 20),
+                    "name": read_text("/proc/%s/comm" % pid),
+                    "user": owner(pid),
+                }
+                for pid, size in memory_by_process(each, root).items()
+            ],
         }
         if used.isdigit():
             gpu["memory_used"] = "%d MiB" % (int(used) >> 20)
         for field, file in (("link_width", "/current_link_width"), ("link_width_max", "/max_link_width")):
-            gpu[field] = read_text(device + file)
-        gpu.update(pci_place(os.path.basename(os.path.realpath(device)), root))
+            gpu[field] = read_text(each.device + file)
+        gpu.update(pci_place(os.path.basename(os.path.realpath(each.device)), root))
         gpus.append(gpu)
     return gpus
-
-
-def _kfd_users(folder: str, gpu_id: str) -> list[dict[str, Any]]:
-    users = []
-    for pid in filter(str.isdigit, list_names(folder)):
-        used = read_text(folder + pid + "/vram_" + gpu_id)
-        if used.isdigit() and int(used):
-            name = read_text("/proc/" + pid + "/comm")
-            users.append({"pid": int(pid), "memory": str(int(used) >> 20), "name": name, "user": owner(pid)})
-    return users
 
 
 # ---- the node

@@ -13,6 +13,7 @@ import select
 import signal
 import time
 
+from ddpkit.node.amd_gpus import sample_amd_gpus
 from ddpkit.node.process_tree import TICKS, below, die_with_parent, processes, read_stat, read_text
 from ddpkit.node.rpc import host_name
 
@@ -61,7 +62,11 @@ def sample(
         }
         for rank, pids in families.items()
     }
-    result: dict[str, Any] = {
+    rows = hung if gpus is None else gpus.answer(until)
+    pids = None if users is None else users.answer(until)
+    if rows is None or "No devices" in rows:
+        rows, pids = sample_amd_gpus() or (rows, pids)
+    return {
         "host": host_name(),
         "t": now,
         "cpus": os.cpu_count(),
@@ -70,13 +75,9 @@ def sample(
         "shm": _shm(),
         "looks": looks,
         "ranks": shown,
-        "gpus": hung if gpus is None else gpus.answer(until),
-        "apps": None,
+        "gpus": rows,
+        "apps": _apps(pids, families, table) if isinstance(pids, list) else pids,
     }
-    if users is not None:
-        rows = users.answer(until)
-        result["apps"] = _apps(rows, families, table) if isinstance(rows, list) else rows
-    return result
 
 
 def _numbers(path: str, most: int) -> list[float]:

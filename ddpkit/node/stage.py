@@ -141,10 +141,10 @@ def _unpack(names: str) -> list[str]:
     return zlib.decompress(a2b_base64(names)).decode("utf-8", "surrogateescape").split("\0")
 
 
-def copy(source: str, place: str, names: list[str], bases: list[str], content: bool) -> None:
+def copy(source: str, place: str, names: list[str], bases: list[str], content: bool) -> int:
     """Copy these files from a directory that this node can read. `bases`: copies that share unchanged files.
 
-    Raises OSError.
+    Returns the bytes that were read. Raises OSError.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -157,28 +157,29 @@ def copy(source: str, place: str, names: list[str], bases: list[str], content: b
             os.chmod(os.path.join(place, name), 0o700)  # one that was begun can be read-only
             modes.append((os.path.join(place, name), each.st_mode & 0o777))
 
-    def one(name: str) -> None:
+    def one(name: str) -> int:
         path, target = os.path.join(source, name), os.path.join(place, name)
         wanted = _describe(path, content)
         if wanted[0] == "directory" or _describe(target, content) == wanted:
-            return
+            return 0
         if os.path.lexists(target):
             os.unlink(target)  # another copy can share it
         base = next((base for base in bases if _describe(os.path.join(base, name), content) == wanted), "")
         if base:
             os.link(os.path.join(base, name), target, follow_symlinks=False)
-        else:
-            shutil.copy2(path, target, follow_symlinks=False)
+            return 0
+        shutil.copy2(path, target, follow_symlinks=False)
+        return os.lstat(target).st_size
 
     with ThreadPoolExecutor(READERS) as pool:  # a shared file system answers late, and many at a time
-        for _ in pool.map(one, names):
-            pass
+        size = sum(pool.map(one, names))
     for path, mode in reversed(modes):
         os.chmod(path, mode)
+    return size
 
 
-def _bring(content: dict[str, Any]) -> dict[str, str]:
-    """Copy one entry of `contents.json` to this node, if it has no copy. Return the problem."""
+def _bring(content: dict[str, Any]) -> dict[str, Any]:
+    """Copy one entry of `contents.json` to this node, if it has no copy. Return the problem, and `size` of a copy."""
     args, until = content["finish"], time.monotonic() + PATIENCE
     root, name = args["root"], args["name"]
     if content["python"] and content["python"] != list(sys.version_info[:2]):
@@ -199,24 +200,35 @@ def _bring(content: dict[str, Any]) -> dict[str, str]:
         return _problem("another launch has copied %s for %d s" % (name, PATIENCE), "add --stage-dir DIR")
     try:
         bases = [os.path.join(root, base) for base in answer["bases"]]
-        copy(content["source"], os.path.join(root, name), _unpack(args["names"]), bases, args["content"])
+        size = copy(content["source"], os.path.join(root, name), _unpack(args["names"]), bases, args["content"])
     except OSError as error:
         release(root, name)
         what = "cannot copy %s to %s: %s" % (error.filename or content["source"], root, str(error.strerror).lower())
         return _problem(what, "launch again" if error.errno == errno.ENOENT else "add --stage-dir DIR")
-    return finish(**args)
+    return {**finish(**args), "size": size}
 
 
 def main() -> int:
-    """Copy to this node what `contents.json` beside this program lists."""
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "contents.json")) as file:
+    """Copy to this node what `contents.json` beside this program lists. Writes the times of it to `HOST.json` there."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+    with open(os.path.join(folder, "contents.json")) as file:
         contents = json.load(file)
+    copies = []
     for content in contents:
+        began = time.time()
         done = _bring(content)
         if done["problem"]:
-            host = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
             sys.stderr.write("ddpkit: error: %s: %s\nhint: %s\n" % (host, done["problem"], done["fix"]))
             return 123
+        kind, copied = content["finish"]["name"].partition("-")[0], "size" in done
+        size = done.get("size", 0)
+        copies.append({"kind": kind, "copied": copied, "size": size, "began": began, "ended": time.time()})
+    try:
+        with open(os.path.join(folder, host + ".json"), "w") as file:
+            json.dump(copies, file)
+    except OSError:
+        pass  # a report without these times
     return 0
 
 

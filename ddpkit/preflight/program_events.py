@@ -138,7 +138,18 @@ class EndEvent(_Event):
     seconds: float
 
 
+class ReducedEvent(_Event):
+    """A rank of `first_reduce.py` ended its all_reduce."""
+
+    e: Literal["reduced"]
+    rank: int
+    host: str
+    t: float
+    torch: str
+    comm: str
+
+
 Event = (
     StartEvent | ReportEvent | BeginEvent | FactsEvent | UnknownEvent | DoneEvent | StageEvent | ProblemEvent
-    | BenchEvent | RowEvent | EndEvent
+    | BenchEvent | RowEvent | EndEvent | ReducedEvent
 )  # fmt: skip

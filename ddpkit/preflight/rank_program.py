@@ -112,6 +112,7 @@ class ProgramRun:
     events: list[Event] = field(default_factory=list)
     folder: str = ""
     agent_lines: tuple[str, ...] = ()  # the last ones of torchrun or srun, which start the ranks
+    job_began: float | None = None  # seconds since the epoch, of a job's script
     silent: float = 0.0  # it was ended after so many seconds without an event; 0: it was not
 
     @property
@@ -272,7 +273,13 @@ def _follow(
         outcome = live.follow(relay, TextDisplay(), connect=connect)
     finally:
         relay.close()
-    return ProgramRun(outcome=outcome, events=events, folder=str(live.folder), agent_lines=tuple(relay.agent_lines))
+    return ProgramRun(
+        outcome=outcome,
+        events=events,
+        folder=str(live.folder),
+        agent_lines=tuple(relay.agent_lines),
+        job_began=live.job_began,
+    )
 
 
 Depth = Literal["quick", "usual", "full"]

@@ -263,9 +263,9 @@ def _scheduled(
     settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
 ) -> None:
     """One step of an allocation, or a short job: its ranks send facts of their nodes as well."""
-    ready = prepare.prepare_offline(check_settings(settings, options), environ)
-    result.checks += _time_left(ready.plan, environ)
     try:
+        ready = prepare.prepare_offline(check_settings(settings, options), environ)
+        result.checks += _time_left(ready.plan, environ)
         done = _ranks(ready.plan, ready.transport, settings, options, result)
     except LaunchError as error:  # what it refuses is what we came to find out
         result.checks.append(rank_checks.check_refusal(error.message, error.hint or "scontrol ping"))

@@ -46,7 +46,7 @@ LASTS: Mapping[str, float] = {
 CLEAR = frozenset(("gpu-lost", "gpu-ecc", "gpu-xid", "nvlink-error", "driver-library-mismatch", "read-only-fs"))
 # Errors of a program on a GPU, which a script can cause: https://docs.nvidia.com/deploy/xid-errors/
 _OF_PROGRAMS = re.compile(r"\bXid(?: \([^)]*\):)? (?:13|31|43|45|68|69)\b")
-_LOST = re.compile(r"^no heartbeat|^the connection was lost")  # not a supervisor that was killed
+_LOST = re.compile(r"^no heartbeat|^the connection was lost|^SLURM removed it")  # not a supervisor that was killed
 _T = TypeVar("_T")
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
+from pathlib import Path
 
 from ddpkit.diagnosis.outcome import Failure
-from ddpkit.run.ledger import ledger
+from ddpkit.run.ledger import Ledger, ledger
 from ddpkit.run.record import ENDED, Attempt, Run
 from ddpkit.run.status import RunStatus, get_status
+from ddpkit.run.timeline import first_step, read
 
 Document = dict[str, object]
 
@@ -22,8 +24,15 @@ def run_document(run: Run, now: RunStatus | None = None) -> Document:
     rest = {name: value for name, value in values.items() if name not in (*head, "format")}
     attempts = [attempt_document(each) for each in run.attempts]
     failure = failure_document(run.failure) if run.failure else None
-    hours = asdict(ledger(run, time.time())) if run.attempts else None
-    return {**head, **rest, "failure": failure, "attempts": attempts, "ledger": hours}
+    times = asdict(_ledger(run)) if run.attempts else None
+    return {**head, **rest, "failure": failure, "attempts": attempts, "ledger": times}
+
+
+def _ledger(run: Run) -> Ledger:
+    """Return the ledger of a run with attempts. The record of the last one has no first step while it runs."""
+    last = run.attempts[-1]
+    running = last.ended is None
+    return ledger(run, time.time(), first_step(read(Path(run.folder)), last.started) if running else None)
 
 
 def attempt_document(attempt: Attempt) -> Document:

@@ -7,16 +7,22 @@ The status lines and the report of a run must mean the same file: that is why th
 
 from __future__ import annotations
 
+import glob
 import itertools
 import json
 import os
-import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ddpkit.files import write_atomically
+from ddpkit.run.record import FILE
+
 NAME = "metrics.jsonl"
+BEFORE = "metrics_before.json"  # in a run's folder: files that were there at its start
+CHECKPOINTS = ("*.pt", "*.pth", "*.ckpt", "*.safetensors")  # beside the metrics, or in the working directory
 SLACK = 2.0  # seconds by which a file system's clock may be behind ours
 PATIENCE = 1.0  # seconds for the search
 ENTRIES = 1000  # of one folder that are looked at
@@ -32,7 +38,7 @@ def find(workdir: str | Path, command: Sequence[str], since: float, until: float
     named = [path for path in _named(base, command) if _written(path, since, until)]
     if named:
         return max(named, key=_time)
-    nearby = [path for path in _nearby(base) if _written(path, since, until)]
+    nearby = [path for path in _nearby(base) if _written(path, since, until) and not _is_copy(path)]
     return max(nearby, key=_time, default=None)
 
 
@@ -64,6 +70,11 @@ def _nearby(base: Path) -> Iterator[Path]:
     for folder in _folders(base, until):
         yield folder / NAME
         yield from (inner / NAME for inner in _folders(folder, until))
+
+
+def _is_copy(path: Path) -> bool:
+    """Whether a metrics file is in the folder of a run, which keeps a copy."""
+    return _time(path.with_name(FILE)) > 0
 
 
 def _folders(base: Path, until: float) -> Iterator[Path]:
@@ -98,14 +109,67 @@ def _written(path: Path, since: float, until: float | None) -> bool:
     return when >= since - SLACK and (until is None or when <= until + SLACK)
 
 
+def newest(folder: Path, patterns: Sequence[str], since: float = 0.0, until: float | None = None) -> float | None:
+    """Return the time of the newest file of these patterns that was written since `since`, up to `until`."""
+    names = (name for each in patterns for name in glob.glob(os.path.join(folder, each), recursive=True))  # noqa: PTH118, PTH207
+    paths = (path for name in names if _written(path := Path(name), since, until))
+    return max(filter(None, map(_time, paths)), default=None)
+
+
+# ---- lines of this run
+
+
+def remember(folder: Path, setting: str, workdir: str | Path, command: Sequence[str]) -> None:
+    """Write size and time of each metrics file that is there at the start of a run. Without any, write nothing."""
+    base = Path(workdir).expanduser()
+    paths = [base / Path(setting).expanduser()] if setting else [*_named(base, command), *_nearby(base)]
+    sizes = {os.path.realpath(path): now for path in paths if (now := _size_and_time(path)) and not _is_copy(path)}
+    known = {name: now for name, now in sizes.items() if now[0]}
+    if known:
+        with suppress(OSError):
+            write_atomically(folder / BEFORE, json.dumps(known))
+
+
+def _size_and_time(path: Path) -> tuple[int, int] | None:
+    try:
+        now = path.stat()
+    except (OSError, ValueError):
+        return None
+    return now.st_size, now.st_mtime_ns
+
+
+def _own_bytes(path: Path, folder: Path) -> bytes:
+    """Return the content of a metrics file without the lines of runs before that of `folder`. Raises OSError."""
+    try:
+        before = json.loads((folder / BEFORE).read_bytes()).get(os.path.realpath(path))
+        size, when = (0, 0) if before is None else map(int, before)
+    except (OSError, ValueError, TypeError, AttributeError):
+        size, when = 0, 0
+    if size and _size_and_time(path) == (size, when):
+        return b""
+    with path.open("rb") as file:
+        return own_lines(file.read(LARGEST), size)
+
+
+def own_lines(data: bytes, size: int) -> bytes:
+    """Return the content of a metrics file without the first `size` bytes, which it had before the run.
+
+    All of it where the steps continue after them: a run that was resumed, or one that wrote the file anew.
+    """
+    at = size if data[:size].endswith(b"\n") else data.find(b"\n", size) + 1  # after a torn line
+    last = next(filter(None, map(_record, reversed(data[:at].split(b"\n")))), None)
+    first = next(filter(None, map(_record, data[at:].split(b"\n"))), None)
+    return data[at:] if last and first and first["step"] <= last["step"] else data
+
+
 def keep(path: Path, folder: Path) -> Path | None:
-    """Copy a metrics file into a run's folder, where no later run replaces it. None where that is not possible."""
+    """Copy a run's lines of a metrics file into its folder, where no later run replaces them. None: not possible."""
     kept = folder / NAME
     beside = kept.with_suffix(f".{os.getpid()}")
     try:
         if path.stat().st_size > LARGEST:
             return None
-        shutil.copyfile(path, beside)
+        beside.write_bytes(_own_bytes(path, folder))
         beside.replace(kept)
     except OSError:
         beside.unlink(missing_ok=True)
@@ -113,11 +177,14 @@ def keep(path: Path, folder: Path) -> Path | None:
     return kept
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """All records of a file, but for a last line that is still being written; empty where it cannot be read."""
+def read(path: Path, folder: Path | None = None) -> list[dict[str, Any]]:
+    """All records of a file, but for a last line that is still being written; empty where it cannot be read.
+
+    `folder`: of a run; only its lines are read.
+    """
     try:
         with path.open("rb") as file:
-            data = file.read(LARGEST)
+            data = file.read(LARGEST) if folder is None else _own_bytes(path, folder)
     except (OSError, ValueError):
         return []
     return [record for line in data.split(b"\n")[:-1] if (record := _record(line)) is not None]

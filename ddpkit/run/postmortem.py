@@ -1,9 +1,10 @@
-"""First failure of a job that was not followed, or of its last attempt, read from the job's own output."""
+"""First failure of a job that was not followed, or of its last attempt, and its ranks: from the job's own output."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from ddpkit.diagnosis.outcome import Failure
@@ -25,9 +26,7 @@ def first_failure(run: Run, kept: Path | None = None) -> tuple[Failure, str] | N
 
     `kept`: a file that gets the lines of the last attempt, in the form of `all.log`. Raises OSError for it.
     """
-    assert run.job is not None
-    log, job = job_log(run), run.job
-    reader = SrunReader(run.world_size, torchrun=job.torchrun, labels=job.labels, lost=True, groups=job.groups)
+    log, reader = job_log(run), _reader(run)
     lines: dict[int | None, deque[str]] = defaultdict(lambda: deque(maxlen=LINES))
     # The attempt, and its first failure: that of an attempt before does not count.
     first: tuple[int, FailedEvent] | None = None
@@ -63,6 +62,42 @@ def first_failure(run: Run, kept: Path | None = None) -> tuple[Failure, str] | N
     )
     failure = diagnose(failure, kept or Path(log))
     return failure, verdict(failure, failure.diagnosis)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRanks:
+    """Ranks of the last attempt of a job: hosts and process ids, exit codes or signals, and last lines."""
+
+    hosts: dict[int, str]
+    pids: dict[int, int]
+    ends: dict[int, tuple[int | None, int | None]]
+    lines: dict[int, str]
+
+
+def job_ranks(run: Run) -> JobRanks | None:
+    """Return the ranks of a job; None where its output is not visible from here."""
+    reader, attempt = _reader(run), 0
+    ends: dict[int, tuple[int | None, int | None]] = {}
+    lines: dict[int, str] = {}
+    try:
+        for event in _events(machine_of(run), job_log(run), reader):
+            if reader.attempt != attempt:
+                attempt = reader.attempt
+                ends.clear()
+                lines.clear()
+            if event["e"] == "exit":
+                ends[event["rank"]] = event["code"], event["signal"]
+            elif event["e"] == "out" and event["rank"] is not None:
+                lines[event["rank"]] = event["data"].rstrip("\n")
+    except OSError:
+        return None
+    return JobRanks(hosts=dict(reader.hosts), pids=dict(reader.pids), ends=ends, lines=lines)
+
+
+def _reader(run: Run) -> SrunReader:
+    assert run.job is not None
+    job = run.job
+    return SrunReader(run.world_size, torchrun=job.torchrun, labels=job.labels, lost=True, groups=job.groups)
 
 
 def _events(machine: Machine, log: str, reader: SrunReader) -> Iterator[Event]:

@@ -1,6 +1,7 @@
 """Status of single ranks, from the two samples in `status.json` that the launcher writes every few seconds.
 
-Two samples show in one read which rank uses no processor, which writes nothing, and which differs from the others.
+Under SLURM there are none: the job's output, or the launcher's timeline, shows starts and ends. Two samples show in one
+read which rank uses no processor, which writes nothing, and which differs from the others.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ddpkit.run import timeline
@@ -60,9 +61,68 @@ class RankSample:
     ranks: tuple[RankStatus, ...]
     silent: dict[str, float]  # hosts whose last sign of life is too old, and its age in seconds
     late_start: tuple[str, ...] = ()  # see `describe_late_start`
+    source: str = ""  # of ranks without a sample
+    lines: dict[int, str] = field(default_factory=dict)  # the last one of each of these
 
 
 def read_ranks(run: Run) -> RankSample | None:
+    """Read the ranks: their last sample, else their starts and ends; None where there is nothing to read."""
+    sample = _last_sample(run)
+    return sample if sample is not None and sample.ranks else _of_job(run) or _of_timeline(run) or sample
+
+
+def _of_job(run: Run) -> RankSample | None:
+    """Read the ranks in the output of a job."""
+    if run.job is None or run.job.many:
+        return None
+    from ddpkit.run.postmortem import job_ranks
+
+    job = job_ranks(run)
+    if job is None or not job.hosts:
+        return None
+    ranks = (
+        _started(rank, job.hosts.get(rank, ""), job.pids.get(rank), *job.ends.get(rank, (None, None)))
+        for rank in range(run.world_size)
+    )
+    return RankSample(age=0.0, ranks=tuple(ranks), silent={}, source="the job's output", lines=job.lines)
+
+
+def _of_timeline(run: Run) -> RankSample | None:
+    """Read the ranks of a step: the launcher wrote when they started."""
+    known = (timeline.read(Path(run.folder)) or {}).get("ranks", {})
+    if not known:
+        return None
+    hosts = {int(rank): str(entry["host"]) for rank, entry in known.items()}
+    ranks = (_started(rank, hosts.get(rank, ""), None, None, None) for rank in range(run.world_size))
+    try:
+        age = max(0.0, time.time() - Path(run.folder, timeline.TIMELINE).stat().st_mtime)
+    except OSError:
+        return None
+    return RankSample(age=age, ranks=tuple(ranks), silent={}, source="its timeline")
+
+
+def _started(rank: int, host: str, pid: int | None, code: int | None, killer: int | None) -> RankStatus:
+    over = code is not None or killer is not None
+    return RankStatus(
+        rank=rank,
+        host=host,
+        pid=pid,
+        state="",
+        words=_end(code, killer) if over else "started" if host else "no start reported yet",
+        cpu=None,
+        rss=None,
+        quiet=None,
+        idle=0.0,
+        odd=False,
+        over=over,
+    )
+
+
+def _end(code: int | None, killer: int | None) -> str:
+    return f"ended: exit code {code}" if killer is None else f"ended: signal {_signal(killer)}"
+
+
+def _last_sample(run: Run) -> RankSample | None:
     """Read the ranks as the launcher last wrote them; None where there is nothing to read."""
     try:
         content: StatusFile = json.loads((Path(run.folder) / "status.json").read_text())
@@ -95,10 +155,8 @@ def _rows(content: StatusFile, run: Run, then: float) -> Iterator[RankStatus]:
             last = entry["out"]
             quiet = max(0.0, then - (run.started if last is None else last))
             idle = quiet if cpu is not None and cpu < BUSY and quiet >= QUIET and not over else 0.0
-            if killer is not None:
-                words = f"ended: signal {_signal(killer)}"
-            elif code is not None:
-                words = f"ended: exit code {code}"
+            if code is not None or killer is not None:
+                words = _end(code, killer)
             else:
                 words = "waits" if idle and state in ("S", "I") else _STATES.get(state, state or "not known")
             yield RankStatus(

@@ -220,10 +220,14 @@ def _tuples(value: Any) -> Any:
 
 def new_id(command: tuple[str, ...]) -> str:
     """A name that sorts by time and says what ran: `20260131-235959-train-3fa9`."""
-    # Code is no name; what stands behind it can be.
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{name_of(command)}-{os.urandom(2).hex()}"
+
+
+def name_of(command: tuple[str, ...]) -> str:
+    """Return the name of a run of this command, where it has no other: that of the script."""
+    # Code is no name; what follows it can be.
     words = [word for word in command[2 * (command[0] == "-c") :] if not word.startswith("-")] or ["run"]
-    stem = re.sub(r"[^A-Za-z0-9_]+", "-", Path(words[0]).stem).strip("-")[:24] or "run"
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}-{os.urandom(2).hex()}"
+    return re.sub(r"[^A-Za-z0-9_]+", "-", Path(words[0]).stem).strip("-")[:24] or "run"
 
 
 def make_folder(log_dir: Path, run_id: str) -> Path:

@@ -110,12 +110,12 @@ def short_ids(ids: Sequence[str]) -> dict[str, str]:
 def _matching(word: str, ids: Iterable[str]) -> list[str]:
     """Return the ids that are `word`; else those of the name `word`; else those that begin or end with it."""
     every = list(ids)
-    named = [run_id for run_id in every if _name(run_id) == word]
+    named = [run_id for run_id in every if name_in(run_id) == word]
     exact = [run_id for run_id in every if run_id == word]
     return exact or named or [run_id for run_id in every if run_id.startswith(word) or run_id.endswith(word)]
 
 
-def _name(run_id: str) -> str:
+def name_in(run_id: str) -> str:
     """Return the name in an id: that of `--name`, else of the script."""
     return run_id[len("20260131-235959-") :].rpartition("-")[0]
 

@@ -86,15 +86,15 @@ def get_status(run: Run) -> RunStatus:
 
 
 def _ended(run: Run) -> RunStatus:
-    took = f" after {age(run.ended - run.started)}" if run.ended else ""
+    took = age(run.ended - run.started) if run.ended else ""
     if run.state == "failed":
         words = f"failed: {run.verdict or f'exit code {run.exit_code}'}"
     elif run.state == "stopped":
-        words = f"stopped{took}" + (f": {run.verdict}" if run.verdict else "")
+        words = f"stopped{took and f' (it ran for {took})'}" + (f": {run.verdict}" if run.verdict else "")
     elif run.state == "over":
         words = run.verdict or "has ended"
     else:
-        words = f"done{took}"
+        words = f"done{took and f' after {took}'}"
     return RunStatus(state=run.state, words=words, run=run)
 
 
@@ -153,7 +153,10 @@ def choose(word: str | None, command: str, *, one: bool = False, newest: bool = 
     here = _here()
     if not others:
         raise UsageError("no run found", "ddpkit launch -- train.py")
-    others = _living([entry for entry in others if entry.run and entry.run.state not in record.ENDED]) or others
+    running = _living([entry for entry in others if entry.run and entry.run.state not in record.ENDED])
+    if one and not running:
+        raise UsageError("no run is running, in this project or in another", "ddpkit ps")
+    others = running or others
     where = f"this project ({here})" if here else "the current directory, which was deleted,"
     raise run_index.several(f"no run of {where} found; runs of other projects", others, known, command)
 

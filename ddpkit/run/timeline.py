@@ -1,7 +1,8 @@
 """Keeps, in a run's folder, when what happened at its start, and how long its ranks' steps took.
 
 `launch.json` is written once, before the ranks start: {"format", "began", "prepared", "entered": {host: t}, "notes",
-"nodes": {host: facts}, "plan"}; the plan is what `--dry-run` prints. `timeline.json` is written while the run lives:
+"nodes": {host: facts}, "copies": {host: [copy]}, "plan"}; the plan is what `--dry-run` prints. `copies` are those of
+--stage; nodes of a job write their own to `stage/HOST.json`. `timeline.json` is written while the run is running:
 
     {"format", "carried", "ranks": {rank: {"host", "attempts", "marks": {name: t}, "bins": [bin, ...]}}}
 
@@ -25,6 +26,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypedDict, cast
 
 from ddpkit.files import write_atomically
@@ -34,6 +36,7 @@ from ddpkit.launchers.node_facts import RecordedFacts
 FORMAT = 1
 LAUNCH, TIMELINE = "launch.json", "timeline.json"
 MARKS, JOB = "marks", "job"  # the folder of the ranks' own files, and the file of their job's script among them
+STAGE, CONTENTS = "stage", "contents.json"  # the folder of --stage in a job, and what its nodes copy
 EVERY = 2.0  # seconds between two writes
 BINS = 20_000  # of all ranks together; one rank has at least LEAST, and at most MOST of them
 LEAST, MOST = 32, 256
@@ -57,6 +60,16 @@ class TimelineFile(TypedDict, total=False):
     ranks: dict[str, RankTimeline]
 
 
+class NodeCopy(TypedDict):
+    """What one node did for one local copy of --stage."""
+
+    kind: str  # project, env
+    copied: bool  # False: it had the copy
+    size: int  # bytes that were sent to it, or that it read from the shared directory
+    began: float
+    ended: float
+
+
 class LaunchFile(TypedDict, total=False):
     """The content of `launch.json`."""
 
@@ -66,6 +79,7 @@ class LaunchFile(TypedDict, total=False):
     entered: dict[str, float]
     notes: list[str]
     nodes: dict[str, RecordedFacts]
+    copies: dict[str, list[NodeCopy]]
     plan: str
 
 
@@ -197,6 +211,24 @@ def read_launch(folder: Path) -> LaunchFile | None:
     return cast("LaunchFile | None", read_object(folder / LAUNCH))
 
 
+def read_copies(folder: Path) -> dict[str, list[NodeCopy]]:
+    """Read what each node did for --stage, by host. Nodes of a job write it themselves; a bad file is left out."""
+    copies = dict((read_launch(folder) or {}).get("copies", {}))
+    for path in _listed(folder / STAGE):
+        if path.suffix == ".json" and path.name != CONTENTS:
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                entries = json.loads(path.read_text(encoding="utf-8"))
+                copies[path.stem] = [_node_copy(entry) for entry in entries]
+    return copies
+
+
+def _node_copy(entry: Any) -> NodeCopy:
+    """Raises KeyError, TypeError, ValueError."""
+    began, ended = float(entry["began"]), float(entry["ended"])
+    kind, copied, size = str(entry["kind"]), bool(entry["copied"]), int(entry["size"])
+    return NodeCopy(kind=kind, copied=copied, size=size, began=began, ended=ended)
+
+
 def read_object(path: Path) -> dict[str, Any] | None:
     """Read the JSON object in a file of a run's folder; None where none can be read."""
     try:
@@ -260,12 +292,14 @@ def write_launch(
     notes: Sequence[str],
     nodes: Mapping[str, Mapping[str, object]],
     plan: str,
+    copies: Mapping[str, Sequence[NodeCopy]] = MappingProxyType({}),
 ) -> None:
     """Keep what was known before the start. What cannot be written is not missed by the run."""
     times = {"began": began, "prepared": prepared, "entered": entered, "notes": list(notes)}
     names = RecordedFacts.__annotations__
     shown = {host: {name: facts[name] for name in names if name in facts} for host, facts in nodes.items()}
-    _replace(folder / LAUNCH, {"format": FORMAT, **times, "nodes": shown, "plan": plan})
+    new = {host: made for host, each in copies.items() if (made := [copy for copy in each if copy["began"] >= began])}
+    _replace(folder / LAUNCH, {"format": FORMAT, **times, "nodes": shown, "copies": new, "plan": plan})
 
 
 def _replace(path: Path, value: Any) -> None:

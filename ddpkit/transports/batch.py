@@ -18,9 +18,11 @@ from ddpkit.errors import DdpkitError, LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
 from ddpkit.launchers.plan import FACTS, Batch, Scheduled, Step, job_facts
 from ddpkit.launchers.shell import join
+from ddpkit.launchers.slurm_limits import compare_request
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.scheduler import HERE, LostError, Machine
 from ddpkit.transports.protocol import revealed
+from ddpkit.transports.slurm_nodes import is_lost
 from ddpkit.transports.srun import Post
 from ddpkit.transports.srun_overlap import OverlapCalls
 
@@ -28,6 +30,7 @@ SILENCE = 10.0  # seconds without an answer of the scheduler after which we say 
 OWN_END = 5.0  # seconds beyond the grace: a rank that an exception ended is then ended on its node, and the job fails
 PIECE = 1 << 20  # bytes of the job's output in one read
 LATE = 1.0  # seconds for the last lines of a job to come after its state: the file is on another host
+LOST_AGAIN = 120.0  # seconds after which a job that has lost its script is requeued once more; most for one try
 CUT_LIMIT = 7200.0  # seconds without a connection to a login host after which the job is left alone
 LINGERING = 40.0  # seconds in which an ending job is expected to have ended: KillWait is 30 by default
 
@@ -144,13 +147,14 @@ class JobLink:
         self._cut: float | None = None  # when the connection to the scheduler's machine was lost
         self._runs = False
         self._look_at = 0.0
+        self._recover_at = 0.0  # after which a job that has lost its script is requeued
         self._noted = ""
+        self._shown = ""  # the last answer of the scheduler
+        run = step.env.get("DDPKIT_RUN")
         self.outlives = (
-            f"job {job_id} continues without this command. Its output: {_words(batch, ('tail', '-f', self._log))}; "
-            f"to stop it: {stop_command(batch, job_id)}"
+            f"job {job_id} continues without this command; "
+            f"to follow it: ddpkit attach {run}; to stop it: ddpkit stop {run}"
         )
-        if batch.via:
-            self.outlives += f"; to follow it: ddpkit attach {step.env.get('DDPKIT_RUN')}"
 
     @property
     def _given_up(self) -> bool:
@@ -239,8 +243,7 @@ class JobLink:
                 if facts["state"] in batch.waiting:
                     if re.search(batch.unsatisfiable_reasons, facts["reason"]):
                         self._machine.run(self._argv(batch.stop))
-                        reason = f"would wait forever ({facts['reason']}), and was cancelled"
-                        reason += f"; for the available resources: {_words(batch, batch.show_resources)}"
+                        reason = f"would wait forever ({facts['reason']}), and was cancelled{self._excess()}"
                         yield self._failed(reason, code=LaunchError.exit_code)
                         yield {"e": "end"}
                         return
@@ -252,6 +255,7 @@ class JobLink:
                     if f"runs on {facts['nodes']}" != self._noted:
                         pause = 0.2
                     yield from self._say(f"runs on {facts['nodes']}")
+                    self._requeue_without_script(facts)
                     if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
                         yield self._held[1]
                         self._held = None
@@ -280,7 +284,7 @@ class JobLink:
         reply = self._machine.run(self._argv(self._batch.state))
         match = re.search(self._batch.state_pattern, reply.output)
         if match:
-            self._silent = None
+            self._silent, self._shown = None, reply.output
             # A heterogeneous job has one for each group.
             nodes = [each.groupdict().get("nodes") for each in re.finditer(self._batch.state_pattern, reply.output)]
             return {**job_facts(match, self._batch.signals_from), "nodes": ",".join(filter(None, nodes))}
@@ -296,6 +300,18 @@ class JobLink:
             self._post({"e": "note", "text": text})
         return nothing
 
+    def _excess(self) -> str:
+        """Describe what the job has too much of for its queue, and the command that shows the queue."""
+        asked = self._batch.asked_pattern and re.search(self._batch.asked_pattern, self._shown)
+        if not asked:
+            return f"; for the available resources: {_words(self._batch, self._batch.show_resources)}"
+        queue = asked["queue"]
+        reply = self._machine.run([word.replace("{queue}", queue) for word in self._batch.limits])
+        has = re.search(self._batch.limits_pattern, reply.output.strip())
+        excess = compare_request(asked[0], queue, has[0] if has else "")
+        show = _words(self._batch, [word.replace("{queue}", queue) for word in self._batch.show_queue])
+        return f"{f': {excess}' if excess else ''}; for the available resources: {show}"
+
     def _restarted(self, restarts: int) -> Iterator[Event]:
         """Discard a failure of the attempt before a requeue, also where it is read only now."""
         if restarts > self._restarts:
@@ -305,6 +321,22 @@ class JobLink:
             if self._held[0] == self._reader.attempt:
                 self._reader.reset_after_requeue()
             self._held = None
+
+    def _requeue_without_script(self, facts: Mapping[str, str]) -> None:
+        """Requeue a job that has lost the node of its script, in a thread: it takes up to a minute."""
+        lost = self._batch.script_lost and is_lost(facts["script"], facts["nodes"])
+        if not lost or time.monotonic() < self._recover_at:
+            return
+        self._recover_at = time.monotonic() + LOST_AGAIN
+        threading.Thread(target=self._recover, args=(facts["script"],), daemon=True).start()
+
+    def _recover(self, host: str) -> None:
+        """Run the program that requeues the job. Its notes go into the job's output."""
+        reply = self._machine.run(self._batch.script_lost, revealed(dict(self._batch.env)), LOST_AGAIN)
+        if reply.exit_code != 0 and reply.error:
+            by_hand = _words(self._batch, ("scontrol", "requeue", self._job_id))
+            what = f"job {self._job_id} has lost {host}, on which its script ran, and was not requeued"
+            self._post({"e": "note", "text": f"{what}: {reply.error}; {by_hand}"})
 
     def _lingers(self, nodes: str) -> Iterator[Event]:
         """The job is ending, which takes a moment, or for ever where a node hangs."""
@@ -344,6 +376,10 @@ class JobLink:
             "OUT_OF_MEMORY": "ran out of memory; request more: -o mem=...",
             "gone": f"is no longer known to the scheduler, and its exit code is unknown; its output: {self._log}",
         }.get(state, "")
+        if self._batch.script_lost and is_lost(facts["script"], facts["nodes"]):
+            state = "NODE_FAIL"  # it was cancelled for that
+            reason = f"lost a node: {facts['script']}, on which its script ran"
+            killer = 0
         if killer == self._batch.no_output:
             reason = f"could not write its output {self._log} on {facts['nodes'].partition(',')[0]}"
             reason += "; use a path that all nodes can write to: -o output=FILE"

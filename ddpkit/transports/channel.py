@@ -85,11 +85,9 @@ def at_home(path: str) -> str:
 
 def unresolved(host: str) -> RefusedError:
     """Return the error of a name without an address. A program typed before `--` is one as well."""
-    what = f"its name {host} does not resolve here"
+    what = "its name does not resolve on this machine"
     if shutil.which(host):
-        return RefusedError(
-            f"{what}; {host} is a program, and programs follow --", f"ddpkit launch ... -- {quote(host)}"
-        )
+        return RefusedError(f"{what}; it is a program", "put a program after `--`")
     return RefusedError(what, login_fix("no-name", host))
 
 

@@ -21,7 +21,7 @@ from ddpkit.errors import MOST_PORT, MOST_RANKS, EnvError, UsageError, nearest
 _NAME = re.compile(r"\w[\w.-]*")
 # For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out.
 ALONE = ("-a", "-x", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes")
-_FORMS = "forms: node1, node[1-4], user@node1:2222, [fe80::1]:2222, @group"
+_FORMS = "write it as node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def parse_file(
             before = specs.get(key)
             specs[key] = spec if before is None else replace(spec, slots=(before.slots or 1) + (spec.slots or 1))
     if not specs:
-        raise UsageError(f"{path} contains no host", "write one host per line: node1 slots=4")
+        raise UsageError(f"{path} contains no host", "write one host on each line, for example node1 slots=4")
     return _finish(list(specs.values()), own, exclude, groups or {})
 
 
@@ -90,7 +90,7 @@ def _line(words: list[str], where: str) -> list[HostSpec]:
         if name in ("max_slots", "max-slots"):
             continue  # how far OpenMPI may oversubscribe, which we never do
         if name not in ("slots", "port") or not equals or not value.isdecimal():
-            raise UsageError(f"{where}: {word} is not valid", "node1 slots=4 port=2222")
+            raise UsageError(f"{where}: {word} is not valid", "a line has the form node1 slots=4 port=2222")
         options[name] = int(value)
     host, colon, count = words[0].rpartition(":")
     if colon and count.isdecimal() and ":" not in host:
@@ -145,9 +145,9 @@ def _word(word: str, groups: Mapping[str, Sequence[str]], seen: tuple[str, ...])
 def check_master(address: str, port: int) -> None:
     """Raise UsageError for what cannot be rank 0's address and port; empty and 0 where they are to be chosen."""
     if not 0 <= port <= MOST_PORT:
-        raise UsageError(f"-o master_port={port} is not a port", "remove it: ddpkit chooses a free port")
+        raise UsageError(f"-o master_port={port} is not a port", f"remove -o master_port={port}")
     if address and not _is_host(address):
-        hint = "-o master_addr=ADDRESS; for a fixed port: -o master_port=PORT"
+        hint = "give the name or the IP address of rank 0's node"
         raise UsageError(f"-o master_addr={address} is neither a name nor an address", hint)
 
 

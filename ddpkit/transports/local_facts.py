@@ -5,14 +5,17 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ddpkit.distributed.nodelist import expand_nodelist, expand_tasks_per_node
-from ddpkit.errors import UsageError, nearest
+from ddpkit.errors import EnvError, UsageError, nearest
 from ddpkit.launchers.cpu_binding import Topology
 from ddpkit.launchers.node_facts import DeviceFacts, TopologyFacts
 from ddpkit.launchers.plan import Allocation, HetGroup, Host, Request, World
 from ddpkit.node import probe
+
+if TYPE_CHECKING:
+    from ddpkit.distributed.env_values import Task
 
 # Of the site, and not of an allocation.
 _SITE = frozenset(("SLURM_CONF", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT"))
@@ -104,6 +107,7 @@ def _held(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation
             hosts=hosts,
             nproc_per_node=None if asked else _tasks_per_node(environ, len(hosts)),
             cpus_per_task=_number(environ, "SLURM_CPUS_PER_TASK"),
+            cpus=_cpus(environ, hosts),
         )
     groups: list[Allocation] = []
     for number in range(sizes):
@@ -121,7 +125,17 @@ def _held(environ: Mapping[str, str], job_id: str, *, asked: bool) -> Allocation
         groups=tuple(
             HetGroup(nodes=len(group.hosts), job_id=group.job_id, cpus_per_task=group.cpus_per_task) for group in groups
         ),
+        cpus={host: cpus for group in groups for host, cpus in group.cpus.items()},
     )
+
+
+def _cpus(environ: Mapping[str, str], hosts: Sequence[str]) -> dict[str, int]:
+    """Return the CPUs of an allocation on each host; empty: not known."""
+    try:
+        counts = expand_tasks_per_node(environ.get("SLURM_JOB_CPUS_PER_NODE", ""))
+    except EnvError:
+        return {}
+    return dict(zip(hosts, counts, strict=True)) if len(counts) == len(hosts) else {}
 
 
 def _only(held: Allocation, named: Sequence[str]) -> Allocation:
@@ -146,13 +160,25 @@ def scheduler(nnodes: int | None, nproc_per_node: int | None, environ: Mapping[s
     return Request(nnodes=nnodes, nproc_per_node=nproc_per_node, here=here)
 
 
-def unused_allocation(environ: Mapping[str, str]) -> str | None:
-    """Describe the SLURM allocation of this process with nodes other than this machine, or return None."""
+def unused_allocation(environ: Mapping[str, str]) -> str:
+    """Describe the SLURM allocation of this process with nodes other than this machine. Empty: none."""
     job_id = allocation(environ)
     nodes = expand_nodelist(environ.get("SLURM_JOB_NODELIST", "")) if job_id else []
-    if not job_id or nodes == [environ.get("SLURMD_NODENAME", short_hostname())]:
-        return None
+    if not nodes or nodes == [environ.get("SLURMD_NODENAME", short_hostname())]:
+        return ""
     return f"this is SLURM job {job_id} on {environ.get('SLURM_JOB_NODELIST', '')}"
+
+
+def srun_tasks(environ: Mapping[str, str]) -> Task | None:
+    """Return this process as a task of srun beside others; None: alone, or in an interactive shell of a step."""
+    from ddpkit.distributed.slurm_env import read_step
+    from ddpkit.distributed.slurm_lookup import gather_facts
+
+    try:
+        task = read_step(environ, gather_facts(environ))
+    except EnvError:
+        return None
+    return task if not isinstance(task, str) and task.world_size.value > 1 else None
 
 
 def allocation(environ: Mapping[str, str]) -> str:

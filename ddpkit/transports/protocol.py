@@ -44,7 +44,8 @@ PARTS = (
 # Modules that each other program of the node imports, and that no supervisor has.
 COMPANIONS = {
     "probe": ("env_names", "cpu_topology"),
-    "inventory": ("env_names", "cpu_topology", "gpu_inventory"),
+    "inventory": ("env_names", "cpu_topology", "amd_gpus", "gpu_inventory"),
+    "resource_sample": ("cpu_topology", "amd_gpus"),
     "login_host": ("env_names",),
 }
 # Imported, and not run as a file: Python keeps the compiled form of what is imported. The packages are empty modules,

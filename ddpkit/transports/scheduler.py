@@ -9,15 +9,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import LaunchError
 from ddpkit.launchers.plan import Batch, Plan, Request, Step
-from ddpkit.scheduler import HERE, Machine, run_command
+from ddpkit.scheduler import HERE, Machine, Reply, run_command
 from ddpkit.transports import batch, local_facts
 from ddpkit.transports.protocol import Link, LocalLink
+from ddpkit.transports.slurm_nodes import lost_script_node
 from ddpkit.transports.srun import SrunLink
 from ddpkit.transports.transport import Transport
 
-UPDATE_TIME = 10.0  # seconds for SLURM to accept changes of a requeued job: KillWait is 30 by default
+# Seconds for SLURM to accept changes of a requeued job. Without accounting it accepts none before all processes of the
+# job have ended: one of them does not wait for that (KillWait is 30 s by default), and a launcher does.
+UPDATE_TIME = 10.0
+UPDATE_TIME_OUTSIDE = 75.0
 # States of nodes on which SLURM cannot start a step. An asterisk: the node does not answer.
 _DOWN = re.compile(r"(down|fail|unknown|power|reboot)|.*\*$")
 
@@ -91,8 +96,11 @@ class SlurmTransport(SchedulerTransport):
             raise LaunchError(what, f"sinfo --Node --nodes={','.join(held.hosts)}")
         return replace(request, spares=0, nnodes=nnodes, allocation=replace(held, hosts=usable))
 
+    def _show_job(self) -> Reply:
+        return run_command(["scontrol", "--oneliner", "show", "job", self._job_id])
+
     def ending(self) -> str:
-        job = run_command(["scontrol", "--oneliner", "show", "job", self._job_id])
+        job = self._show_job()
         state = re.search(r"\bJobState=(\S+)", job.output)
         if state is None:
             return "it is not known" if "Invalid job id" in job.error else ""
@@ -100,13 +108,40 @@ class SlurmTransport(SchedulerTransport):
 
     def can_requeue(self) -> bool:
         """Return whether the job of this process may be requeued."""
-        return " Requeue=1 " in run_command(["scontrol", "--oneliner", "show", "job", self._job_id]).output
+        return " Requeue=1 " in self._show_job().output
 
-    def requeue(self, without: Collection[str], note: Callable[[str], None]) -> str:
-        """Requeue the job of this process, which can be changed until this process has ended. Returns no text."""
-        job_id = self._job_id
-        until = time.monotonic() + UPDATE_TIME
-        for words in (["requeue", job_id], ["update", f"JobId={job_id}", f"ExcNodeList={','.join(without)}"]):
+    def lost_script_node(self) -> str:
+        """Return the node of the job's script, if SLURM removed it from the running job; empty: it did not."""
+        return lost_script_node(self._show_job().output)
+
+    def job_hosts(self) -> tuple[str, ...]:
+        """Return the nodes of the job of this process as they are now."""
+        nodes = re.search(r" NodeList=([^\s(]+)", self._show_job().output)
+        return tuple(expand_nodelist(nodes[1])) if nodes else ()
+
+    def cancel(self, note: Callable[[str], None]) -> None:
+        """Cancel the job of this process."""
+        reply = run_command(["scancel", self._job_id])
+        if reply.exit_code != 0:
+            note(f"scancel {self._job_id}: {reply.error}")
+
+    def requeue(
+        self, without: Collection[str], nodes: int, note: Callable[[str], None], *, outside: bool = False
+    ) -> str:
+        """Requeue the job of this process. `outside`: this process is no part of it. Returns no text.
+
+        The job then waits for so many nodes: spares that were used are not requested again.
+        """
+        job_id, shown = self._job_id, self._show_job().output
+        asked = re.search(r"\bExcNodeList=([^\s(]+)", shown)  # by the user, or by a requeue before
+        excluded = ",".join([*([asked[1]] if asked else []), *without])
+        tasks = re.search(r"\bNtasksPerN:B:S:C=([1-9]\d*):", shown)
+        number = [f"NumNodes={nodes}-{nodes}", *([f"NumTasks={nodes * int(tasks[1])}"] if tasks else [])]
+        update, until = (
+            ["update", f"JobId={job_id}"],
+            time.monotonic() + (UPDATE_TIME_OUTSIDE if outside else UPDATE_TIME),
+        )
+        for words in (["requeue", job_id], [*update, f"ExcNodeList={excluded}"], [*update, *number]):
             while (reply := run_command(["scontrol", *words])).exit_code != 0:
                 if "try again" not in reply.error or time.monotonic() > until:
                     note(f"scontrol {' '.join(words)}: {reply.error}")

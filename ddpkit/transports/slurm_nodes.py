@@ -12,6 +12,7 @@ from ddpkit.scheduler import HERE, Machine
 _PATIENCE = 5.0  # seconds for sinfo
 _ROW = re.compile(r"^(?P<name>\S+) \S+?(?P<default>\*?) (?P<state>\S+)$", re.MULTILINE)
 _OUT_OF_SERVICE = re.compile(r"down|drain|drng|fail|maint|unk|inval|boot|power|\*$")
+_SCRIPT_NODE = re.compile(r"\bJobState=RUNNING .*? NodeList=(?P<nodes>\S+) BatchHost=(?P<host>\S+)")
 _CHOOSES = re.compile(r"(?:^|\s)(?:-[wxF]|--(?:nodelist|exclude|nodefile)\b)")  # options of sbatch
 
 
@@ -28,6 +29,23 @@ def read_sinfo(text: str, *, default: bool) -> dict[str, bool]:
     """Read lines of `NODE PARTITION STATE`; of all partitions only those of the `default` one, marked with `*`."""
     rows = [row for row in _ROW.finditer(text) if row["default"] or not default]
     return {row["name"]: not _OUT_OF_SERVICE.search(row["state"]) for row in rows}
+
+
+def lost_script_node(job: str) -> str:
+    """Read a job as `scontrol --oneliner` prints it. Return the node of its script, if the job runs without this node.
+
+    With `--no-kill` SLURM removes a node that is down from the job, also the node of the script. Empty: not so.
+    """
+    match = _SCRIPT_NODE.search(job)
+    return match["host"] if match and is_lost(match["host"], match["nodes"]) else ""
+
+
+def is_lost(script_node: str, nodes: str) -> bool:
+    """Return whether the node of a job's script is none of the job's nodes. `nodes`: as SLURM writes them."""
+    try:
+        return bool(script_node and nodes) and script_node not in expand_nodelist(nodes)
+    except EnvError:
+        return False
 
 
 def choose_excluded(

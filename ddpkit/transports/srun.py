@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 
+from ddpkit.errors import LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
 from ddpkit.launchers.plan import Step
 from ddpkit.launchers.slurm_output import SrunReader
@@ -58,7 +59,7 @@ class SrunLink:
             yield from self._reader.feed(event["fd"], event["data"].encode("utf-8", "surrogateescape"))
         elif event["e"] == "failed":
             if not self._reader.failed:
-                yield event  # srun itself: it could not start the step
+                yield self._refused(event)
         elif event["e"] == "end":
             yield from self._reader.flush()
             if not self._reader.failed:
@@ -66,6 +67,13 @@ class SrunLink:
             yield event
         else:
             yield event
+
+    def _refused(self, event: FailedEvent) -> FailedEvent:
+        """The failure of srun itself. Before a rank has started, SLURM did not start the step."""
+        if self._reader.hosts or event.get("signal") is not None:
+            return event
+        reason = f"SLURM did not start the step (srun: exit code {event['code']})"
+        return {**event, "code": LaunchError.exit_code, "reason": reason}
 
     def send(self, command: Command) -> None:
         """A stop gives the ranks their grace: srun by itself would kill them at once."""

@@ -35,7 +35,7 @@ _OPENSSH: tuple[tuple[str, str, str], ...] = (
     ("is marked as revoked", "its host key was revoked", "revoked-key"),
     ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its host key has changed", "changed-key"),
     ("Host key verification failed", "its host key is not known", "unknown-key"),
-    ("Could not resolve hostname", "its name does not resolve here", "no-name"),
+    ("Could not resolve hostname", "its name does not resolve on this machine", "no-name"),
     ("Connection refused", "no SSH server at its port (connection refused)", "no-sshd"),
     ("No route to host", "no SSH connection (no route to host)", "no-answer"),
     ("Network is unreachable", "no route to its address (network is unreachable)", "no-address"),

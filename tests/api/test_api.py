@@ -284,7 +284,7 @@ def test_the_program_may_change_its_folder(tmp_path: Path) -> None:
         ({"grace": -1}, "--grace -1: must be from 0 to 86400 seconds (a day)"),
         ({"hang_action": "shout"}, "--hang-action shout: must be warn or end"),
         ({"backend": "nope"}, "backend 'nope' not found"),
-        ({"profile": "nope"}, "profile 'nope' not found in ddpkit.toml"),
+        ({"profile": "nope"}, "profile 'nope' not found: this project has no ddpkit.toml"),
         ({"env": {"DDPKIT_NOT_SET": None}}, "--env DDPKIT_NOT_SET: DDPKIT_NOT_SET is not set in this environment"),
         ({"options": {"startr": "ranks"}}, "startr"),
         ({"hosts": "node1"}, "--hosts 'node1' is not valid"),

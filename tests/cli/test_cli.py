@@ -25,7 +25,11 @@ BAD = {
     "option without value": (["-o", "starter"], "-o starter: must be KEY=VALUE", "ddpkit backends"),
     "option of another kind": (["-o", "max_restarts=lots"], "requires an integer", "number of times that torchrun"),
     "missing script": (["--", "missing.py"], "script missing.py not found in ", "ls "),
-    "missing program": (["--", "no-such-program"], "program no-such-program not found on PATH", "train.py"),
+    "missing program": (
+        ["--", "no-such-program"],
+        "program no-such-program not found on PATH",
+        "hint: install no-such-program",
+    ),
     "program that is no program": (["--", "./data.txt"], "is not executable", "chmod +x"),
     "a module without a name": (["--", "-m"], "-m needs the name of a module", "pkg.train"),
     "nothing behind the dashes": (["--"], "no script after `--`", "ddpkit launch -- train.py"),
@@ -35,12 +39,16 @@ BAD = {
     "two hosts": (
         ["node1", "node2"],
         "runs on this machine only, and does not accept hosts: node1 node2",
-        "launch -b ssh node1 node2",
+        "launch node1 node2 -b ssh",
     ),
-    "ranks of several nodes": (["-n", "4,8"], "runs on this machine only, and does not support -n 4,8", "-n 4, or add"),
+    "ranks of several nodes": (
+        ["-n", "4,8"],
+        "runs on this machine only, and does not support -n 4,8",
+        "ddpkit launch -n 4",
+    ),
     "ranks with a gap": (["-n", "4,,8"], "-n  is not an integer", None),
-    "another host": (["node1"], "runs on this machine only", "launch -b ssh node1"),
-    "two nodes": (["-N", "2"], "does not support -N 2; ssh and slurm do", "-N 2 -b ssh HOST HOST"),
+    "another host": (["node1"], "runs on this machine only", "launch node1 -b ssh"),
+    "two nodes": (["-N", "2"], "does not support -N 2; ssh and slurm do", "-N 2 -b s"),
     "a script among the hosts": (
         ["train.py", "--", "-x"],
         "train.py is in the place of a host",
@@ -59,7 +67,7 @@ BAD = {
     ),
     "variable that has no name": (["--env", "=x"], "is not the name of an environment variable", "letters"),
     "variable with a dash": (["--env", "A-B=x"], "'A-B' is not the name of an environment variable", "letters"),
-    "profile": (["--profile", "big"], "profile 'big' not found in ddpkit.toml", "none is defined"),
+    "profile": (["--profile", "big"], "profile 'big' not found: this project has no ddpkit.toml", "ddpkit init"),
     "log folder": (["--log-dir", "data.txt/logs"], "cannot write logs to data.txt/logs/", "--log-dir DIR"),
 }
 
@@ -287,6 +295,14 @@ def test_every_rank_has_the_whole_set(ddpkit: DDPKIT, script: SCRIPT) -> None:
         assert row[:6] == [str(rank), "2", str(rank), "2", "0", "127.0.0.1"]
         assert 20000 <= int(row[6]) < 65536
         assert row[7] == str(max(1, cores // 2))
+
+
+@pytest.mark.parametrize(("words", "rows"), [([], 2), (["--fold", "5"], 1)])
+def test_lines_fold_in_a_pipe_when_asked(words: list[str], rows: int, ddpkit: DDPKIT, script: SCRIPT) -> None:
+    script("print('the same')")
+    done = ddpkit("launch", "-n", "2", *words, "--", "job.py")
+    assert done.stdout.count("the same") == rows
+    assert ("[0-1] the same" in done.stdout) == (rows == 1)
 
 
 def test_no_rank_here_takes_itself_for_a_task_of_slurm(ddpkit: DDPKIT, script: SCRIPT) -> None:

@@ -31,39 +31,122 @@ def _project(tmp_path: Path) -> None:
             "ddpkit launch -b ssh node1 node2 -n 1 -- train.py --lr 3",
         ),
         (
-            ["--nnodes", "2", "--nproc-per-node", "2", "train.py"],
-            "backend local runs on this machine only, and does not support -N 2; ssh and slurm do",
-            "ddpkit launch --nnodes 2 --nproc-per-node 2 -b ssh HOST HOST -- train.py",
-        ),
-        (
             ["-N", "2", "-t", "1:00:00", "train.py"],
             "-t 1:00:00: --time is an option of backend slurm",
             "ddpkit launch -b slurm -N 2 -t 1:00:00 train.py",
         ),
         (
+            ["-t", "abc", "train.py"],
+            "-t abc: --time is an option of backend slurm",
+            "ddpkit launch -b slurm -t abc train.py",
+        ),
+        (["-b", "slurm", "-t", "abc", "train.py"], "--time abc is not a time limit", "--time 2:00:00: minutes"),
+        (
+            [
+                "-b",
+                "ssh",
+                "n1",
+                "n2",
+                "--nnodes",
+                "2",
+                "--node_rank",
+                "1",
+                "--master_port",
+                "29500",
+                "train.py",
+                "--lr",
+            ],
+            "--node-rank 1: run ddpkit once; it starts all nodes",
+            "ddpkit launch -b ssh n1 n2 --nnodes 2 -- train.py --lr\n",
+        ),
+        (
             ["-b", "ssh", "-N", "2", "node1", "--", "train.py"],
             "2 nodes requested, and 1 host given",
-            "ddpkit launch -b ssh node1 HOST -- SCRIPT, or -N 1",
+            "ddpkit launch -b ssh -N 1 node1 -- train.py\n",
         ),
         (
             ["-b", "slurm", "-N", "2", "own.sbatch"],
-            "own.sbatch is in the place of a host, and is a file here",
+            "`own.sbatch` is a file here, not a host",
             "ddpkit launch -b slurm -N 2 -- own.sbatch",
         ),
         (
             ["-b", "slurm", "-N", "2", "--", "./own.sbatch"],
             "./own.sbatch is a batch script of SLURM",
-            "sbatch ./own.sbatch; or",
+            "sbatch ./own.sbatch\n",
         ),
-        (["-b", "slurm", "--", "bash", "own.sbatch"], "own.sbatch is a batch script of SLURM", "sbatch own.sbatch; or"),
+        (["-b", "slurm", "--", "bash", "own.sbatch"], "own.sbatch is a batch script of SLURM", "sbatch own.sbatch\n"),
     ],
-    ids=["script", "nodes", "time", "hosts", "file", "batch script", "batch script in a shell"],
+    ids=["script", "time", "words", "limit", "node rank", "hosts", "file", "batch script", "batch script in a shell"],
 )
 def test_the_command_that_was_meant(words: list[str], what: str, hint: str, ddpkit: DDPKIT) -> None:
     done = ddpkit("launch", *words)
     assert done.returncode == 121
     assert f"error: {what}" in done.stderr
     assert f"\nhint: {hint}" in done.stderr
+
+
+@pytest.mark.parametrize(("sbatch", "backend"), [(False, "ssh HOST HOST"), (True, "slurm")])
+def test_nodes_without_a_backend(sbatch: bool, backend: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """SLURM is meant where it is installed."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    if sbatch:
+        (programs / "sbatch").symlink_to("/bin/true")
+    env = {"PATH": str(programs)}
+    done = ddpkit("launch", "--nnodes", "2", "--nproc-per-node", "2", "train.py", env=env)
+    assert done.returncode == 121
+    assert "backend local runs on this machine only, and does not support -N 2; ssh and slurm do" in done.stderr
+    assert f"\nhint: ddpkit launch --nnodes 2 --nproc-per-node 2 -b {backend} -- train.py\n" in done.stderr
+
+
+ALLOCATION = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["launch", "-n", "2", "train.py"], "ddpkit launch -n 2 -b slurm -- train.py"),
+        (["launch", "--dry-run", "-N", "2", "train.py"], "ddpkit launch --dry-run -N 2 -b slurm -- train.py"),
+        (["test", "-n", "2"], "ddpkit test -n 2 -b slurm"),
+    ],
+    ids=["launch", "nodes", "test"],
+)
+def test_an_allocation_that_would_not_be_used(words: list[str], hint: str, ddpkit: DDPKIT) -> None:
+    """As in `salloc -N 2`: without -b the ranks would run beside its nodes, in a smaller world."""
+    done = ddpkit(*words, env=ALLOCATION)
+    assert done.returncode == 121
+    assert "error: this is SLURM job 7 on node[1-2], and without -b the ranks would run on " in done.stderr
+    assert f"\nhint: {hint}\n" in done.stderr
+
+
+@pytest.mark.parametrize("env", [{"DDPKIT_BACKEND": "local"}, {"SLURMD_NODENAME": "n1", "SLURM_JOB_NODELIST": "n1"}])
+def test_one_machine_of_an_allocation(env: dict[str, str], ddpkit: DDPKIT) -> None:
+    """Chosen, or all that the allocation has."""
+    done = ddpkit("launch", "-n", "1", "train.py", env=ALLOCATION | env)
+    assert done.returncode == 0, done.stderr
+    assert ("on all nodes of the job: -b slurm" in done.stderr) == ("DDPKIT_BACKEND" in env)
+
+
+STEP = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "1", "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["train.py"], "ddpkit launch -b slurm -N 1 -n 4 -- train.py"),
+        (["-b", "slurm", "-n", "2", "train.py"], "ddpkit launch -b slurm -n 2 -N 1 -- train.py"),
+    ],
+)
+def test_a_launch_for_each_task_of_srun(words: list[str], hint: str, ddpkit: DDPKIT) -> None:
+    """As in `srun -n 4 ddpkit launch train.py`."""
+    task = ALLOCATION | STEP | {"SLURM_STEP_NUM_TASKS": "4", "SLURM_GTIDS": "0,1,2,3"}
+    done = ddpkit("launch", *words, env=task)
+    assert done.returncode == 121
+    assert "error: srun starts this command 4 times; run it once, without srun" in done.stderr
+    assert f"\nhint: {hint}\n" in done.stderr
+    assert ddpkit("launch", "-b", "local", "--allow-nested", "train.py", env=task).returncode == 0
+    alone = ddpkit("launch", "-b", "local", "train.py", env=ALLOCATION | STEP | {"SLURM_STEP_NUM_TASKS": "1"})
+    assert alone.returncode == 0, alone.stderr
 
 
 def test_options_without_a_command_are_those_of_launch(ddpkit: DDPKIT) -> None:

@@ -21,7 +21,7 @@ def test_an_id_prints_its_entry(ddpkit: DDPKIT) -> None:
     done = ddpkit("explain", "port-in-use")
     assert done.returncode == 0, done.stderr
     labels = [line.partition(": ")[0] for line in done.stdout.splitlines()]
-    assert labels == ["port-in-use", "category", "cause", "check", "fix", "more"]
+    assert labels == ["port-in-use", "category", "cause", "check", "hint", "more"]
     assert "Address already in use" in done.stdout
     assert "{" not in done.stdout  # names of values are in capitals
 
@@ -81,3 +81,85 @@ def test_an_abort_in_torchs_teardown_points_to_its_entry() -> None:
     )
     (named,) = re.findall(r"ddpkit explain ([a-z-]+)", describe_exit(failure))
     assert named in BY_ID
+
+
+# ---- a run of ddpkit: its record has the order of the ends
+
+RUNS = {
+    # Rank 0 prints a traceback that it survives; then rank 1 fails.
+    "another rank's traceback above": (
+        """
+import os, pathlib, signal
+mark = pathlib.Path("printed")
+if os.environ["RANK"] == "0":
+    print("Traceback (most recent call last):\\n  File 'x.py', line 3, in <module>\\n    f()")
+    print("RuntimeError: CUDA error: an illegal memory access was encountered", flush=True)
+    mark.touch()
+    signal.pause()
+while not mark.exists():
+    pass
+open("/nothere/data")
+""",
+        ["rank 1 on ", "log line: line ", "exit: exit code 1", "cause: /nothere/data does not exist on this host"],
+        ["also, line 5: RuntimeError: CUDA error"],
+        "file-missing",
+    ),
+    # No line shows the end of rank 1, and rank 0 reports that it lost a peer.
+    "no line shows it": (
+        """
+import os, pathlib, signal
+mark = pathlib.Path("printed")
+if os.environ["RANK"] == "0":
+    print("RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:62679.", flush=True)
+    mark.touch()
+    signal.pause()
+while not mark.exists():
+    pass
+os.kill(os.getpid(), 9)
+""",
+        ["rank 1 on ", "exit: killed by signal 9 (SIGKILL)", "cause: the kernel's out-of-memory killer, ", "hint: on "],
+        ["only consequences:", "  line 2: another rank at 127.0.0.1 ended"],
+        None,
+    ),
+    "nothing printed": (
+        "import os, sys\nsys.exit(3 if os.environ['RANK'] == '1' else 0)\n",
+        [
+            "rank 1 on ",
+            "exit: exit code 3",
+            "hint: the rank printed nothing; search the script for an exit with code 3",
+        ],
+        [],
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_is_explained_by_its_record(name: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    script, facts, more, line = RUNS[name]
+    (tmp_path / "job.py").write_text(script)
+    launched = ddpkit("launch", "-n", "2", "--", "job.py")
+    assert "rank 1 on " in launched.stderr
+    shown = ddpkit("explain").stdout.splitlines()
+    for start, actual in zip(facts, shown, strict=False):
+        assert actual.startswith(start), shown
+    for start in more:
+        assert any(each.startswith(start) for each in shown), shown
+    assert not [each for each in shown if "not known" in each or "first line with an error" in each]
+    document = json.loads(ddpkit("explain", "--json").stdout)
+    assert document["verdict"].startswith("rank 1 on ")
+    assert (document["first"] or {}).get("id") == line
+    assert document["suspicious"] is None
+
+
+def test_a_stopped_run_has_no_failure(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """The end of its ranks, which the launcher's signal caused, is none."""
+    (tmp_path / "job.py").write_text(RUNS["no line shows it"][0])
+    ddpkit("launch", "-n", "2", "--", "job.py")
+    (record,) = (tmp_path / "logs").glob("*/run.json")
+    stopped = {**json.loads(record.read_text()), "state": "stopped", "failure": None, "verdict": None}
+    record.write_text(json.dumps(stopped))
+    done = ddpkit("explain")
+    assert done.stdout.splitlines()[0].endswith(" stopped")
+    assert done.stdout.splitlines()[1].startswith("no failure in this log (")
+    assert len(done.stdout.splitlines()) == 2

@@ -10,12 +10,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
 
 from ddpkit.cli import app, main, slurm_flags
-from ddpkit.errors import UsageError
+from ddpkit.errors import OWN_OPTIONS, UsageError
 from ddpkit.launchers import registry
 
 TYPED = Callable[[str], "Typed"]
@@ -33,7 +34,7 @@ class Typed:
 @pytest.fixture
 def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> TYPED:
     """Types a command line in a folder with a script."""
-    for name in ("train.py", "ok.py"):
+    for name in ("train.py", "ok.py", "fail.py"):
         (tmp_path / name).write_text("print('ran')\n")
     monkeypatch.chdir(tmp_path)
 
@@ -96,26 +97,32 @@ def test_sbatch_options_are_flags_under_slurm(line: str, typed: TYPED) -> None:
 
 # typed -> the error, and the corrected command line
 CORRECTED = {
-    "launch -n 2 python train.py --x 1": ("python is in the place of a host", "ddpkit launch -n 2 -- train.py --x 1"),
-    "launch -n 2 python -u train.py": ("python is in the place of a host", "ddpkit launch -n 2 -- train.py"),
-    "launch python3 -m pkg.train 'a b'": ("python3 is in the place of a host", "ddpkit launch -- -m pkg.train 'a b'"),
+    "launch -n 2 python train.py --x 1": ("`python` is a program, not a host", "ddpkit launch -n 2 -- train.py --x 1"),
+    "launch -n 2 python -u train.py": ("`python` is a program, not a host", "ddpkit launch -n 2 -- train.py"),
+    "launch python3 -m pkg.train 'a b'": ("`python3` is a program, not a host", "ddpkit launch -- -m pkg.train 'a b'"),
     "launch -b ssh node1 node2 python train.py": (
-        "python is in the place of a host",
+        "`python` is a program, not a host",
         "ddpkit launch -b ssh node1 node2 -- train.py",
     ),
     "launch torchrun train.py": ("torchrun is a launcher itself", "ddpkit launch -- train.py"),
     "launch torchrun --nproc-per-node 2 train.py": ("torchrun is a launcher", "ddpkit launch -n 2 -- train.py"),
     "launch 2 -- train.py": ("2 is in the place of a host", "ddpkit launch -n 2 -- train.py"),
     "launch 2 train.py": ("2 is in the place of a host", "ddpkit launch -n 2 train.py"),
-    "launch cat train.py": ("cat is in the place of a host", "ddpkit launch -- cat train.py"),
+    "launch cat train.py": ("`cat` is a program, not a host", "ddpkit launch -- cat train.py"),
     "launch -n 2 -- torchrun --nproc-per-node 2 ok.py": ("torchrun is a launcher", "ddpkit launch -n 2 -- ok.py"),
     "launch -- accelerate launch --num_processes 2 ok.py": (
         "accelerate launch is a launcher",
         "ddpkit launch -n 2 -- ok.py",
     ),
     "launch -b slurm -r 3 -- train.py": ("srun's --relative", "ddpkit launch -b slurm --redirects 3 -- train.py"),
-    "launch -b slurm -q -- train.py": ("-q is --quiet in ddpkit, and --qos in sbatch", "--quiet -- train.py, or --qos"),
-    "launch -b slurm -d train.py": ("-d is --detach in ddpkit, and --dependency", "slurm --detach train.py, or --dep"),
+    "launch -b slurm -q -- train.py": (
+        "-q is --quiet in ddpkit, and --qos in sbatch",
+        "ddpkit launch -b slurm --quiet -- train.py",
+    ),
+    "launch -b slurm -d train.py": (
+        "-d is --detach in ddpkit, and --dependency",
+        "ddpkit launch -b slurm --detach train.py",
+    ),
     "launch -b slurm -G 4 -- train.py": ("-G: ", "ddpkit launch -b slurm --gpus-per-node 4 -- train.py"),
     "launch -b slurm -N 2 -G 8 train.py": ("-G: ", "ddpkit launch -b slurm -N 2 --gpus-per-node 4 train.py"),
     "launch -b ssh node1 node2 -- torchrun --nnodes 2 --nproc_per_node 3 train.py": (
@@ -165,8 +172,11 @@ CORRECTED = {
     ),
     "emit --json -- train.py": ("ddpkit emit has no option --json", "ddpkit launch --dry-run --json -- train.py"),
     "test --grace 3": ("ddpkit test has no option --grace; `ddpkit launch` has it", "ddpkit test"),
-    "launch -b torchrun -- train.py": ("backend 'torchrun' not found", "ddpkit launch --starter torchrun"),
-    "launch -b srun -- train.py": ("backend 'srun' not found", "ddpkit launch -b slurm"),
+    "launch -b torchrun -- train.py": (
+        "backend 'torchrun' not found",
+        "ddpkit launch -b local --starter torchrun -- train.py",
+    ),
+    "launch -b srun -- train.py": ("backend 'srun' not found", "ddpkit launch -b slurm -- train.py"),
     "launch trian.py": ("script trian.py not found", "ddpkit launch -- train.py"),
     "launch -- trian.py --x 1": ("script trian.py not found", "ddpkit launch -- train.py --x 1"),
     "trian.py": ("command 'trian.py' not found", "ddpkit launch train.py"),
@@ -184,12 +194,33 @@ CORRECTED = {
     "launch --hostfile -b ssh": ("--hostfile needs a value, and -b follows", "ddpkit launch --hostfile VALUE -b ssh"),
     "launch --hang-action end -- ok.py": (
         "--hang-action end has no effect without --hang-timeout",
-        "ddpkit launch --hang-timeout 600 --hang-action end",
+        "ddpkit launch --hang-action end --hang-timeout 600 -- ok.py",
     ),
-    "launch --env RANK=3 -- ok.py": ("--env RANK: ddpkit sets this variable itself", "ddpkit launch -N NODES -n RANKS"),
+    "launch --env RANK=3 -- ok.py": (
+        "--env RANK: ddpkit sets this variable itself, from -N and -n",
+        "ddpkit launch -- ok.py",
+    ),
     "launch --env MASTER_PORT=3 -- ok.py": (
         "--env MASTER_PORT: ddpkit sets",
-        "ddpkit launch -b ssh --master-port PORT",
+        "ddpkit launch -- ok.py",
+    ),
+    "launch -b torchrun train.py": ("not found", "ddpkit launch -b local --starter torchrun -- train.py"),
+    "launch -n 2 -b ssh -- train.py": ("backend ssh requires hosts", "launch -n 2 -b ssh HOST HOST -- train.py"),
+    "launch -b ssh --nnodes 3 train.py --x": ("backend ssh requires", "--nnodes 3 HOST HOST HOST -- train.py --x"),
+    "launch -b slurm -N 1:4 -- ok.py": ("backend slurm requires one number", "ddpkit launch -b slurm -N 4 -- ok.py"),
+    "launch -n 2 --env WORLD_SIZE=4 -- ok.py": ("from -N and -n", "ddpkit launch -n 2 -- ok.py"),
+    "launch --env=WORLD_SIZE=4 ok.py": ("from -N and -n", "ddpkit launch -- ok.py"),
+    "launch -n 2 -e FOO=1 -- train.py": (
+        "variables of the ranks are --env",
+        "ddpkit launch -n 2 --env FOO=1 -- train.py",
+    ),
+    "launch -b slurm -eFOO=1 -- train.py": ("ranks are --env", "ddpkit launch -b slurm --env FOO=1 -- train.py"),
+    "launch -- train.pyy --x 1": ("program train.pyy not found", "ddpkit launch -- train.py --x 1"),
+    "launch -- nofile.py": ("script nofile.py not found", "hint: ls "),
+    "launch -- nosuchprog": ("program nosuchprog not found", "hint: install nosuchprog, or give its path"),
+    "launch -n 2 --retries 1 --spares 1 -- train.py": (
+        "does not support --spares 1",
+        "ddpkit launch -n 2 --retries 1 -- train.py",
     ),
 }
 
@@ -250,9 +281,37 @@ def test_the_letters_of_the_script_are_its_own(typed: TYPED) -> None:
     assert (done.code, done.err.count("done in")) == (0, 1), done.err
 
 
+def test_an_option_of_ddpkit_after_the_script_is_noted(typed: TYPED) -> None:
+    after = "--dry-run: comes after the script, and is passed to it"
+    assert after in typed("launch -n 1 ok.py --dry-run").err
+    assert after not in typed("launch -n 1 -- ok.py --dry-run").err
+    assert after not in typed("launch -n 1 --dry-run ok.py --x").err
+
+
+def test_own_options_are_those_of_launch() -> None:
+    group: Any = typer.main.get_command(app.app)
+    flags = {flag for each in group.commands["launch"].params for flag in each.opts}
+    assert flags | {"--preload", "--stage", "--starter"} >= OWN_OPTIONS
+
+
+NUMBERS = {
+    "logs --tail x": ("--tail x is not an integer", "ddpkit logs --tail 20"),
+    "ps --last -3": ("--last -3: must be at least 1", "ddpkit ps --last 5"),
+    "rm": ("no run given", "ddpkit rm --ended --dry-run"),
+}
+
+
+@pytest.mark.parametrize("line", NUMBERS)
+def test_an_error_names_the_option_that_was_typed(line: str, typed: TYPED) -> None:
+    if line.startswith("logs"):
+        assert typed("launch -n 1 -- ok.py").code == 0
+    assert typed(line).err == "ddpkit: error: {}\nhint: {}\n".format(*NUMBERS[line])
+
+
 def test_n_of_several_nodes_says_how_it_is_read(typed: TYPED) -> None:
-    done = typed("launch -b slurm -N 2 -n 4 --dry-run -- train.py")
+    done = typed("launch -b slurm -N 2 -n 4 -p main --dry-run -- train.py")
     assert done.code == 0
+    assert typed("launch -b slurm -N 2 -n 4 --partition main --dry-run -- train.py").err == ""
     assert done.err == "ddpkit: -n 4: 4 ranks on each of 2 nodes; sbatch's -n is --ntasks\n"
     assert typed("launch -b slurm -N 2 --ntasks-per-node 4 --dry-run -- train.py").err == ""
 
@@ -269,7 +328,8 @@ def test_emit_writes_to_the_file_after_o(typed: TYPED, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert "torch.distributed.run" in (tmp_path / "run.sh").read_text()
     again = typed("emit -o run.sh -- train.py")
-    assert (again.code, again.err.splitlines()[0]) == (UsageError.exit_code, "ddpkit: error: run.sh exists already")
+    assert again.code == UsageError.exit_code
+    assert again.err == "ddpkit: error: run.sh exists already\nhint: rm run.sh\n"
 
 
 def test_python_before_the_script_is_the_ranks_python(typed: TYPED, tmp_path: Path) -> None:
@@ -288,7 +348,7 @@ def test_a_python_without_torch_is_named(typed: TYPED, tmp_path: Path) -> None:
     done = typed("launch -n 1 --python ./bare -- none.py")
     assert done.code == 1
     assert f"{tmp_path}/bare cannot import torch" in done.err
-    assert "ddpkit launch --python PATH" in done.err
+    assert "(--python chooses another)" in done.err
     assert f"{tmp_path}/bare -m pip install torch" in done.err
 
 

@@ -32,6 +32,8 @@ def test_the_written_file_sets_nothing(tmp_path: Path, ddpkit: DDPKIT) -> None:
     assert done.stdout.startswith("ddpkit.toml: written (every setting as a comment")
     command = "ddpkit launch -n 2 --dry-run -- SCRIPT"
     assert done.stderr == f"next: {command} prints what would run; without --dry-run it runs\n"
+    (tmp_path / "train.py").touch()
+    assert "--dry-run -- train.py prints" in ddpkit("init").stderr
     found = config.collect_settings(tmp_path, {}, None, {})
     assert found == config.LaunchSettings(file=str(tmp_path / "ddpkit.toml"))
     assert found.rows(), "and each is shown"

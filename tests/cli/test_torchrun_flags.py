@@ -72,8 +72,8 @@ def test_torchrun_in_ddpkits_words(name: str, project: Path, monkeypatch: pytest
 
 
 REFUSED = {
-    "--node-rank 1 --nnodes 2 train.py": ("--node-rank 1: run ddpkit once", "-b ssh node1 node2"),
-    "--node_rank=0 --nnodes=2 train.py": ("--node-rank 0: run ddpkit once", "-b slurm -N 2"),
+    "--node-rank 1 --nnodes 2 train.py": ("--node-rank 1: run ddpkit once", "ddpkit launch --nnodes 2 -b s"),
+    "--node_rank=0 --nnodes=2 train.py": ("--node-rank 0: run ddpkit once", "ddpkit launch --nnodes=2 -b s"),
     "--standalone -b ssh node1 train.py": ("--standalone means this machine only", "remove --standalone"),
     "-b slurm --max-restarts 2 train.py": ("slurm-srun does not restart ranks", "--retries 2"),
     "-b slurm --numa-binding node train.py": ("srun binds the ranks", "--cpu-bind=cores"),
@@ -138,7 +138,7 @@ def test_the_help_lists_every_command_once_and_uncut(ddpkit: DDPKIT) -> None:
     done = ddpkit("--help")
     for commands in app.COMMANDS.values():
         for name, words in commands.items():
-            assert f"  {name:<10}  {words}\n" in done.stdout
+            assert f"  {name:<11}  {words}\n" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 

@@ -79,6 +79,23 @@ def test_a_lost_host_explains_the_errors_of_the_others() -> None:
         assert "node2: it was killed" in decision.reason
 
 
+@pytest.mark.parametrize(
+    ("requeue", "retries", "action", "reason"),
+    [
+        (True, 1, "requeue", "SLURM lost the host"),
+        (False, 1, "stop", "SLURM may not requeue the job: submit it again with --requeue"),
+        (True, 0, "stop", "no retry is left"),
+    ],
+)
+def test_the_node_of_the_script_is_lost(requeue: bool, retries: int, action: str, reason: str) -> None:
+    """A spare is of no use without the script, which starts the attempts."""
+    lost = replace(LOST, what="slurmd", reason="SLURM removed it from the job, whose script ran there")
+    decision = decide(end(lost), [], replace(LIMITS, requeue=requeue, retries=retries, script_lost=True))
+    assert (decision.action, decision.hosts) == (action, ("node2",) if action == "requeue" else ())
+    assert decision.reason.startswith("node2: ")
+    assert decision.reason.endswith(reason)
+
+
 def test_two_hosts_need_two_spares() -> None:
     both = end(LOST, lost={"node1": "it was killed", "node2": "no heartbeat"})
     short = decide(both, [], LIMITS)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.launchers.plan import JOB_HOOK, Host, Job, Request
 from ddpkit.launchers.slurm import SlurmSrun
-from ddpkit.run.record import AttemptsFile, Rules, Run, keep_hang, load
+from ddpkit.run.record import AttemptsFile, Rules, Run, keep_hang, load, load_attempts
 from ddpkit.transports.batch import remembered
 
 RULES = Rules(
@@ -27,6 +28,7 @@ KILLED = f"{STARTED}srun: error: node2: task 1: Killed\n"
 RAISED = f'{STARTED}1: Traceback (most recent call last):\n1:   File "train.py", line 3\n1: ValueError: bad batch\n'
 RAISED += "srun: error: node2: task 1: Exited with exit code 1\n"
 LOST = f"{STARTED}srun: error: Node failure on node2\nsrun: error: node1: task 0: Killed\n"
+STAGED, NOT_STAGED = "ddpkit: error: node2:", ("node1,node3", 2, "stage-failed")
 SAVED = f"{STARTED}srun: error: node1: task 0: Exited with exit code 75\n"
 
 
@@ -53,12 +55,27 @@ class SlurmJob:
         (self.folder / name).write_text(f"#!/bin/sh\n{text}")
         (self.folder / name).chmod(0o755)
 
-    def answer(self, *, state: str, requeue: int) -> None:
-        line = f"JobId=7 JobState={state} Reason=None Requeue={requeue} Restarts=0"
+    def answer(self, *, state: str, requeue: int, nodes: str = "node[1-3]") -> None:
+        line = f"JobId=7 JobState={state} Reason=None Requeue={requeue} Restarts=0 NodeList={nodes} BatchHost=node1"
+        self._program("scancel", f'echo "cancel $@" >> {self.folder}/calls\n')
         self._program("scontrol", f'echo "$@" >> {self.folder}/calls\n[ "$1" != --oneliner ] || echo "{line}"\n')
 
     def down(self, *hosts: str) -> None:
         self._program("sinfo", "".join(f"echo {host} down*\n" for host in hosts))
+
+    def lose_script(self) -> tuple[int, list[str], str]:
+        """Run the program of a launcher that follows the job. Returns its code, the changes of the job, the notes."""
+        env = {
+            **os.environ,
+            "PATH": f"{self.folder}:{os.environ['PATH']}",
+            "XDG_STATE_HOME": str(self.folder / "state"),
+        }
+        argv = [sys.executable, "-m", "ddpkit.cli.job_attempts", str(self.run), "lost"]
+        done = subprocess.run(argv, env=env, cwd=self.folder, capture_output=True, text=True, check=False)
+        calls = (self.folder / "calls").read_text().splitlines()
+        output = self.run / "slurm-7.out"
+        notes = done.stderr + (output.read_text() if output.exists() else "")
+        return done.returncode, [line for line in calls if "show" not in line], notes
 
     def decide(self, output: str, code: int | str, nodes: str = "node[1-3]") -> tuple[str, str]:
         """Add the output of an attempt, and run the program. Returns what it printed."""
@@ -95,6 +112,8 @@ def follows(nodes: str, number: int, before: str) -> str:
         (LOST, 137, ("node2",), follows("node1,node3", 2, "slurm-node-failure"), "replace"),
         (LOST, 137, (), follows("node1,node3", 2, "slurm-node-failure"), "replace"),
         (RAISED, 1, (), "", "stop"),
+        (f"{STAGED} cannot stage in /disk: read-only file system\n", 123, (), follows(*NOT_STAGED), "replace"),
+        (f"{STAGED} the copy differs from its source: a file changed meanwhile\n", 123, (), "", "stop"),
         ("", 0, (), "", None),
         ("", "requeued", (), follows("node1,node2", 2, "slurm-requeued"), "same"),
     ],
@@ -130,10 +149,56 @@ def test_a_job_without_enough_nodes_is_requeued_and_continues(job: SlurmJob) -> 
     job.down("node2", "node3")
     assert job.decide(LOST, 137)[0] == ""
     calls = (job.folder / "calls").read_text().splitlines()
-    assert [line for line in calls if "show" not in line] == ["requeue 7", "update JobId=7 ExcNodeList=node2,node3"]
+    assert [line for line in calls if "show" not in line] == [
+        "requeue 7",
+        "update JobId=7 ExcNodeList=node2,node3",
+        "update JobId=7 NumNodes=2-2",
+    ]
     job.down()
     assert job.decide("", "requeued", nodes="node1,node4")[0] == follows("node1,node4", 2, "slurm-node-failure")
     assert job.rows == [(("node1", "node2"), "requeue"), (("node1", "node4"), None)]
+
+
+REQUEUED = ["requeue 7", "update JobId=7 ExcNodeList=node1", "update JobId=7 NumNodes=2-2"]
+LOST_SCRIPT = "ddpkit: SLURM lost node1, on which the script of job 7 ran\n"
+
+
+def test_a_job_that_lost_its_script_is_requeued_and_continues(job: SlurmJob) -> None:
+    job.answer(state="RUNNING", requeue=1, nodes="node[2-3]")
+    code, calls, notes = job.lose_script()
+    assert (code, calls) == (0, REQUEUED), notes
+    assert notes.startswith(LOST_SCRIPT)
+    assert "ddpkit: attempt 1 ended; requeue without node1; reason: node1: " in notes
+    assert "ddpkit: node1 is remembered as a bad node until " in notes
+    assert [each["host"] for each in json.loads((job.folder / "bad.json").read_text())["nodes"]] == ["node1"]
+    job.answer(state="PENDING", requeue=1, nodes="")
+    assert job.lose_script()[:2] == (1, calls)  # a second one, which was later
+    job.answer(state="RUNNING", requeue=1)
+    assert job.decide("", "requeued", nodes="node[2-4]")[0] == follows("node2,node3", 2, "slurm-node-failure")
+    assert job.rows == [(("node1", "node2"), "requeue"), (("node2", "node3"), None)]
+
+
+def test_a_script_that_is_lost_after_its_decision(job: SlurmJob) -> None:
+    job.decide(KILLED, 137)
+    file = load_attempts(job.run)
+    assert file is not None
+    replace(file, attempts=file.attempts[:1]).save(job.run)  # the next attempt has not begun
+    job.answer(state="RUNNING", requeue=1, nodes="node[2-3]")
+    assert job.lose_script()[1] == REQUEUED
+    assert job.decide("", "requeued", nodes="node[2-4]")[0] == follows("node2,node3", 2, "killed")
+
+
+def test_a_job_that_lost_its_script_and_may_not_be_requeued_is_cancelled(job: SlurmJob) -> None:
+    job.answer(state="RUNNING", requeue=0, nodes="node[2-3]")
+    code, calls, notes = job.lose_script()
+    assert (code, calls) == (0, ["cancel 7"]), notes
+    assert notes.startswith(LOST_SCRIPT)
+    assert "; SLURM may not requeue the job: submit it again with --requeue\n" in notes
+    assert job.rows == [(("node1", "node2"), "stop")]
+
+
+def test_a_job_with_a_script_is_left_alone(job: SlurmJob) -> None:
+    assert job.lose_script() == (1, [], "")
 
 
 def test_without_requeue_too_few_nodes_end_the_run(job: SlurmJob) -> None:

@@ -318,8 +318,15 @@ def test_the_last_attempt_of_torchrun_is_the_verdict(
     script(RESTARTED.replace("attempt == 0 and os", "os").replace("3 if", "3 + attempt if"))
     command = start("launch", "-n", "2", "-o", "starter=torchrun", "-o", "max_restarts=1", "--", "job.py")
     assert command.end() == 4, command.tail
-    assert "rank 1 on " in command.text
-    assert "exit code 4" in command.text
+    (again,) = [line for line in command.lines if line.startswith("ddpkit: restart ")]
+    assert re.fullmatch(r"ddpkit: restart 1 of 1: rank 1 on \S+ failed: exit code 3", again)
+    (verdict,) = [line for line in command.lines if "failed first" in line]
+    assert verdict.startswith("ddpkit: rank 1 on ")
+    assert "exit code 4" in verdict
+    assert "[torchrun " not in command.text, "its table is in its own log"
+    assert "tap" not in command.text
+    assert command.text.count("attempt 1") == 2, "the last lines are of the last attempt, and on the screen"
+    assert command.text.count("attempt 0") == 2
 
 
 @torch

@@ -83,4 +83,4 @@ def test_a_number_of_ranks_is_no_port_of_ssh() -> None:
     with pytest.raises(UsageError) as error:
         over_ssh(LaunchSettings(backend="ssh", hosts=("node[1-2]:2",)))
     assert error.value.message == "node1:2: 2 is not the port of an SSH server"
-    assert error.value.hint == "-n 2 starts 2 ranks on each node"
+    assert error.value.hint == "for 2 ranks on each node: -n 2"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddpkit.execution.restarts import LIMIT, LIMIT_BEFORE, RestartTracker
+from ddpkit.execution.restarts import LIMIT, LIMIT_BEFORE, RestartTracker, Rounds
 
 
 class Told:
@@ -85,3 +85,13 @@ def test_a_lost_node_is_not_waited_for() -> None:
     told.ends(2.0, 1, 3)
     told.tracker.drop(0)
     assert told.hopeless(1000.0) is None
+
+
+def test_a_round_begins_once_with_the_first_failure_of_the_one_before() -> None:
+    rounds = Rounds()
+    assert [rounds.start(rank) for rank in (0, 1)] == ["", ""]
+    rounds.fail(2.0, "rank 0")
+    rounds.fail(1.0, "rank 1")
+    assert [rounds.start(rank) for rank in (1, 0)] == ["rank 1", ""]
+    assert (rounds.number, rounds.failed) == (1, None)
+    assert rounds.start(0) == "the nodes changed"

@@ -19,6 +19,7 @@ from ddpkit.execution.stage import Answer, Content, by_nodes, check_node, enviro
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job
 from ddpkit.node import stage
+from ddpkit.run.timeline import read_copies
 
 
 def content(kind: Literal["project", "env"] = "project", source: str = "/w", names: tuple[str, ...] = ()) -> Content:
@@ -123,10 +124,21 @@ def test_the_python_is_that_of_the_copy() -> None:
     assert relocate(job("train.py"), [content(names=("train.py",)), env], "/s").python == f"/s/{env.name}/bin/python"
 
 
-@pytest.mark.parametrize("before", [job("left_out.py"), job("-c", "print()", kind="module")])
-def test_code_that_is_in_no_copy_is_refused(before: Job) -> None:
+def test_a_script_that_is_in_no_copy_is_refused() -> None:
     with pytest.raises(UsageError, match="--stage"):
-        relocate(before, [content(names=("train.py",))], "/s")
+        relocate(job("left_out.py"), [content(names=("train.py",))], "/s")
+
+
+def test_code_imports_from_the_copy(tmp_path: Path) -> None:
+    for place, text in (("work", "old"), (content().name, "new")):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "part.py").write_text(f"text = {text!r}\n")
+    code = "from __future__ import annotations\nimport sys, part\nprint(part.text, __name__, sys.argv)"
+    after = relocate(job("-c", code, "--lr", "1", kind="module"), [content()], str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, *after.command], cwd=tmp_path / "work", capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "new __main__ ['-c', '--lr', '1']"
 
 
 def test_a_module_is_read_from_the_copy(tmp_path: Path) -> None:
@@ -339,6 +351,12 @@ def test_a_node_copies_a_shared_directory_once_for_each_content(tmp_path: Path) 
     assert {(copy / "pkg/part.py").stat().st_nlink for copy in copies} == {2}
     assert {(copy / "pkg").stat().st_mode & 0o777 for copy in copies} == {0o555}
     assert len(list((tmp_path / "cache").iterdir())) == 4  # and a list each: no lock is left
+    ((times,),) = read_copies(tmp_path).values()
+    assert (times["kind"], times["copied"], times["size"]) == ("project", True, 1)  # of the changed file
+    assert stage_here(tmp_path, source).returncode == 0
+    ((times,),) = read_copies(tmp_path).values()
+    assert (times["copied"], times["size"]) == (False, 0)
+    assert times["began"] <= times["ended"]
 
 
 @pytest.mark.parametrize("change", ["edited", "removed"])
@@ -357,3 +375,11 @@ def test_a_file_that_changed_after_the_launch(change: str, tmp_path: Path) -> No
     assert "hint: launch again" in done.stderr
     assert done.stderr.count("\n") == 2
     assert not list((tmp_path / "cache").glob("*.ok")) + list((tmp_path / "cache").glob("*.lock"))
+
+
+def test_the_cache_is_outside_of_what_is_copied(tmp_path: Path) -> None:
+    """Its copies would be copied into themselves."""
+    (tmp_path / "job.py").write_text("1")
+    options = NodeOptions(stage="project", stage_dir=f"{tmp_path}/x/../cache")
+    with pytest.raises(UsageError, match=r"/cache: is inside .*, whose files are copied"):
+        by_nodes(job("job.py", workdir=str(tmp_path)), options, "logs")

@@ -56,7 +56,7 @@ def run(python: str, code: str, env: dict[str, str], *args: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE,
+        timeout=5 * PATIENCE,  # the first import of torch with CUDA reads gigabytes
         check=False,
     )
     return done.stdout

@@ -230,11 +230,9 @@ def wrongs(
     if code != right and not (right < 0 and code == 128 - right):
         found.append(f"exit code {code}, not {right}")
     decision = attempts[0]["decision"]
-    # SLURM itself requeues a job whose first node died.
-    allowed = (
-        (action, "same") if plan.backend == "job" and plan.fault == "node killed" and not plan.victim else (action,)
-    )
-    if (decision or {"action": ""})["action"] not in allowed or (decision and not decision["reason"]):
+    if plan.backend == "job" and NODES[0] in dead and plan.fault != "disk full":
+        action = "requeue"  # the job's script died with its node
+    if (decision or {"action": ""})["action"] != action or (decision and not decision["reason"]):
         found.append(f"decision {decision}, not {action}")
     if len(attempts) != (1 if action in ("stop", "") or right < 0 else 2):
         found.append(f"{len(attempts)} attempts")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import sites
-from bare import Bare
+from bare_nodes import Bare
 from cluster import NODES
-from exams import Row
+from preflight_rows import Row
 
 
 def at(host: str, when: str, what: str) -> Callable[[Bare], list[str]]:

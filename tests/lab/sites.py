@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bare import Bare
+from bare_nodes import Bare
 
 _SITE = """
 import os, sys

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bare import Bare
+from bare_nodes import Bare
 from cluster import Lab
 from launching import DDPKIT, ROOT, Launch
 

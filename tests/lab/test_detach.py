@@ -139,10 +139,11 @@ def test_the_terminal_may_close(
     now = json.loads(ddpkit("status", "--json").stdout)
     assert (now["state"], now["exit_code"]) == ("failed", 3)
     shown = ddpkit("attach")
-    assert shown.returncode == 0
+    assert shown.returncode == 3  # as the launch
     # The failure of rank 1 may end rank 0 before its last words.
     assert "] last words" in shown.stdout
-    assert "failed: rank 1 on " in shown.stderr
+    assert "[ddpkit] rank 1 on " in shown.stdout
+    assert ": failed; for all lines: " in shown.stderr
 
 
 def test_everything_arrives_and_no_value_is_seen(
@@ -305,7 +306,9 @@ def test_a_killed_launcher_takes_its_session_with_it(
     assert json.loads(ddpkit("status", "--json").stdout)["state"] == "lost"
     server = ["tmux", "-S", record["session"]["socket"]]
     wait_until(lambda: subprocess.run([*server, "ls"], capture_output=True, check=False).returncode != 0)
-    assert "lost" in ddpkit("attach").stderr
+    lost = ddpkit("attach")
+    assert lost.returncode == 125
+    assert "lost" in lost.stderr
 
 
 def test_attach_shows_it_live(
@@ -328,8 +331,9 @@ def test_attach_shows_it_live(
     again = Terminal([*WORDS, "attach"], tmp_path, clean_environ)
     again.wait_for(b"] ready")
     (tmp_path / "go").touch()
-    assert again.code() == 0
-    assert b"failed: rank 1 on " in again.seen, "the verdict outlives the session's screen"
+    assert again.code() == 3, "as the launch"
+    assert b"[ddpkit] rank 1 on " in again.seen, "the verdict outlives the session's screen"
+    assert b": failed; for all lines: " in again.seen
     gone(clean_environ, sockets)
 
 
@@ -343,8 +347,8 @@ def test_an_interrupt_in_the_view_ends_the_run(
     view = Terminal([*WORDS, "attach", record["run_id"]], tmp_path, clean_environ)
     view.wait_for(b"] ready")  # one line or two: equal ones fold
     view.type(b"\x03")
-    assert view.code() == 0
-    assert b"stopped after" in view.seen
+    assert view.code() == 130
+    assert b"stopped (it ran for " in view.seen
     gone(clean_environ, sockets)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cluster import Lab
 from launching import Launch, torch
-from test_slurm_told import Later
+from test_slurm_rank_events import Later
 
 # Every rank prints them, with its own text left open before, and the one that fails does so at once after that.
 FORGES = """

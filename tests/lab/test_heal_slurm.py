@@ -158,7 +158,7 @@ def test_a_suspect_is_checked_in_a_submitted_job(idle_lab: Lab, launch: START, f
     assert shown(run) == [(["node1", "node2"], "check"), (["node1", "node3"], None)]
     assert "ddpkit: node2: put aside; reason: ddpkit test: " in run.text
     (path,) = folder.glob("logs/*")
-    assert [each.name.split("-")[2] for each in (path / "tests").iterdir()] == ["test"]
+    assert [each.name.split("-", 2)[2][:11] for each in (path / "tests").iterdir()] == ["ddpkit-test"]
 
 
 def test_a_submitted_job_replaces_a_node_while_nobody_follows_it(idle_lab: Lab, launch: START, folder: Path) -> None:
@@ -240,6 +240,51 @@ def test_a_job_without_spare_nodes_is_requeued_without_the_bad_one(idle_lab: Lab
     assert "node2" not in second[0]
     # Without accounting, SLURM 22.05 changes no job that waits after a requeue.
     assert "ExcNodeList=node2" in shown_job or "ExcNodeList=node2: Job update not available right now" in run.text
+
+
+@pytest.mark.parametrize("followed", [True, False], ids=["followed", "alone"])
+def test_a_job_whose_first_node_dies_is_requeued_without_it(
+    idle_lab: Lab, launch: START, folder: Path, followed: bool
+) -> None:
+    """The job's script dies with it. SLURM keeps the job, without a script."""
+    # With two spares the job has all nodes of the lab, and starts again only with one spare less. Without accounting,
+    # SLURM changes a job only after the end of all its processes.
+    run = submitted(launch, folder, "slurm", "--spares", "2" if followed else "1")
+    run.wait_for("ready 1", times=2)
+    (path,) = folder.glob("logs/*")
+    (output,) = path.glob("slurm-*.out")
+    if not followed:
+        run.signal(idle_lab, signal.SIGHUP)  # the terminal is closed
+        run.end()
+    try:
+        idle_lab.kill("node1")
+        wait_until(lambda: "ready 2 " in output.read_text(), output.read_text)
+        (folder / "go.2").touch()
+        status = wait_for_end(idle_lab, path)
+        assert not followed or run.end() == 0, run.text
+    finally:
+        idle_lab.boot("node1")
+    assert status["state"] == "done", output.read_text()
+    first, second = status["attempts"]
+    assert (first["hosts"], first["decision"]["action"]) == (["node1", "node2"], "requeue")
+    assert (first["failure"]["host"], "node1" in second["hosts"]) == ("node1", False)
+    assert "ddpkit: SLURM lost node1, on which the script of job " in output.read_text()
+    assert "ddpkit: attempt 1 ended; requeue without node1; reason: node1: " in output.read_text()
+    wait_until_gone(idle_lab, "job_attempts")
+
+
+def test_a_job_whose_first_node_dies_and_that_may_not_be_requeued(idle_lab: Lab, launch: START, folder: Path) -> None:
+    run = submitted(launch, folder, "slurm", "-o", "requeue=false")
+    run.wait_for("ready 1", times=2)
+    try:
+        idle_lab.kill("node1")
+        assert run.end() == 125, run.text
+    finally:
+        idle_lab.boot("node1")
+    assert shown(run) == [(["node1", "node2"], "stop")]
+    assert "no other attempt follows: node1: " in run.text
+    assert "lost a node: node1, on which its script ran" in run.text
+    wait_until_gone(idle_lab, "job")
 
 
 def test_a_cancelled_job_is_not_started_again(idle_lab: Lab, launch: START, folder: Path) -> None:

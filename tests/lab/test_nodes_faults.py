@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bare import ALL, JOB, Bare, Done
+from bare_nodes import ALL, JOB, Bare, Done
 from cluster import NODES
 
 BACKENDS = ("ssh", "pdsh")

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from bare import ALL, Bare, Done
+from bare_nodes import ALL, Bare, Done
 from cluster import LOGIN, NODES
 from conftest import PATIENCE
 

@@ -256,6 +256,8 @@ def test_failed_ranks_are_started_again_on_all_nodes(launch: Launch, tmp_path: P
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("] sum 2.0") == 2
     assert done.stdout.count("] up ") >= 4
+    (again,) = [line for line in done.stderr.splitlines() if line.startswith("ddpkit: restart ")]
+    assert re.match(r"ddpkit: restart 1 of 3: rank \d on node\d failed: ", again)
 
 
 ONE_AFTER_THE_OTHER = """
@@ -334,7 +336,7 @@ def test_an_elastic_run_goes_on_when_a_node_is_lost(backend: str, lab: Lab, tmp_
         ),
         (["-b", "pdsh", "node1", "-o", "master_port=70000", "--", "job.py"], "master_port=70000 is not a port"),
         (["-b", "ssh", "node1", "-o", "master_addr=$(id)", "--", "job.py"], r"master_addr=\$\(id\) is neither"),
-        (["-b", "ssh", "node1", "-o", "master_addr=node1:29500", "--", "job.py"], "master_port=PORT"),
+        (["-b", "ssh", "node1", "-o", "master_addr=node1:29500", "--", "job.py"], "is neither a name nor an address"),
         (["-b", "pdsh", "node1", "-o", "pdsh_args='", "--", "job.py"], "pdsh_args=': No closing quotation"),
         (
             ["-b", "pdsh", "node[1-2]", "-o", "pdsh_args=-b -f1", "--", "job.py"],

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bare import ALL, ROOT, Bare, Done, busy
+from bare_nodes import ALL, ROOT, Bare, Done, busy
 from cluster import NODES
 from test_nodes_faults import (
     another_script,
@@ -244,7 +244,7 @@ ENTER = (
         doc="ssh-unreachable"),
     Row(id="H04", make=unreachable, check="transport", evidence="no route to host|no answer",
         cause="off|drops", fix="ping node3", doc="ssh-unreachable"),
-    Row(id="H04", make=name_unknown_here, check="transport", evidence="name (node3 )?does not resolve here",
+    Row(id="H04", make=name_unknown_here, check="transport", evidence="name does not resolve on this machine",
         cause="not in DNS", fix="/etc/hosts", doc="ssh-unreachable"),
     Row(id="H05", make=busy_sshd, check="transport", evidence="closed (every|\\d+) connections? before the login",
         cause="MaxStartups", fix="MaxStartups", doc="ssh-max-startups"),

@@ -6,16 +6,17 @@ And on one machine. SLURM: test_preflight_slurm.py.
 from __future__ import annotations
 
 import pytest
-from bare import Bare
+from bare_nodes import Bare
 from cluster import NODES
-from exams import Row, examine, named
 from launching import mostly
+from preflight_rows import Row, examine, named
 from rank_faults import RANKS
 
 pytestmark = pytest.mark.torch
 
 
 @pytest.mark.parametrize("name", RANKS)
+@pytest.mark.thorough_for("bus-error", "segfault", "rank-0-stopped", "large-packets-of-one")
 def test_one_rank_of_four_over_ssh(bare: Bare, name: str) -> None:
     row = RANKS[name]
     more = row.fault(bare)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 import sites
-from bare import Bare
+from bare_nodes import Bare
 from cluster import LOGIN, NODES
 from conftest import PATIENCE
-from exams import Row, examine, named
 from launching import mostly
+from preflight_rows import Row, examine, named
 from rank_faults import RANKS, at
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("idle_lab")]
@@ -86,7 +86,9 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", mostly(ROWS, *(ROWS.keys() - {"hangs-at-torch", "segfault", "large-packets"})))
+@pytest.mark.parametrize(
+    "name", mostly(ROWS, "stopped", "clock", "environment", "small-shm", "full-tmp", "another-torch")
+)
 def test_one_node_of_four(bare: Bare, name: str) -> None:
     row = ROWS[name]
     more = row.fault(bare)
@@ -155,7 +157,7 @@ def test_in_an_allocation(bare: Bare, backend: str) -> None:
 @pytest.mark.parametrize("inner", [[], ["srun", "-N1", "-n1", "--overlap"]], ids=["shell", "step"])
 def test_a_local_test_in_an_allocation_waits_for_nobody(bare: Bare, inner: list[str]) -> None:
     """S14: the variables of the allocation are not those of two ranks here."""
-    done = examine(bare, "2", before=[*SALLOC, *inner])
+    done = examine(bare, "2", "-b", "local", before=[*SALLOC, *inner])
     assert (done.code, done.bad("fail", "warn")) == (0, []), done.text
 
 

@@ -110,6 +110,11 @@ def read_until(process: subprocess.Popen[str], text: str, times: int = 1) -> str
     return seen
 
 
+def started(now: dict[str, Any]) -> list[tuple[int, str, str]]:
+    """The ranks as `status` shows them."""
+    return [(rank["rank"], rank["host"], rank["words"]) for rank in now["sample"]["ranks"]]
+
+
 @pytest.mark.parametrize("code", [0, 7])
 def test_a_detached_job(code: int, cluster: Cluster) -> None:
     run_id = cluster.submit(code=code)
@@ -121,6 +126,7 @@ def test_a_detached_job(code: int, cluster: Cluster) -> None:
         now = cluster.now(host)
         job = now["job_id"]
         assert (now["state"], now["summary"]) == ("running", f"job {job} runs on node[1-2]")
+        assert started(now) == [(0, "node1", "started"), (1, "node2", "started")]
         row = rf"^{run_id[-4:]} +job\.py {code} +running +2 +job {job} +\d+ s$"
         assert re.search(row, cluster.run("ps", host=host), re.MULTILINE)
     assert cluster.run("logs", "--rank", "1") == "ready 1\n"
@@ -206,10 +212,11 @@ def test_a_step_in_an_allocation(cluster: Cluster) -> None:
     launcher = cluster.start("salloc", "-Q", "-N2", "--ntasks-per-node=1", *WORDS, *words)
     read_until(launcher, "] ready", 2)
     assert cluster.now()["state"] == "running"
+    cluster.until(lambda: started(cluster.now()) == [(0, "node1", "started"), (1, "node2", "started")])
     away = cluster.now("node1")
     assert (away["state"], away["summary"]) == ("elsewhere", "on login, and not visible from here")
     assert f"hint: ssh login '{sys.executable} -m ddpkit stop " in cluster.run("stop", host="node1", code=121)
-    assert re.search(r"run \S+: stopped after", cluster.run("stop"))
+    assert re.search(r"run \S+: stopped \(it ran for \d+ s\)", cluster.run("stop"))
     assert launcher.wait(PATIENCE) == 143
     cluster.until(lambda: not cluster.left())
     assert cluster.empty()

@@ -13,7 +13,7 @@ import termios
 from collections.abc import Iterator
 
 import pytest
-from bare import Bare
+from bare_nodes import Bare
 from cluster import LOGIN
 from launches import ask_run, processes, temporary
 from terminal import Terminal

@@ -82,7 +82,11 @@ def inside(idle_lab: Lab, tmp_path: Path) -> Iterator[Start]:
     "before", [pytest.param((), id="login"), pytest.param(tuple(SALLOC), id="salloc", marks=pytest.mark.thorough)]
 )
 @pytest.mark.thorough_for(
-    "login-torchrun-enroot", "login-torchrun-apptainer", "login-preload-pyxis", "login-preload-enroot"
+    "login-torchrun-enroot",
+    "login-torchrun-apptainer",
+    "login-preload-pyxis",
+    "login-preload-enroot",
+    "login-srun-apptainer",
 )
 def test_ranks_meet(backend: str, runtime: str, before: tuple[str, ...], inside: Start, tmp_path: Path) -> None:
     """Two nodes, two ranks on each; the words, the variables and the whole torch set are inside."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -266,11 +267,29 @@ def test_a_time_limit(launch: Callable[..., Launch], folder: Path, idle_lab: Lab
     assert "failed first" not in command.text
 
 
+def test_a_step_beyond_its_allocation(launch: Callable[..., Launch], folder: Path) -> None:
+    (folder / "job.py").write_text("open('ran', 'w')\n")
+    command = launch("-b", "slurm", "-n", "3", "--", "job.py", before=SALLOC)
+    assert command.end() == 123, command.tail
+    assert re.search(r"error: 3 ranks on node1: allocation \d+ has 2 CPUs there\nhint: -n 2, or", command.text)
+    command = launch("-b", "slurm", "-o", "srun=--gres=gpu:9", "--", "job.py", before=SALLOC)
+    assert command.end() == 123, command.tail
+    assert "first, after" in command.text
+    assert "SLURM did not start the step (srun: exit code 1): the step requests GPUs" in command.text
+    assert not (folder / "ran").exists()
+
+
 def test_ranks_beside_the_nodes_of_the_job(launch: Callable[..., Launch], folder: Path) -> None:
     (folder / "job.py").write_text("")
     command = launch("-b", "local", "--", "job.py", before=SALLOC)
     assert command.end() == 0, command.tail
-    assert "these ranks run on this machine alone. For all nodes of the job: -b slurm" in command.text
+    assert "these ranks run on this machine alone; on all nodes of the job: -b slurm" in command.text
+    command = launch("--", "job.py", before=SALLOC)
+    assert command.end() == 121, command.tail
+    assert "hint: ddpkit launch -b slurm -- job.py" in command.text
+    command = launch("--", "job.py", before=["srun", "-N2", "-n4"])
+    assert command.end() == 121, command.tail
+    assert command.text.count("hint: ddpkit launch -b slurm -N 2 -n 2 -- job.py") == 4
     command = launch("-b", "local", "--", "job.py")
     assert command.end() == 0, command.tail
     assert "SLURM" not in command.text

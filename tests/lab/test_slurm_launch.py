@@ -212,7 +212,8 @@ def test_leaving_a_job_says_how_to_come_back(launch: Callable[..., Launch], fold
     job = json.loads(next(folder.glob("logs/*/run.json")).read_text())["job_id"]
     assert json.loads(next(folder.glob("logs/*/run.json")).read_text())["state"] == "left"
     assert f"job {job} continues without this command" in command.text
-    assert f"scancel {job}" in command.text
+    run = next(folder.glob("logs/*")).name
+    assert f"; to follow it: ddpkit attach {run}; to stop it: ddpkit stop {run}" in command.text
     assert set(on_nodes(idle_lab, "job.py")) == {"node1", "node2"}
     idle_lab.run("login", "scancel", job)
     wait_until_gone(idle_lab, "job.py")
@@ -227,7 +228,9 @@ def test_detach_and_secrets(backend: str, launch: Callable[..., Launch], folder:
     (folder / "job.py").write_text("import os\nopen('got.' + os.environ['RANK'], 'w').write(os.environ['HF_TOKEN'])\n")
     command = launch("-b", backend, "-N", "2", "-n", "1", "--detach", "--env", "HF_TOKEN=sesame", "--", "job.py")
     assert command.end() == 0, command.tail
-    assert re.search(r"submitted; output: (\S+)/slurm-(\d+)\.out; to stop it: scancel \2$", command.text, re.MULTILINE)
+    assert re.search(r"submitted; output: (\S+)/slurm-(\d+)\.out$", command.text, re.MULTILINE)
+    run = next(folder.glob("logs/*")).name
+    assert f"ddpkit: to follow it: ddpkit attach {run}; to stop it: ddpkit stop {run}" in command.lines
     until = time.monotonic() + PATIENCE
     while not (folder / "got.1").exists() or (folder / "got.1").read_text() != "sesame":
         assert time.monotonic() < until
@@ -257,6 +260,9 @@ def test_refused(name: str, launch: Callable[..., Launch], folder: Path, idle_la
     if name == "too many nodes":
         waits = re.search(r"would wait forever \(Partition.*\), and was cancelled", command.text)
         assert waits or "Requested node configuration is not available" in command.text
+        if waits:
+            numbers = re.search(r"requested 9 nodes.*; partition main has 4\b", command.text)
+            assert numbers, command.text
     assert idle_lab.run("login", "squeue", "-h").stdout == ""
     assert not (folder / "ran").exists()
 

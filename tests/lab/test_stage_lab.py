@@ -8,9 +8,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from bare import Bare, Done
+from bare_nodes import Bare, Done
 
 JOB = """
 import os, sys
@@ -43,6 +44,13 @@ class Site:
 
     def launch(self, *args: str, backend: str = "ssh", stage: str = "--stage") -> Done:
         return self.bare.launch(*self.argv(*args, backend=backend, stage=stage))
+
+    def report(self) -> dict[str, Any]:
+        """The start in the report of the newest run."""
+        done = self.bare.ddpkit("report", "--json")
+        assert done.code == 0, done.text
+        start: dict[str, Any] = json.loads(done.out)["start"]
+        return start
 
     def on(self, host: str, script: str) -> str:
         done = self.bare.lab.run(host, "sh", "-c", f"cd {self.disk}; {script}")
@@ -78,7 +86,19 @@ def test_copied_once_for_each_content(site: Site, backend: str) -> None:
     assert {"ddpkit: copied to node1", "ddpkit: copied to node2"} <= set(first.err.splitlines())
     for host in HOSTS:
         assert site.on(host, "ls -A stage/project-*/").split() == [".gitignore", "__pycache__", "job.py", "part.py"]
+    start = site.report()
+    assert "2 of 2 nodes copied files (--stage); slowest: node" in start["words"]
+    for node, host in zip(start["nodes"], HOSTS, strict=True):
+        (copy,) = node["copies"]
+        assert (node["host"], copy["kind"], copy["copied"]) == (host, "project", True)
+        assert 300 < copy["size"] < 3000  # three small files
+        assert 0 < copy["seconds"] < first.seconds
+    for row in start["rows"]:
+        assert [each["phase"] for each in row["segments"]][:4] == ["listed", "staged", "prepared", "start"]
     second = site.launch(backend=backend)
+    start = site.report()
+    assert "Local copies (--stage) were present on all nodes" in start["words"]
+    assert [node["copies"][0]["size"] for node in start["nodes"]] == [0, 0]
     assert "present on all nodes" in second.err
     assert "copied to" not in second.err
     assert ran(second) == ran(first)

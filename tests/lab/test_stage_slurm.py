@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster import NODES, Lab
-from launching import SALLOC, Launch, torch
+from launching import DDPKIT, ROOT, SALLOC, Launch, torch
 from test_heal import JOB as HEALED
 from test_heal_slurm import SALLOC as WITH_SPARE
 
@@ -65,12 +67,27 @@ def test_ranks_run_from_the_local_disk(
         assert file.startswith(f"{disk}/stage/project-")
         assert cwd == str(folder)
     assert not list(disk.iterdir())  # the login host has no copy
+    start = report(idle_lab, folder)
+    assert "2 of 2 nodes copied files (--stage); slowest: node" in start["words"]
+    assert {node["copies"][0]["size"] for node in start["nodes"]} == {len(JOB) + len("TEXT = 'one'\nlogs/\n")}
+    for row in start["rows"]:
+        names = [each["phase"] for each in row["segments"]]
+        assert names[: names.index("start")] == ["prepared", "staged"]  # without torch, a rank writes no file
     assert ran(launch(*args, before=before)) == first
+    assert "Local copies (--stage) were present on all nodes" in report(idle_lab, folder)["words"]
     (folder / "part.py").write_text("TEXT = 'two'\n")
     assert [words[0] for words in ran(launch(*args, before=before))] == ["two", "two"]
     host = next(each for each in NODES if _ls(idle_lab, each, disk))
     links = idle_lab.run(host, "sh", "-c", f"stat -c %h {disk}/stage/project-*/job.py").stdout
     assert links.split() == ["2", "2"]  # unchanged: shared by both copies
+
+
+def report(lab: Lab, folder: Path) -> dict[str, Any]:
+    """The start in the report of the newest run."""
+    (newest, *_) = sorted(folder.glob("logs/*/"), key=lambda path: -path.stat().st_ctime)
+    shown = lab.run("login", *DDPKIT, "report", str(newest), "--json", env={"PYTHONPATH": str(ROOT)})
+    start: dict[str, Any] = json.loads(shown.stdout)["start"]
+    return start
 
 
 def _ls(lab: Lab, host: str, disk: Path) -> str:
@@ -105,6 +122,20 @@ def test_the_second_attempt_runs_from_the_same_copy(
     }
 
 
+@pytest.mark.parametrize("before", [[], WITH_SPARE], ids=["job", "allocation"])
+def test_a_spare_replaces_a_node_that_cannot_stage(
+    before: list[str], launch: Callable[..., Launch], folder: Path, disk: Path, idle_lab: Lab
+) -> None:
+    (folder / "job.py").write_text("import os\nprint('ran on', os.uname().nodename, flush=True)\n")
+    idle_lab.run("node2", "mount", "-o", "remount,ro", str(disk))
+    run = launch("-b", "slurm", "--retries", "2", "--spares", "1", *argv(disk), before=before)
+    assert run.end() == 0, run.text
+    assert run.text.count("ran on node") == 2
+    first, second = run.record["attempts"]
+    assert (first["decision"]["action"], first["decision"]["hosts"]) == ("replace", ["node2"])
+    assert second["hosts"] == ["node1", "node3"]
+
+
 def test_a_file_changed_while_the_job_waited(
     launch: Callable[..., Launch], folder: Path, disk: Path, idle_lab: Lab
 ) -> None:
@@ -113,7 +144,8 @@ def test_a_file_changed_while_the_job_waited(
     (folder / "part.py").write_text("TEXT = 'changed'\n")
     idle_lab.run("login", "scontrol", "release", *idle_lab.run("login", "squeue", "-ho%i").stdout.split())
     assert run.end() == 123, run.text
-    assert "differs from its source" in run.record["verdict"]
+    assert "differs from its source" in run.text
+    assert "a file of the project changed" in run.record["verdict"]
     assert run.record["failure"]["rank"] is None
     assert "hint: launch again" in run.text
     assert "ran " not in run.text

@@ -17,7 +17,7 @@ from hostile import ARGS, ENV, PROBE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddpkit.errors import UsageError
+from ddpkit.errors import LaunchError, UsageError
 from ddpkit.launchers import plan, registry, shell
 from ddpkit.launchers.cpu_binding import NumaNode, Topology
 from ddpkit.launchers.plan import (
@@ -405,6 +405,32 @@ def test_the_plan_has_the_hosts_in_the_order_of_the_ranks(
     assert (step.nodes, len(step.ranks)) == (hosts, ranks)
     found = plan_as_dict(make({}, JOB, request_, "slurm-srun"))["steps"][0]
     assert found["nodes"] == list(hosts)
+
+
+@pytest.mark.parametrize(
+    ("backend", "request_", "options", "hint"),
+    [
+        ("slurm-srun", {"nproc_per_node": 4}, {}, "-n 2, or allocate more: salloc --nodes=2 --ntasks-per-node=4"),
+        ("slurm-srun", {"counts": (3, 2)}, {}, ""),
+        ("slurm-srun", {"counts": (2, 3)}, {}, "-n 2, or allocate more: salloc --nodes=2 --ntasks-per-node=3"),
+        ("slurm-srun", {"nproc_per_node": 1}, {"cpus-per-task": 3}, "allocate more: salloc --nodes=2 --ntasks-"),
+        ("slurm-srun", {"nproc_per_node": 4}, {"srun": "--overcommit"}, ""),
+        ("slurm-torchrun", {"nproc_per_node": 4}, {}, ""),
+        ("slurm-torchrun", {"nproc_per_node": 2}, {"cpus-per-task": 2}, "-n 1, or allocate more: salloc --nodes=2"),
+    ],
+)
+def test_more_ranks_than_the_allocation_has_cpus(
+    backend: str, request_: dict[str, object], options: dict[str, object], hint: str
+) -> None:
+    """srun could not create the step. One task that starts all ranks of a node needs one CPU."""
+    allocation = Allocation(job_id="5", hosts=("node1", "node2"), cpus={"node1": 3, "node2": 2})
+    asked = replace(HELD, allocation=allocation, **request_)  # type: ignore[arg-type]
+    if not hint:
+        make(options, JOB, asked, backend)
+        return
+    with pytest.raises(LaunchError, match=r"allocation 5 has \d CPUs there") as caught:
+        make(options, JOB, asked, backend)
+    assert str(caught.value.hint).startswith(hint)
 
 
 def test_a_job_keeps_its_own_slurm_variables() -> None:

@@ -139,7 +139,7 @@ def test_output_overwrites_nothing(ddpkit: DDPKIT, script: Callable[[str], str],
     done = ddpkit("emit", "--output", "new.sh", "--", "job.py")
     assert done.returncode == 0
     assert os.access(tmp_path / "new.sh", os.X_OK)
-    assert "bash new.sh runs it" in done.stderr
+    assert "wrote new.sh; to run it: bash new.sh" in done.stderr
     assert not (tmp_path / "logs").exists()
 
 
@@ -156,6 +156,18 @@ def test_a_port_that_was_chosen_stays(ddpkit: DDPKIT) -> None:
     text = emit.script(PLANS["ssh_torchrun"](), watcher=WATCHER, fixed_port=29500)
     assert "\nport=29500\n" in text
     assert '"--master_port=$port"' in text
+
+
+@pytest.mark.parametrize(
+    "words", [["-b", "slurm", "-N", "2"], ["-n", "2"], ["-n", "2", "--max-restarts", "1"]], ids=" ".join
+)
+def test_the_same_command_writes_the_same_script(
+    words: list[str], ddpkit: DDPKIT, script: Callable[[str], str]
+) -> None:
+    script("")
+    first, second = (ddpkit("emit", *words, "--", "job.py") for _ in range(2))
+    assert first.returncode == 0, first.stderr
+    assert first.stdout == second.stdout
 
 
 def test_inside_an_allocation_a_job_is_written_as_well(ddpkit: DDPKIT, script: Callable[[str], str]) -> None:

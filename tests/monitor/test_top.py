@@ -17,12 +17,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from amd_node import mi300x
 from conftest import PATIENCE, Command
 from test_docs_blocks import output
 
 from ddpkit.cli.top import Table, _fitted
 from ddpkit.monitor import top
 from ddpkit.monitor.server import MonitorServer
+from ddpkit.node import amd_gpus
 from ddpkit.node import resource_sample as sample
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
@@ -439,6 +441,38 @@ def test_gpus_and_who_uses_them(start: START, ddpkit: DDPKIT, script: SCRIPT, tm
     assert all(head in [line.split() for line in shown.splitlines()] for head in heads), "as the guide shows it"
     (tmp_path / "go").touch()
     assert command.end() == 0
+
+
+def test_gpus_of_amd_are_those_of_nvidia_in_the_table(tmp_path: Path) -> None:
+    """Files of the kernel instead of nvidia-smi; one GPU is used by this process, another has no sensor."""
+    root = mi300x(tmp_path, hwmon__hwmon7__temp2_input="", hwmon__hwmon7__power1_input="", gpu_busy_percent="0")
+    process = tmp_path / f"sys/class/kfd/kfd/proc/{os.getpid()}"
+    process.mkdir(parents=True)
+    (process / "vram_42700").write_text("1610612736")
+    (process / "vram_42701").write_text("0")
+    found = amd_gpus.sample_amd_gpus(root)
+    assert found is not None
+    rows, users = found
+    value: dict[str, Any] = {"gpus": rows, "apps": sample._apps(users, {"2": [os.getpid()]}, {})}
+    gpus, why = top._gpus(value)
+    assert gpus is not None
+    assert (len(gpus), why) == (8, "")
+    assert {gpu["name"] for gpu in gpus} == {"AMD Instinct MI300X"}
+    assert gpus[0]["memory"] == {"total": 206141652992, "used": int(283.85 * (1 << 20))}
+    assert (gpus[0]["utilization"], gpus[0]["temperature"]) == (97, 64)
+    assert gpus[0]["power"] == {"draw": 612.34, "limit": 750.0}
+    assert (gpus[3]["utilization"], gpus[3]["temperature"], gpus[3]["power"]["draw"]) == (0, None, None)
+    used = [[(app["rank"], app["memory"]) for app in gpu["processes"]] for gpu in gpus]
+    assert used == [[(2, 1536 << 20)], *[[]] * 7]
+
+
+def test_a_container_has_its_own_gpus_of_amd(tmp_path: Path) -> None:
+    root = mi300x(tmp_path)
+    (tmp_path / "dev/dri").mkdir(parents=True)
+    assert amd_gpus.sample_amd_gpus(root) is None
+    (tmp_path / "dev/dri/renderD129").touch()
+    assert [gpu.key for gpu in amd_gpus.list_amd_gpus(root)] == ["42701"]
+    assert amd_gpus.list_amd_gpus(f"{tmp_path}/elsewhere/") == []
 
 
 @pytest.mark.parametrize(

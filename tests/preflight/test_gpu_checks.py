@@ -15,6 +15,7 @@ from typing import Any
 
 import gpu_outputs as outputs
 import pytest
+from amd_node import mi300x
 from gpu_outputs import A100, A100_MIG, H100, uuid
 from test_compatibility import facts as look
 from test_node_checks import NO_GPU_HOST, gathered
@@ -703,33 +704,6 @@ def test_other_accelerators_are_counted(tmp_path: Path) -> None:
         (place / "vendor").write_text(vendor)
         (place / "class").write_text(kind)
     assert gpu_inventory.other_accelerators(root) == {"Ascend NPU": 2, "Intel GPU": 1}
-
-
-# KFD's properties of an MI100, as recorded for the tests of a monitoring tool (pyfakefs, "arcturus"); the other files
-# after the kernel's documentation of amdgpu. For MI300X, the name and the count are changed.
-KFD = "simd_count 480\ngfx_target_version 90008\nvendor_id 4098\ndomain 0\ndrm_render_minor {0}\nunique_id {1}\n"
-
-
-def mi300x(root: Path, **odd: str) -> str:
-    """A node of 8 MI300X; the fourth has the changes: names of files with `__` for `/`."""
-    nodes = root / "sys/class/kfd/kfd/topology/nodes"
-    for number in range(10):  # the first two are CPUs
-        (nodes / str(number)).mkdir(parents=True)
-        (nodes / str(number) / "gpu_id").write_text(f"{42698 + number if number > 1 else 0}\n")
-        properties = KFD.format(126 + number, 7809984429061111109 + number) if number > 1 else "cpu_cores_count 96\n"
-        (nodes / str(number) / "properties").write_text(properties)
-        if number > 1:
-            device = root / f"sys/bus/pci/devices/0000:{number:02x}:00.0"
-            files = {"product_name": "AMD Instinct MI300X", "mem_info_vram_used": "297639936"}
-            files |= {"current_link_width": "16", "max_link_width": "16", "ras__umc_err_count": "ue: 0\nce: 0"}
-            for name, text in {**files, **(odd if number == 5 else {})}.items():
-                file = device / name.replace("__", "/")
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text + "\n")
-            drm = root / f"sys/class/drm/renderD{126 + number}"
-            drm.mkdir(parents=True)
-            (drm / "device").symlink_to(device)
-    return f"{root}/"
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_what_a_scheduler_did_is_no_fault_of_a_rank(reason: str, doc: str) -> No
 
 def test_a_job_that_would_wait_forever_is_a_refused_request() -> None:
     """Its failure has the exit code of a refusal: the cause is that of the request, and not of a job that ran."""
-    reason = "would wait forever (PartitionConfig), and was cancelled; for the available resources: sinfo --summarize"
+    reason = "would wait forever (PartitionConfig), and was cancelled; requested: TRES=cpu=9,node=9,gres/gpu=9"
     failure = Failure(host="slurm", rank=None, what="job 7", code=LaunchError.exit_code, reason=reason)
     (check,) = bad([], failure, slurm=True)
     assert (check.id, check.host, check.doc) == ("scheduler", "", "slurm-bad-request")
@@ -194,6 +194,7 @@ def test_a_job_that_would_wait_forever_is_a_refused_request() -> None:
         ("Requested node configuration is not available", "slurm-bad-request", "-N N"),
         ("Unable to create step for job 4: More processors requested than permitted", "step-refused", "salloc"),
         ("Unable to create step for job 4: Memory required by task is not available", "step-refused", "salloc"),
+        ("4 ranks on node1: allocation 5 has 1 CPU there", "step-refused", "salloc"),
         ("sbatch not found on this machine", "command-not-found", "login node"),
         ("something that nobody knows", "slurm-bad-request", "login node"),
     ],

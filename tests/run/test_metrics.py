@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from ddpkit.run import metrics
 
 START = 1_000_000.0
@@ -74,3 +76,51 @@ def test_a_copy_is_kept_with_the_run(tmp_path: Path) -> None:
     assert (folder / "metrics.jsonl").read_bytes() == path.read_bytes()
     assert metrics.keep(tmp_path / "gone", folder) is None
     assert sorted(each.name for each in folder.iterdir()) == ["metrics.jsonl"]
+
+
+# Lines that were there before the run, and the file at its end: its own steps.
+APPENDED: dict[str, tuple[str, str, list[int]]] = {
+    "appended": ("1 2 3", "1 2 3 1 2", [1, 2]),
+    "resumed: the steps continue": ("1 2 3", "1 2 3 4", [1, 2, 3, 4]),
+    "resumed, and the lines to come again were dropped": ("1 2 3 4", "1 2 3 4 5 6", [1, 2, 3, 4, 5, 6]),
+    "written anew": ("1 2 3", "1 2", [1, 2]),
+    "written anew, and longer": ("1 2", "1 2 3", [1, 2, 3]),
+    "behind a torn line": ("1 2 3x", "1 2 3x1 1 2", [1, 2]),
+    "nothing before": ("", "1 2", [1, 2]),
+}
+
+
+@pytest.mark.parametrize("case", APPENDED)
+def test_lines_of_an_earlier_run_are_left_out(case: str, tmp_path: Path) -> None:
+    def text(steps: str) -> str:
+        lines = "".join(f'{{"step": {step}}}\n' for step in steps.split())
+        return lines.replace("3x1}\n", '3, "lo{"step": 1}\n').replace("3x}\n", '3, "lo')
+
+    before, after, steps = APPENDED[case]
+    folder, file = tmp_path / "run", tmp_path / metrics.NAME
+    folder.mkdir()
+    file.write_text(text(before))
+    os.utime(file, (START, START))
+    metrics.remember(folder, "", tmp_path, ("train.py",))
+    file.write_text(text(after))
+    assert [record["step"] for record in metrics.read(file, folder)] == steps
+    kept = metrics.keep(file, folder)
+    assert kept is not None
+    assert [record["step"] for record in metrics.read(kept, folder)] == steps
+    assert len(metrics.read(file)) >= len(steps)
+
+
+def test_a_file_that_the_run_did_not_change_has_none_of_its_lines(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    file = write(tmp_path / "out/m.jsonl", 1, 2)
+    metrics.remember(tmp_path / "run", "out/m.jsonl", tmp_path, ("train.py",))
+    assert metrics.read(file, tmp_path / "run") == []
+
+
+def test_the_newest_checkpoint_of_a_run(tmp_path: Path) -> None:
+    for name, when in (("old.pt", START - 50), ("a.pt", START + 5), ("b.ckpt", START + 7), ("later.pt", START + 90)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (when, when))
+    assert metrics.newest(tmp_path, metrics.CHECKPOINTS, START, START + 20) == START + 7
+    assert metrics.newest(tmp_path, metrics.CHECKPOINTS) == START + 90
+    assert metrics.newest(tmp_path / "gone", metrics.CHECKPOINTS) is None

@@ -9,6 +9,7 @@ import pytest
 from ddpkit.launchers.plan import Scheduled
 from ddpkit.run import postmortem
 from ddpkit.run.postmortem import first_failure
+from ddpkit.run.rank_status import read_ranks
 from ddpkit.run.record import Run
 
 START = "".join(f"{rank}: ddpkit: rank {rank} on node{rank + 1} pid {40 + rank} step 7.0\n" for rank in range(2))
@@ -111,3 +112,29 @@ def test_nothing_is_said_of_what_is_not_known(tmp_path: Path) -> None:
     run = job(tmp_path, "")
     (tmp_path / "slurm-7.out").unlink()
     assert said(run) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (START + TRACEBACK + ENDED, [("node1", 40, "ended: signal 15 (SIGTERM)"), ("node2", 41, "ended: exit code 1")]),
+        (START, [("node1", 40, "started"), ("node2", 41, "started")]),
+        (START.splitlines(keepends=True)[0], [("node1", 40, "started"), ("", None, "no start reported yet")]),
+        (START + ENDED + "ddpkit: attempt 1\n" + START, [("node1", 40, "started"), ("node2", 41, "started")]),
+    ],
+    ids=["failed", "started", "half", "another attempt"],
+)
+def test_the_ranks_of_a_job_that_nobody_follows(
+    text: str, rows: list[tuple[str, int | None, str]], tmp_path: Path
+) -> None:
+    sample = read_ranks(job(tmp_path, text))
+    assert sample is not None
+    assert [(rank.host, rank.pid, rank.words) for rank in sample.ranks] == rows
+    assert sample.lines.get(1) == ("KeyError: 'loss'" if TRACEBACK in text else None)
+
+
+def test_a_job_without_output_has_no_ranks(tmp_path: Path) -> None:
+    run = job(tmp_path, "")
+    assert read_ranks(run) is None
+    Path(tmp_path, "slurm-7.out").unlink()
+    assert read_ranks(run) is None

@@ -63,6 +63,16 @@ def test_never_a_run_of_another_project(
     assert not list(folder.glob("dump-*"))
 
 
+def test_stop_lists_no_ended_run_of_another_project(ddpkit: DDPKIT, other: Path) -> None:
+    assert ddpkit("launch", "-n", "1", "--", "true", cwd=other).returncode == 0
+    done = ddpkit("stop")
+    assert done.returncode == 121
+    assert done.stderr.splitlines() == [
+        "ddpkit: error: no run is running, in this project or in another",
+        "hint: ddpkit ps",
+    ]
+
+
 def test_its_own_run_from_a_directory_below(ddpkit: DDPKIT, other: Path) -> None:
     assert ddpkit("launch", "-n", "1", "--", "true", cwd=other).returncode == 0
     assert ddpkit("status", cwd=other / "src").returncode == 0
@@ -175,6 +185,19 @@ def test_ps_cuts_nothing_that_has_room() -> None:
     assert "--data /data/imagenet  stopped  16     node1 +1  2 min  after 60 s" in row
 
 
+def test_ps_shows_the_name_of_a_run_or_its_job() -> None:
+    named = replace(RUN, run_id="20260101-000000-base-line-3fa9")
+    row = ps.table([replace(SEEN[0], run=named)], {named.run_id: "3fa9"}, 120.0, 200)[1]
+    assert row.startswith("3fa9  base-line: train.py --epochs 300 ")
+
+
+def test_the_name_of_a_job_names_its_run(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    shown = ddpkit("launch", "-b", "slurm", "-J", "base-line", "--dry-run", "--", "true").stdout
+    assert "#SBATCH --job-name=base-line\n" in shown
+    assert "export DDPKIT_RUN=" in shown
+    assert "-base-line-" in shown.split("export DDPKIT_RUN=")[1].splitlines()[0]
+
+
 def test_ps_in_a_narrow_terminal_and_a_pipe(ddpkit: DDPKIT, tmp_path: Path, clean_environ: dict[str, str]) -> None:
     words = ["true", *("word" * 3 for _ in range(30))]
     for _ in range(2):
@@ -217,3 +240,31 @@ def test_rm_removes_ended_runs(running: Command, ddpkit: DDPKIT, other: Path, tm
     assert len(ddpkit("ps", "-q").stdout.splitlines()) == 2
     (tmp_path / "go").touch()
     assert running.end() == 0
+
+
+def test_the_run_that_was_chosen_is_named_where_several_exist(running: Command, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (folder,) = tmp_path.glob("logs/*")
+    alone = ddpkit("logs")
+    assert (alone.returncode, alone.stderr) == (0, "")
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    for command in ("logs", "status"):
+        done = ddpkit(command)
+        assert done.stderr.splitlines() == [f"ddpkit: run {folder.name}, the newest of this project that is running"]
+    assert ddpkit("logs", folder.name).stderr == ""
+
+
+def test_attach_prints_the_verdict_of_an_ended_run_once(ddpkit: DDPKIT, script: Callable[..., str]) -> None:
+    failed = ddpkit("launch", "-n", "1", "--", script("raise SystemExit(3)"))
+    verdict = next(line for line in failed.stderr.splitlines() if "failed first" in line).removeprefix("ddpkit: ")
+    done = ddpkit("attach")
+    assert done.returncode == 3
+    assert (done.stdout + done.stderr).count(verdict) == 1
+    assert ": failed; for all lines: ddpkit logs " in done.stderr
+
+
+def test_a_run_starts_with_its_launcher(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """The report's duration and its start-up section begin with the same moment."""
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    (folder,) = tmp_path.glob("logs/*")
+    record, launch = (json.loads((folder / name).read_text()) for name in ("run.json", "launch.json"))
+    assert record["started"] == launch["began"] < launch["prepared"]

@@ -22,7 +22,7 @@ from ddpkit.run import record, status
 from ddpkit.run.report import load, page, steps, summary, svg
 from ddpkit.run.report import startup as start
 from ddpkit.run.report.escape import number, seconds, text
-from ddpkit.run.timeline import LaunchFile, TimelineFile
+from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile, read_copies, write_launch
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
@@ -220,7 +220,9 @@ def test_where_the_seconds_went() -> None:
     found = start.of(launch, told, WHY)
     assert found.total == 10.0
     assert found.entered == {"a": pytest.approx(0.8)}
-    assert [phase.phase for phase in found.phases] == list(start.PHASES)
+    assert [phase.phase for phase in found.phases] == [
+        name for name in start.PHASES if name not in ("listed", "staged")
+    ]
     meet = next(phase for phase in found.phases if phase.phase == "meet")
     assert (meet.rank, meet.host) == (1, "b")
     assert (meet.seconds, meet.longest) == pytest.approx((1.875, 3.5))
@@ -264,6 +266,79 @@ def test_cuda_counts_where_the_script_started_it() -> None:
 
 
 B200 = "(kernels {}, alloc {}, bootstrap {}, allgathers 0.08, topo 1.10, graphs 0.01, connections 0.39, rest 0.00)"
+
+
+def copied(kind: str, began: float, ended: float, size: int | None = None) -> NodeCopy:
+    """A local copy; without a size the node had it."""
+    return NodeCopy(kind=kind, copied=size is not None, size=size or 0, began=began, ended=ended)
+
+
+def test_local_copies_are_a_phase_of_their_nodes() -> None:
+    marks = {"start": 20.0, "python": 20.5, "meet": 21.0, "step": 25.0}
+    told: TimelineFile = {
+        "ranks": {str(rank): {"host": f"node{rank}", "marks": marks, "attempts": 1} for rank in range(3)}
+    }
+    copies = {
+        "node0": [copied("project", 11.0, 11.2), copied("env", 11.2, 11.5)],
+        "node1": [copied("project", 11.0, 11.2), copied("env", 11.2, 18.0, 466_000_000)],
+        "node2": [copied("project", 11.0, 12.0, 1_000_000), copied("env", 12.0, 13.0)],
+        "node9": [copied("project", 11.0, 99.0, 1)],  # no rank runs there
+    }
+    # The launcher copies before the nodes are checked.
+    found = start.of({"began": 10.0, "prepared": 19.0}, told, WHY, copies=copies)
+    assert [(each.phase, each.begin, each.end) for each in found.rows[1].segments] == [
+        ("listed", 0, 1), ("staged", 1, 8), ("prepared", 8, 9), ("start", 9, 10), ("python", 10, 10.5),
+        ("meet", 10.5, 11), ("step", 11, 15),
+    ]  # fmt: skip
+    phase = next(each for each in found.phases if each.phase == "staged")
+    assert (phase.seconds, phase.longest, phase.host) == (2, 7, "node1")
+    assert "2 of 3 nodes copied files (--stage); slowest: node1, 466.0 MB in 7.0 s." in found.words
+    assert "Slowest node: node1, 9.0 s to the rendezvous, others 3.2 s; copy to the node's local disk" in found.words
+    assert [[each.copied for each in node.copies] for node in found.nodes] == [
+        [False, False], [False, True], [True, False],
+    ]  # fmt: skip
+    assert [round(each.seconds, 3) for each in found.nodes[1].copies] == [0.2, 6.8]
+    # A job's nodes copy after it has waited.
+    queued: TimelineFile = {"ranks": {"0": {"host": "node1", "marks": {**marks, "queued": 10.9}, "attempts": 1}}}
+    found = start.of({"began": 10.0, "prepared": 10.5}, queued, WHY, copies=copies)
+    assert [each.phase for each in found.rows[0].segments][:4] == ["prepared", "queued", "staged", "start"]
+
+
+def test_local_copies_that_were_present() -> None:
+    copies = {"a": [copied("project", 11.0, 11.2)], "b": [copied("project", 11.0, 11.3)]}
+    found = start.of({"began": 10.0, "prepared": 12.0}, None, WHY, copies=copies)
+    assert found.words == f"{WHY} Local copies (--stage) were present on all nodes; the longest check took 0.3 s on b."
+    assert [(node.host, node.ranks) for node in found.nodes] == [("a", 0), ("b", 0)]
+    assert "Local copies" not in start.of({"began": 10.0, "prepared": 12.0}, None, WHY).words
+
+
+def test_copies_that_nodes_of_a_job_made(tmp_path: Path) -> None:
+    folder = tmp_path / "stage"
+    folder.mkdir()
+    (folder / "contents.json").write_text("[]")
+    (folder / "node1.json").write_text(json.dumps([copied("project", 1.0, 2.0, 5_000_000)]))
+    (folder / "node2.json").write_text('[{"kind": "project"')  # cut off
+    (folder / "node3.json").write_text('[{"kind": 3}]')
+    (tmp_path / "launch.json").write_text(json.dumps({"began": 0.0, "prepared": 0.5}))
+    marks = {"start": 3.0, "python": 3.1, "meet": 3.2}
+    (tmp_path / "timeline.json").write_text(json.dumps({"ranks": {"0": {"host": "node1", "marks": marks}}}))
+    found = reported(ended(tmp_path, hosts=("slurm",), ranks={}))
+    (node,) = found.start.nodes
+    assert node.copies == (start.Copy(kind="project", copied=True, size=5_000_000, seconds=1.0),)
+    shown = page.page(found)
+    assert "local copies</th>" in shown
+    assert '<td class="n">1 s, 5.0 MB</td>' in shown
+    assert "var(--p-staged)" in shown
+
+
+def test_a_later_attempt_has_no_copies_of_the_first(tmp_path: Path) -> None:
+    """Nodes keep their copies: the second attempt makes none."""
+    given: Any = {"prepared": 21.0, "entered": {}, "notes": [], "nodes": {}, "plan": ""}
+    copies = {"node1": [copied("project", 11.0, 12.0, 5)]}
+    write_launch(tmp_path, began=10.0, copies=copies, **given)
+    assert read_copies(tmp_path) == copies
+    write_launch(tmp_path, began=20.0, copies=copies, **given)
+    assert read_copies(tmp_path) == {}
 
 
 def test_nccls_own_timings_are_in_the_words() -> None:

@@ -82,7 +82,7 @@ def test_a_rank_that_the_others_wait_for(
     assert found["steps"]["words"].startswith("The others wait for rank 3 on ")
     for row in found["start"]["rows"]:
         named = [segment["phase"] for segment in row["segments"]]
-        assert named == [name for name in PHASES if name not in ("queued", "cuda")], row
+        assert named == [name for name in PHASES if name not in ("listed", "staged", "queued", "cuda")], row
     assert not list(folder.glob("report*"))
 
     done = ddpkit("report", str(folder))

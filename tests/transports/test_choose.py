@@ -159,7 +159,7 @@ def test_a_job_is_followed_once_it_is_submitted(monkeypatch: pytest.MonkeyPatch)
     assert transport.submit(plan) == "42"
     link = transport.connect(plan.steps[0])
     assert isinstance(link, JobLink)
-    assert "scancel 42" in link.outlives
+    assert "ddpkit attach 20260101-000000-true-1; to stop it: ddpkit stop 20260101" in link.outlives
 
 
 class Reader(ast.NodeVisitor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -26,17 +27,30 @@ def slurm(folder: Path, monkeypatch: pytest.MonkeyPatch, times: int = 1, requeue
 
 def test_a_change_of_a_requeued_job_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes: list[str] = []
-    slurm(tmp_path, monkeypatch, times=3).requeue(["node2", "node3"], notes.append)
+    slurm(tmp_path, monkeypatch, times=3).requeue(["node2", "node3"], 2, notes.append)
     update = "update JobId=7 ExcNodeList=node2,node3"
-    assert (tmp_path / "calls").read_text().splitlines() == ["requeue 7", update, update, update]
+    calls = (tmp_path / "calls").read_text().splitlines()
+    number = "update JobId=7 NumNodes=2-2"
+    assert [line for line in calls if " show " not in line] == ["requeue 7", update, update, update, number]
     assert notes == []
+
+
+def test_a_requeued_job_keeps_the_nodes_that_the_user_excluded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    requeued = slurm(tmp_path, monkeypatch)
+    shown = (
+        "sed -i 's/ Restarts=0/ Restarts=0 ReqNodeList=(null) ExcNodeList=node[7-8] NtasksPerN:B:S:C=4:0:*:*/' scontrol"
+    )
+    subprocess.run(shown, shell=True, cwd=tmp_path, check=True)
+    requeued.requeue(["node2"], 3, lambda _: None)
+    changes = (tmp_path / "calls").read_text().splitlines()[-2:]
+    assert changes == ["update JobId=7 ExcNodeList=node[7-8],node2", "update JobId=7 NumNodes=3-3 NumTasks=12"]
 
 
 def test_a_refused_change_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ddpkit.transports.scheduler.UPDATE_TIME", 0.0)
     notes: list[str] = []
-    slurm(tmp_path, monkeypatch, times=99).requeue(["node2"], notes.append)
-    assert notes == [f"scontrol update JobId=7 ExcNodeList=node2: {LATER}"]
+    slurm(tmp_path, monkeypatch, times=99).requeue(["node2"], 2, notes.append)
+    assert notes == [f"scontrol update JobId=7 {words}: {LATER}" for words in ("ExcNodeList=node2", "NumNodes=2-2")]
 
 
 @pytest.mark.parametrize(("requeue", "allowed"), [(1, True), (0, False)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ddpkit.transports.slurm_nodes import choose_excluded, read_sinfo
+from ddpkit.transports.slurm_nodes import choose_excluded, lost_script_node, read_sinfo
 
 # `sinfo --noheader --Node --format='%N %P %t'`
 SINFO = """\
@@ -19,6 +19,27 @@ n5 gpu idle~
 n6 gpu idle*
 """
 NODES = {"n1": True, "n2": True, "n3": False, "n4": True}
+
+
+# `scontrol --oneliner show job`, of SLURM 22.05
+JOB = "JobId=1 JobState={} Reason=None Requeue=1 Restarts=0 NodeList={} BatchHost={} NumNodes=2 NumCPUs=2"
+
+
+@pytest.mark.parametrize(
+    ("job", "lost"),
+    [
+        (JOB.format("RUNNING", "node[1-3]", "node1"), ""),
+        (JOB.format("RUNNING", "node[2-3]", "node1"), "node1"),
+        (JOB.format("RUNNING", "node12", "node1"), "node1"),
+        (JOB.format("RUNNING", "node[1,3]", "node1"), ""),
+        (JOB.format("CANCELLED", "node[2-3]", "node1"), ""),
+        ("JobId=1 JobState=PENDING Reason=BeginTime NodeList= NumNodes=3", ""),
+        ("JobId=1 JobState=RUNNING Reason=None NodeList=node2 NumNodes=1", ""),
+        ("slurm_load_jobs error: Unable to contact slurm controller", ""),
+    ],
+)
+def test_the_node_of_a_script(job: str, lost: str) -> None:
+    assert lost_script_node(job) == lost
 
 
 def test_nodes_in_service() -> None:

@@ -21,7 +21,11 @@ NODE = HostSpec(name="node1", user="me", port=2222)
         ("me@node1: Permission denied (password).", "or a password, and the answer", "ControlMaster auto"),
         ("me@node1: Permission denied (hostbased,keyboard-interactive).", "requires a second factor", "ssh -p 2222"),
         ("Host key verification failed.", "host key is not known", "compare the fingerprint: ssh -p 2222 me@node1"),
-        ("ssh: Could not resolve hostname node1: Name or service not known", "node1 does not resolve", "/etc/hosts"),
+        (
+            "ssh: Could not resolve hostname node1: Name or service not known",
+            "does not resolve on this machine",
+            "getent hosts node1",
+        ),
         ("ssh: connect to host node1 port 2222: Connection refused", "connection refused", "systemctl status ssh"),
         ("ssh: connect to host node1 port 2222: Connection timed out", "no answer in time", "ping node1"),
         ("kex_exchange_identification: Connection closed by remote host", "before the login", "maxstartups"),

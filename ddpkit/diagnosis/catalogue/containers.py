@@ -334,7 +334,7 @@ ENTRIES = (
         patterns=(r"ddpkit: error: (?P<reason>.*)",),
         cause="{reason}",
         probe="the lines below it",
-        fix="run the command of the line `hint:` below it",
+        fix="follow the line `hint:` below it",
         link="https://github.com/pytorch/pytorch/issues/79388",
     ),
     Entry(

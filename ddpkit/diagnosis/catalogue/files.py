@@ -89,6 +89,32 @@ ENTRIES = (
         link="https://apptainer.org/docs/user/latest/bind_paths_and_mounts.html",
     ),
     Entry(
+        id="stage-failed",
+        title="cannot stage in ...; the copy needs ... MB",
+        patterns=(
+            r"ddpkit: error: (?P<host>\S+): cannot (?:stage in|complete) (?P<path>\S+): .",
+            r"ddpkit: error: (?P<host>\S+): cannot copy \S+ to (?P<path>\S+): (?!no such file)",
+            r"ddpkit: error: (?P<host>\S+): (?P<path>\S+) has \d+ MB and \d+ files free; the copy needs ",
+        ),
+        explains=("disk-full", "read-only-fs", "io-error", "quota"),
+        cause="{host|a node} cannot have a copy of the project in {path}",
+        probe="[ssh {host} ]df -h {path}",
+        fix="add --stage-dir DIR, with a local disk that has room",
+        link="https://man7.org/linux/man-pages/man1/df.1.html",
+    ),
+    Entry(
+        id="stage-changed",
+        title="the copy differs from its source: a file changed meanwhile",
+        patterns=(
+            r"ddpkit: error: (?P<host>\S+): the copy differs from its source",
+            r"ddpkit: error: (?P<host>\S+): cannot copy (?P<path>\S+) to \S+: no such file",
+        ),
+        cause="[{path}: ]a file of the project changed, or was removed, after the launch",
+        probe="git status; ls -lt | head",
+        fix="launch again; change no file until the ranks run",
+        link="https://man7.org/linux/man-pages/man1/rsync.1.html",
+    ),
+    Entry(
         id="io-error",
         doubtful=True,
         title="Input/output error; Transport endpoint is not connected",

@@ -39,6 +39,7 @@ ENTRIES = (
             r"ssh: connect to host (?P<host>\S+) port (?P<port>\d+): (?P<reason>.*)",
             r"ssh: Could not resolve hostname (?P<host>[^:]+): (?P<reason>.*)",
             r"\b(?P<host>[\w.-]+): (?P<reason>its name (?:\S+ )?does not resolve) here",
+            r"\b(?P<host>[\w.-]+): (?P<reason>its name does not resolve) on this machine",
             r"(?P<reason>no answer) from (?P<host>\S+) port \d+",
         ),
         cause="ssh cannot connect to {host}: {reason}",

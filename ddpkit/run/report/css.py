@@ -10,6 +10,7 @@ CSS = """
   --s0: #1f5fbf; --s1: #c2570c; --s2: #1a7f4b; --s3: #8a3ea8; --s4: #a3195b; --s5: #53616f;
   --p-prepared: #9aa5b4; --p-queued: #b9a88f; --p-start: #c3c9d2; --p-python: #7d8896; --p-import: #e0b04a;
   --p-imported: #3d7edb; --p-cuda: #7fb800; --p-meet: #e58a3c; --p-connect: #d64f8a;
+  --p-listed: #aab7c6; --p-staged: #a0673f;
   --p-group: #b05cc9; --p-wrap: #8c8f2d; --p-collective: #2aa6a1; --p-step: #2f9e68; }
 @media (prefers-color-scheme: dark) { :root {
   --page: #11151b; --card: #191f28; --ink: #e6eaf0; --soft: #9aa6b5; --line: #2c3542; --grid: #252d38;
@@ -17,6 +18,7 @@ CSS = """
   --s0: #7fb0ff; --s1: #f59a55; --s2: #4ecb8a; --s3: #cf96e8; --s4: #f27fb2; --s5: #a9b4c0;
   --p-prepared: #66717f; --p-queued: #8a7a5f; --p-start: #454f5c; --p-python: #8d98a6; --p-import: #c99c3d;
   --p-imported: #4f8de6; --p-cuda: #8fc31f; --p-meet: #dd8138; --p-connect: #df6a9c;
+  --p-listed: #55606e; --p-staged: #c08a5e;
   --p-group: #b673cc; --p-wrap: #a5a83c; --p-collective: #37b8b3; --p-step: #36ad74; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, "Segoe UI", Roboto,

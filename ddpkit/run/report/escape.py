@@ -26,6 +26,8 @@ def _named(match: re.Match[str]) -> str:
 
 def seconds(value: float) -> str:
     """A length of time: `850 µs`, `12.3 ms`, `4.21 s`, `3 min 20 s`, `2 h 05 min`."""
+    if value <= 0:
+        return "0 s"
     if value < 0.001:
         return f"{1e6 * value:.0f} µs"
     if value < 1:

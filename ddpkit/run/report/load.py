@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from ddpkit.files import read_tail
 from ddpkit.run import metrics, timeline
 from ddpkit.run.record import Run
-from ddpkit.run.timeline import LaunchFile, TimelineFile
+from ddpkit.run.timeline import LaunchFile, NodeCopy, TimelineFile
 
 HEAD = 1 << 22  # bytes of the log with what is printed at the start
 TAIL = 1 << 16  # bytes of the log that are looked at
@@ -24,9 +24,11 @@ class Files:
 
     launch: LaunchFile | None = None
     timeline: TimelineFile | None = None
+    copies: Mapping[str, Sequence[NodeCopy]] = field(default_factory=dict)  # of --stage, by host
     test: Mapping[str, Any] | None = None  # see `ddpkit.preflight.check.report`
     metrics: Path | None = None
     records: list[dict[str, Any]] = field(default_factory=list)  # of the metrics file
+    saved: float | None = None  # seconds since the epoch of the run's newest checkpoint; None: not known
     head: tuple[str, ...] = ()  # the first lines of all ranks
     tail: tuple[str, ...] = ()  # the last lines of all ranks
 
@@ -35,15 +37,18 @@ def read(run: Run, *, metrics_file: Path | None = None) -> Files:
     """Look into the folder, and for the metrics of a run that lives, or that kept none, into its working folder."""
     folder = Path(run.folder)
     kept = folder / metrics.NAME
-    path = metrics_file or (kept if kept.is_file() else None)
-    path = path or metrics.find(run.workdir, run.command, run.started, run.ended)
+    original = metrics.find(run.workdir, run.command, run.started, run.ended)
+    path = metrics_file or (kept if kept.is_file() else original)
+    beside = original.parent if original else Path(run.workdir).expanduser()
     lines = _last(folder / "all.log")
     return Files(
         launch=timeline.read_launch(folder),
         timeline=timeline.read(folder),
+        copies=timeline.read_copies(folder),
         test=timeline.read_object(folder / TEST),
         metrics=path,
-        records=metrics.read(path) if path else [],
+        records=metrics.read(path, None if metrics_file else folder) if path else [],
+        saved=metrics.newest(beside, metrics.CHECKPOINTS, run.started, run.ended),
         head=_first(folder / "all.log"),
         tail=tuple(lines[-LINES - 1 :][:LINES]),
     )

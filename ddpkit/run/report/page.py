@@ -27,7 +27,7 @@ def page(report: Report) -> str:
     parts = [
         _head(report),
         _places(report),
-        _hours(report),
+        _time(report),
         _start(report),
         _curves(report),
         _steps(report),
@@ -111,10 +111,10 @@ def _places(report: Report) -> str:
     return _section("Nodes", table, "places")
 
 
-def _hours(report: Report) -> str:
+def _time(report: Report) -> str:
     """The ledger, and the attempts of a run with --retries."""
     rows = "".join(
-        f'<tr><th>{text(name)}</th><td class="n">{seconds(value)}</td><td>{text(note)}</td></tr>'
+        f'<tr><th>{text(name)}</th><td class="n">{_seconds(value)}</td><td>{text(note)}</td></tr>'
         for name, value, note in describe(report.ledger)
     )
     body = f'<div class="wide"><table><tbody>{rows}</tbody></table></div>'
@@ -127,7 +127,7 @@ def _hours(report: Report) -> str:
         )
         head = '<tr><th class="n">attempt</th><th>hosts</th><th>end</th><th>decision</th></tr>'
         body += f'<div class="wide"><table><thead>{head}</thead><tbody>{ends}</tbody></table></div>'
-    return _section("Hours", body, "hours")
+    return _section("Time", body, "time")
 
 
 def _place(place: Place, columns: Sequence[Column]) -> str:
@@ -170,7 +170,7 @@ def _start(report: Report) -> str:
         if again:
             note = f"Started more than once, the last start is shown: {', '.join(again)}."
             body += f'<p class="soft small">{text(note)}</p>'
-    return _section("Start-up time", body, "start")
+    return _section("Start-up time", body + _by_node(start), "start")
 
 
 def _ended(row: startup.Row) -> str:
@@ -190,7 +190,7 @@ def _phases(start: startup.Start) -> str:
     nodes = f'<p class="soft small">Nodes connected after:</p><ul class="key">{entered}</ul>' if entered else ""
     head = '<tr><th>phase</th><th class="n">median</th><th class="n">longest</th><th>slowest rank</th></tr>'
     table = f'<div class="wide"><table class="phases"><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
-    return f"{table}{_by_node(start)}{nodes}"
+    return f"{table}{nodes}"
 
 
 NODES_SHOWN = 16
@@ -198,18 +198,34 @@ _OF_NODE = {"imported": "import torch", "connect": "rendezvous", "group": "NCCL,
 
 
 def _by_node(start: startup.Start) -> str:
-    """Return a table of the nodes, the slowest first; nothing for one node."""
-    if len(start.nodes) < 2:
+    """Return a table of the nodes, the slowest first; nothing for one node without local copies."""
+    staged = any(node.copies for node in start.nodes)
+    if len(start.nodes) < 2 and not staged:
         return ""
-    head = "".join(f'<th class="n">{name}</th>' for name in ("to the rendezvous", *_OF_NODE.values()))
+    names = ("to the rendezvous", *(["local copies"] if staged else []), *_OF_NODE.values())
+    head = "".join(f'<th class="n">{name}</th>' for name in names)
     rows = "".join(
         f'<tr><th>{text(node.host)}</th><td class="n">{seconds(node.own)}</td>'
+        + (f'<td class="n">{_copies_of(node)}</td>' if staged else "")
         + "".join(f'<td class="n">{seconds(node.phases.get(name, 0.0))}</td>' for name in _OF_NODE)
         + "</tr>"
-        for node in sorted(start.nodes, key=lambda node: -node.own)[:NODES_SHOWN]
+        for node in sorted(start.nodes, key=_slowness)[:NODES_SHOWN]
     )
     head = f"<tr><th>node, slowest first</th>{head}</tr>"
     return f'<div class="wide"><table class="phases"><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+
+
+def _slowness(node: startup.NodeStart) -> tuple[float, float]:
+    return -node.own, -sum(copy.seconds for copy in node.copies)
+
+
+def _copies_of(node: startup.NodeStart) -> str:
+    """Return the time and the size of a node's local copies."""
+    if not node.copies:
+        return ""
+    took = seconds(sum(copy.seconds for copy in node.copies))
+    size = sum(copy.size for copy in node.copies)
+    return f"{took}, {size / 1e6:.1f} MB" if any(copy.copied for copy in node.copies) else f"{took}, present"
 
 
 def _curves(report: Report) -> str:
@@ -252,7 +268,7 @@ def _heat(took: steps.Steps, which: str) -> str:
     lines = "".join(
         f'<tr data-rank="{row.rank}" class="{"slowest" if row.rank == slow else ""}">{_who(row.rank, row.host)}'
         f"<td>{svg.heat(row.own if own else row.whole, low, high, f'rank {row.rank} on {row.host}')}</td>"
-        f'<td class="n">{_median(row.own_seconds if own else row.whole_seconds)}</td></tr>'
+        f'<td class="n">{_seconds(row.own_seconds if own else row.whole_seconds)}</td></tr>'
         for row in rows
     )
     head = '<tr><th class="who">rank</th><th></th><th class="n">median</th></tr>'
@@ -262,7 +278,7 @@ def _heat(took: steps.Steps, which: str) -> str:
     )
 
 
-def _median(value: float | None) -> str:
+def _seconds(value: float | None) -> str:
     return "not known" if value is None else seconds(value)
 
 

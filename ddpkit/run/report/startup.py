@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from types import MappingProxyType
 
-from ddpkit.run.timeline import LaunchFile, RankTimeline, TimelineFile
+from ddpkit.run.timeline import LaunchFile, NodeCopy, RankTimeline, TimelineFile
 
 # A phase is named by the mark at its end.
 PHASES = {
+    "listed": "prepare: settings, connections, list of the files to copy",
+    "staged": "copy to the node's local disk (--stage)",
     "prepared": "prepare: settings, connections and checks of the nodes",
     "queued": "wait until SLURM begins the job",
     "start": "start the rank's process",
@@ -25,8 +28,10 @@ PHASES = {
     "collective": "up to the end of the first collective",
     "step": "model, data, first optimizer step",
 }
-OWN = ("start", "python", "import", "imported", "cuda", "meet")  # phases in which a rank waits for no other
-OPTIONAL = ("queued", "cuda", "wrap", "collective")  # of ranks of a job, with a GPU, with DDP, that exchange data
+OWN = ("staged", "start", "python", "import", "imported", "cuda", "meet")  # phases in which a rank waits for no other
+# Of ranks with --stage, of a job, with a GPU, with DDP, that exchange data.
+OPTIONAL = ("listed", "staged", "queued", "cuda", "wrap", "collective")
+_BY_TIME = ("listed", "staged", "cuda")  # a script starts CUDA at any time, a job copies after it waited
 
 SLOW = 1.3  # times the median of the other nodes
 
@@ -63,6 +68,16 @@ class Phase:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Copy:
+    """A local copy of --stage on one node."""
+
+    kind: str  # project, env
+    copied: bool  # False: the node had it
+    size: int  # bytes that were sent to the node, or that it read from the shared directory
+    seconds: float  # with the check of the files
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeStart:
     """The start of one node's ranks, in seconds."""
 
@@ -70,6 +85,7 @@ class NodeStart:
     ranks: int
     own: float  # until its last rank came to the rendezvous; no rank waits for another one before
     phases: Mapping[str, float]  # the longest of its ranks, by the keys of PHASES
+    copies: tuple[Copy, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,27 +98,47 @@ class Start:
     words: str  # where most of the time went; or why that is not known
 
 
-def of(launch: LaunchFile | None, timeline: TimelineFile | None, why_not: str, nccl: str = "") -> Start:
+def of(
+    launch: LaunchFile | None,
+    timeline: TimelineFile | None,
+    why_not: str,
+    nccl: str = "",
+    copies: Mapping[str, Sequence[NodeCopy]] = MappingProxyType({}),
+) -> Start:
     """The start of a run. `why_not`: what to say where nothing was recorded. `nccl`: see `init_timings`."""
     ranks = (timeline or {}).get("ranks", {})
     if timeline is None or not ranks:
-        return Start(rows=(), phases=(), nodes=(), total=None, entered={}, words=why_not)
+        nodes = _nodes((), copies)
+        words = " ".join(filter(None, (why_not, _copies(nodes))))
+        return Start(rows=(), phases=(), nodes=nodes, total=None, entered={}, words=words)
     began = float((launch or {}).get("began") or timeline.get("carried") or 0.0)
     prepared = (launch or {}).get("prepared")
-    rows = tuple(_row(int(number), ranks[number], began, prepared) for number in sorted(ranks, key=int))
+    rows = tuple(_row(int(number), ranks[number], began, prepared, copies) for number in sorted(ranks, key=int))
     phases = tuple(phase for name in PHASES if (phase := _phase(name, rows)) is not None)
     steps = [segment.end for row in rows for segment in row.segments if segment.phase == "step"]
     total = max(steps) if len(steps) == len(rows) else None
     entered = {host: float(when) - began for host, when in (launch or {}).get("entered", {}).items()}
-    nodes = _nodes(rows)
-    words = " ".join(filter(None, (_words(rows, phases, total), _slow_node(nodes), nccl)))
+    nodes = _nodes(rows, copies)
+    words = " ".join(filter(None, (_words(rows, phases, total), _copies(nodes), _slow_node(nodes), nccl)))
     return Start(rows=rows, phases=phases, nodes=nodes, total=total, entered=entered, words=words)
 
 
-def _row(number: int, known: RankTimeline, began: float, prepared: float | None) -> Row:
+def _row(
+    number: int,
+    known: RankTimeline,
+    began: float,
+    prepared: float | None,
+    copies: Mapping[str, Sequence[NodeCopy]],
+) -> Row:
     marks: dict[str, float] = dict(known.get("marks", {}))
     if prepared is not None:
         marks["prepared"] = float(prepared)
+    made = copies.get(str(known.get("host", "")), ())
+    if made:
+        marks["staged"] = max(copy["ended"] for copy in made)
+        first = min(copy["began"] for copy in made)
+        if prepared is not None and first < prepared:  # the launcher copied
+            marks["listed"] = first
     segments, last = [], 0.0
     for name in _in_order(marks):
         # Clocks of two machines agree to some milliseconds: no phase ends before it began.
@@ -119,10 +155,11 @@ def _row(number: int, known: RankTimeline, began: float, prepared: float | None)
 
 
 def _in_order(marks: Mapping[str, float]) -> list[str]:
-    """Return the marks in the order of PHASES, but CUDA, which a script may start at any time, by its time."""
-    names = [name for name in PHASES if name in marks and name != "cuda"]
-    if "cuda" in marks:
-        names.insert(sum(marks[name] <= marks["cuda"] for name in names), "cuda")
+    """Return the marks in the order of PHASES, but some of them by their time."""
+    names = [name for name in PHASES if name in marks and name not in _BY_TIME]
+    for own in _BY_TIME:
+        if own in marks:
+            names.insert(sum(marks[name] <= marks[own] for name in names), own)
     return names
 
 
@@ -163,23 +200,43 @@ def _phase(name: str, rows: Sequence[Row]) -> Phase | None:
     )
 
 
-def _nodes(rows: Sequence[Row]) -> tuple[NodeStart, ...]:
-    hosts: dict[str, list[dict[str, float]]] = {}
+def _nodes(rows: Sequence[Row], copies: Mapping[str, Sequence[NodeCopy]]) -> tuple[NodeStart, ...]:
+    """Return the nodes of the ranks; without ranks, those with local copies."""
+    hosts: dict[str, list[dict[str, float]]] = {} if rows else {host: [] for host in copies}
     for row in rows:
         hosts.setdefault(row.host, []).append({each.phase: each.end - each.begin for each in row.segments})
     return tuple(
         NodeStart(
             host=host,
             ranks=len(ranks),
-            own=max(sum(took.get(name, 0.0) for name in OWN) for took in ranks),
+            own=max((sum(took.get(name, 0.0) for name in OWN) for took in ranks), default=0.0),
             phases={
                 name: max(took.get(name, 0.0) for took in ranks)
                 for name in PHASES
                 if any(name in took for took in ranks)
             },
+            copies=tuple(
+                Copy(kind=copy["kind"], copied=copy["copied"], size=copy["size"], seconds=copy["ended"] - copy["began"])
+                for copy in copies.get(host, ())
+            ),
         )
         for host, ranks in hosts.items()
     )
+
+
+def _copies(nodes: Sequence[NodeStart]) -> str:
+    """Return a sentence of the local copies, with the slowest node; nothing without --stage."""
+    staged = [node for node in nodes if node.copies]
+    if not staged:
+        return ""
+    copied = [node for node in staged if any(copy.copied for copy in node.copies)]
+    slow = max(copied or staged, key=lambda node: sum(copy.seconds for copy in node.copies))
+    took = f"{sum(copy.seconds for copy in slow.copies):.1f} s"
+    if not copied:
+        return f"Local copies (--stage) were present on all nodes; the longest check took {took} on {slow.host}."
+    size = sum(copy.size for copy in slow.copies)
+    what = f"{len(copied)} of {len(staged)} nodes copied files (--stage)"
+    return f"{what}; slowest: {slow.host}, {size / 1e6:.1f} MB in {took}."
 
 
 def _slow_node(nodes: Sequence[NodeStart]) -> str:
@@ -201,7 +258,8 @@ def _slow_node(nodes: Sequence[NodeStart]) -> str:
 
 
 def _words(rows: Sequence[Row], phases: Sequence[Phase], total: float | None) -> str:
-    if all(len(row.segments) <= 2 for row in rows):
+    seen = {segment.phase for row in rows for segment in row.segments}
+    if not seen - {"listed", "staged", "prepared", "queued", "start"}:
         return (
             "The start of the ranks was not recorded. ddpkit's hook was off "
             "(DDPKIT_DUMP=0), the ranks are not Python programs, or their container lacks the run's directory."

@@ -238,7 +238,7 @@ def test_stop_is_qdel_and_ranks_may_save(pbs: Cluster) -> None:
     (pbs.folder / "job.py").write_text(WAITS)
     code, text = pbs.run("launch", "-b", "pbs", "-N", "2", "-n", "2", "--detach", "--", "job.py")
     assert code == 0, text
-    assert "qdel 1.standin" in text
+    assert "; to stop it: ddpkit stop " in text
     wait_until(lambda: pbs.run("logs")[1].count("ready") == 4, "four ranks")
     code, text = pbs.run("status")
     assert "job 1.standin runs on localhost/0*2+127.0.0.2/0*2" in text, text

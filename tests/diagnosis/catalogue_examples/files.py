@@ -25,6 +25,21 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "stale-handle": (("OSError: [Errno 116] Stale file handle: '/shared/data/train.idx'", "Python 3.11, run"),),
     "read-only-fs": (("OSError: [Errno 30] Read-only file system: '/opt/model/cache'", "Python 3.11, run"),),
+    "stage-failed": (
+        ("ddpkit: error: node2: cannot stage in /local/stage: read-only file system", "ddpkit, run"),
+        ("ddpkit: error: node2: cannot copy /shared/big.bin to /local/stage: no space left on device", "ddpkit, run"),
+        (
+            "ddpkit: error: node2: /local/stage has 9 MB and 40 files free; the copy needs 31 MB and 12 files",
+            "ddpkit, run",
+        ),
+    ),
+    "stage-changed": (
+        (
+            "ddpkit: error: node1: the copy differs from its source: a file changed meanwhile, or was damaged",
+            "ddpkit, run",
+        ),
+        ("ddpkit: error: node1: cannot copy /shared/part.py to /local/stage: no such file or directory", "ddpkit, run"),
+    ),
     "io-error": (
         ("OSError: [Errno 5] Input/output error", "Python 3.11, run"),
         ("ls: cannot access '/mnt/data': Transport endpoint is not connected", "coreutils 9.1, documented"),

@@ -22,6 +22,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "  gpu-node-07: its name does not resolve here",
             "ddpkit 0.2, run",
         ),
+        ("  gpu-node-07: its name does not resolve on this machine", "ddpkit 0.2, run"),
         (
             "  node3: no answer from node3 port 22 in 5 s: the host is off, or a firewall drops packets",
             "ddpkit 0.2, run",

@@ -32,7 +32,7 @@ secrets() {
 step_0() { # on node1: ranks 0-1
     cd '/data/my project' || exit 1
     unset RANK
-    export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
+    export TORCHELASTIC_RUN_ID=train
     export NODE_RANK=0
     export OMP_NUM_THREADS=4
     export PYTHONUNBUFFERED=1

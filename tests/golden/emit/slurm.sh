@@ -20,7 +20,7 @@
 
 cd '/data/my project' || exit 1
 unset RANK
-export DDPKIT_RUN=20260131-235959-train-3fa9
+export DDPKIT_RUN=train-"$SLURM_JOB_ID"
 export PYTHONUNBUFFERED=1
 export PYTHONFAULTHANDLER=1
 export NCCL_DEBUG=WARN

@@ -45,7 +45,7 @@ step_0() { # on node1: ranks 0-1
     export LOCAL_WORLD_SIZE=2
     export GROUP_RANK=0
     export GROUP_WORLD_SIZE=2
-    export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
+    export TORCHELASTIC_RUN_ID=train
     export NCCL_DEBUG=WARN
     export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
     local pids='' pid code=0
@@ -67,7 +67,7 @@ step_1() { # on big:2222: ranks 2-4
     export LOCAL_WORLD_SIZE=3
     export GROUP_RANK=1
     export GROUP_WORLD_SIZE=2
-    export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
+    export TORCHELASTIC_RUN_ID=train
     export NCCL_DEBUG=INFO
     export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
     export NCCL_SOCKET_IFNAME=ib0

@@ -1,13 +1,13 @@
 """What torchrun, srun and ssh alone do when something is wrong with one of two nodes, and after how long.
 
-Each row of rows_alone.py makes one fault on one host of the lab, types what a person would type, and writes down what
-came on the screen, when, with which exit code, or that nothing came. Then, or instead (`--part test`), what
+Each row of one_bad_node_rows.py makes one fault on one host of the lab, types what a person would type, and writes
+down what came on the screen, when, with which exit code, or that nothing came. Then, or instead (`--part test`), what
 `ddpkit test` says of the same fault. The table in docs/internals/torchrun-alone.md was measured once. Rows run at once,
 each on two nodes of its own; they mostly sleep. Results go to a JSON file as they come, and rows that are in it are not
 played again.
 
-    python tests/lab/alone.py [--limit 1200] [--only L01,N05] [--part alone,test] [--to alone.json]
-    python tests/lab/alone.py --show [--to alone.json]
+    python tests/lab/one_bad_node.py [--limit 1200] [--only L01,N05] [--part alone,test] [--to alone.json]
+    python tests/lab/one_bad_node.py --show [--to alone.json]
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/lab")]
-from bare import Bare  # noqa: E402
+from bare_nodes import Bare  # noqa: E402
 from cluster import LOGIN, Lab  # noqa: E402
-from rows_alone import ROWS, Place, Row  # noqa: E402
+from one_bad_node_rows import ROWS, Place, Row  # noqa: E402
 
 SLOTS = 26  # pairs of nodes; more wait in a line
 SETTLED = 11.0  # seconds after which torch is imported, and the next row may start

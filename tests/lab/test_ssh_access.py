@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from bare import ALL, Bare, Done
+from bare_nodes import ALL, Bare, Done
 from cluster import LOGIN, NODES
 from conftest import PATIENCE
 

@@ -1,4 +1,4 @@
-"""The faults of alone.py: one on one of two nodes each, what a person types, and what ddpkit is asked.
+"""The faults of one_bad_node.py: one on one of two nodes each, what a person types, and what ddpkit is asked.
 
 The ids are those of the list of known failures. In a line `{first}` and `{second}` are the two nodes; ddpkit runs on
 login, like the person.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bare import Bare
+from bare_nodes import Bare
 from cluster import LOGIN, Lab
 
 TORCHRUN = "python -m torch.distributed.run"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bare import Bare, busy
+from bare_nodes import Bare, busy
 from cluster import LOGIN
 from conftest import PATIENCE
 

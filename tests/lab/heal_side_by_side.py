@@ -3,7 +3,7 @@
 Each launcher has three nodes for two, and may start the ranks three more times. torchrun and ft_launcher run on each
 node, with a c10d rendezvous on node1; the third agent waits. The fault comes after 10 steps, on node2.
 
-    python tests/lab/heal_alone.py [--limit 150] [--only FAULT] [--ft PATH_OF_ft_launcher]
+    python tests/lab/heal_side_by_side.py [--limit 150] [--only FAULT] [--ft PATH_OF_ft_launcher]
 """
 
 from __future__ import annotations

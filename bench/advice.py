@@ -2,7 +2,7 @@
 
 Each figure is the median of some rounds, in which the ways that are compared take turns.
 
-Usage: python bench/tips.py [--rounds N]
+Usage: python bench/advice.py [--rounds N]
 """
 
 from __future__ import annotations

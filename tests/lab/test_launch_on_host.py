@@ -110,13 +110,13 @@ def test_what_a_start_up_file_prints_is_not_the_record(lab: Lab, run: Callable[.
             "--on node2 requires --detach\nhint: ddpkit launch --on node2 .*--detach -- job.py",
         ),
         (["--detach", "--on", "node[1-2]", "-b", "local"], 121, "--on node.1-2.: requires one host, not 2"),
-        (["--detach", "--on", "node9", "-b", "local"], 123, "node9: its name node9 does not resolve"),
+        (["--detach", "--on", "node9", "-b", "local"], 123, "node9: its name does not resolve"),
         (
             ["--detach", "--on", "node2", "-b", "local", "--python", "/usr/bin/python3"],
             123,
             "node2: /usr/bin/python3 has no ddpkit",
         ),
-        (["--detach", "--on", "node2", "-b", "ssh", "node9"], 123, "node9: its name node9 does not resolve"),
+        (["--detach", "--on", "node2", "-b", "ssh", "node9"], 123, "node9: its name does not resolve"),
         (
             ["--detach", "--on", "node2", "-b", "local", "--workdir", "/etc/passwd"],
             121,

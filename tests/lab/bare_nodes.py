@@ -71,6 +71,10 @@ class Bare:
         """`ddpkit test ARGS --json` on the login host, to its end."""
         return self._run(self.argv("--json", *args, verb="test"), env, slow=busy())
 
+    def ddpkit(self, verb: str, *args: str) -> Done:
+        """`ddpkit VERB ARGS` on the login host, to its end."""
+        return self._run(self.argv(*args, verb=verb), None, slow=busy())
+
     def _run(self, argv: Sequence[str], env: dict[str, str] | None, *, slow: bool) -> Done:
         began = time.monotonic()
         done = subprocess.run(
