@@ -359,7 +359,8 @@ SWAPPED = """
 name = "all_gather_single" if hasattr(dist, "all_gather_single") else "all_gather_into_tensor"
 old = getattr(dist, name)
 def swapped(out, *more, **options):
-    old(out, *more, **options)
+    work = old(out, *more, **options)
+    work is None or work.wait()  # until then, the other ranks still receive from this memory
     out.copy_(out.roll(out.numel() // 3))
 if RANK == 1: setattr(dist, name, swapped)
 """
