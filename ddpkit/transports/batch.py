@@ -254,7 +254,7 @@ class JobLink:
                 elif facts["state"] in batch.running:
                     if f"runs on {facts['nodes']}" != self._noted:
                         pause = 0.2
-                    yield from self._say(f"runs on {facts['nodes']}")
+                    yield from self._running(facts)
                     self._requeue_without_script(facts)
                     if self._held is not None and not batch.nodes and self._held[1]["code"] != batch.requeue_exit_code:
                         yield self._held[1]
@@ -267,6 +267,11 @@ class JobLink:
                 ask_at = time.monotonic() + (0.2 if self._held or self._reader.failed else pause)
             if self._offset < offset + PIECE:
                 self._closed.wait(self._machine.pause)
+
+    def _running(self, facts: Mapping[str, str]) -> Iterator[Event]:
+        """Say where the job runs, if it does."""
+        if facts["state"] in self._batch.running:
+            yield from self._say(f"runs on {facts['nodes']}")
 
     def _say(self, text: str) -> Iterator[Event]:
         """Say what the job does, once. It did not end after all."""
@@ -423,7 +428,9 @@ class JobLink:
                 self._held = (self._reader.attempt, event)
             else:
                 # What ranks say themselves is newer than what the scheduler last said.
-                self._runs = self._runs or event["e"] == "start"
+                if event["e"] == "start" and not self._runs:
+                    self._runs = True
+                    yield from self._running(self._facts())  # before the first lines of its ranks
                 yield event
         step = self._reader.step
         # After the end of the step the script decides. Lines that are still to be read may begin the next one.

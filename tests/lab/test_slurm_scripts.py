@@ -208,8 +208,13 @@ class Cluster:
         return [{str(k): str(v) for k, v in env.items()} for env in found if isinstance(env, dict)]
 
     def left(self) -> list[str]:
-        """Names in the directory for temporary files, without the lock of a container, which stays."""
-        return [path.name for path in (self.folder / "tmp").iterdir() if not path.name.startswith("enroot-")]
+        """Names in the directory for temporary files, without what others leave there.
+
+        The lock of a container stays. A torchrun whose last barrier fails, as another node's torchrun has left it,
+        logs an exception; torch makes its compiler's cache to do so.
+        """
+        others = ("enroot-", "torchinductor_")
+        return [path.name for path in (self.folder / "tmp").iterdir() if not path.name.startswith(others)]
 
     def running(self) -> list[str]:
         """What still runs on the nodes of what was copied here."""
