@@ -12,6 +12,7 @@ As a program: cluster.py install | up FOLDER | enter FOLDER HOST [COMMAND...] | 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -140,13 +141,33 @@ def install() -> None:
     root = system_root()
     if root and not root.exists():
         install_packages("debootstrap")
-        ROOTS.mkdir(parents=True, exist_ok=True)
-        new = tempfile.mkdtemp(prefix=f"{root.name}-", dir=ROOTS)
+        make_system(root)
+
+
+def make_system(root: Path) -> None:
+    """Make the Debian system of LAB_SLURM, or raise RuntimeError. It has its name only when it is whole."""
+    ROOTS.mkdir(parents=True, exist_ok=True)
+    new = root.with_suffix(".new")
+    with (ROOTS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if root.exists():
+            return
+        if new.exists():  # what an earlier try left
+            shutil.rmtree(new)
+        # Its "/" is open to all: packages run programs as a user of their own when they are configured.
+        new.mkdir()
+        new.chmod(0o755)
         print(f"a Debian system, {root.name}, is installed into {root}: some minutes", flush=True)
         packages = ",".join((*PACKAGES, "python3", *RUNTIMES.get(root.name, ())))
-        run("debootstrap", "--variant=minbase", f"--include={packages}", root.name, new)
-        Path(new).chmod(0o755)
-        Path(new).rename(root)
+        # What it mounts goes with it, also when it is killed; until then, the lock is held.
+        command = ["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={packages}"]
+        command += [root.name, str(new)]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, pass_fds=[lock.fileno()], check=False)
+        if done.returncode != 0:
+            log = new / "debootstrap/debootstrap.log"
+            words = log.read_text(errors="replace").splitlines()[-20:] if log.exists() else []
+            raise RuntimeError("\n".join([f"debootstrap ended with exit code {done.returncode}: {log}", *words]))
+        new.rename(root)
 
 
 def install_packages(*names: str) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from pathlib import Path
 
+import cluster
+import pytest
 from cluster import GPUS, NODES, Lab
 
 
@@ -45,3 +49,27 @@ def test_two_labs_side_by_side_and_nothing_left(lab: Lab, tmp_path: Path) -> Non
     assert not [path for path in Path("/run/netns").iterdir() if path.name.startswith(other.tag)]
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
     assert lab.run("login", "srun", "hostname").stdout.split() == ["node1"]
+
+
+DEBOOTSTRAP = """#!/bin/sh
+for new; do :; done
+stat -c %a "$new" > "$new/mode"
+test ! -e "$new/half" || echo "an earlier half" > "$new/mode"
+touch "$new/half"
+exit {code}
+"""
+
+
+def test_a_system_has_its_name_when_it_is_whole(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages run programs as users of their own, to whom "/" must be open. What an earlier try left is removed."""
+    program = tmp_path / "debootstrap"
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(cluster, "ROOTS", tmp_path / "roots")
+    root = tmp_path / "roots/sid"
+    for code in (1, 0):
+        program.write_text(DEBOOTSTRAP.format(code=code))
+        program.chmod(0o755)
+        with pytest.raises(RuntimeError, match="exit code 1") if code else nullcontext():
+            cluster.make_system(root)
+        assert root.exists() == (code == 0)
+    assert (root / "mode").read_text() == "755\n"
