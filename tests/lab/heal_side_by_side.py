@@ -42,12 +42,14 @@ while step < {STEPS}:
         os.replace("step.new", "step")
     with open("pid." + os.uname().nodename, "w") as file:
         file.write(str(os.getpid()))
-    if os.path.exists("fail") and rank == 1:
-        code = int(open("fail").read())
-        if code == 1:
-            raise ValueError("bad batch")
-        if os.environ.get("DDPKIT_ATTEMPT", "1") == "1" and sum(1 for _ in open("starts.1")) == 1 or code == 93:
-            sys.exit(code)
+    how = open("fail").read() if os.path.exists("fail") and rank == 1 else ""
+    once = sum(1 for _ in open("starts.1")) == 1
+    if how == "exception" or how == "exception once" and once:
+        raise ValueError("bad batch")
+    if how == "hang" and once:
+        time.sleep(3600)
+    if how.isdigit() and (once or how == "93"):
+        sys.exit(int(how))
     with open("scratch/" + os.uname().nodename, "ab") as file:
         file.write(b"x" * 512)
     time.sleep(0.2)
@@ -57,12 +59,37 @@ if rank == 0:
 """
 
 
-def fail(code: int) -> Callable[[Lab, Path], object]:
-    return lambda lab, folder: (folder / "fail").write_text(str(code))
+def fail(how: str) -> Callable[[Lab, Path], object]:
+    return lambda lab, folder: (folder / "fail").write_text(how)
 
 
-def signals(number: int) -> Callable[[Lab, Path], object]:
-    return lambda lab, folder: lab.run("node2", "kill", f"-{number}", (folder / "pid.node2").read_text())
+def signals(number: int, host: str = "node2") -> Callable[[Lab, Path], object]:
+    return lambda lab, folder: lab.run(host, "kill", f"-{number}", (folder / f"pid.{host}").read_text())
+
+
+def kill_twice(lab: Lab, folder: Path) -> None:
+    starts, pids = folder / "starts.1", [folder / f"pid.{host}" for host in NODES[:3]]
+    pid = pids[1].read_text()
+    signals(signal.SIGKILL)(lab, folder)
+    _wait(lambda: len(starts.read_text().splitlines()) > 1 and pids[1].read_text() != pid, 60.0)
+    if pids[1].read_text() != pid:
+        signals(signal.SIGKILL)(lab, folder)
+
+
+def kill_parent(lab: Lab, folder: Path) -> None:
+    parent = lab.run("node2", "ps", "-o", "ppid=", "-p", (folder / "pid.node2").read_text()).stdout.strip()
+    lab.run("node2", "kill", "-9", parent)
+
+
+def kill_with_spare(lab: Lab, folder: Path) -> None:
+    lab.kill("node3")
+    lab.kill("node2")
+
+
+def cut_for_a_while(lab: Lab, folder: Path) -> None:
+    lab.cut("node2")
+    time.sleep(20)
+    lab.mend("node2")
 
 
 def fill(lab: Lab, folder: Path) -> None:
@@ -70,16 +97,32 @@ def fill(lab: Lab, folder: Path) -> None:
     lab.run("node2", "sh", "-c", small, cwd=folder)
 
 
+def make_read_only(lab: Lab, folder: Path) -> None:
+    lab.run("node2", "sh", "-c", "mount -t tmpfs tmpfs scratch && mount -o remount,ro scratch", cwd=folder)
+
+
 FAULTS: dict[str, Callable[[Lab, Path], object]] = {
     "a rank is killed (SIGKILL)": signals(9),
+    "a rank is killed, and again after it started": kill_twice,
     "a rank crashes (SIGSEGV)": signals(11),
-    "an exception of the script": fail(1),
-    "exit code 75 once": fail(75),
-    "exit code 93": fail(93),
-    "the node dies": lambda lab, folder: lab.kill("node2"),
-    "the network of the node is cut": lambda lab, folder: lab.cut("node2"),
-    "the disk of the node is full": fill,
+    "a rank aborts (SIGABRT)": signals(6),
+    "a rank gets SIGTERM": signals(15),
+    "rank 0 is killed (SIGKILL)": signals(9, "node1"),
+    "the parent of a rank is killed (SIGKILL)": kill_parent,
+    "an exception of the script": fail("exception"),
+    "an exception of the script, once": fail("exception once"),
+    "exit code 0 before the end": fail("0"),
+    "exit code 75 once": fail("75"),
+    "exit code 93": fail("93"),
+    "a rank waits for ever": fail("hang"),
     "a rank is stopped (SIGSTOP)": signals(signal.SIGSTOP),
+    "the node dies": lambda lab, folder: lab.kill("node2"),
+    "the node of rank 0 dies": lambda lab, folder: lab.kill("node1"),
+    "the node and the spare die": kill_with_spare,
+    "the network of the node is cut": lambda lab, folder: lab.cut("node2"),
+    "the network of the node is cut for 20 s": cut_for_a_while,
+    "the disk of the node is full": fill,
+    "the disk of the node is read-only": make_read_only,
 }
 
 
@@ -115,8 +158,9 @@ def play(lab: Lab, name: str, fault: str, limit: float, ft_launcher: str) -> str
             return "did not start"
         began = time.monotonic()
         FAULTS[fault](lab, folder)
-        kept = [each for host, each in started.items() if host == LOGIN or host != "node2" or "node" not in fault[:8]]
-        over = _wait(lambda: (folder / "done").exists() or all(each.poll() is not None for each in kept), limit)
+        over = _wait(
+            lambda: (folder / "done").exists() or all(each.poll() is not None for each in started.values()), limit
+        )
         took = time.monotonic() - began
         done = (folder / "done").exists()
         starts = len((folder / "starts.0").read_text().splitlines())
