@@ -18,6 +18,8 @@ from ddpkit.errors import UsageError
 if TYPE_CHECKING:  # a command imports what it needs when it runs
     from ddpkit.preflight.bench_start import StartBench, StartOptions
 
+HELP = "ddpkit bench start --help"
+
 
 @app.command(
     "bench start",
@@ -53,13 +55,14 @@ def bench_start(
     """Compare ways to start the ranks: the time from the launch to a first all_reduce and the end, as ratios."""
     from ddpkit.cli.signals import forward_signals
     from ddpkit.cli.test import end_by_signals
+    from ddpkit.config import whole
     from ddpkit.preflight.bench_start import StartBench, StartOptions
     from ddpkit.preflight.start_ways import DEFAULT, parse_ways
 
     options = StartOptions(
         ways=parse_ways(ways if ways is not None else DEFAULT),
-        rounds=_number("--rounds", rounds or "3", 1000),
-        timeout=_number("--timeout", timeout or "300", 100_000),
+        rounds=whole(rounds or 3, "--rounds ", 1000, hint=HELP),
+        timeout=whole(timeout or 300, "--timeout ", 100_000, hint=HELP),
         comm=_comm(comm or "auto"),
         modules=_modules(modules or ""),
         note=note,
@@ -111,15 +114,9 @@ def _show(bench: StartBench, options: StartOptions, *, dry_run: bool, as_json: b
             note(f"output of the ranks: {each.folder}/")
 
 
-def _number(flag: str, text: str, most: int) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= most:
-        raise UsageError(f"{flag} {text}: must be an integer from 1 to {most}", "ddpkit bench start --help")
-    return int(text)
-
-
 def _comm(text: str) -> str:
     if text not in ("auto", "nccl", "gloo"):
-        raise UsageError(f"--comm: {text!r} is not one of auto, nccl, gloo", "ddpkit bench start --help")
+        raise UsageError(f"--comm: {text!r} is not one of auto, nccl, gloo", HELP)
     return text
 
 

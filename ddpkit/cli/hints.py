@@ -6,8 +6,6 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from ddpkit.launchers.shell import join
-
 _SAME = {"-N": "--nnodes", "-n": "--nproc-per-node", "-b": "--backend", "-o": "--option"}
 _CHANGE = re.compile(r"(add|remove) (?!.*(?:, |;))((?:-|HOST).*)")
 
@@ -21,7 +19,7 @@ def whole_hint(hint: str, words: Sequence[str], script: Sequence[str] | None) ->
     other = re.fullmatch(r"ddpkit launch -- ([^;`]*)", hint)
     if other and words[0] in ("launch", "emit"):
         own = other[1].split(" ")[0]
-        return f"ddpkit {join([*_command([word for word in words if word != own]), '--'])} {other[1]}"
+        return f"{command_line([word for word in words if word != own])} -- {other[1]}"
     change = _CHANGE.fullmatch(hint)
     if change is None:
         return hint
@@ -29,7 +27,7 @@ def whole_hint(hint: str, words: Sequence[str], script: Sequence[str] | None) ->
         at = _find(words, option)
         new = option if change[1] == "add" else []
         words[at] = new
-    return f"ddpkit {join([*_command(words), *([] if script is None else ['--', *script])])}"
+    return command_line([*words, *([] if script is None else ["--", *script])])
 
 
 def split_script(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
@@ -38,10 +36,12 @@ def split_script(words: Sequence[str]) -> tuple[list[str], list[str] | None]:
     return (list(words), None) if at is None else (list(words[:at]), list(words[at:]))
 
 
-def _command(words: Sequence[str]) -> list[str]:
-    """`bench start` is one word before."""
+def command_line(words: Sequence[str]) -> str:
+    """Write the words of one command for a shell; the first one may be two, as `bench start`."""
+    from ddpkit.launchers.shell import join
+
     first, *rest = words
-    return [*first.split(), *rest]
+    return f"ddpkit {join([*first.split(), *rest])}"
 
 
 def _options(words: Sequence[str]) -> list[list[str]]:

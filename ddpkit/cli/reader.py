@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path, PurePath
 
 from ddpkit.cli import slurm_flags, torchrun_flags
+from ddpkit.cli.hints import command_line
 from ddpkit.cli.request import Request
 from ddpkit.errors import OWN_OPTIONS, UsageError, similar
 
@@ -115,7 +116,7 @@ class _Reader:
     def _begin(self, word: str) -> None:
         if self.request.script is not None:
             words = [*self.request.words, "--", word, *self.rest, *self.request.script]
-            raise UsageError(f"{word} is in the place of a host; the script comes after `--`", _line(words))
+            raise UsageError(f"{word} is in the place of a host; the script comes after `--`", command_line(words))
         for late in [each for each in self.rest if each in OWN_OPTIONS]:
             self.request.note(
                 late, "comes after the script, and is passed to it; put ddpkit's options before the script"
@@ -129,7 +130,9 @@ class _Reader:
         request = self.request
         if (request.command, word) == ("bench", "start") and request.has_backend and not request.transport.names_nodes:
             rest = self.all[self.at + 1 :]
-            raise UsageError("start comes directly after bench", _line(["bench start", *self.all[1 : self.at], *rest]))
+            raise UsageError(
+                "start comes directly after bench", command_line(["bench start", *self.all[1 : self.at], *rest])
+            )
         if not request.scripted:
             return
         flag = self.all[self.at - 1]
@@ -140,7 +143,7 @@ class _Reader:
             raise UsageError(f"{word} is in the place of a host", self._corrected(self.at, 1, ["-n", word]))
         if request.has_backend and not request.transport.names_nodes and Path(word).is_file():
             what = f"`{word}` is a file here, not a host"
-            raise UsageError(what, _line([*request.words, "--", word, *self.rest, *(request.script or ())]))
+            raise UsageError(what, command_line([*request.words, "--", word, *self.rest, *(request.script or ())]))
         program = names_program(word)
         if program or not (not request.has_backend or request.transport.names_nodes or _is_this_machine(word)):
             if not program and not _is_program(word):
@@ -161,7 +164,7 @@ class _Reader:
             known = nested.count and (nested.per_node or request.transport.local)
             if known and not request.given.keys() & {"-n", "--nproc-per-node"}:
                 head += ["-n", nested.count]
-        return _line([*head, "--", *script])
+        return command_line([*head, "--", *script])
 
     def _check_nested(self) -> None:
         """Refuse a launcher as the script."""
@@ -356,7 +359,7 @@ class _Reader:
     def _corrected(self, at: int, length: int, words: Sequence[str]) -> str:
         """The whole command line, with other words in the place of some."""
         script = [] if self.request.script is None else ["--", *self.request.script]
-        return _line([*self.all[:at], *words, *self.all[at + length :], *script])
+        return command_line([*self.all[:at], *words, *self.all[at + length :], *script])
 
     def _with_backend(self, name: str) -> str:
         """The whole command line, for another backend."""
@@ -366,7 +369,7 @@ class _Reader:
                 words = words[:at] + words[at + 2 :]
                 break
         script = [] if self.request.script is None else ["--", *self.request.script]
-        return _line([command, "-b", name, *words, *script])
+        return command_line([command, "-b", name, *words, *script])
 
     def _unknown(self, name: str, value: str) -> UsageError:
         """Say what was probably meant."""
@@ -420,12 +423,6 @@ def _split(word: str) -> tuple[str, str, str]:
         return word[:2], word[2:], word[2:]
     name, equals, value = word.partition("=")
     return name.replace("_", "-"), equals, value
-
-
-def _line(words: Sequence[str]) -> str:
-    from ddpkit.launchers.shell import join
-
-    return f"ddpkit {join([*words[0].split(), *words[1:]])}"
 
 
 def _default_script() -> str:
