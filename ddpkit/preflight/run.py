@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -94,13 +95,20 @@ def find_faults(
         alone = replace(settings, hosts=(host,), hostfile="", nnodes=None, retries=0, spares=0, sync=False)
         alone = replace(alone, log_dir=str(log_dir))
         checks = run_preflight(alone, environ, PreflightOptions(ranks=held)).checks
-        # The ranks of the test need torch, and those of the run may not.
-        faults = (each for each in checks if each.status == "fail" and each.host and each.doc != "module-missing")
-        failed = next(faults, None)
+        failed = first_fault(checks, host, socket.gethostname())
         return f"ddpkit test: {failed.cause or failed.evidence}" if failed else ""
 
     with ThreadPoolExecutor(PARALLEL) as pool:
         return {host: reason for host, reason in zip(hosts, pool.map(fault, hosts), strict=True) if reason}
+
+
+def first_fault(checks: Sequence[Check], host: str, launcher: str) -> Check | None:
+    """Choose the first failed check that puts a node aside: not one of the launcher's own host, as of its logs.
+
+    The ranks of the test need torch, and those of the run may not: a missing module is no fault of the node.
+    """
+    others = (each for each in checks if each.host and (each.host == host or each.host != launcher))
+    return next((each for each in others if each.status == "fail" and each.doc != "module-missing"), None)
 
 
 def parse_options(
