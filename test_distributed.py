@@ -178,6 +178,10 @@ def identify_gpu(index: int) -> tuple[str, str]:
         pci = [getattr(properties, name, None) for name in names]
         visible = f"CUDA_VISIBLE_DEVICES={os.environ.get('CUDA_VISIBLE_DEVICES', '')} {index}"
         identity = f"{socket.gethostname()} " + (visible if None in pci else ":".join(f"{part:x}" for part in pci))
+    elif torch.version.hip:  # partitions of one GPU have its UUID
+        others: list[Any] = [torch.cuda.get_device_properties(other) for other in range(torch.cuda.device_count())]
+        same = [other for other, each in enumerate(others) if each.uuid == identity]
+        identity = f"{identity}/{same.index(index)}" if index != same[0] else identity
     return properties.name, str(identity)
 
 

@@ -165,9 +165,14 @@ class Gpu(TypedDict, total=False):
     remap_pending: str  # rows of memory
     remap_failure: str
     retire_pending: str  # pages, before Ampere
+    channel_repair: str  # pending repair of a memory channel, from driver 590 on
+    core_repair: str  # of a group of cores
+    unrepairable: str  # memory
     recovery: str  # action that the driver recommends
+    license: str  # of a vGPU
     fabric: str  # state of its registration with the NVSwitches
     fabric_status: str
+    fabric_health: str
     power_limit: str
     clock_limit: str  # application clock
     ecc_errors: int  # uncorrected, since the last reset

@@ -22,12 +22,14 @@ class AmdGpu:
 
 def list_amd_gpus(root: str = "/") -> list[AmdGpu]:
     """Return the GPUs in the order of the topology. A container has the device files of its own alone."""
-    gpus = []
+    gpus: list[AmdGpu] = []
     for key, properties in kfd_gpus(root):
         minor, number = properties.get("drm_render_minor", ""), properties.get("unique_id", "")
         if os.path.isdir(root + "dev/dri") and not os.path.exists(root + "dev/dri/renderD" + minor):
             continue
         uuid = "GPU-%x" % int(number) if number.isdigit() else key
+        before = sum(gpu.uuid.partition("/")[0] == uuid for gpu in gpus)  # partitions of one GPU have its number
+        uuid += "/%d" % before if before else ""
         device = root + "sys/class/drm/renderD" + minor + "/device"
         name = read_text(device + "/product_name") or "AMD gfx" + properties.get("gfx_target_version", "")
         gpus.append(AmdGpu(key, uuid, name, device))

@@ -25,6 +25,10 @@ AMD_COMMANDS = {
     "lspci -vv -d 10de:": "lspci -vv -d 1002:",
     "fuser -v /dev/nvidia*": "fuser -v /dev/kfd",
 }
+_REPAIRS: tuple[tuple[Literal["channel_repair", "core_repair"], str], ...] = (
+    ("channel_repair", "a memory channel"),
+    ("core_repair", "a group of cores"),
+)
 OFF = ("N/A", "[N/A]", "Not Supported", "None", "")
 Fault = tuple[Status, str, str, str, str]  # what, cause, command on the node, catalogue entry
 
@@ -195,6 +199,12 @@ def _faults(node: Node, gpu: Gpu, alike: Sequence[Gpu]) -> Iterator[Fault]:
         what = f"fabric status is {gpu.get('fabric_status')}"
         log = "sudo journalctl -u nvidia-fabricmanager"
         yield "fail", what, "its registration with the NVSwitches failed", log, "cuda-init-failed"
+    elif gpu.get("fabric_health") in ("Unhealthy", "Limited Capacity"):
+        what, cause = (
+            f"fabric health is {gpu['fabric_health']}",
+            "an NVLink or an NVSwitch is defective or set up wrongly",
+        )
+        yield "warn", what, cause, "nvidia-smi -q | grep -A 12 Fabric", "nvlink-error"
 
 
 def _use(node: Node, gpu: Gpu) -> Iterator[Fault]:
@@ -217,6 +227,9 @@ def _use(node: Node, gpu: Gpu) -> Iterator[Fault]:
     if gpu.get("mode") == "Exclusive_Process" and users and not shared:
         what = "is in mode Exclusive_Process, and in use"
         yield "fail", what, "only one process can use it", "sudo nvidia-smi -c 0", "gpu-busy"
+    if gpu.get("license", "").startswith("Unlicensed"):
+        cause = "without a license, CUDA in a virtual machine becomes slow, and fails after some time"
+        yield "warn", f"vGPU license: {gpu['license']}", cause, "systemctl status nvidia-gridd", "gpu-busy"
     if gpu.get("mode") == "Prohibited":
         yield "fail", "is in mode Prohibited", "no process can use it", "sudo nvidia-smi -c 0", "gpu-busy"
 
@@ -229,11 +242,18 @@ def _memory(gpu: Gpu) -> Iterator[Fault]:
     if "Yes" in (gpu.get("remap_pending"), gpu.get("retire_pending")):
         cause = "a GPU reset replaces the failed memory"
         yield "fail", "a row remap is pending", cause, reset, "gpu-ecc"
+    repairs = [what for field, what in _REPAIRS if gpu.get(field) == "Yes"]
+    if repairs:
+        cause = "a GPU reset replaces the failed part"
+        yield "fail", f"a repair is pending: {', '.join(repairs)}", cause, reset, "gpu-ecc"
     if gpu.get("remap_failure") == "Yes":
         cause = "it has no spare rows for its failed memory: the board must be replaced"
         yield "fail", "a row remap failed", cause, "nvidia-smi -q -d ROW_REMAPPER", "gpu-ecc"
+    if gpu.get("unrepairable") == "Yes":
+        cause = "the board must be replaced"
+        yield "fail", "it has memory that cannot be repaired", cause, "nvidia-smi -q -d ECC", "gpu-ecc"
     action = gpu.get("recovery", "None")
-    if action.startswith(("Reset", "Reboot", "Drain")) and gpu.get("remap_pending") != "Yes":
+    if action.startswith(("Reset", "Reboot", "Drain")) and gpu.get("remap_pending") != "Yes" and not repairs:
         yield "fail", f"the driver recommends: {action}", "an earlier error of this GPU", reset, "gpu-ecc"
     if gpu.get("ecc") != gpu.get("ecc_pending") and gpu.get("ecc_pending", "N/A") not in OFF:
         what = f"ECC is {gpu.get('ecc')}, and {gpu.get('ecc_pending')} after a reset"

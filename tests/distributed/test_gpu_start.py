@@ -6,6 +6,7 @@ torch.cuda is modelled after what CUDA builds of torch 2.11 do where `cuInit` an
 
 from __future__ import annotations
 
+import argparse
 import errno
 import logging
 import os
@@ -22,6 +23,8 @@ from conftest import PATIENCE
 
 from ddpkit.distributed import check, process_group
 from ddpkit.distributed import torch as ddpkit_torch
+from ddpkit.distributed.bench.output import Output
+from ddpkit.distributed.bench.rank import BenchRank
 from ddpkit.distributed.torch import EnvError, device, resolve
 
 pytestmark = pytest.mark.torch
@@ -269,6 +272,38 @@ def test_the_group_gets_its_device(version: str, bound: bool, backend: str, monk
     process_group.start_group(resolve({}), backend, own, None, 60.0)
     assert given.get("device_id") == (own if bound and "nccl" in backend else None)
     assert check.binds_device(version) is bound
+
+
+def test_groups_of_the_benchmark_are_not_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a device_id, new_group holds the interpreter lock in ncclCommSplit: where a rank hangs, no watchdog runs."""
+    import torch.distributed
+
+    dist: Any = torch.distributed  # torch's stubs leave out the stores
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **options: given.update(options, backend=backend))
+    monkeypatch.setattr(dist, "all_reduce", lambda *_, **__: None)
+    monkeypatch.setattr(torch, "zeros", lambda *_, **__: None)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
+    env = check.RankEnv(1, 2, 1, 2, "127.0.0.1", 1)
+    rank: Any = BenchRank(env, argparse.Namespace(timeout=5.0), 1.0, Output("events"))
+    rank.store, rank.comm, rank.device = argparse.Namespace(work=dist.HashStore()), "nccl", torch.device("cuda", 1)
+    assert list(rank._start_groups([], ())) == [(0, 1)]
+    assert given["backend"] == "nccl"
+    assert "device_id" not in given
+
+
+def test_partitions_of_one_gpu_are_different_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AMD's MI300 can be in partitions, which have the UUID of their GPU. They were once "the same GPU"."""
+    import torch
+
+    uuids = ["a", "a", "b", "b"]
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(uuids))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda at: argparse.Namespace(name="AMD Instinct MI300X", uuid=uuids[at])
+    )
+    assert [check.identify_gpu(at)[1] for at in range(4)] == ["a", "a/1", "b", "b/1"]
 
 
 def test_an_apple_laptop_means_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

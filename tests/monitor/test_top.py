@@ -445,7 +445,7 @@ def test_gpus_and_who_uses_them(start: START, ddpkit: DDPKIT, script: SCRIPT, tm
 
 def test_gpus_of_amd_are_those_of_nvidia_in_the_table(tmp_path: Path) -> None:
     """Files of the kernel instead of nvidia-smi; one GPU is used by this process, another has no sensor."""
-    root = mi300x(tmp_path, hwmon__hwmon7__temp2_input="", hwmon__hwmon7__power1_input="", gpu_busy_percent="0")
+    root = mi300x(tmp_path, hwmon__hwmon7__temp2_input="", hwmon__hwmon7__power1_input="", gpu_busy_percent="97")
     process = tmp_path / f"sys/class/kfd/kfd/proc/{os.getpid()}"
     process.mkdir(parents=True)
     (process / "vram_42700").write_text("1610612736")
@@ -457,11 +457,11 @@ def test_gpus_of_amd_are_those_of_nvidia_in_the_table(tmp_path: Path) -> None:
     gpus, why = top._gpus(value)
     assert gpus is not None
     assert (len(gpus), why) == (8, "")
-    assert {gpu["name"] for gpu in gpus} == {"AMD Instinct MI300X"}
-    assert gpus[0]["memory"] == {"total": 206141652992, "used": int(283.85 * (1 << 20))}
-    assert (gpus[0]["utilization"], gpus[0]["temperature"]) == (97, 64)
-    assert gpus[0]["power"] == {"draw": 612.34, "limit": 750.0}
-    assert (gpus[3]["utilization"], gpus[3]["temperature"], gpus[3]["power"]["draw"]) == (0, None, None)
+    assert {gpu["name"] for gpu in gpus} == {"AMD Instinct MI300X OAM"}
+    assert gpus[0]["memory"] == {"total": 206141652992, "used": int(283.82 * (1 << 20))}
+    assert (gpus[0]["utilization"], gpus[0]["temperature"]) == (0, 35)
+    assert gpus[0]["power"] == {"draw": 133.0, "limit": 750.0}
+    assert (gpus[3]["utilization"], gpus[3]["temperature"], gpus[3]["power"]["draw"]) == (97, None, None)
     used = [[(app["rank"], app["memory"]) for app in gpu["processes"]] for gpu in gpus]
     assert used == [[(2, 1536 << 20)], *[[]] * 7]
 

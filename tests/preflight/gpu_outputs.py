@@ -86,9 +86,13 @@ RTX_PRO: Table = {
     "ecc_mode/pending_ecc": "Disabled",
     "ecc_errors/volatile/sram_uncorrectable": "N/A",
     "ecc_errors/volatile/dram_uncorrectable": "N/A",
+    "ecc_errors/channel_repair_pending": "No",
+    "ecc_errors/tpc_repair_pending": "No",
+    "ecc_errors/unrepairable_memory": "N/A",
     "gpu_power_readings/current_power_limit": "300.00 W",
     "fabric/state": "N/A",
     "fabric/status": "N/A",
+    "fabric/health/summary": "N/A",
 }
 # nvidia-smi 430.26, schema 10: https://github.com/a0s/nvidia-smi-exporter/issues/1. No MIG, remapped rows or fabric.
 GTX_1080: Table = {
@@ -107,15 +111,27 @@ GTX_1080: Table = {
     "retired_pages/pending_retirement": "N/A",
     "power_readings/enforced_power_limit": "180.00 W",
 }
-# A guest of vGPU 17: written after NVIDIA's "Virtual GPU Software User Guide"; the guest has no PCIe link and no power.
+# A virtual machine with a vGPU of an A6000, nvidia-smi 535.183.06, schema 12: WentingXu3o3/CUDAError4vGPU. CUDA answers
+# "operation not supported" there. The guest has no PCIe link, no power, no clocks and no remapped rows.
 VGPU: Table = {
-    **H100,
-    "product_name": "NVIDIA H100XM-80C",
+    "product_name": "NVIDIA RTXA6000-24Q",
+    "persistence_mode": "Enabled",
+    "mig_mode/current_mig": "Disabled",
+    "gpu_virtualization_mode/virtualization_mode": "VGPU",
+    "vgpu_software_licensed_product/license_status": "Unlicensed",
+    "pci/pci_bus_id": "00000000:00:10.0",
     "pci/pci_gpu_link_info/pcie_gen/max_link_gen": "N/A",
     "pci/pci_gpu_link_info/link_widths/max_link_width": "N/A",
     "pci/pci_gpu_link_info/link_widths/current_link_width": "N/A",
-    "ecc_mode/pending_ecc": "N/A",
-    "remapped_rows/remapped_row_pending": "N/A",
+    "clocks_event_reasons": "N/A",
+    "fb_memory_usage/used": "47 MiB",
+    "compute_mode": "Default",
+    "ecc_mode/current_ecc": "Enabled",
+    "ecc_mode/pending_ecc": "Enabled",
+    "ecc_errors/volatile/sram_uncorrectable_parity": "N/A",
+    "ecc_errors/volatile/dram_uncorrectable": "0",
+    "retired_pages/pending_blacklist": "N/A",
+    "remapped_rows": "N/A",
     "gpu_power_readings/current_power_limit": "N/A",
     "applications_clocks/graphics_clock": "N/A",
     "fabric/state": "N/A",

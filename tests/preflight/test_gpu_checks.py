@@ -15,14 +15,14 @@ from typing import Any
 
 import gpu_outputs as outputs
 import pytest
-from amd_node import mi300x
+from amd_node import mi300x, mi308x_partitions
 from gpu_outputs import A100, A100_MIG, H100, uuid
 from test_compatibility import facts as look
 from test_node_checks import NO_GPU_HOST, gathered
 
 from ddpkit.diagnosis.outcome import Failure, Outcome
 from ddpkit.launchers.plan import Plan, Proc, RankStarter, Step
-from ddpkit.node import gpu_inventory
+from ddpkit.node import gpu_inventory, probe
 from ddpkit.preflight import rank_checks, slurm_checks
 from ddpkit.preflight.check import Check
 from ddpkit.preflight.gpu_checks import check_gpus, closest_adapters, visible
@@ -83,7 +83,7 @@ HEALTHY = {
     "GB200": Row(gpus=gpus(4, outputs.GB200), slots=4, evidence="4 x NVIDIA GB200"),
     "refused fields": Row(gpus=gpus(2, outputs.RTX_PRO), slots=2, evidence="2 x NVIDIA RTX PRO 6000"),
     "old driver, one rank": Row(gpus=gpus(1, outputs.GTX_1080), evidence="1 x GeForce GTX 1080"),
-    "vGPU": Row(gpus=gpus(1, outputs.VGPU), evidence="1 x NVIDIA H100XM-80C"),
+    "vGPU": Row(gpus=[gpu(outputs.VGPU, SCREEN, license_status="Licensed")], evidence="1 x NVIDIA RTXA6000-24Q"),
     "MIG, one rank": Row(gpus=[gpu(A100_MIG)], evidence="1 x NVIDIA A100-SXM4-80GB"),
     "MPS": Row(gpus=[gpu(H100, MPS, compute_mode="Exclusive_Process")], evidence="1 x NVIDIA H100"),
     "a screen": Row(gpus=[gpu(outputs.GTX_1080, SCREEN)], evidence="1 x GeForce"),
@@ -278,6 +278,37 @@ FAULTS = {
         evidence=f"GPU 3 ({uuid(3)}): fabric state is In Progress",
         fix="restart nvidia-fabricmanager",
         doc="cuda-init-failed",
+    ),
+    "a fabric that is not healthy": Row(
+        gpus=gpus(4, outputs.GB200, summary="Unhealthy"),
+        slots=4,
+        status="warn",
+        evidence=f"GPU 3 ({uuid(3)}): fabric health is Unhealthy",
+        fix="grep -A 12 Fabric",
+        doc="nvlink-error",
+    ),
+    "a vGPU without a license": Row(
+        gpus=[gpu(outputs.VGPU)],
+        status="warn",
+        evidence="vGPU license: Unlicensed",
+        fix="nvidia-gridd",
+        doc="gpu-busy",
+    ),
+    "a repair is pending": Row(
+        gpus=gpus(4, outputs.RTX_PRO, channel_repair_pending="Yes", tpc_repair_pending="Yes"),
+        slots=4,
+        status="fail",
+        evidence=f"GPU 3 ({uuid(3)}): a repair is pending: a memory channel, a group of cores",
+        fix="nvidia-smi -r -i 3",
+        doc="gpu-ecc",
+    ),
+    "memory without repair": Row(
+        gpus=gpus(4, outputs.RTX_PRO, unrepairable_memory="Yes"),
+        slots=4,
+        status="fail",
+        evidence="it has memory that cannot be repaired",
+        fix="nvidia-smi -q -d ECC",
+        doc="gpu-ecc",
     ),
     "refused by the fabric": Row(
         gpus=gpus(4, H100, status="Insufficient Resources"),
@@ -724,6 +755,21 @@ def test_gpus_of_amd(odd: dict[str, str], status: str, evidence: str, fix: str, 
     assert evidence in check.evidence
     assert fix in check.fix
     assert "nvidia" not in check.fix
+
+
+def test_partitions_of_amd_are_devices_of_their_own(tmp_path: Path) -> None:
+    """They have the unique_id of their GPU. A process on one of them is on no other."""
+    root = mi308x_partitions(tmp_path)
+    process = tmp_path / "sys/class/kfd/kfd/proc" / ME
+    process.mkdir(parents=True)
+    (process / "vram_42702").write_text("1610571776\n")
+    assert probe.gpus({}, root) == 32
+    found: Any = gpu_inventory.amd_gpus(root)
+    assert [len(gpu["users"]) for gpu in found].index(1) == 2
+    assert len({gpu["uuid"] for gpu in found}) == 32
+    assert found[2]["uuid"] == found[0]["uuid"] + "/2"
+    node = Node(label="n1", target="n1", slots=32, facts=look(1, gpus=32), inventory=gathered(gpus=found))
+    assert [(check.status, check.doc) for check in check_gpus([node])] == [("warn", "gpu-memory-taken")]
 
 
 def test_a_process_on_a_gpu_of_amd(tmp_path: Path) -> None:

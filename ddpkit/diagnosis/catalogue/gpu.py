@@ -76,10 +76,10 @@ ENTRIES = (
         id="gpu-busy",
         title="all CUDA-capable devices are busy or unavailable",
         patterns=(r"CUDA-capable device(?:s|\(s\)) (?:are|is/are) busy or unavailable",),
-        cause="the GPU accepts one process only (compute mode Exclusive_Process), and another process uses it. Or "
-        "several ranks open GPU 0 before they select their own",
+        cause="the GPU accepts one process only (compute mode Exclusive_Process), and another process uses it. Several "
+        "ranks can open GPU 0 before they select their own. Or it is a vGPU without a license",
         probe="nvidia-smi --query-gpu=index,compute_mode --format=csv; nvidia-smi --query-compute-apps=pid,name "
-        "--format=csv",
+        "--format=csv; nvidia-smi -q | grep -i license",
         fix="call torch.cuda.set_device(LOCAL_RANK) before any other CUDA call, or stop the other process. As "
         "administrator: `nvidia-smi -c DEFAULT`",
         link="https://github.com/karpathy/nanoGPT/issues/116",

@@ -27,7 +27,6 @@ from ddpkit.distributed.check import (
     GPU_START_FIX,
     GpuStartError,
     RankEnv,
-    binds_device,
     count_gpus,
     deciding_line,
     gpu_index,
@@ -163,10 +162,11 @@ class BenchRank:
             self._begin(-3, f"creating a CUDA context on {self.device}")
             torch.cuda.set_device(self.device)
             torch.cuda.synchronize(self.device)
-            if binds_device(torch.__version__):
-                options["device_id"] = self.device
+        # No device_id: with one, new_group splits NCCL's communicator and holds the interpreter lock. If a rank hangs
+        # then, no watchdog runs. Without one, NCCL connects in the first all_reduce, which releases the lock.
         self._begin(-2, f"starting {self.comm}")
         dist.init_process_group(self.comm, store=torch_dist.PrefixStore("group", self.store.work), **options)
+        dist.all_reduce(torch.zeros(1, device=self.device))
         handles: dict[tuple[int, ...], Any] = {tuple(range(self.env.world_size)): torch_dist.group.WORLD}
         self._begin(-1, f"the first all_reduce over {self.comm}")
         for scope in scopes:
