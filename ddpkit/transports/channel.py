@@ -22,7 +22,7 @@ from ddpkit.diagnosis.symptoms import login_fix
 from ddpkit.launchers.events import Command, Event, from_node
 from ddpkit.launchers.plan import Container
 from ddpkit.launchers.shell import join, quote
-from ddpkit.transports.protocol import BOOT, Caller, Pieces, program
+from ddpkit.transports.protocol import BOOT, Caller, Pieces, container_argv, program
 
 NOISE = 20  # lines of a shell's start-up files that an error can show
 BEAT = 5.0  # seconds between two signs of life
@@ -74,7 +74,7 @@ class NoAnswerError(Exception):
 def command(python: str, container: Container | None = None) -> str:
     """The command line for a node: a Python, there or in a container there, that reads its program from its input."""
     if container is not None:
-        return f"exec {join([*container.enter, container.python])} -S -I -c '{BOOT}'"
+        return f"exec {join(container_argv(container))}"
     return f"exec {at_home(python)} -S -I -c '{BOOT}'"
 
 

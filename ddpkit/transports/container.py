@@ -15,7 +15,7 @@ from typing import IO
 
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.plan import Container
-from ddpkit.transports.protocol import BOOT, LocalLink, program
+from ddpkit.transports.protocol import LocalLink, container_argv, program
 
 
 class ContainerLink(LocalLink):
@@ -27,7 +27,7 @@ class ContainerLink(LocalLink):
     def __init__(self, container: Container) -> None:
         super().__init__()
         self._caller.compiled = False
-        self.argv = [*container.enter, container.python, "-S", "-I", "-c", BOOT]
+        self.argv = container_argv(container)
 
     def start(self, request: str, post: Callable[[Event | None], None]) -> None:
         self.open(post)

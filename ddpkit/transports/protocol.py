@@ -24,7 +24,7 @@ from typing import IO, Any, Protocol
 
 from ddpkit.errors import no_process
 from ddpkit.launchers.events import AnswerEvent, Command, Event, LoadCommand
-from ddpkit.launchers.plan import Plan, Step, exec_argv
+from ddpkit.launchers.plan import Container, Plan, Step, exec_argv
 from ddpkit.launchers.shell import Raw, Secret, Value
 from ddpkit.transports import lifeline
 
@@ -58,9 +58,15 @@ _START = NODE_PACKAGE + "from ddpkit.node import supervisor; supervisor.main(*sy
 # The command line holds only this: what follows comes over its input, where `ps` does not show it. It has no quotes of
 # the kind that a shell needs, and nothing that csh, fish or a POSIX shell would expand. The alarm ends it where the
 # program never comes: a network that is cut at this moment gives no end of file for hours. The supervisor turns it off.
+# It has a handler, because process 1 of a container ignores every signal that has none.
 # A Python that is too old to read the program says its version: `channel.too_old` knows these words.
-BOOT = 'import signal,sys;signal.alarm(60);sys.version_info<(3,8) and sys.exit("Python "+sys.version.split()[0]+" is '
+BOOT = "import signal,sys;signal.signal(14,lambda*_:sys.exit(1));signal.alarm(60);"
+BOOT += 'sys.version_info<(3,8) and sys.exit("Python "+sys.version.split()[0]+" is '
 BOOT += 'older than 3.8");exec(open(0,"rb",0,closefd=False).readline())'
+# Ends the client of a container runtime that outlives its input by 3 s: podman's may wait for a lock for ever. The
+# container does not end with it. The client is the only child of this shell, process $$.
+_CLIENT = "exec 3<&0; { { cat; exec >&2; n=15; while [ $n -gt 0 ] && [ -d /proc/$$ ]; do sleep .2; n=$((n-1)); done; "
+_CLIENT += 'kill -9 $(cat /proc/$$/task/$$/children); } <&3 2>/dev/null & } | exec "$@" 3<&-'
 # The first line of its input reads what follows it: the supervisor and its parts, as modules. `os.read` takes what is
 # there and not a byte more. Compiled ones are for a Python that has our bytecode; any other asks for their text, and is
 # sent a second such line. `_frozen_importlib_external` is in every CPython; `importlib.util` is slow to import.
@@ -82,6 +88,12 @@ else:
  m.main()
 """
 _MARSHAL = 4  # the format's version that every Python since 3.4 reads
+
+
+def container_argv(container: Container) -> list[str]:
+    """The command line of a Python in a container that reads its program from its input, and ends with that input."""
+    argv = [*container.enter, container.python, "-S", "-I", "-c", BOOT]
+    return ["sh", "-c", _CLIENT, "sh", *argv] if container.runtime in ("docker", "podman") else argv
 
 
 @cache
@@ -244,6 +256,8 @@ class LocalLink:
                 event = pieces.take(json.loads(line))
                 if event is not None:
                     post(event)
+                if event is not None and event["e"] == "end":
+                    break  # nothing of the run is alive; the client of a container runtime may take longer
         finally:
             post(None)
 

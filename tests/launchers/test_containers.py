@@ -170,6 +170,10 @@ def test_term_reaches_the_ranks(runtime: str, inside: Start, tmp_path: Path) -> 
     command.wait_for_no_survivor()
 
 
+def child(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[-1])
+
+
 @pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize("victim", ["launcher", "client"])
 def test_nothing_outlives_a_kill(runtime: str, victim: str, inside: Start, tmp_path: Path) -> None:
@@ -180,12 +184,22 @@ def test_nothing_outlives_a_kill(runtime: str, victim: str, inside: Start, tmp_p
     if victim == "launcher":
         os.kill(command.process.pid, signal.SIGKILL)
     else:
-        children = Path(f"/proc/{command.process.pid}/task/{command.process.pid}/children").read_text().split()
-        os.kill(int(children[0]), signal.SIGKILL)
+        pid = child(command.process.pid)
+        os.kill(child(pid) if runtime in ("docker", "podman") else pid, signal.SIGKILL)
         if runtime == "apptainer":  # its container reads the launcher's pipe itself, and needs nobody between
             os.kill(command.process.pid, signal.SIGKILL)
         else:
             assert command.end() != 0
+    command.wait_for_no_survivor()
+
+
+@pytest.mark.parametrize("runtime", ["docker", "podman"])
+def test_a_client_that_does_not_end(runtime: str, inside: Start, tmp_path: Path) -> None:
+    image = json.loads((tmp_path / "images/plain").read_text())
+    (tmp_path / "images/plain").write_text(json.dumps({**image, "stuck": True}))
+    (tmp_path / "work/job.py").write_text("")
+    command = inside(runtime, "--", "job.py")
+    assert command.end() == 0, command.tail
     command.wait_for_no_survivor()
 
 

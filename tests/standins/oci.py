@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from image import become, fail, load
 
@@ -36,7 +37,7 @@ REFUSED = 125  # the code of both for what is their own failure
 PROXIED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def parse(program: str, argv: list[str]) -> dict[str, object]:
+def parse(program: str, argv: list[str]) -> dict[str, Any]:
     """A request from a command line. An option that is not known is refused, as both do."""
     if argv[:1] != ["run"]:
         fail(program, REFUSED, f"unknown command: {argv}")
@@ -103,7 +104,7 @@ def receive(source: socket.socket) -> tuple[bytes, bytes] | None:
     return head[:1], data
 
 
-def client(connection: socket.socket, request: dict[str, object]) -> int:
+def client(connection: socket.socket, request: dict[str, Any]) -> int:
     """Pass everything on until the command has ended. Returns its code."""
     read, write = os.pipe()
     os.set_blocking(write, False)
@@ -122,6 +123,8 @@ def client(connection: socket.socket, request: dict[str, object]) -> int:
                 if message is None:
                     return REFUSED
                 kind, data = message
+                while kind == b"X" and request["image"].get("stuck"):  # as with a lock that another client holds
+                    signal.pause()
                 if kind == b"X":
                     return data[0]
                 os.write(1 if kind == b"1" else 2, data)

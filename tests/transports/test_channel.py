@@ -322,6 +322,17 @@ def answers() -> list[bytes]:
     return stream.written
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a process 1")
+def test_a_python_that_gets_no_program_ends_also_as_process_1() -> None:
+    boot = protocol.BOOT.replace("alarm(60)", "alarm(1)")
+    argv = ["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-S", "-I", "-c", boot]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
+        try:
+            assert process.wait(PATIENCE) == 1
+        finally:
+            process.kill()
+
+
 def modules(load: bytes) -> dict[str, Any]:
     """What a command loads: code by name."""
     command = json.loads(load)
