@@ -187,6 +187,7 @@ class GpuHost(TypedDict):
     """Facts of a node that its GPUs share."""
 
     hidden: int  # GPUs that this process may not open
+    listed: list[str]  # PCI addresses of the GPUs that NVIDIA's driver has, also of a lost one
     cuda_driver: str | None  # CUDA version of the loaded libcuda
     direct: str  # way of network adapters to GPU memory; empty: none
     redirects: int | None  # PCI bridges that redirect requests between devices (ACS)

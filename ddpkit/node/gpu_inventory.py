@@ -228,6 +228,7 @@ def gpu_host(root: str = "/") -> dict[str, Any]:
     return {
         "cuda_driver": cuda_driver() if root == "/" else None,
         "direct": gpu_direct(root, version, os.uname().release),
+        "listed": list_names(root + "proc/driver/nvidia/gpus"),
         "redirects": redirects(root),
         "others": other_accelerators(root),
         "inside": inside(),

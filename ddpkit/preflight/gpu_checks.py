@@ -107,10 +107,13 @@ def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
     """Fewer than the driver knows, or than ranks; and parts of GPUs."""
     known, seen = int(node.facts["gpus"] or 0) - node.inventory["gpu_host"]["hidden"], len(gpus)
     if known > seen and not node.isolated:
+        here = {gpu.get("bus", "")[-12:].lower() for gpu in gpus}
+        lost = [bus for bus in node.inventory["gpu_host"]["listed"] if bus.lower() not in here]
+        which = f"; {', '.join(lost)} {'is' if len(lost) == 1 else 'are'} missing" if len(lost) == known - seen else ""
         yield node.check(
             "gpus",
             "fail",
-            f"nvidia-smi lists {seen} GPUs, and the driver {known}",
+            f"nvidia-smi lists {seen} GPUs, and the driver {known}{which}",
             cause="a GPU fell off the bus (Xid 79), or was disabled",
             fix=node.command("sudo dmesg | grep -i xid"),
             doc="gpu-lost",
@@ -140,7 +143,7 @@ def _count(node: Node, gpus: Sequence[Gpu]) -> Checks:
             "gpus",
             "warn",
             f"MIG is on: GPU {', '.join(map(str, parts))}",
-            cause="NCCL cannot connect two MIG instances of one GPU",
+            cause="a rank sees one instance of such a GPU, and NCCL cannot connect two instances of one GPU",
             fix=node.command("sudo nvidia-smi -mig 0"),
             doc="duplicate-gpu",
         )

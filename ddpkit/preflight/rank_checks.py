@@ -104,15 +104,17 @@ def _problems(run: ProgramRun, where: Mapping[int, str]) -> list[Check]:
             # An end would have been seen.
             cause = "it did not end, so it hangs: it is stopped, is in an endless loop, or its node failed"
         known_cause, known_fix, entry = _library_error(event["check"], text)
+        host = where.get(rank, event["host"])
+        own_fix = find_symptom(RANKS, text).fix.format(host=host) if event["check"] == "gpu-map" else ""
         checks.append(
             Check(
                 id=event["check"],
                 status=event["level"],
-                host=where.get(rank, event["host"]),
+                host=host,
                 rank=rank,
                 evidence=text,
                 cause=cause or _cause(text) or known_cause,
-                fix=known_fix or fix,
+                fix=own_fix or known_fix or fix,
                 doc=entry or _entry(event["check"], text),
             )
         )

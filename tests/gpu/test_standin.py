@@ -114,7 +114,8 @@ def test_the_checks_report_cuda(command: str, python: str, driver: dict[str, str
     assert done.returncode == 122, text
     assert "torch cannot use the GPUs of this node: Unexpected error from cudaGetDeviceCount()" in text
     assert NOT_READY in text
-    assert "hint: nvidia-smi" in text
+    hint = ": systemctl status nvidia-fabricmanager; nvidia-smi" if command == "test" else "hint: nvidia-smi"
+    assert hint in text
     assert "cannot listen" not in text
     assert "NCCL_SOCKET_IFNAME" not in text
 
