@@ -56,6 +56,7 @@ def bench_start(
     from ddpkit.cli.signals import forward_signals
     from ddpkit.cli.test import end_by_signals
     from ddpkit.config import whole
+    from ddpkit.execution.requested_nodes import check_alone
     from ddpkit.preflight.bench_start import StartBench, StartOptions
     from ddpkit.preflight.start_ways import DEFAULT, parse_ways
 
@@ -69,6 +70,7 @@ def bench_start(
         signals=forward_signals,
     )
     settings = launch_settings(context, words, log_dir=log_dir, preflight=False if no_preflight else None)
+    check_alone(settings, os.environ)
     end_by_signals()
     logs, existed = Path(settings.log_dir), Path(settings.log_dir).exists()
     bench = StartBench(settings=settings, environ=os.environ, options=options)

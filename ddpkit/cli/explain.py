@@ -146,11 +146,9 @@ def _texts(names: list[str]) -> Iterator[tuple[str, str]]:
 
 def _newest_run() -> str:
     """Return the id of the newest run of this project."""
-    from ddpkit.run import run_index
+    from ddpkit.run import run_index, status
 
-    here = run_index.find_project(Path.cwd())
-    runs = (each.run for each in run_index.list_runs() if each.run is not None)
-    newest = next((run for run in runs if run_index.project_of(run) == here), None)
+    newest = next((each.run for each in status.runs_of_project(run_index.list_runs())), None)
     if newest is None:
         raise UsageError(
             "no log named, and no run of this project found", "ddpkit explain FILE, or COMMAND 2>&1 | ddpkit explain -"

@@ -41,6 +41,8 @@ def init(
     if no_toml and not (train or scripts):
         raise UsageError("--no-toml leaves nothing to write", "--train, --scripts")
     project = Path(folder or ".")
+    if not project.is_dir():
+        raise UsageError(f"directory {project} not found", f"mkdir -p {shlex.quote(str(project))}")
     files = scaffold.files(project, toml=not no_toml, train=train, scripts=scripts)
     if not dry_run:
         scaffold.check(files)

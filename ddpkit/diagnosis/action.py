@@ -9,7 +9,7 @@ from signal import SIGUSR1, SIGUSR2
 from ddpkit.diagnosis.analyze import LogAnalysis
 from ddpkit.diagnosis.catalogue.deaths import SIGNALS
 from ddpkit.diagnosis.log_match import LogMatch
-from ddpkit.diagnosis.outcome import Action, Failure
+from ddpkit.diagnosis.outcome import SUPERVISORS, Action, Failure
 from ddpkit.errors import AGAIN, NO_PROGRESS
 
 # Faults of one node, by catalogue id. Without a host in the log, a retry is the only choice.
@@ -120,7 +120,7 @@ def decide_failure(failure: Failure) -> Action:
     whose = f"rank {failure.rank}" if failure.rank is not None else failure.what
     if failure.what == "slurmd":
         return Action(action="exclude", host=failure.host, id="slurm-node-failure", reason=NODE["slurm-node-failure"])
-    if failure.what == "the supervisor":
+    if failure.what in SUPERVISORS:
         return Action(action="exclude", host=failure.host, id="node-lost", reason=failure.reason or "it was lost")
     if failure.code == NO_PROGRESS and failure.reason:
         return Action(action="retry", reason=failure.reason)

@@ -8,6 +8,9 @@ from typing import Literal
 
 from ddpkit.errors import DdpkitError
 
+SUPERVISOR = "ddpkit's process"  # as `Failure.what`
+SUPERVISORS = (SUPERVISOR, "the supervisor")  # the second: in records of versions before 0.2
+
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
@@ -35,7 +38,7 @@ class Failure:
 
     host: str
     rank: int | None  # None: not a rank, but `what`
-    what: str  # "rank", or the agent's name, or "the supervisor", or "job 123"
+    what: str  # "rank", or the agent's name, or SUPERVISOR, or "job 123"
     code: int | None = None
     signal: int | None = None
     seconds: float = 0.0  # since the start

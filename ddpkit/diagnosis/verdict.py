@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ddpkit.diagnosis.outcome import Diagnosis, Failure, Outcome
+from ddpkit.diagnosis.outcome import SUPERVISORS, Diagnosis, Failure, Outcome
 from ddpkit.errors import AGAIN, OWN_OPTIONS, LaunchError
 from ddpkit.files import read_tail
 
@@ -31,7 +31,7 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
     from ddpkit.diagnosis.action import decide_failure, decide_match
 
     # A supervisor that did not start leaves the lines of its container's runtime in the log, and srun its own.
-    refused = failure.what in ("the supervisor", "srun") and failure.code == LaunchError.exit_code
+    refused = failure.what in (*SUPERVISORS, "srun") and failure.code == LaunchError.exit_code
     if (failure.reason and not refused) or failure.code == AGAIN:
         return replace(failure, action=decide_failure(failure))
     if failure.oom:

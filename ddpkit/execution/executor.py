@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from ddpkit.console.progress import Standing
 from ddpkit.console.relay import Relay
-from ddpkit.diagnosis.outcome import Failure, Outcome
+from ddpkit.diagnosis.outcome import SUPERVISOR, Failure, Outcome
 from ddpkit.errors import LaunchError
 from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, RestartTracker, Rounds
 from ddpkit.launchers.events import Command, Event, ExitEvent, FailedEvent, StartEvent, StuckEvent, failure
@@ -252,7 +252,7 @@ class Carrier:
         elif event["e"] == "note":
             self.note(event["text"])
         elif event["e"] == "refused":
-            self.fail(node, what="the supervisor", reason=event["message"], code=LaunchError.exit_code)
+            self.fail(node, what=SUPERVISOR, reason=event["message"], code=LaunchError.exit_code)
         elif event["e"] == "lost":
             if self.deadline is not None:
                 self.note(f"{step.host}: {event['reason']}")
@@ -319,7 +319,7 @@ class Carrier:
             # They wait for the lost ones in a collective, perhaps for half an hour; torchrun starts them again.
             self.tell({"c": "signal", "name": "SIGKILL"}, besides=node)
         else:
-            self.fail(node, what="the supervisor", reason=reason)
+            self.fail(node, what=SUPERVISOR, reason=reason)
 
     def on_exit_after_stop(self, node: Node, event: ExitEvent, host: str) -> None:
         """After a stop, nodes report exits, not failures. An exit older than the recorded failure replaces it.

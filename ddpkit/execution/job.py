@@ -36,7 +36,7 @@ SET_BY_DDPKIT = {
     "MASTER_ADDR": "--master-addr",
     "MASTER_PORT": "--master-port",
     **dict.fromkeys(("DDPKIT_RUN", "TORCHELASTIC_RUN_ID"), "--name"),
-    **dict.fromkeys(("DDPKIT_ATTEMPT", "DDPKIT_PREVIOUS"), "--retries"),
+    **dict.fromkeys(("DDPKIT_ATTEMPT", "DDPKIT_PREVIOUS", "TORCHELASTIC_RESTART_COUNT"), "--retries"),
 }
 _is_forwarded = env_matcher("forwarded")
 
@@ -138,6 +138,10 @@ def check_request(settings: LaunchSettings) -> None:
         what = f"{first} is a batch script of SLURM: it starts its ranks itself, on all nodes"
         what += " (--allow-nested starts it anyway)"
         raise UsageError(what, join(["sbatch", first]))
+    usable = record.name_of((settings.name,)) if settings.name else ""
+    if settings.name != usable:
+        what = f"--name {quote(settings.name)}: a name has at most 24 letters, digits, _ and -"
+        raise UsageError(what, f"add --name {usable}")
     for name in settings.env:
         if name in SET_BY_DDPKIT:
             source = settings.sources.get(f"env.{name}", "")

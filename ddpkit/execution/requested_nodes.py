@@ -80,7 +80,7 @@ def check_no_hosts(settings: LaunchSettings) -> None:
 
 
 def check_alone(settings: LaunchSettings, environ: Mapping[str, str]) -> None:
-    """Refuse a launch that srun starts several times: each of them would be a run of its own."""
+    """Refuse a command that srun starts several times: each of them would be a run of its own."""
     task = None if settings.allow_nested else local_facts.srun_tasks(environ)
     if task is None:
         return
@@ -89,7 +89,7 @@ def check_alone(settings: LaunchSettings, environ: Mapping[str, str]) -> None:
     more += [] if settings.is_given("nnodes") else [f"-N {nodes}"]
     more += [] if settings.is_given("nproc_per_node") else [f"-n {max(1, tasks // nodes)}"]
     raise UsageError(
-        f"srun starts this command {tasks} times; run it once, without srun (--allow-nested starts {tasks} runs)",
+        f"srun starts this command {tasks} times; run it once, without srun",
         f"add {' '.join(more)}" if more else None,
     )
 

@@ -91,8 +91,8 @@ def _head(plan: Plan, pdsh: str | None) -> list[str]:
         f"# It runs without ddpkit. It requires bash{needs}; Linux, bash, python3 and PyTorch on "
         + ("the nodes." if remote else "this machine."),
         "# When it ends, also by Ctrl-C or kill -9, all its processes end. Exit code: that of the",
-        "# first rank that failed; 130, 143, 129 after Ctrl-C, TERM, HUP; 3 where the first node has no port for the",
-        "# ranks, or cannot be reached: then nothing was started.",
+        "# first rank that failed; 130, 143, 129 after Ctrl-C, TERM, HUP. 3: nothing was started, because",
+        "# the first node cannot be reached or has no free port.",
     ]
 
 

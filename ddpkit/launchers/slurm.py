@@ -35,6 +35,10 @@ n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
 export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES\""""
 
+# As torchrun sets it: restarts before this start, by --retries or a requeue.
+_RESTARTS = """
+export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))\""""
+
 # The rank itself, and the shell that waits for it. srun ends the other ranks as soon as one failed, and when they have
 # ended it drops the output that it has not read: TCP may hold the last lines for 40 ms. So a rank that failed ends its
 # task a moment later, as it has ended itself: a signal stays one.
@@ -449,7 +453,9 @@ class Slurm(Contained):
             fork, run = quote(f"{job.folder}/preload"), enter or 'exec "$@"'
             return (
                 ["rank", *job.argv],
-                _FORK.format(
+                _RESTARTS.lstrip()
+                + "\n"
+                + _FORK.format(
                     nnodes=len(layout.counts), nproc=layout.ranks_here(), defaults=_DEFAULTS, fork=fork, enter=run
                 ),
                 more,
@@ -460,6 +466,7 @@ class Slurm(Contained):
             # srun itself enters pyxis, before a task runs.
             apart = _ENTER.format(program=container[0].program) if container and not more else ""
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
+            numbers += _RESTARTS
             return ["rank", *job.argv], numbers + _RANK + hook + apart + "\n" + (enter or 'exec "$@"') + _RANK_END, more
         agent, tap = [f"{job.folder}/torchrun_agent.py"], [job.python, "-S", "-I", f"{job.folder}/rank_wrapper.py"]
         if not job.folder:

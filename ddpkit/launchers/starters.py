@@ -150,12 +150,16 @@ def _rank_env(job: Job, world: World, node_rank: int) -> dict[str, Value]:
         # Where this is set (`torch.distributed.is_torchelastic_launched`), Lightning 2.6 believes RANK and WORLD_SIZE.
         # Else it computes them from its `devices` and `num_nodes`: with wrong ones some ranks train without the others.
         "TORCHELASTIC_RUN_ID": job.run_id,
+        "TORCHELASTIC_RESTART_COUNT": str(int(str(job.env.get("DDPKIT_ATTEMPT", 1))) - 1),
     }
 
 
 def _elastic(options: Starter, world: World) -> bool:
-    """Return whether torchrun's nodes must meet again: a static rendezvous restarts ranks on one node only."""
-    return world.min_nodes is not None or (options.max_restarts > 0 and len(world.hosts) > 1)
+    """Return whether torchrun's ranks can be restarted, which a static rendezvous does for one node at most.
+
+    Also there, its restarted ranks read the addresses of those before them in the agents' store, and hang (torch 2.13).
+    """
+    return world.min_nodes is not None or options.max_restarts > 0
 
 
 def _restarts(options: Starter, world: World) -> int:

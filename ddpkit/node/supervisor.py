@@ -116,7 +116,7 @@ class Supervisor:
 
     def report_own_failure(self, **details: object) -> None:
         if self.shutdown.deadline is None:
-            self.launcher.send(e="failed", rank=None, code=None, t=time.time(), what="the supervisor", **details)
+            self.launcher.send(e="failed", rank=None, code=None, t=time.time(), what="ddpkit's process", **details)
 
     def start(self) -> None:
         """Start the ranks. Raises OSError."""

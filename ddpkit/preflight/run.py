@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ddpkit.config import LaunchSettings, seconds
 from ddpkit.errors import LaunchError, UsageError
-from ddpkit.execution import named_nodes, prepare
+from ddpkit.execution import named_nodes, prepare, requested_nodes
 from ddpkit.launchers import registry
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import Plan
@@ -53,6 +53,7 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
     if isinstance(settings.nnodes, tuple):
         raise UsageError("a test requires one number of nodes", "-N MAX")
     began = time.monotonic()
+    requested_nodes.check_alone(settings, environ)
     result = CheckReport()
     kind = registry.load(settings.backend)
     transport = transport_class(kind)

@@ -201,7 +201,9 @@ def describe_oddities(now: RunStatus, sample: RankSample) -> list[str]:
     calm = f"no CPU time, and no output for {age(least)} or more"
     look_at = command("dump", now.run)
     if not working and not odd:
-        lines.append(f"all {_count(len(waiting))} wait: {calm}; for their stacks: {look_at}")
+        one = waiting[0]
+        who = f"all {len(waiting)} ranks wait" if len(waiting) > 1 else f"rank {one.rank} on {one.host} waits"
+        lines.append(f"{who}: {calm}; for the stacks: {look_at}")
     elif len(waiting) > len(working):
         who = ", ".join(f"rank {rank.rank} on {rank.host}" for rank in [*odd, *working][:4])
         these = f"{len(waiting)} of {_count(len(living))} wait ({format_ranks(rank.rank for rank in waiting)})"

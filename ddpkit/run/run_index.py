@@ -6,11 +6,12 @@ The index can always be lost: a run is also named by its folder.
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +88,29 @@ def find_project(directory: Path) -> Path:
 
     The home directory counts only for itself: its `.git` often holds settings, and its subdirectories are projects.
     """
-    here, home = directory.resolve(), os.path.realpath(os.environ.get("HOME") or "/")
-    for each in (here, *here.parents):
-        if each != here and str(each) in ("/", home):
-            break
-        if any(os.access(each / name, os.F_OK) for name in ("ddpkit.toml", ".git")):
-            return each
-    return here
+    return next((each for each in _above(directory.resolve()) if _is_marked(each)), directory.resolve())
+
+
+def above(project: Path) -> Iterator[Path]:
+    """Yield a project, and the directories above it if neither `ddpkit.toml` nor `.git` marks it.
+
+    One in which every user can write, as in /tmp, is no project of what is below it.
+    """
+    for each in _above(project):
+        if each == project or not each.stat().st_mode & 0o002:
+            yield each
+        if _is_marked(each):
+            return
+
+
+def _above(directory: Path) -> Iterator[Path]:
+    home = os.path.realpath(os.environ.get("HOME") or "/")
+    yield directory
+    yield from itertools.takewhile(lambda each: str(each) not in ("/", home), directory.parents)
+
+
+def _is_marked(directory: Path) -> bool:
+    return any(os.access(directory / name, os.F_OK) for name in ("ddpkit.toml", ".git"))
 
 
 def project_of(run: Run) -> Path:
@@ -131,6 +148,7 @@ def find_run(word: str, known: Sequence[IndexEntry], command: str = "ddpkit stat
         if run is None:
             raise UsageError(f"{folder / FILE} is not the record of a run", f"less {folder / FILE}")
         return run
+    known = [*known, *_of_other_hosts(known)]
     entries = {entry.run_id: entry for entry in known}
     matching = _matching(word, entries) if word else []
     matching = matching or [entry.run_id for entry in known if entry.run is not None and word == entry.run.job_id]
@@ -150,6 +168,20 @@ def find_run(word: str, known: Sequence[IndexEntry], command: str = "ddpkit stat
     if similar and word:
         raise several(f"run {word!r} not found; similar runs", [entries[each] for each in similar], known, command)
     raise UsageError(f"run {word!r} not found", "ddpkit ps")
+
+
+def _of_other_hosts(known: Sequence[IndexEntry]) -> Iterator[IndexEntry]:
+    """Yield the runs in `logs/` of this project that the index does not have: another host started them."""
+    readable = {entry.run_id for entry in known if entry.run is not None}
+    try:
+        paths = sorted((find_project(Path.cwd()) / "logs").iterdir())
+    except OSError:
+        return
+    for path in paths:
+        run = None if path.name in readable else load(path)
+        if run is not None:
+            run = replace(run, folder=str(path))  # the other host may have mounted it elsewhere
+            yield IndexEntry(run_id=run.run_id, folder=str(path), host=run.launcher_host, run=run)
 
 
 def several(what: str, entries: Sequence[IndexEntry], known: Sequence[IndexEntry], command: str) -> UsageError:

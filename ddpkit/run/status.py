@@ -162,9 +162,13 @@ def choose(word: str | None, command: str, *, one: bool = False, newest: bool = 
 
 
 def runs_of_project(known: Sequence[IndexEntry]) -> list[IndexEntry]:
-    """Return the runs of the project of the current directory."""
+    """Return the runs of the project of the current directory; without any, of a directory above it."""
     here = _here()
-    return [entry for entry in known if entry.run is not None and run_index.project_of(entry.run) == here]
+    for directory in run_index.above(here) if here else ():
+        mine = [entry for entry in known if entry.run is not None and run_index.project_of(entry.run) == directory]
+        if mine:
+            return mine
+    return []
 
 
 def living_of_project() -> list[Run]:

@@ -105,7 +105,7 @@ def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | No
         return RefusedError(f"{what}{words}", login_fix("shell-exits", host))
     if code > 0:
         return RefusedError(
-            f"its shell, or Python, ended with exit code {code} before the supervisor started{words}", ""
+            f"its shell, or Python, ended with exit code {code} before ddpkit's process started{words}", ""
         )
     return None
 
@@ -194,11 +194,13 @@ class Channel:
                 event = self._answers.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
                 late = (
-                    "logged in, but its Python did not start the supervisor" if kind == "hello" else "it did not answer"
+                    "logged in, but its Python did not start ddpkit's process"
+                    if kind == "hello"
+                    else "it did not answer"
                 )
                 raise NoAnswerError(f"{late} in time{quoted_lines(self._noise)}") from None
             if event is None:
-                early = "the supervisor started" if kind == "hello" else "it answered"
+                early = "ddpkit's process started" if kind == "hello" else "it answered"
                 raise NoAnswerError(f"the connection ended before {early}{self._why()}{quoted_lines(self._noise)}")
             if event["e"] == kind:
                 return event

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -74,7 +75,7 @@ def parse_file(
         if not words:
             continue
         where = f"{path}, line {number}: {line.strip()}"
-        for spec in _line(words, where):
+        for spec in _line(words, where, _corrected(path, number, words)):
             key = (spec.name, spec.user, spec.port)
             before = specs.get(key)
             specs[key] = spec if before is None else replace(spec, slots=(before.slots or 1) + (spec.slots or 1))
@@ -83,14 +84,24 @@ def parse_file(
     return _finish(list(specs.values()), own, exclude, groups or {})
 
 
-def _line(words: list[str], where: str) -> list[HostSpec]:
+def _corrected(path: str, number: int, words: Sequence[str]) -> str:
+    """Return the command that writes a wrong line in the form of OpenMPI: what cannot be read is removed."""
+    options = [word for word in words[1:] if re.fullmatch(r"slots=\d{1,4}|port=\d{1,4}", word)]
+    counts = re.findall(r" (?!slots|port)(?:\w+=)?(\d{1,4})\b", " " + " ".join(words[1:]))
+    if not any(word.startswith("slots=") for word in options):
+        options[:0] = [f"slots={count}" for count in counts[:1]]
+    line = " ".join([words[0], *options])
+    return f"sed -i {shlex.quote(f'{number}c {line}')} {shlex.quote(path)}"
+
+
+def _line(words: list[str], where: str, corrected: str) -> list[HostSpec]:
     options = {}
     for word in words[1:]:
         name, equals, value = word.partition("=")
         if name in ("max_slots", "max-slots"):
             continue  # how far OpenMPI may oversubscribe, which we never do
         if name not in ("slots", "port") or not equals or not value.isdecimal():
-            raise UsageError(f"{where}: {word} is not valid", "a line has the form node1 slots=4 port=2222")
+            raise UsageError(f"{where}: {word} is not valid", corrected)
         options[name] = int(value)
     host, colon, count = words[0].rpartition(":")
     if colon and count.isdecimal() and ":" not in host:
@@ -98,7 +109,7 @@ def _line(words: list[str], where: str) -> list[HostSpec]:
         words = [host]
     for name, most in (("slots", MOST_RANKS), ("port", MOST_PORT)):
         if options.get(name, 0) > most:
-            raise UsageError(f"{where}: {name}={options[name]}: must be at most {most}")
+            raise UsageError(f"{where}: {name}={options[name]}: must be at most {most}", corrected)
     if options.get("slots") == 0:
         return []  # OpenMPI's way to leave a host out
     return [

@@ -149,6 +149,22 @@ def test_a_launch_for_each_task_of_srun(words: list[str], hint: str, ddpkit: DDP
     assert alone.returncode == 0, alone.stderr
 
 
+@pytest.mark.parametrize("command", ["test", "bench", "bench start"])
+def test_a_check_for_each_task_of_srun(command: str, ddpkit: DDPKIT) -> None:
+    done = ddpkit(*command.split(), env=ALLOCATION | STEP | {"SLURM_STEP_NUM_TASKS": "4", "SLURM_GTIDS": "0,1,2,3"})
+    assert done.returncode == 121
+    assert "error: srun starts this command 4 times; run it once, without srun" in done.stderr
+    assert f"\nhint: ddpkit {command} -b slurm -N 1 -n 4\n" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "usable"), [("bad name!", "bad-name"), ("v1.2", "v1"), ("-", "run")])
+def test_a_name_is_not_changed(name: str, usable: str, ddpkit: DDPKIT) -> None:
+    done = ddpkit("launch", "--dry-run", f"--name={name}", "train.py")
+    assert done.returncode == 121
+    assert "a name has at most 24 letters, digits, _ and -" in done.stderr
+    assert f"--name {usable}" in done.stderr
+
+
 def test_options_without_a_command_are_those_of_launch(ddpkit: DDPKIT) -> None:
     done = ddpkit("-n", "2", "train.py")
     assert done.returncode == 121

@@ -72,7 +72,15 @@ def test_the_examples_of_options_are_options(tmp_path: Path) -> None:
         registry.build(registry.load(str(table.get("backend", "local"))), options)
 
 
+def test_a_directory_that_does_not_exist_is_not_made(tmp_path: Path, ddpkit: DDPKIT) -> None:
+    done = ddpkit("init", "nope")
+    assert done.returncode == 121
+    assert "error: directory nope not found\nhint: mkdir -p nope\n" in done.stderr
+    assert tree(tmp_path) == {}
+
+
 def test_everything(tmp_path: Path, ddpkit: DDPKIT) -> None:
+    (tmp_path / "new/project").mkdir(parents=True)
     done = ddpkit("init", "new/project", "--train", "--scripts", "--json")
     assert done.returncode == 0, done.stderr
     written = {entry["path"]: entry["state"] for entry in json.loads(done.stdout)["files"]}

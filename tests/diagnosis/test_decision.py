@@ -17,7 +17,7 @@ HOSTS = ("node1", "node2")
 LIMITS = Limits(retries=3, spares=1, retry_codes=(AGAIN, 42), stop_codes=(93,))
 OWN = ("Traceback (most recent call last):", '  File "train.py", line 3, in <module>', "IndexError: list index")
 PEER = ("RuntimeError: [gloo/pair.cc:534] Connection closed by peer [10.0.0.2]:4711",)
-LOST = Failure(host="node2", rank=None, what="the supervisor", reason="no heartbeat for 30 s")
+LOST = Failure(host="node2", rank=None, what="ddpkit's process", reason="no heartbeat for 30 s")
 
 
 def rank(*lines: str, code: int | None = None, number: int | None = None, **more: str) -> Failure:

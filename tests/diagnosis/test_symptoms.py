@@ -69,7 +69,7 @@ FOREIGN = (
     "Unable to create step for job 7, More processors requested than permitted, Requested nodes are busy",
     "Memory required by task is not available",
     "it cannot reach a port of any other node: no answer in 2 s",  # put together from two texts
-    "its Python did not start the supervisor in time",
+    "its Python did not start ddpkit's process in time",
 )
 
 

@@ -65,7 +65,7 @@ def test_the_cause_is_another_ranks(ddpkit: DDPKIT, script: Callable[[str], str]
 
 def test_a_supervisor_that_refuses_has_the_cause_in_its_reason() -> None:
     reason = "cannot start all ranks: Resource temporarily unavailable"
-    failure = Failure(host="n1", rank=None, what="the supervisor", code=LaunchError.exit_code, reason=reason)
+    failure = Failure(host="n1", rank=None, what="ddpkit's process", code=LaunchError.exit_code, reason=reason)
     known = diagnose(failure, Path("/nowhere")).diagnosis
     assert known is not None
     assert known.id == "cannot-fork"

@@ -81,6 +81,14 @@ def test_a_signal_during_on_attempt_ends_the_run(start: Callable[..., Command], 
     command.wait_for_no_survivor()
 
 
+def test_restarts_are_counted_as_torchrun_counts_them(ddpkit: DDPKIT, script: SCRIPT) -> None:
+    path = script("import os, sys\nprint('r', os.environ['TORCHELASTIC_RESTART_COUNT'], flush=True)\nsys.exit(75)")
+    _, text = launched(ddpkit, path, "--retries", "1")
+    assert "] r 0\n" in text
+    assert "] r 1\n" in text
+    assert "] r 0\n" in launched(ddpkit, path)[1]
+
+
 def test_without_retries_nothing_changes(ddpkit: DDPKIT, script: SCRIPT) -> None:
     path = script("import os, sys; sys.exit(9 if 'DDPKIT_ATTEMPT' in os.environ else 75)")
     run, text = launched(ddpkit, path)

@@ -148,7 +148,7 @@ def test_killed_supervisor(
     guard, worker = command.supervisors()
     os.kill(worker if victim == "worker" else guard, signal.SIGKILL)
     assert command.end() != 0, command.tail
-    assert "the supervisor on" in command.text
+    assert "ddpkit's process on" in command.text
     assert ("its guard process was killed" in command.text) == (victim == "guard"), command.text
     command.wait_for_no_survivor()
 
@@ -309,6 +309,28 @@ def test_torchrun_may_start_ranks_again(start: Callable[..., Command], script: C
     command = start("launch", "-n", "2", "-o", "starter=torchrun", "-o", "max_restarts=1", "--", "job.py")
     assert command.end() == 0, command.tail
     assert command.text.count("attempt 1") == 2
+
+
+KILLED_AND_RESTARTED = """
+import os, signal
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and dist.get_rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+dist.barrier()
+print("after the barrier", flush=True)
+"""
+
+
+@torch
+def test_ranks_that_torchrun_restarts_do_not_find_the_addresses_of_those_before_them(
+    start: Callable[..., Command], script: Callable[[str], str]
+) -> None:
+    script(KILLED_AND_RESTARTED)
+    command = start("launch", "-n", "2", "--max-restarts", "1", "--", "job.py")
+    assert command.end() == 0, command.tail
+    assert command.text.count("after the barrier") == 2
 
 
 @torch

@@ -46,7 +46,7 @@ def test_a_killed_supervisor_in_a_flood(start: START, script: SCRIPT) -> None:
     _, worker = command.supervisors()
     os.kill(worker, signal.SIGKILL)
     assert command.end() == 125
-    assert "the supervisor on" in command.text
+    assert "ddpkit's process on" in command.text
     command.wait_for_no_survivor()
 
 

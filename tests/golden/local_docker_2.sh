@@ -20,6 +20,7 @@ export WORLD_SIZE=2
 export LOCAL_WORLD_SIZE=2
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export TORCHELASTIC_RESTART_COUNT=0
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 RANK=0 LOCAL_RANK=0 python3 train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"

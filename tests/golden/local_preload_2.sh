@@ -16,6 +16,7 @@ export WORLD_SIZE=2
 export LOCAL_WORLD_SIZE=2
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=1
+export TORCHELASTIC_RESTART_COUNT=0
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 # ddpkit forks these from one interpreter that has imported torch; this script does not

@@ -30,6 +30,7 @@ for n in 4 4 2; do
 done
 export RANK="$SLURM_PROCID" WORLD_SIZE=10 LOCAL_RANK=$((SLURM_PROCID - first)) LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$node" GROUP_RANK="$node" GROUP_WORLD_SIZE=3
+export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
 cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"

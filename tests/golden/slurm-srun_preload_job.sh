@@ -28,7 +28,8 @@ while True:
     print(port)
     break') || exit 1
 export MASTER_ADDR MASTER_PORT
-each='export NODE_RANK="$SLURM_PROCID" GROUP_RANK="$SLURM_PROCID" GROUP_WORLD_SIZE=2
+each='export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))"
+export NODE_RANK="$SLURM_PROCID" GROUP_RANK="$SLURM_PROCID" GROUP_WORLD_SIZE=2
 export LOCAL_WORLD_SIZE=1
 cores=$((${SLURM_CPUS_ON_NODE:-1} / LOCAL_WORLD_SIZE))
 [ "$cores" -gt 0 ] || cores=1

@@ -17,6 +17,7 @@ export LOCAL_WORLD_SIZE=2
 export GROUP_RANK=0
 export GROUP_WORLD_SIZE=2
 export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
+export TORCHELASTIC_RESTART_COUNT=0
 export NCCL_DEBUG=WARN
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 RANK=0 LOCAL_RANK=0 /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5' & pids="$pids $!"
@@ -40,6 +41,7 @@ export LOCAL_WORLD_SIZE=3
 export GROUP_RANK=1
 export GROUP_WORLD_SIZE=2
 export TORCHELASTIC_RUN_ID=20260131-235959-train-3fa9
+export TORCHELASTIC_RESTART_COUNT=0
 export NCCL_DEBUG=INFO
 export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
 export NCCL_SOCKET_IFNAME=ib0

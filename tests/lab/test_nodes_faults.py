@@ -123,7 +123,7 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
     (exits_early, "start-up file.*good morning", "bashrc"),
     (exits_early_with_an_error, "exit code 3.*no licence left", r"ssh node3 .*python.* --version"),
     (no_python, "Python cannot be started.*/nowhere/python", r"\[host\.node3\]"),
-    (python_that_hangs, "its Python did not start the supervisor in time", "python --version; .*-o connect_timeout="),
+    (python_that_hangs, "its Python did not start ddpkit's process in time", "python --version; .*-o connect_timeout="),
     (old_python, "its Python 3.6.8 is older than 3.8; ddpkit requires Python 3.8", r"\[host\.node3\]"),
     (python_2, "its Python is older than 3.4; ddpkit requires Python 3.8", r"\[host\.node3\]"),
     (forced_command, "forced command.*This account is for files only", "another key"),

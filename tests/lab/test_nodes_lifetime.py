@@ -363,7 +363,7 @@ def test_a_killed_supervisor(victim: str, backend: str, lab: Lab, run: Callable[
     if victim == "guard":
         os.kill(worker, signal.SIGCONT)
     assert launch.end() not in (0, 130), launch.text
-    assert "the supervisor on node2 failed first" in launch.text
+    assert "ddpkit's process on node2 failed first" in launch.text
     launch.wait_for_nothing_left(folders=victim != "both")
 
 
@@ -410,7 +410,7 @@ def test_a_killed_session(backend: str, starter: str, lab: Lab, run: Callable[..
     (session,) = [pid for pid, (_, line) in shown.items() if line.startswith("sshd: ") and pid not in launch.before]
     os.kill(session, signal.SIGKILL)
     assert launch.end() == 125, launch.tail
-    assert "the supervisor on node2 failed first" in launch.text
+    assert "ddpkit's process on node2 failed first" in launch.text
     assert "connection was lost" in launch.text
     launch.wait_for_nothing_left()
 
@@ -422,7 +422,7 @@ def test_a_cut_network(backend: str, starter: str, faulty: Lab, run: Callable[..
     launch.wait_for("child ready", times=2)
     faulty.cut("node2")
     assert launch.end() == 125, launch.tail
-    assert "the supervisor on node2 failed first" in launch.text
+    assert "ddpkit's process on node2 failed first" in launch.text
     assert "no heartbeat for 10 s" in launch.text
     launch.wait_for_nothing_left(spared=spare_sshd)
 
@@ -459,7 +459,7 @@ def test_a_dead_host(backend: str, faulty: Lab, run: Callable[..., Launch]) -> N
     launch.wait_for("child ready", times=2)
     faulty.kill("node2")
     assert launch.end() == 125, launch.tail
-    assert "the supervisor on node2 failed first" in launch.text
+    assert "ddpkit's process on node2 failed first" in launch.text
     launch.wait_for_nothing_left(folders=False)
 
 

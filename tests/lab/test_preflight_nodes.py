@@ -254,7 +254,7 @@ ENTER = (
         cause="start-up", fix="--version", doc="command-not-found"),
     Row(id="E01", make=no_python, check="transport", evidence="Python cannot be started.*/nowhere/python",
         cause="PATH", fix="--python", doc="command-not-found"),
-    Row(id="E01", make=python_that_hangs, check="transport", evidence="did not start the supervisor in time",
+    Row(id="E01", make=python_that_hangs, check="transport", evidence="did not start ddpkit's process in time",
         cause="hangs|slow", fix="--version", doc="command-not-found"),
     Row(id="E01", make=forced_command, check="transport", evidence="forced command", cause="exits before",
         fix="another key", doc="command-not-found"),

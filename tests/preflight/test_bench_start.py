@@ -103,7 +103,7 @@ def test_the_ways_on_this_machine(ddpkit: DDPKIT, tmp_path: Path) -> None:
 def test_a_way_that_fails_is_listed_with_its_cause(ddpkit: DDPKIT, tmp_path: Path) -> None:
     """The module fails under torchrun."""
     (tmp_path / "mine.py").write_text(
-        "import os\nif 'TORCHELASTIC_RESTART_COUNT' in os.environ:\n    raise ValueError('no')\n"
+        "import os\nif 'TORCHELASTIC_USE_AGENT_STORE' in os.environ:\n    raise ValueError('no')\n"
     )
     args = ["--ways", "torchrun,preload", "--import", "mine", "--rounds", "1"]
     done = ddpkit("bench", "start", "2", *args, env=CUDA)

@@ -37,7 +37,7 @@ def failed(log: str, host: str = "node2") -> Outcome:
 
 
 def lost(reason: str, alone: str = "node2") -> Outcome:
-    return Outcome(failure=Failure(host="node2", rank=None, what="the supervisor", reason=reason), lost_alone=alone)
+    return Outcome(failure=Failure(host="node2", rank=None, what="ddpkit's process", reason=reason), lost_alone=alone)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,31 @@ def test_its_own_run_from_a_directory_below(ddpkit: DDPKIT, other: Path) -> None
     assert json.loads((next(other.glob("logs/*")) / "run.json").read_text())["project"] == str(other)
 
 
+def test_a_directory_below_a_project_without_a_mark(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "a/src").mkdir(parents=True)
+    (tmp_path / "marked").mkdir()
+    (tmp_path / "marked/ddpkit.toml").touch()
+    assert ddpkit("launch", "-n", "1", "--", "true", cwd=tmp_path / "a").returncode == 0
+    assert ddpkit("status", cwd=tmp_path / "a/src").returncode == 0
+    assert ddpkit("explain", cwd=tmp_path / "a/src").returncode == 0
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    assert ddpkit("status", cwd=tmp_path / "marked").returncode == 121, "a project of its own"
+    (tmp_path / "open").mkdir()
+    tmp_path.chmod(0o777)
+    assert ddpkit("status", cwd=tmp_path / "open").returncode == 121, "as in /tmp"
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "explain", "report"])
+def test_a_run_of_another_host_whose_directory_is_here(command: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """The home of that host, which has its index, is not shared."""
+    assert ddpkit("launch", "-n", "1", "--", "true").returncode == 0
+    (folder,) = tmp_path.glob("logs/*")
+    elsewhere = {"XDG_STATE_HOME": str(tmp_path / "elsewhere")}
+    for word in (folder.name, folder.name[-4:]):
+        done = ddpkit(command, word, env=elsewhere)
+        assert done.returncode == 0, done.stderr
+
+
 def test_stop_all_stops_this_project_alone(
     running: Command, start: START, other: Path, ddpkit: DDPKIT, tmp_path: Path
 ) -> None:

@@ -323,7 +323,7 @@ LOOKS: dict[str, tuple[list[dict[str, object]], list[str]]] = {
     "all wait": (
         [rank(**CALM)] * 4,
         [
-            ("all 4 ranks wait: no CPU time, and no output for 100 s or more; for their stacks: ddpkit dump RUN"),
+            ("all 4 ranks wait: no CPU time, and no output for 100 s or more; for the stacks: ddpkit dump RUN"),
         ],
     ),
     "quiet, but at work": ([rank(out=None)] * 4, []),

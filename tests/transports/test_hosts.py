@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -111,13 +112,28 @@ def test_host_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["node1 slots=x", "node1 slots", "node1 gpus=4", "node1 slots=-1", "node1 slots=9999999", "node1 port=70000"],
+    ("line", "corrected"),
+    [
+        ("node1 slots=x", "node1"),
+        ("node1 slots", "node1"),
+        ("node1 gpus=4", "node1 slots=4"),
+        ("node1 4 port=22", "node1 slots=4 port=22"),
+        ("node1 slots=-1", "node1"),
+        ("node1 slots=9999999", "node1"),
+        ("node1 port=70000", "node1"),
+    ],
 )
-def test_a_wrong_line_is_named(line: str) -> None:
+def test_a_wrong_line_is_named(line: str, corrected: str, tmp_path: Path) -> None:
+    """Its hint is the command that corrects it."""
+    file = tmp_path / "hosts.txt"
+    file.write_text(f"node0\n{line}\n")
     with pytest.raises(UsageError) as error:
-        hosts.parse_file("hosts.txt", f"node0\n{line}\n", {})
+        hosts.parse_file(str(file), file.read_text(), {})
     assert f"hosts.txt, line 2: {line}" in error.value.message
+    assert error.value.hint
+    subprocess.run(["sh", "-c", error.value.hint], check=True)
+    assert file.read_text() == f"node0\n{corrected}\n"
+    assert len(hosts.parse_file(str(file), file.read_text(), {})) == 2
 
 
 def test_a_file_from_windows() -> None:

@@ -114,8 +114,8 @@ ENTRIES = (
     ),
     Entry(
         id="node-lost",
-        title="ddpkit: the supervisor on node3 failed first: no heartbeat",
-        patterns=(r"ddpkit: the supervisor on (?P<host>\S+) failed first.*?: (?P<reason>.*)",),
+        title="ddpkit: ddpkit's process on node3 failed first: no heartbeat",
+        patterns=(r"ddpkit: (?:the supervisor|ddpkit's process) on (?P<host>\S+) failed first.*?: (?P<reason>.*)",),
         cause="ddpkit lost {host}: {reason}. The host or its network failed, or it was too busy to answer",
         probe="ping {host}; on the host: last -x reboot; dmesg -T | tail",
         fix="run again without {host} (-o exclude={host}), or with a longer -o heartbeat_timeout",

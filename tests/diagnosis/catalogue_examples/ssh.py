@@ -129,8 +129,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "node-lost": (
         (
-            "ddpkit: the supervisor on node3 failed first, after 24.3 s: no heartbeat for 6 s",
+            "ddpkit: ddpkit's process on node3 failed first, after 24.3 s: no heartbeat for 6 s",
             "ddpkit 0.2, run",
+        ),
+        (
+            "ddpkit: the supervisor on node3 failed first, after 24.3 s: no heartbeat for 6 s",
+            "ddpkit 0.1, run",
         ),
     ),
 }

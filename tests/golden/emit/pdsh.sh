@@ -3,8 +3,8 @@
 # Made by `ddpkit emit`: 5 ranks on 2 nodes, backend pdsh.
 # It runs without ddpkit. It requires bash, pdsh, ssh; Linux, bash, python3 and PyTorch on the nodes.
 # When it ends, also by Ctrl-C or kill -9, all its processes end. Exit code: that of the
-# first rank that failed; 130, 143, 129 after Ctrl-C, TERM, HUP; 3 where the first node has no port for the
-# ranks, or cannot be reached: then nothing was started.
+# first rank that failed; 130, 143, 129 after Ctrl-C, TERM, HUP. 3: nothing was started, because
+# the first node cannot be reached or has no free port.
 
 set -euo pipefail
 : "${WANDB_API_KEY:?it is not written in this script: export it}"

@@ -3,8 +3,8 @@
 # Made by `ddpkit emit`: 5 ranks on 2 nodes, backend ssh-torchrun-auto.
 # It runs without ddpkit. It requires bash, ssh; Linux, bash, python3 and PyTorch on the nodes.
 # When it ends, also by Ctrl-C or kill -9, all its processes end. Exit code: that of the
-# first rank that failed; 130, 143, 129 after Ctrl-C, TERM, HUP; 3 where the first node has no port for the
-# ranks, or cannot be reached: then nothing was started.
+# first rank that failed; 130, 143, 129 after Ctrl-C, TERM, HUP. 3: nothing was started, because
+# the first node cannot be reached or has no free port.
 
 set -euo pipefail
 : "${WANDB_API_KEY:?it is not written in this script: export it}"
@@ -46,6 +46,7 @@ step_0() { # on node1: ranks 0-1
     export GROUP_RANK=0
     export GROUP_WORLD_SIZE=2
     export TORCHELASTIC_RUN_ID=train
+    export TORCHELASTIC_RESTART_COUNT=0
     export NCCL_DEBUG=WARN
     export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
     local pids='' pid code=0
@@ -68,6 +69,7 @@ step_1() { # on big:2222: ranks 2-4
     export GROUP_RANK=1
     export GROUP_WORLD_SIZE=2
     export TORCHELASTIC_RUN_ID=train
+    export TORCHELASTIC_RESTART_COUNT=0
     export NCCL_DEBUG=INFO
     export WANDB_API_KEY="${WANDB_API_KEY:?its value is not shown}"
     export NCCL_SOCKET_IFNAME=ib0
