@@ -44,11 +44,23 @@ PLUGIN = re.compile(
 # Printed by a job's script that SLURM starts again, before anything else.
 ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
 
+# What SLURM prints of a job that somebody cancelled, in up to ten lines: its end says it once.
+_AFTERMATH = re.compile(
+    r"(?:srun: (?:Job step aborted: .*|got SIGCONT|forcing job termination|launch/slurm: _step_signal: .*"
+    r"|error: \S+: tasks? [\d,-]+: (?:Terminated|Killed))"
+    r"|\S+ error: \*\*\* (?:STEP|JOB) \S+ ON \S+ CANCELLED AT \S+ \*\*\*)\s*"
+)
+
 _LABEL = re.compile(r" *(\d{1,9}): (.*)", re.DOTALL)
 _ENDED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): (.*)")
 _NODE_LOST = re.compile(r"srun: error: Node failure on (\S+)")
 _CODE = re.compile(r"Exited with exit code (\d+)")
 _SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_signals()}
+
+
+def is_aftermath(text: str) -> bool:
+    """Tell whether a line of SLURM only repeats that a job was cancelled."""
+    return bool(_AFTERMATH.fullmatch(text))
 
 
 class SrunReader:

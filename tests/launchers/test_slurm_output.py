@@ -256,3 +256,20 @@ def test_tasks_of_a_heterogeneous_job_are_counted_in_their_group() -> None:
     assert (failed["rank"], failed["host"], failed["code"]) == (3, "node3", 7)
     assert [event["rank"] for event in events if event["e"] == "exit"] == [3, 0]
     assert [reader.group_of(f"node{number}") for number in range(4)] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n", False),
+        ("srun: got SIGCONT\n", False),
+        ("slurmstepd-node1: error: *** STEP 4.0 ON node1 CANCELLED AT 2026-11-23T20:25:43 ***\n", False),
+        ("srun: error: node2: tasks 2-3: Terminated\n", False),
+        ("srun: launch/slurm: _step_signal: Terminating StepId=4.0\n", False),
+        ("slurmstepd: error: *** JOB 4 ON node1 CANCELLED AT 2026-11-23T20:25:43 DUE TO TIME LIMIT ***\n", True),
+        ("srun: error: node2: task 3: Out Of Memory\n", True),
+        ("srun: error: Node failure on node2\n", True),
+    ],
+)
+def test_what_a_cancelled_job_prints_again(line: str, *, shown: bool) -> None:
+    assert slurm_output.is_aftermath(line) is not shown
