@@ -25,7 +25,7 @@ from ddpkit.execution.restarts import LIMIT, LIMIT_FEWER, RestartTracker, Rounds
 from ddpkit.launchers.events import Command, Event, ExitEvent, FailedEvent, StartEvent, StuckEvent, failure
 from ddpkit.launchers.plan import Plan, Step
 from ddpkit.launchers.shell import count
-from ddpkit.launchers.slurm_output import is_aftermath
+from ddpkit.launchers.slurm_output import repeats_cancel
 from ddpkit.monitor.server import MonitorServer
 from ddpkit.node.shutdown import FREE_AFTER
 from ddpkit.run.heartbeat import Vitals
@@ -226,7 +226,7 @@ class Carrier:
             # where all ranks have ended well: the one with the store leaves first. It stays in its log.
             # What it says of a rank that it restarts is one line of ours, as is what SLURM says of a cancelled job.
             quiet = self.deadline is not None or self.rounds.failed or all(each.finished for each in self.nodes)
-            show = rank is not None or not (quiet or is_aftermath(event["data"]))
+            show = rank is not None or not (quiet or repeats_cancel(event["data"]))
             agent = event.get("agent", node.agent)
             if agent != node.agent:
                 self.runtimes[host] = agent
@@ -355,7 +355,7 @@ class Carrier:
             reason=event.get("reason", ""),
             raised=event.get("raised", ""),
             oom=event.get("oom", ""),
-            last_lines=tuple(line for line in lines if not is_aftermath(line)),
+            last_lines=tuple(line for line in lines if not repeats_cancel(line)),
             log=str(self.relay.folder / self.relay.log_name(rank, where, agent)) if lines else "",
         )
 

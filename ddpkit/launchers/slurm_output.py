@@ -45,7 +45,7 @@ PLUGIN = re.compile(
 ATTEMPT = re.compile(r"ddpkit: attempt (\d+)")
 
 # What SLURM prints of a job that somebody cancelled, in up to ten lines: its end says it once.
-_AFTERMATH = re.compile(
+_CANCEL_REPEATED = re.compile(
     r"(?:srun: (?:Job step aborted: .*|got SIGCONT|forcing job termination|launch/slurm: _step_signal: .*"
     r"|error: \S+: tasks? [\d,-]+: (?:Terminated|Killed))"
     r"|\S+ error: \*\*\* (?:STEP|JOB) \S+ ON \S+ CANCELLED AT \S+ \*\*\*)\s*"
@@ -58,9 +58,9 @@ _CODE = re.compile(r"Exited with exit code (\d+)")
 _SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_signals()}
 
 
-def is_aftermath(text: str) -> bool:
+def repeats_cancel(text: str) -> bool:
     """Tell whether a line of SLURM only repeats that a job was cancelled."""
-    return bool(_AFTERMATH.fullmatch(text))
+    return bool(_CANCEL_REPEATED.fullmatch(text))
 
 
 class SrunReader:

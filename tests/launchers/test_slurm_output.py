@@ -272,4 +272,4 @@ def test_tasks_of_a_heterogeneous_job_are_counted_in_their_group() -> None:
     ],
 )
 def test_what_a_cancelled_job_prints_again(line: str, *, shown: bool) -> None:
-    assert slurm_output.is_aftermath(line) is not shown
+    assert slurm_output.repeats_cancel(line) is not shown
