@@ -353,7 +353,7 @@ def test_a_python_without_torch_is_named(typed: TYPED, tmp_path: Path) -> None:
 
 
 def test_quiet_verbose_and_name(typed: TYPED, tmp_path: Path) -> None:
-    quiet = typed("launch -q -n 1 --name 'my run' -- ok.py")
+    quiet = typed("launch -q -n 1 --name my-run -- ok.py")
     assert (quiet.code, quiet.err) == (0, "")
     assert quiet.out.endswith("] ran\n")
     (folder,) = (tmp_path / "logs").iterdir()

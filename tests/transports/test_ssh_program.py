@@ -18,7 +18,7 @@ NODE = HostSpec(name="node1", user="me", port=2222)
         ("me@node1: Permission denied (publickey,keyboard-interactive).", "none of the keys", "ssh-copy-id"),
         ("me@node1: Permission denied (gssapi-with-mic,publickey,password).", "none of the keys", "ssh-copy-id"),
         ("me@node1: Permission denied (keyboard-interactive).", "requires a second factor", "from a terminal"),
-        ("me@node1: Permission denied (password).", "or a password, and the answer", "ControlMaster auto"),
+        ("me@node1: Permission denied (password).", "or a password, and the answer", "launch from a terminal"),
         ("me@node1: Permission denied (hostbased,keyboard-interactive).", "requires a second factor", "ssh -p 2222"),
         ("Host key verification failed.", "host key is not known", "compare the fingerprint: ssh -p 2222 me@node1"),
         (
