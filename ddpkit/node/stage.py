@@ -38,12 +38,12 @@ def digest(root: str, names: Iterable[str], content: bool) -> str:
     whole = hashlib.sha256()
     for name in sorted(names):
         if _COMPILED not in name.split("/"):
-            words = [name, *_describe(os.path.join(root, name), content), "\0"]
+            words = [name, *describe(os.path.join(root, name), content), "\0"]
             whole.update("\0".join(words).encode("utf-8", "surrogateescape"))
     return whole.hexdigest()
 
 
-def _describe(path: str, content: bool) -> list[str]:
+def describe(path: str, content: bool) -> list[str]:
     """Type, mode, and content or size and time of a file; or the error."""
     try:
         each = os.lstat(path)
@@ -87,13 +87,13 @@ def look(root: str, name: str, needs: list[int], dry: bool) -> dict[str, Any]:
             return {**answer, "state": "busy"}
         if _is_whole(root, name):
             if not dry:
-                os.utime(_marker(root, name))
+                os.utime(marker(root, name))
                 release(root, name)
             return {**answer, "state": "present"}
         if not dry:
             _sweep(root, name)
-            if os.path.exists(_marker(root, name)):
-                os.unlink(_marker(root, name))  # damaged: the next copy repairs it
+            if os.path.exists(marker(root, name)):
+                os.unlink(marker(root, name))  # damaged: the next copy repairs it
         kind = name.partition("-")[0]
         answer["bases"] = [each for each in complete(root) if each.partition("-")[0] == kind and each != name]
         space = os.statvfs(root)
@@ -116,7 +116,7 @@ def finish(root: str, name: str, names: str, wanted: str, content: bool, moved_f
 
     `moved_from`: the former path of a virtual environment; empty: a project.
     """
-    listed = _unpack(names)
+    listed = unpack(names)
     place = os.path.join(root, name)
     try:
         if digest(place, listed, content) != wanted:
@@ -125,11 +125,11 @@ def finish(root: str, name: str, names: str, wanted: str, content: bool, moved_f
         if moved_from:
             _move_programs(place, moved_from)
         data = json.dumps({"digest": digest(place, listed, False), "names": listed})
-        with open(_marker(root, name) + ".new", "w") as file:
+        with open(marker(root, name) + ".new", "w") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(_marker(root, name) + ".new", _marker(root, name))
+        os.replace(marker(root, name) + ".new", marker(root, name))
     except OSError as error:
         return _problem("cannot complete %s: %s" % (place, str(error.strerror).lower()), "add --stage-dir DIR")
     finally:
@@ -137,42 +137,68 @@ def finish(root: str, name: str, names: str, wanted: str, content: bool, moved_f
     return _problem("", "")
 
 
-def _unpack(names: str) -> list[str]:
+def unpack(names: str) -> list[str]:
     return zlib.decompress(a2b_base64(names)).decode("utf-8", "surrogateescape").split("\0")
 
 
-def copy(source: str, place: str, names: list[str], bases: list[str], content: bool) -> int:
-    """Copy these files from a directory that this node can read. `bases`: copies that share unchanged files.
+class Directory:
+    """Files of a directory that this node can read."""
+
+    def __init__(self, root: str, content: bool) -> None:
+        self.root, self._content = root, content
+
+    def describe(self, names: list[str], pool: Any) -> list[list[str]]:
+        """Type, mode, and content or size and time of each file. Raises OSError."""
+        described = list(pool.map(lambda name: describe(os.path.join(self.root, name), self._content), names))
+        missing = next((name for name, each in zip(names, described) if len(each) == 1), None)
+        if missing is not None:
+            os.lstat(os.path.join(self.root, missing))
+        return described
+
+    def fetch(self, names: list[str], place: str, pool: Any) -> int:
+        """Copy regular files. Returns their bytes. Raises OSError."""
+
+        def one(name: str) -> int:
+            shutil.copy2(os.path.join(self.root, name), os.path.join(place, name), follow_symlinks=False)
+            return os.lstat(os.path.join(place, name)).st_size
+
+        return sum(pool.map(one, names))
+
+
+def copy(source: Any, place: str, names: list[str], bases: list[str], content: bool) -> int:
+    """Copy these files from a `Directory`, or what has its methods. `bases`: copies that share unchanged files.
 
     Returns the bytes that were read. Raises OSError.
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    modes = []
+    names, modes = sorted(names), []
     os.makedirs(place, 0o700, exist_ok=True)
-    for name in sorted(names):
-        each = os.lstat(os.path.join(source, name))
-        if stat.S_ISDIR(each.st_mode):
-            os.makedirs(os.path.join(place, name), 0o700, exist_ok=True)
-            os.chmod(os.path.join(place, name), 0o700)  # one that was begun can be read-only
-            modes.append((os.path.join(place, name), each.st_mode & 0o777))
 
-    def one(name: str) -> int:
-        path, target = os.path.join(source, name), os.path.join(place, name)
-        wanted = _describe(path, content)
-        if wanted[0] == "directory" or _describe(target, content) == wanted:
-            return 0
+    def lacks(name: str, wanted: list[str]) -> bool:
+        """Whether a regular file has to be read; all else is made here."""
+        target = os.path.join(place, name)
+        if wanted[0] == "directory" or describe(target, content) == wanted:
+            return False
         if os.path.lexists(target):
             os.unlink(target)  # another copy can share it
-        base = next((base for base in bases if _describe(os.path.join(base, name), content) == wanted), "")
+        if wanted[0] == "link":
+            os.symlink(wanted[1], target)
+            return False
+        base = next((base for base in bases if describe(os.path.join(base, name), content) == wanted), "")
         if base:
             os.link(os.path.join(base, name), target, follow_symlinks=False)
-            return 0
-        shutil.copy2(path, target, follow_symlinks=False)
-        return os.lstat(target).st_size
+        return not base
 
     with ThreadPoolExecutor(READERS) as pool:  # a shared file system answers late, and many at a time
-        size = sum(pool.map(one, names))
+        described = source.describe(names, pool)
+        for name, wanted in zip(names, described):
+            if wanted[0] == "directory":
+                os.makedirs(os.path.join(place, name), 0o700, exist_ok=True)
+                os.chmod(os.path.join(place, name), 0o700)  # one that was begun can be read-only
+                modes.append((os.path.join(place, name), int(wanted[1], 8)))
+        needed = list(pool.map(lacks, names, described))
+        size = int(source.fetch([name for name, need in zip(names, needed) if need], place, pool))
     for path, mode in reversed(modes):
         os.chmod(path, mode)
     return size
@@ -200,7 +226,8 @@ def _bring(content: dict[str, Any]) -> dict[str, Any]:
         return _problem("another launch has copied %s for %d s" % (name, PATIENCE), "add --stage-dir DIR")
     try:
         bases = [os.path.join(root, base) for base in answer["bases"]]
-        size = copy(content["source"], os.path.join(root, name), _unpack(args["names"]), bases, args["content"])
+        source = Directory(content["source"], args["content"])
+        size = copy(source, os.path.join(root, name), unpack(args["names"]), bases, args["content"])
     except OSError as error:
         release(root, name)
         what = "cannot copy %s to %s: %s" % (error.filename or content["source"], root, str(error.strerror).lower())
@@ -235,14 +262,14 @@ def main() -> int:
 def complete(root: str) -> list[str]:
     """Names of the complete copies, the last used first."""
     names = [name[:-3] for name in os.listdir(root) if name.endswith(".ok")]
-    return sorted(names, key=lambda name: -os.stat(_marker(root, name)).st_mtime)
+    return sorted(names, key=lambda name: -os.stat(marker(root, name)).st_mtime)
 
 
 def _problem(what: str, fix: str) -> dict[str, str]:
     return {"problem": what, "fix": fix}
 
 
-def _marker(root: str, name: str) -> str:
+def marker(root: str, name: str) -> str:
     return os.path.join(root, name + ".ok")
 
 
@@ -290,7 +317,7 @@ def release(root: str, name: str) -> None:
 def _is_whole(root: str, name: str) -> bool:
     """Compare a complete copy with the list of its files."""
     try:
-        with open(_marker(root, name)) as file:
+        with open(marker(root, name)) as file:
             listed = json.load(file)
     except (OSError, ValueError):
         return False
@@ -308,8 +335,8 @@ def _sweep(root: str, name: str) -> None:
     for each in sorted({entry.partition(".")[0] for entry in os.listdir(root)} - kept):
         if "-" not in each or _in_use(os.path.join(root, each)) or not _lock(root, each):
             continue
-        if os.path.exists(_marker(root, each)):
-            os.unlink(_marker(root, each))
+        if os.path.exists(marker(root, each)):
+            os.unlink(marker(root, each))
         shutil.rmtree(os.path.join(root, each), ignore_errors=True)
         release(root, each)
 
