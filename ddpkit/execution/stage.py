@@ -12,7 +12,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 import zlib
 from base64 import b64encode
@@ -23,6 +22,7 @@ from typing import Literal, TypedDict
 
 from ddpkit.errors import UsageError
 from ddpkit.execution import rsync
+from ddpkit.execution.stage_sources import CopySources, ServedCopy
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job, LocalCopy, Staging
 from ddpkit.launchers.shell import join
@@ -48,6 +48,22 @@ class Answer(TypedDict):
     fix: str
     machine: str
     python: list[int]
+
+
+class ServeAnswer(TypedDict):
+    """The answer of `stage_peer.serve`."""
+
+    addresses: tuple[str, ...]
+    port: int
+    key: str
+    digest: str
+
+
+class FetchAnswer(TypedDict):
+    """The answer of `stage_peer.fetch`."""
+
+    size: int
+    problem: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +94,18 @@ class Content:
         target = f"{root}/{self.name}"
         return LocalCopy(source=self.source, target=target, files=len(self.names), size=self.size, missing=())
 
-    def finish_args(self, root: str) -> dict[str, str | bool]:
-        """Arguments of `ddpkit.node.stage.finish`."""
+    def list_args(self, root: str) -> dict[str, str | bool]:
+        """Name the copy and its files, for `ddpkit.node.stage` and `stage_peer`."""
         packed = zlib.compress("\0".join(self.names).encode("utf-8", "surrogateescape"))
-        args: dict[str, str | bool] = {"names": b64encode(packed).decode(), "wanted": self.digest}
-        moved = self.source if self.kind == "env" else ""
-        return {**args, "content": self.kind == "project", "root": root, "name": self.name, "moved_from": moved}
+        names = b64encode(packed).decode()
+        return {"names": names, "content": self.kind == "project", "root": root, "name": self.name}
+
+    def finish_args(self, root: str, served: ServedCopy | None = None) -> dict[str, str | bool]:
+        """Arguments of `ddpkit.node.stage.finish`. `served`: a node's, whose programs have their new path."""
+        wanted, moved = self.digest, self.source if self.kind == "env" else ""
+        if served is not None and moved:
+            wanted, moved = served.digest, ""
+        return {**self.list_args(root), "wanted": wanted, "moved_from": moved}
 
     def argv(self, spec: HostSpec, bases: Sequence[str], stager: Stager) -> list[str]:
         """The command line of rsync to a node. `bases`: copies that share unchanged files."""
@@ -208,7 +230,7 @@ class Stager:
     missing: dict[str, list[str]] = field(default_factory=dict)  # labels, by name of a copy
     listed: dict[str, str] = field(default_factory=dict)  # files with names, by name of a copy
     times: dict[str, list[NodeCopy]] = field(default_factory=dict)  # by label
-    turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(rsync.AT_ONCE))
+    sources: CopySources = field(default_factory=lambda: CopySources(rsync.AT_ONCE))
 
     def run(self, pool: NodePool, least: int | None) -> tuple[HostSpec, ...]:
         """Copy. Returns the nodes that have the copies: all, or at least `least`. Raises the refusal."""
@@ -245,10 +267,12 @@ class Stager:
     def _bring(self, spec: HostSpec, channel: Channel, content: Content) -> Problem | None:
         began = time.time()
 
-        def brought(size: int | None) -> None:
-            copied = size is not None
-            times = NodeCopy(kind=content.kind, copied=copied, size=size or 0, began=began, ended=time.time())
-            self.times.setdefault(spec.label, []).append(times)
+        def brought(size: int | None, source: str = "") -> None:
+            copied, ended = size is not None, time.time()
+            copy = NodeCopy(kind=content.kind, copied=copied, size=size or 0, source=source, began=began, ended=ended)
+            self.times.setdefault(spec.label, []).append(copy)
+            if self.progress is not None and self.sources.wanted(content.name):
+                self._serve(spec, channel, content)
 
         answer = self._look(spec, channel, content)
         refused = check_node(content, answer)
@@ -260,18 +284,43 @@ class Stager:
         self.missing.setdefault(content.name, []).append(spec.label)
         if self.progress is None:
             return None
-        argv = content.argv(spec, answer["bases"], self)
-        with self.turn:
-            problem, size = rsync.copy_one(spec, rsync.with_login(argv, join(self.way.login(spec))), self.progress)
-        if problem is not None:
-            channel.ask("stage.release", {"root": self.root, "name": content.name})
-            return problem
-        channel.ask("stage.finish", content.finish_args(self.root))
-        done: Mapping[str, str] = channel.answer(time.monotonic() + PATIENCE)
-        if done["problem"]:
-            return Problem(host=spec.label, what=done["problem"], fix=done["fix"])
-        brought(size)
-        return None
+        while True:
+            with self.sources.turn(content.name) as served:
+                problem, size = self._copy(spec, channel, content, answer["bases"], served)
+                if problem is None:
+                    channel.ask("stage.finish", content.finish_args(self.root, served))
+                    done: Mapping[str, str] = channel.answer(time.monotonic() + PATIENCE)
+                    if done["problem"]:
+                        return Problem(host=spec.label, what=done["problem"], fix=done["fix"])
+                    brought(size, served.label if served else "")
+                    return None
+                if served is None:
+                    channel.ask("stage.release", {"root": self.root, "name": content.name})
+                    return problem
+                self.sources.drop(served.label)
+                self.note(f"{spec.label}: cannot copy from {served.label}: {problem.what}; trying another source")
+
+    def _copy(
+        self, spec: HostSpec, channel: Channel, content: Content, bases: Sequence[str], served: ServedCopy | None
+    ) -> tuple[Problem | None, int]:
+        """Copy from a node that has it, or from here. Returns the problem, and the bytes."""
+        assert self.progress is not None
+        if served is None:
+            argv = rsync.with_login(content.argv(spec, bases, self), join(self.way.login(spec)))
+            return rsync.copy_one(spec, argv, self.progress)
+        args = {**content.list_args(self.root), "addresses": served.addresses, "port": served.port}
+        channel.ask("stage_peer.fetch", {**args, "bases": bases, "key": served.key})
+        fetched: FetchAnswer = channel.answer(time.monotonic() + PATIENCE)
+        if fetched["problem"]:
+            return Problem(host=served.label, what=fetched["problem"], fix=""), 0
+        self.progress(spec.label, 100)
+        return None, fetched["size"]
+
+    def _serve(self, spec: HostSpec, channel: Channel, content: Content) -> None:
+        args = {"root": self.root, "name": content.name, "content": content.kind == "project"}
+        channel.ask("stage_peer.serve", args)
+        answer: ServeAnswer = channel.answer(time.monotonic() + PATIENCE)
+        self.sources.add(content.name, ServedCopy(label=spec.label, **answer))
 
     def _look(self, spec: HostSpec, channel: Channel, content: Content) -> Answer:
         args = {"root": self.root, "name": content.name, "needs": content.needs, "dry": self.progress is None}

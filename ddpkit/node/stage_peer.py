@@ -162,16 +162,15 @@ class Peer:
         return total
 
 
-def serve(root: str, name: str, names: str, content: bool) -> dict[str, Any]:
+def serve(root: str, name: str, content: bool) -> dict[str, Any]:
     """Serve a complete copy. Returns `port`, `key`, `addresses` of this node, and `digest` (see `stage.finish`)."""
-    listed = unpack(names)
     with open(marker(root, name)) as file:
-        digest = json.load(file)["digest"]
-    server = Server(os.path.join(root, name), listed, content)
+        listed = json.load(file)
+    server = Server(os.path.join(root, name), listed["names"], content)
     _served.append(server)
     # The address that the launcher reached is one that other nodes most likely reach as well.
     addresses = [*os.environ.get("SSH_CONNECTION", "").split()[2:3], os.uname().nodename]
-    return {"port": server.port, "key": server.key, "addresses": addresses, "digest": digest}
+    return {"port": server.port, "key": server.key, "addresses": addresses, "digest": listed["digest"]}
 
 
 def fetch(

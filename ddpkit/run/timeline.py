@@ -66,6 +66,7 @@ class NodeCopy(TypedDict):
     kind: str  # project, env
     copied: bool  # False: it had the copy
     size: int  # bytes that were sent to it, or that it read from the shared directory
+    source: str  # the node that it came from; empty: the launcher
     began: float
     ended: float
 
@@ -226,7 +227,7 @@ def _node_copy(entry: Any) -> NodeCopy:
     """Raises KeyError, TypeError, ValueError."""
     began, ended = float(entry["began"]), float(entry["ended"])
     kind, copied, size = str(entry["kind"]), bool(entry["copied"]), int(entry["size"])
-    return NodeCopy(kind=kind, copied=copied, size=size, began=began, ended=ended)
+    return NodeCopy(kind=kind, copied=copied, size=size, source="", began=began, ended=ended)
 
 
 def read_object(path: Path) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from bare_nodes import Bare, Done
+from cluster import NODES
 
 JOB = """
 import os, sys
@@ -131,6 +132,40 @@ def test_a_virtual_environment_runs_from_the_local_disk(site: Site, tmp_path: Pa
     second = site.launch(*python, stage="--stage=env")
     assert ran(second) != ran(first)
     assert site.on("node1", "stat -c %h stage/env-*/bin/Activate.ps1").split() == ["2", "2"]
+
+
+def four(site: Site) -> Done:
+    """Launch on four nodes."""
+    place = ("--stage-dir", str(site.disk / "stage"))
+    for host in NODES[2:4]:
+        site.bare.small(host, site.disk, "size=40M,nr_inodes=2000")
+    return site.bare.launch("-b", "ssh", *RANKS, "--stage", *place, *NODES[:4], "--", "job.py")
+
+
+def test_nodes_serve_the_next_ones(site: Site) -> None:
+    done = four(site)
+    assert done.code == 0, done.text
+    found = sorted(re.findall(r"ran (\d) (\S+) one ", done.out))
+    assert found == [(str(rank), f"node{rank + 1}") for rank in range(4)], done.text
+    sources = {node["host"]: node["copies"][0]["source"] for node in site.report()["nodes"]}
+    first = [host for host, source in sources.items() if not source]
+    assert len(first) == 2, sources
+    assert {source for source in sources.values() if source} <= set(first)
+    assert "cannot copy from" not in done.err
+    for host in NODES[:4]:
+        assert site.on(host, "ls stage/project-*/").split() == ["__pycache__", "job.py", "part.py"]
+
+
+def test_nodes_that_do_not_reach_each_other(site: Site) -> None:
+    """The launcher sends to all. Then the nodes are refused, as gloo and NCCL need these ports as well."""
+    for host in NODES[:4]:
+        site.bare.firewall(host, "tcp flags & (syn | ack) == syn tcp dport 32768-65535 reject")
+    done = four(site)
+    assert done.code == 122, done.text
+    assert 1 <= done.err.count("cannot copy from node") <= 2, done.text
+    assert all(f"ddpkit: copied to {host}\n" in done.err for host in NODES[:4]), done.text
+    for host in NODES[:4]:
+        assert site.on(host, "ls stage/*.ok").count("\n") == 1
 
 
 # ---- what can be wrong

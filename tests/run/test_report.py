@@ -270,7 +270,7 @@ B200 = "(kernels {}, alloc {}, bootstrap {}, allgathers 0.08, topo 1.10, graphs 
 
 def copied(kind: str, began: float, ended: float, size: int | None = None) -> NodeCopy:
     """A local copy; without a size the node had it."""
-    return NodeCopy(kind=kind, copied=size is not None, size=size or 0, began=began, ended=ended)
+    return NodeCopy(kind=kind, copied=size is not None, size=size or 0, source="", began=began, ended=ended)
 
 
 def test_local_copies_are_a_phase_of_their_nodes() -> None:
@@ -324,7 +324,7 @@ def test_copies_that_nodes_of_a_job_made(tmp_path: Path) -> None:
     (tmp_path / "timeline.json").write_text(json.dumps({"ranks": {"0": {"host": "node1", "marks": marks}}}))
     found = reported(ended(tmp_path, hosts=("slurm",), ranks={}))
     (node,) = found.start.nodes
-    assert node.copies == (start.Copy(kind="project", copied=True, size=5_000_000, seconds=1.0),)
+    assert node.copies == (start.Copy(kind="project", copied=True, size=5_000_000, source="", seconds=1.0),)
     shown = page.page(found)
     assert "local copies</th>" in shown
     assert '<td class="n">1 s, 5.0 MB</td>' in shown

@@ -74,6 +74,7 @@ class Copy:
     kind: str  # project, env
     copied: bool  # False: the node had it
     size: int  # bytes that were sent to the node, or that it read from the shared directory
+    source: str  # the node that it came from; empty: the launcher, or the shared directory
     seconds: float  # with the check of the files
 
 
@@ -216,7 +217,13 @@ def _nodes(rows: Sequence[Row], copies: Mapping[str, Sequence[NodeCopy]]) -> tup
                 if any(name in took for took in ranks)
             },
             copies=tuple(
-                Copy(kind=copy["kind"], copied=copy["copied"], size=copy["size"], seconds=copy["ended"] - copy["began"])
+                Copy(
+                    kind=copy["kind"],
+                    copied=copy["copied"],
+                    size=copy["size"],
+                    source=copy.get("source", ""),
+                    seconds=copy["ended"] - copy["began"],
+                )
                 for copy in copies.get(host, ())
             ),
         )
