@@ -85,21 +85,21 @@ class Server:
         self._source, self._names = Directory(place, content), sorted(names)
         v6 = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if v6 else socket.AF_INET
-        self._listener = socket.create_server(("", 0), family=family, dualstack_ipv6=v6)
-        self.port = int(self._listener.getsockname()[1])
+        self._socket = socket.create_server(("", 0), family=family, dualstack_ipv6=v6)
+        self.port = int(self._socket.getsockname()[1])
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         try:
-            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
         except OSError:
             pass
-        self._listener.close()
+        self._socket.close()
 
     def _accept(self) -> None:
         while True:
             try:
-                connection = self._listener.accept()[0]
+                connection = self._socket.accept()[0]
             except OSError:
                 return
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()

@@ -94,7 +94,7 @@ def test_nobody_without_the_key_gets_or_gives_a_file(copies: Copies, served: dic
 
 def test_an_altered_byte_is_found(copies: Copies, served: dict[str, Any]) -> None:
     """Between the nodes, something alters one byte of the files."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", 0)) as accepting:
 
         def relay(source: socket.socket, target: socket.socket, flip: int) -> None:
             passed = 0
@@ -107,7 +107,7 @@ def test_an_altered_byte_is_found(copies: Copies, served: dict[str, Any]) -> Non
                 target.shutdown(socket.SHUT_RDWR)
 
         def between() -> None:
-            with listener.accept()[0] as client, socket.create_connection(("127.0.0.1", served["port"])) as server:
+            with accepting.accept()[0] as client, socket.create_connection(("127.0.0.1", served["port"])) as server:
                 back = threading.Thread(target=relay, args=(client, server, -1), daemon=True)
                 back.start()
                 relay(server, client, 1 << 20)
@@ -115,7 +115,7 @@ def test_an_altered_byte_is_found(copies: Copies, served: dict[str, Any]) -> Non
 
         both = threading.Thread(target=between, daemon=True)
         both.start()
-        fetched = copies.fetch(listener.getsockname()[1], served["key"])
+        fetched = copies.fetch(accepting.getsockname()[1], served["key"])
         both.join()
     assert "a message is not of the other node" in fetched["problem"]
     assert copies.finish(copies.two) != ""
@@ -123,8 +123,8 @@ def test_an_altered_byte_is_found(copies: Copies, served: dict[str, Any]) -> Non
 
 def test_a_node_that_says_nothing_holds_up_nobody(copies: Copies, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage_peer, "SILENCE", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        assert "timed out" in copies.fetch(listener.getsockname()[1], "00" * 32)["problem"]
+    with socket.create_server(("127.0.0.1", 0)) as accepting:
+        assert "timed out" in copies.fetch(accepting.getsockname()[1], "00" * 32)["problem"]
 
 
 # ---- turns
