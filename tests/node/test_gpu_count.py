@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +73,15 @@ def test_a_gpu_of_amd_has_a_device_file(rendered: tuple[int, ...], count: int, t
 )
 def test_every_variable_cuts_the_devices_down(name: str, value: str, count: int, tmp_path: Path) -> None:
     assert probe.gpus({"DDPKIT_GPUS": "8", name: value}, str(tmp_path)) == count
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc")
+@pytest.mark.parametrize(("code", "version"), [("*version = 12080; return 0;", "12.8"), ("return 100;", "None")])
+def test_the_cuda_of_the_loaded_driver(code: str, version: str, tmp_path: Path) -> None:
+    """A library of forward compatibility stands before the driver's own."""
+    (tmp_path / "cuda.c").write_text(f"int cuDriverGetVersion(int *version) {{ {code} }}\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", "libcuda.so.1", "cuda.c"], cwd=tmp_path, check=True)
+    program = "from ddpkit.node.gpu_inventory import gpu_host; print(gpu_host()['cuda_driver'])"
+    env = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == version
