@@ -126,7 +126,7 @@ ENTER: list[tuple[Callable[[Bare], None], str, str]] = [
     (python_that_hangs, "its Python did not start ddpkit's process in time", "python --version; .*-o connect_timeout="),
     (old_python, "its Python 3.6.8 is older than 3.8; ddpkit requires Python 3.8", r"\[host\.node3\]"),
     (python_2, "its Python is older than 3.4; ddpkit requires Python 3.8", r"\[host\.node3\]"),
-    (forced_command, "forced command.*This account is for files only", "another key"),
+    (forced_command, "forced command.*This account is for files only", "end ~/.bashrc early"),
     (no_shell, "exit code 1.*account is currently not available", "ssh node3"),
 ]
 

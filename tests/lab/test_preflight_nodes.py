@@ -253,11 +253,11 @@ ENTER = (
     Row(id="E01", make=exits_early_with_an_error, check="transport", evidence="exit code 3.*no licence left",
         cause="start-up", fix="--version", doc="command-not-found"),
     Row(id="E01", make=no_python, check="transport", evidence="Python cannot be started.*/nowhere/python",
-        cause="PATH", fix="--python", doc="command-not-found"),
+        cause="PATH", fix=r"\[host\.node3\]", doc="command-not-found"),
     Row(id="E01", make=python_that_hangs, check="transport", evidence="did not start ddpkit's process in time",
         cause="hangs|slow", fix="--version", doc="command-not-found"),
     Row(id="E01", make=forced_command, check="transport", evidence="forced command", cause="exits before",
-        fix="another key", doc="command-not-found"),
+        fix="end ~/.bashrc early", doc="command-not-found"),
 )  # fmt: skip
 ALONE = (
     Row(id="E02", make=no_torch, check="torch", evidence="bare/bin/python cannot import torch", cause="no torch",
