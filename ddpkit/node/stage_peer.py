@@ -34,7 +34,7 @@ class Wire:
     def __init__(self, connection: socket.socket, key: str, side: int) -> None:
         self._connection, self._key, self._side = connection, bytes.fromhex(key), side
         self._numbers = [0, 0]
-        connection.settimeout(PREPARE_TIME if side == 0 else SILENCE)
+        connection.settimeout(SILENCE)
         own = os.urandom(16)
         connection.sendall(own)
         both = [own, self._exactly(16)]
@@ -111,6 +111,7 @@ class Server:
             with connection:
                 wire = Wire(connection, self.key, 0)
                 wire.receive(0)
+                connection.settimeout(PREPARE_TIME)
                 with ThreadPoolExecutor(READERS) as pool:
                     described = self._source.describe(self._names, pool)
                 wire.send(zlib.compress(json.dumps(described).encode()))
