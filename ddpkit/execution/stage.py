@@ -237,6 +237,7 @@ class Stager:
         problems = pool.connect()
         bad = {problem.host for problem in problems}
         specs = [spec for spec in pool.specs if spec.label not in bad]
+        self.sources.expect(len(specs))
 
         def one(index: int) -> None:
             spec = specs[index]
@@ -271,7 +272,7 @@ class Stager:
             copied, ended = size is not None, time.time()
             copy = NodeCopy(kind=content.kind, copied=copied, size=size or 0, source=source, began=began, ended=ended)
             self.times.setdefault(spec.label, []).append(copy)
-            if self.progress is not None and self.sources.wanted(content.name):
+            if self.progress is not None and self.sources.wanted(content.name, spec.label, copied=copied):
                 self._serve(spec, channel, content)
 
         answer = self._look(spec, channel, content)
@@ -285,7 +286,7 @@ class Stager:
         if self.progress is None:
             return None
         while True:
-            with self.sources.turn(content.name) as served:
+            with self.sources.turn(content.name, spec.label) as served:
                 problem, size = self._copy(spec, channel, content, answer["bases"], served)
                 if problem is None:
                     channel.ask("stage.finish", content.finish_args(self.root, served))

@@ -33,10 +33,16 @@ class CopySources:
         self._nodes: dict[str, set[str]] = {}  # by name of the copy: labels of the nodes that serve it
         self._served: dict[str, list[ServedCopy]] = {}  # an entry for each of their turns that is left
         self._waiting: dict[str, int] = {}
+        self._nodes_in_all = 0
+        self._begun: dict[str, set[str]] = {}  # nodes that had a turn, or the copy
         self._lost: set[str] = set()  # labels of nodes that were not reached
 
+    def expect(self, nodes: int) -> None:
+        """Set the number of nodes that need each copy."""
+        self._nodes_in_all = nodes
+
     @contextmanager
-    def turn(self, name: str) -> Iterator[ServedCopy | None]:
+    def turn(self, name: str, label: str) -> Iterator[ServedCopy | None]:
         """Wait for a turn at a node that serves this copy; at the launcher, while there is none: None.
 
         The turn lasts until the copy is complete and, if another node waits, is served in its place.
@@ -45,6 +51,7 @@ class CopySources:
             self._waiting[name] = self._waiting.get(name, 0) + 1
             self._changed.wait_for(lambda: self._served.get(name) or (self._launcher > 0 and not self._nodes.get(name)))
             self._waiting[name] -= 1
+            self._begun.setdefault(name, set()).add(label)
             served = self._served[name].pop(0) if self._served.get(name) else None
             self._launcher -= served is None
         try:
@@ -57,10 +64,12 @@ class CopySources:
                     self._served[name].append(served)
                 self._changed.notify_all()
 
-    def wanted(self, name: str) -> bool:
-        """Whether another node waits for this copy, and nodes reach each other."""
+    def wanted(self, name: str, label: str, *, copied: bool) -> bool:
+        """Whether this node shall serve its copy: another one waits or, where some lack it, has yet to be asked."""
         with self._changed:
-            return self._waiting.get(name, 0) > 0 and len(self._lost) < GIVE_UP
+            self._begun.setdefault(name, set()).add(label)
+            others = self._waiting.get(name, 0) > 0 or (copied and len(self._begun[name]) < self._nodes_in_all)
+            return others and len(self._lost) < GIVE_UP
 
     def add(self, name: str, served: ServedCopy) -> None:
         """Add a node that serves a copy."""

@@ -136,12 +136,12 @@ def served_by(label: str) -> ServedCopy:
 
 def test_nodes_come_before_the_launcher() -> None:
     sources = CopySources(8)
-    with sources.turn("p") as first, sources.turn("p") as second:
+    with sources.turn("p", "a") as first, sources.turn("p", "b") as second:
         assert (first, second) == (None, None)
         sources.add("p", served_by("a"))
-        with sources.turn("p") as third, sources.turn("p") as fourth:
+        with sources.turn("p", "c") as third, sources.turn("p", "d") as fourth:
             assert [each.label for each in (third, fourth) if each] == ["a", "a"]
-    with sources.turn("p") as third, sources.turn("p") as fourth, sources.turn("q") as other:
+    with sources.turn("p", "e") as third, sources.turn("p", "f") as fourth, sources.turn("q", "e") as other:
         assert third is not None
         assert fourth is not None
         assert other is None  # nobody serves that one
@@ -150,33 +150,43 @@ def test_nodes_come_before_the_launcher() -> None:
 
 def test_a_node_waits_until_another_one_has_the_copy() -> None:
     sources, got = CopySources(8), []
-    with sources.turn("p"), sources.turn("p"):
-        assert not sources.wanted("p")
+    sources.expect(3)
+    with sources.turn("p", "a"), sources.turn("p", "b"):
+        assert not sources.wanted("p", "a", copied=False)  # it had the copy before, and nobody waits
 
         def take() -> None:
-            with sources.turn("p") as served:
+            with sources.turn("p", "c") as served:
                 got.append(served)
 
         waiting = threading.Thread(target=take, daemon=True)
         waiting.start()
-        while not sources.wanted("p"):
+        while not sources.wanted("p", "a", copied=False):
             waiting.join(0.01)
         sources.add("p", served_by("a"))
         waiting.join()
     assert [each.label for each in got if each] == ["a"]
+    assert not sources.wanted("p", "c", copied=True)  # all three have it
+
+
+def test_a_copied_node_serves_those_that_are_yet_to_be_asked() -> None:
+    sources = CopySources(8)
+    sources.expect(2)
+    with sources.turn("p", "a"):
+        assert sources.wanted("p", "a", copied=True)
+        assert not sources.wanted("p", "b", copied=False)
+        assert not sources.wanted("p", "a", copied=True)
 
 
 def test_after_two_nodes_that_are_not_reached_the_launcher_sends_to_all() -> None:
     sources = CopySources(8)
-    for label in ("a", "b"):
+    for label in ("a", "b", "c"):
         sources.add("p", served_by(label))
-    sources.add("p", served_by("c"))
-    for _ in range(2):
-        with sources.turn("p") as served:
+    for label in ("d", "e"):
+        with sources.turn("p", label) as served:
             assert served is not None
             sources.drop(served.label)
-    turns = [sources.turn("p") for _ in range(8)]
+    turns = [sources.turn("p", str(number)) for number in range(8)]
     assert [turn.__enter__() for turn in turns] == [None] * 8
-    assert not sources.wanted("p")
+    assert not sources.wanted("p", "d", copied=True)
     for turn in turns:
         turn.__exit__(None, None, None)
