@@ -450,7 +450,7 @@ def test_preflight_names_the_rank_that_does_not_reach_the_others(
     cluster: Cluster, cut_off: Callable[..., None]
 ) -> None:
     cut_off("20000-32767")
-    cluster.env = {"PREFLIGHT_SECONDS": "10"}
+    cluster.env = {"PREFLIGHT_SECONDS": "20"}
     lines = failed(cluster.submit("preflight.sbatch", [], ("--ntasks-per-node=1", "--gres=none")))
     assert len(lines) == 2
     assert all(line.startswith("preflight: FAILED: rank 1 on node2: ") for line in lines)

@@ -14,10 +14,12 @@ import pytest
 from cluster import Lab
 from launching import DDPKIT, PATIENCE, ROOT, SALLOC, WHO, mostly, torch
 
+# A node on which a job still completes would come last.
+SHELL = [*SALLOC, "-w", "node1,node2"]
 SHELLS = {
     # With LaunchParameters=use_interactive_step a salloc without a command gives a shell on the first node.
-    "interactive": (shlex.join(SALLOC), "the interactive step of the job: a shell or a daemon, not a task"),
-    "pty": (shlex.join([*SALLOC, "srun", "--pty", "bash"]), "runs bash on a terminal (srun --pty)"),
+    "interactive": (shlex.join(SHELL), "the interactive step of the job: a shell or a daemon, not a task"),
+    "pty": (shlex.join([*SHELL, "srun", "--pty", "bash"]), "runs bash on a terminal (srun --pty)"),
 }
 
 
