@@ -117,7 +117,7 @@ LOGIN_FIXES: Mapping[str, str] = {
     "no-python": "set python = PATH under [host.{host}] in ddpkit.toml",
     "no-sshd": "on {host}: systemctl status ssh",
     "revoked-key": "ask the administrator of the host",
-    "second-factor": "launch from a terminal, which can answer: ssh {target}",
+    "second-factor": "launch from a terminal, and answer as for: ssh {target}",
     "shell-exits": "on the host, end ~/.bashrc early in non-interactive shells: case $- in *i*) ;; *) return ;; esac",
     "unknown-key": "connect once, and compare the fingerprint: ssh {target}",
 }
