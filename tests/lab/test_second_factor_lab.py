@@ -194,7 +194,7 @@ def test_without_a_terminal_the_host_and_the_command_are_named(factor: Factor) -
     assert re.findall(r"^  (\S+): (.*)", done.err, re.MULTILINE) == [
         ("node2", "its sshd requires a second factor or a password, and the answer is missing or wrong")
     ]
-    assert re.search("    hint: launch from a terminal, and answer as for: ssh node2$", done.err, re.MULTILINE), done.text
+    assert re.search("hint: launch from a terminal, and answer as for: ssh node2$", done.err, re.MULTILINE), done.text
     assert factor.asked() == {}
 
 
