@@ -78,7 +78,7 @@ class Wire:
 
 
 class Server:
-    """Serves one copy to whoever knows the key, a thread for each connection, until `close`."""
+    """Serves one copy until `close`: a thread for each connection, which has to know the key."""
 
     def __init__(self, place: str, names: list[str], content: bool) -> None:
         self.key = os.urandom(32).hex()
