@@ -17,6 +17,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, TypedDict
 
@@ -94,11 +95,14 @@ class Content:
         target = f"{root}/{self.name}"
         return LocalCopy(source=self.source, target=target, files=len(self.names), size=self.size, missing=())
 
+    @cached_property
+    def packed(self) -> str:
+        """The names, as `ddpkit.node.stage.unpack` reads them: for a virtual environment, tens of thousands."""
+        return b64encode(zlib.compress("\0".join(self.names).encode("utf-8", "surrogateescape"))).decode()
+
     def list_args(self, root: str) -> dict[str, str | bool]:
         """Name the copy and its files, for `ddpkit.node.stage` and `stage_peer`."""
-        packed = zlib.compress("\0".join(self.names).encode("utf-8", "surrogateescape"))
-        names = b64encode(packed).decode()
-        return {"names": names, "content": self.kind == "project", "root": root, "name": self.name}
+        return {"names": self.packed, "content": self.kind == "project", "root": root, "name": self.name}
 
     def finish_args(self, root: str, served: ServedCopy | None = None) -> dict[str, str | bool]:
         """Arguments of `ddpkit.node.stage.finish`. `served`: a node's, whose programs have their new path."""

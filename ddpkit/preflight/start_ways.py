@@ -137,7 +137,7 @@ class WayTimes:
 
 
 def ratios(times: Sequence[WayTimes]) -> dict[str, float]:
-    """Return the median of each measured way in terms of the first measured one."""
+    """Return the median of each measured way as a ratio to the first measured one."""
     known = {each.way.name: each.median for each in times if each.median is not None}
     first = next(iter(known.values()), 1.0)
     return {name: value / first for name, value in known.items()}
