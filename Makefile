@@ -90,10 +90,12 @@ heal: $(VENV)/.dev $(VENV)/.torch
 diagnosis: $(VENV)/.dev
 	$(BIN)/python tests/diagnosis/score.py $(CASES)
 
-# Fifty tests of healthy nodes over each way in: `ddpkit test` must find nothing. Half an hour; ROUNDS=5 is shorter.
+# Tests and launches on healthy nodes over each way in: nothing may be found, tried again or put aside. Two hours;
+# ROUNDS=5 is shorter.
 healthy: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/python tests/lab/healthy.py --rounds $(or $(ROUNDS),50)
+	$(BIN)/python tests/lab/healthy.py --launches --rounds $(or $(ROUNDS),250)
 
 # What must be clean before a change lands: style, types (the package's for macOS as well), shell scripts, readability.
 check: $(VENV)/.dev $(VENV)/.torch
