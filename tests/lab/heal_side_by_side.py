@@ -40,8 +40,9 @@ while step < {STEPS}:
     if rank == 0:
         open("step.new", "w").write(str(step))
         os.replace("step.new", "step")
-    with open("pid." + os.uname().nodename, "w") as file:
+    with open(f"pid.new.{{rank}}", "w") as file:
         file.write(str(os.getpid()))
+    os.replace(file.name, "pid." + os.uname().nodename)
     how = open("fail").read() if os.path.exists("fail") and rank == 1 else ""
     once = sum(1 for _ in open("starts.1")) == 1
     if how == "exception" or how == "exception once" and once:
@@ -168,7 +169,8 @@ def play(lab: Lab, name: str, fault: str, limit: float, ft_launcher: str) -> str
         if not over:
             return f"nothing after {limit:.0f} s; started {starts} times"
         codes = {host: each.poll() for host, each in started.items()}
-        return f"{'trained to the end' if done else f'failed, {codes}'} after {took:.0f} s; started {starts} times"
+        ended = "trained to the end" if done else f"failed, {codes}, {_error(folder)!r}"
+        return f"{ended} after {took:.0f} s; started {starts} times"
     finally:
         for each in started.values():
             each.kill()
@@ -176,6 +178,12 @@ def play(lab: Lab, name: str, fault: str, limit: float, ft_launcher: str) -> str
             lab.kill(host)
             lab.boot(host)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _error(folder: Path) -> str:
+    """The last error of an agent, or of the launcher."""
+    lines = [line for path in sorted(folder.glob("out.*")) for line in path.read_text(errors="replace").splitlines()]
+    return next((line.strip() for line in reversed(lines) if "Error" in line and "exitcode" not in line), "")
 
 
 def _wait(event: Callable[[], bool], seconds: float) -> bool:
@@ -190,7 +198,7 @@ def _wait(event: Callable[[], bool], seconds: float) -> bool:
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--limit", type=float, default=150.0)
-    parser.add_argument("--only", choices=FAULTS)
+    parser.add_argument("--only", choices=FAULTS, action="append", help="more than once: these faults")
     parser.add_argument("--ft", default="")
     choice = parser.parse_args(argv)
     undo_ignored_signals()
@@ -198,7 +206,7 @@ def main(argv: Sequence[str]) -> int:
     lab = Lab(folder, plain=3)
     try:
         lab.up()
-        for fault in [choice.only] if choice.only else FAULTS:
+        for fault in choice.only or FAULTS:
             for name in ("ddpkit", "torchrun", *(["ft_launcher"] if choice.ft else [])):
                 print(f"{fault} | {name} | {play(lab, name, fault, choice.limit, choice.ft)}", flush=True)
     finally:
