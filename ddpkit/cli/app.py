@@ -132,7 +132,8 @@ COMMANDS = {
 }
 # Names of other programs for these commands.
 _MEANT = {
-    **dict.fromkeys(("run", "start", "train", "torchrun", "srun", "submit"), "launch"),
+    **dict.fromkeys(("run", "start", "train", "torchrun"), "launch"),
+    **dict.fromkeys(("sbatch", "salloc", "srun", "submit"), "launch -b slurm"),
     **dict.fromkeys(("list", "ls", "runs", "jobs", "queue"), "ps"),
     **dict.fromkeys(("kill", "cancel", "end"), "stop"),
     **dict.fromkeys(("check", "preflight", "doctor"), "test"),

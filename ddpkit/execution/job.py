@@ -96,7 +96,7 @@ def remote_env(settings: LaunchSettings, environ: Mapping[str, str]) -> dict[str
 def _job(settings: LaunchSettings, kind: Kind, workdir: str, python: str, env: Mapping[str, str]) -> Job:
     name = settings.name or str(settings.options.get("job_name", ""))
     job = Job(
-        run_id=record.new_id((name,) if name else settings.script),
+        run_id=record.new_id(record.usable_name(name) if name else record.name_of(settings.script)),
         command=settings.script,
         kind=kind,
         workdir=workdir,
@@ -138,9 +138,9 @@ def check_request(settings: LaunchSettings) -> None:
         what = f"{first} is a batch script of SLURM: it starts its ranks itself, on all nodes"
         what += " (--allow-nested starts it anyway)"
         raise UsageError(what, join(["sbatch", first]))
-    usable = record.name_of((settings.name,)) if settings.name else ""
+    usable = record.usable_name(settings.name) if settings.name else ""
     if settings.name != usable:
-        what = f"--name {quote(settings.name)}: a name has at most 24 letters, digits, _ and -"
+        what = f"--name {quote(settings.name)}: a name has at most 24 letters, digits, _, . and -"
         raise UsageError(what, f"add --name {usable}")
     for name in settings.env:
         if name in SET_BY_DDPKIT:

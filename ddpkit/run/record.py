@@ -218,16 +218,21 @@ def _tuples(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def new_id(command: tuple[str, ...]) -> str:
+def new_id(name: str) -> str:
     """A name that sorts by time and says what ran: `20260131-235959-train-3fa9`."""
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{name_of(command)}-{os.urandom(2).hex()}"
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{name}-{os.urandom(2).hex()}"
 
 
 def name_of(command: tuple[str, ...]) -> str:
     """Return the name of a run of this command, where it has no other: that of the script."""
     # Code is no name; what follows it can be.
     words = [word for word in command[2 * (command[0] == "-c") :] if not word.startswith("-")] or ["run"]
-    return re.sub(r"[^A-Za-z0-9_]+", "-", Path(words[0]).stem).strip("-")[:24] or "run"
+    return usable_name(Path(words[0]).stem.replace(".", "-"))
+
+
+def usable_name(text: str) -> str:
+    """Return the text as a name of a run, which is a part of its id, its directory and its SLURM job."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", text)[:24].strip("-.") or "run"
 
 
 def make_folder(log_dir: Path, run_id: str) -> Path:

@@ -157,12 +157,20 @@ def test_a_check_for_each_task_of_srun(command: str, ddpkit: DDPKIT) -> None:
     assert f"\nhint: ddpkit {command} -b slurm -N 1 -n 4\n" in done.stderr
 
 
-@pytest.mark.parametrize(("name", "usable"), [("bad name!", "bad-name"), ("v1.2", "v1"), ("-", "run")])
+@pytest.mark.parametrize(
+    ("name", "usable"), [("bad name!", "bad-name"), ("../v1.2", "v1.2"), ("-", "run"), ("a" * 25, "a" * 24)]
+)
 def test_a_name_is_not_changed(name: str, usable: str, ddpkit: DDPKIT) -> None:
     done = ddpkit("launch", "--dry-run", f"--name={name}", "train.py")
     assert done.returncode == 121
-    assert "a name has at most 24 letters, digits, _ and -" in done.stderr
+    assert "a name has at most 24 letters, digits, _, . and -" in done.stderr
     assert f"--name {usable}" in done.stderr
+
+
+def test_a_name_has_dots(ddpkit: DDPKIT) -> None:
+    done = ddpkit("launch", "--dry-run", "--name", "lr0.1", "-b", "slurm", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert "--job-name=lr0.1" in done.stdout
 
 
 def test_options_without_a_command_are_those_of_launch(ddpkit: DDPKIT) -> None:
