@@ -130,7 +130,8 @@ def _parse_nproc(value: object, label: Label) -> int | tuple[int, ...] | Literal
     if value == "auto":
         return "auto"
     words = value if isinstance(value, list | tuple) else str(value).split(",")
-    numbers = tuple(whole(word, label.prefix, MOST_RANKS) for word in words)
+    hint = "add -n auto" if label.flag else None
+    numbers = tuple(whole(word, label.prefix, MOST_RANKS, hint=hint) for word in words)
     if not numbers:
         raise _WrongTypeError
     return numbers[0] if len(numbers) == 1 else numbers
@@ -139,9 +140,10 @@ def _parse_nproc(value: object, label: Label) -> int | tuple[int, ...] | Literal
 def _parse_nnodes(value: object, label: Label) -> int | tuple[int, int] | None:
     """Parse the number of nodes, or MIN:MAX for a run that continues while MIN of them are left."""
     least, colon, most = ":".join(map(str, value if isinstance(value, tuple) else (value,))).partition(":")
+    hint = "add -N 1" if label.flag else None
     if not colon:
-        return whole(least, label.prefix, MOST_NODES)
-    pair = (whole(least, label.prefix, MOST_NODES), whole(most, label.prefix, MOST_NODES))
+        return whole(least, label.prefix, MOST_NODES, hint=hint)
+    pair = (whole(least, label.prefix, MOST_NODES, hint=hint), whole(most, label.prefix, MOST_NODES, hint=hint))
     if pair[0] > pair[1]:
         raise UsageError(f"{label.prefix}{least}:{most}: the smaller number must come first", f"-N {most}:{least}")
     return pair
@@ -541,6 +543,10 @@ def _parse(name: str, value: object, place: str, *, flags: bool = False) -> obje
     except _WrongTypeError:
         shown = "..." if name == "env" else repr(value)  # an environment may hold secrets
         raise UsageError(f"{label.prefix}{shown} is not valid", setting.accepts) from None
+    except UsageError as error:
+        if error.hint is None:
+            raise UsageError(error.message, setting.accepts) from None
+        raise
 
 
 def _variable(name: str) -> str:

@@ -24,11 +24,13 @@ _ELSEWHERE = {
     **dict.fromkeys(("--num-nodes", "--num-machines", "--nodes"), "-N"),
     **dict.fromkeys(("--machine-file", "--machinefile", "--host-file"), "--hostfile"),
     **dict.fromkeys(("--cwd", "--chdir", "--working-dir"), "--workdir"),
+    **dict.fromkeys(("--retry", "--max-retries"), "--retries"),
     "--main-process-port": "--master-port",
     "--main-process-ip": "--master-addr",
     "--machine-rank": "--node-rank",
 }
 _HOSTS = ("--host", "--hosts", "--include", "-H")
+_ENVIRONMENTS = ("--venv", "--virtualenv", "--conda-prefix")
 # Flags of accelerate and deepspeed that ddpkit does not need, each with the hint.
 _ALONE = {
     **dict.fromkeys(("--multi-gpu", "--distributed-type"), "leave it out: -n is the number of ranks on each node"),
@@ -99,8 +101,7 @@ class _Reader:
         elif self.torchrun.keys() & {"--module", "--no-python"} and request.script is None and request.scripted:
             what = "module" if "--module" in self.torchrun else "program"
             raise UsageError(f"the name of a {what} is missing", f"ddpkit {request.command} -n 2 -- -m pkg.train")
-        for flag, value in self.torchrun.items():
-            torchrun_flags.apply(request, flag, value)
+        torchrun_flags.apply(request, self.torchrun)
         self._add_sbatch()
         self._check_tasks()
         self._check_nested()
@@ -135,6 +136,12 @@ class _Reader:
             )
         if not request.scripted:
             return
+        local = not request.has_backend or request.transport.local
+        if local and "." not in word and Path(f"{word}.py").is_file():
+            what = f"{word} is in the place of a host, and {word}.py is a script"
+            raise UsageError(what, self._corrected(self.at, 1, [f"{word}.py"]))
+        if _ranks_of(word) and request.has_backend and request.transport.names_nodes:
+            raise UsageError(f"{word}: {_ranks_of(word)} is not the port of an SSH server", self._ranks_for_ports())
         flag = self.all[self.at - 1]
         if (flag == "--preload" and (word == "torch" or "," in word)) or (flag == "--stage" and word == "env"):
             what = f"{word} is in the place of a host; the form is {flag}={'env' if word == 'env' else 'MODULES'}"
@@ -152,6 +159,16 @@ class _Reader:
             what = f"`{word}` is a program, not a host"
             nested = find_launcher(words)
             raise UsageError(nested.problem if nested else what, self._with_script(words, nested))
+
+    def _ranks_for_ports(self) -> str:
+        """The command line with `node1 node2 -n 2` for `node1:2 node2:2`, which mpirun takes."""
+        end = next((at for at, word in enumerate(self.all) if at >= self.at and self._is_script(word)), len(self.all))
+        options = self.all[1:end]
+        ranks = [count for count in map(_ranks_of, options) if count]
+        hosts = [word.rpartition(":")[0] if _ranks_of(word) else word for word in options]
+        number = ranks[0] if len(set(ranks)) == 1 else ",".join(ranks)
+        script = [] if self.request.script is None else ["--", *self.request.script]
+        return command_line([self.all[0], *hosts, "-n", number, *self.all[end:], *script])
 
     def _with_script(self, words: Sequence[str], nested: object) -> str:
         """The command line with these words as the script, or with the script that a launcher among them starts."""
@@ -377,7 +394,10 @@ class _Reader:
         what = f"ddpkit {request.command} has no option {name}"
         following = [] if value or not self.rest or self.rest[0].startswith("-") else self.rest[:1]
         if name in _ELSEWHERE:
-            return UsageError(what, self._corrected(self.at, 1, [_ELSEWHERE[name] + value]))
+            return UsageError(what, self._corrected(self.at, 1, [_with_value(_ELSEWHERE[name], value)]))
+        if name in _ENVIRONMENTS and (value or following):
+            python = str(PurePath(value or following[0], "bin", "python"))
+            return UsageError(what, self._corrected(self.at, 1 + len(following), ["--python", python]))
         if name in _HOSTS:
             hosts = [word for text in (value.removeprefix("="), *following) for word in re.split("[,@]", text) if word]
             hosts = hosts if request.transport.names_nodes else ["-b", "ssh", *hosts]
@@ -398,9 +418,9 @@ class _Reader:
         own = [*self.options, *torchrun_flags.VALUES, *torchrun_flags.FLAGS, *(f"--{key}" for key in options)]
         meant = similar(name, [each for each in own if each[:2] == "--"]) if name[:2] == "--" else None
         if meant:
-            return UsageError(what, self._corrected(self.at, 1, [meant + value]))
+            return UsageError(what, self._corrected(self.at, 1, [_with_value(meant, value)]))
         if request.transport.slurm and name[:2] == "--":
-            return UsageError(what, f"an option of sbatch: -o sbatch='{name}{value or '=VALUE'}'")
+            return UsageError(what, f"an option of sbatch: -o sbatch='{name}={value or 'VALUE'}'")
         if request.script is None and request.scripted and name[:2] == "--":
             return UsageError(what, f"ddpkit {request.command} --help; the script's options come after `--`")
         return UsageError(what, f"ddpkit {request.command} --help")
@@ -423,6 +443,17 @@ def _split(word: str) -> tuple[str, str, str]:
         return word[:2], word[2:], word[2:]
     name, equals, value = word.partition("=")
     return name.replace("_", "-"), equals, value
+
+
+def _with_value(option: str, value: str) -> str:
+    """An option, with the value that was in the same word as the mistyped one."""
+    return f"{option}={value}" if value and option.startswith("--") else option + value
+
+
+def _ranks_of(word: str) -> str:
+    """The number of ranks of `node1:2`, where the port of an SSH server would be; empty: it has none."""
+    number = word.rpartition(":")[2] if re.fullmatch(r"[^:/=]+:\d+", word) else ""
+    return number if number and 0 < int(number) < 22 else ""
 
 
 def _default_script() -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Mapping
 
 from ddpkit.cli.request import Request
 from ddpkit.errors import UsageError
-from ddpkit.launchers.shell import join
 
 # Flags that change nothing in a run of ddpkit, each with the reason.
 _NOT_NEEDED = {
     "--rdzv-backend": "ddpkit chooses address and port of the rendezvous",
     "--rdzv-endpoint": "ddpkit chooses address and port of the rendezvous",
     "--rdzv-id": "every run has its own id",
-    "--rdzv-conf": "ddpkit chooses address and port of the rendezvous",
+    "--rdzv-conf": "the rendezvous of ddpkit has its own timeouts",
     "--monitor-interval": "ddpkit detects the end of a rank immediately",
     "--start-method": "every rank is a separate process",
     "--role": "the verdict reports host and rank",
@@ -46,8 +47,41 @@ VALUES = {"--max-restarts", "--numa-binding", "--master-port", "--master-addr", 
 FLAGS = {"--module", "--no-python", "--standalone", *_NOT_NEEDED_FLAGS, *_REFUSED_FLAGS}
 
 
-def apply(request: Request, flag: str, value: str) -> None:
-    """Do what a flag of torchrun asks for, or print why it is not needed. Raises UsageError."""
+def apply(request: Request, flags: Mapping[str, str]) -> None:
+    """Do what flags of torchrun ask for, or print why they are not needed. Raises UsageError."""
+    nodes = request.given.get("-N") or request.given.get("--nnodes") or "1"
+    host = _other_host(flags)
+    if "--node-rank" in flags and (flags["--node-rank"] != "0" or nodes not in ("1", "1:1")):
+        what = f"--node-rank {flags['--node-rank']}: run ddpkit once; it starts all nodes"
+        raise UsageError(what, _on_all_nodes(request, nodes, host))
+    if nodes not in ("1", "1:1") and host and not request.typed_backend and request.transport.local:
+        what = f"backend local runs on this machine only, and does not support -N {nodes}; ssh and slurm do"
+        raise UsageError(what, _on_all_nodes(request, nodes, host))
+    for flag, value in flags.items():
+        _apply(request, flag, value)
+
+
+def _other_host(flags: Mapping[str, str]) -> str:
+    """The host of --rdzv-endpoint or --master-addr; empty: none, or this machine."""
+    address = flags.get("--master-addr") or flags.get("--rdzv-endpoint", "").rpartition(":")[0]
+    address = address or flags.get("--rdzv-endpoint", "")
+    return "" if address in ("localhost", "127.0.0.1", "0.0.0.0", "::1", "[::1]") else address
+
+
+def _on_all_nodes(request: Request, nodes: str, host: str) -> str:
+    """The command line that starts all nodes. torchrun's address is that of the first one."""
+    from ddpkit.cli.hints import command_line
+
+    words = list(request.words)
+    if not request.typed_backend:
+        most = nodes.rpartition(":")[2]
+        number = min(max(int(most), 2), 8) if most.isdecimal() else 2
+        slurm = "SLURM_JOB_ID" in os.environ or (not host and ":" not in nodes and shutil.which("sbatch"))
+        words += ["-b", "slurm"] if slurm else ["-b", "ssh", host or "HOST", *["HOST"] * (number - 1)]
+    return command_line([*words, *(["--", *request.script] if request.script else [])])
+
+
+def _apply(request: Request, flag: str, value: str) -> None:
     shown = f"{flag} {value}".rstrip()
     if flag in ("--module", "--no-python"):
         return
@@ -57,7 +91,7 @@ def apply(request: Request, flag: str, value: str) -> None:
         what, hint = _REFUSED.get(flag) or _REFUSED_FLAGS[flag]
         raise UsageError(f"{shown}: {what}", hint)
     elif flag == "--node-rank":
-        _node_rank(request, shown, value)
+        request.note(shown, "not needed; ddpkit starts all nodes")
     elif flag == "--standalone":
         _standalone(request)
     elif flag == "--max-restarts":
@@ -66,18 +100,6 @@ def apply(request: Request, flag: str, value: str) -> None:
         _numa(request, shown, value)
     else:
         _address(request, flag, shown, value)
-
-
-def _node_rank(request: Request, shown: str, value: str) -> None:
-    nodes = request.given.get("-N") or request.given.get("--nnodes") or "1"
-    if value != "0" or nodes not in ("1", "1:1"):
-        words = list(request.words)
-        if not request.typed_backend:
-            number = int(nodes) if nodes.isdecimal() else 2
-            words += ["-b", "slurm"] if shutil.which("sbatch") else ["-b", "ssh", *["HOST"] * min(max(number, 2), 8)]
-        script = ["--", *request.script] if request.script else []
-        raise UsageError(f"{shown}: run ddpkit once; it starts all nodes", f"ddpkit {join([*words, *script])}")
-    request.note(shown, "not needed; ddpkit starts all nodes")
 
 
 def _standalone(request: Request) -> None:

@@ -176,6 +176,22 @@ def _check_flag(command: tuple[str, ...]) -> None:
         raise UsageError(f"{command[0]} needs {what}", "ddpkit launch -- -m pkg.train")
 
 
+def _check_module(command: tuple[str, ...], workdir: Path) -> None:
+    """Refuse a mistyped module of this project. Modules that are elsewhere are Python's to find."""
+    _, module, *arguments = command
+    if module.endswith(".py") and (workdir / module).is_file():
+        what = f"-m {module}: {module} is a script, and -m takes the name of a module"
+        raise UsageError(what, f"ddpkit launch -- {join([module, *arguments])}")
+    *packages, name = module.split(".")
+    folder = workdir.joinpath(*packages)
+    if not name or not folder.is_dir() or any(folder.glob(f"{name}.*")) or (folder / name).is_dir():
+        return
+    meant = similar(name, [each.stem for each in folder.iterdir() if each.suffix == ".py" or each.is_dir()])
+    if packages and meant:
+        hint = f"ddpkit launch -- {join(['-m', '.'.join([*packages, meant]), *arguments])}"
+        raise UsageError(f"module {module} not found in {workdir}", hint)
+
+
 def _kind_by_form(command: tuple[str, ...]) -> Kind:
     """The kind of a command that is in a container or on a node, from its first word."""
     _check_flag(command)
@@ -187,6 +203,8 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     first = command[0]
     if first in _PYTHON_FLAGS:
         _check_flag(command)
+        if first == "-m":
+            _check_module(command, workdir)
         return "module"
     path = workdir / first
     if first.endswith(".py"):

@@ -156,6 +156,9 @@ def prepare_offline(
     backend = build_backend(settings)
     if getattr(backend, "via", ""):
         raise UsageError("--via is an option of ddpkit launch and ddpkit bench", "run this command on the login host")
+    chosen = transport_class(type(backend))
+    if chosen.local:
+        requested_nodes.check_one_machine(settings, environ)
     nnodes, nproc = number_of_nodes(settings, backend), ranks_per_node(settings)
     requested_nodes.check_no_sync(settings)
     job = local_job(settings, backend)
@@ -163,7 +166,6 @@ def prepare_offline(
         from ddpkit.execution import stage as staging
 
         job = staging.by_nodes(job, NodeOptions.of(backend), settings.log_dir)
-    chosen = transport_class(type(backend))
     transport: SchedulerTransport | LocalTransport
     if issubclass(chosen, SlurmTransport):
         transport = chosen(nnodes, nproc, environ)
@@ -174,7 +176,6 @@ def prepare_offline(
         requested_nodes.check_no_hosts(settings)
         transport = chosen(nnodes, nproc, environ)
     else:
-        requested_nodes.check_one_machine(settings, backend, environ)
         requested_nodes.check_no_hostfile(settings)
         transport = LocalTransport(nproc, environ, settings.env)
     world = transport.survey()

@@ -94,7 +94,7 @@ def check_alone(settings: LaunchSettings, environ: Mapping[str, str]) -> None:
     )
 
 
-def check_one_machine(settings: LaunchSettings, backend: Launcher, environ: Mapping[str, str]) -> None:
+def check_one_machine(settings: LaunchSettings, environ: Mapping[str, str]) -> None:
     """Refuse other machines for the local backend, also those of an allocation where no backend was chosen."""
     _check_no_scripts(settings)
     unused = local_facts.unused_allocation(environ)
@@ -113,11 +113,15 @@ def check_one_machine(settings: LaunchSettings, backend: Launcher, environ: Mapp
             f"backend local runs on this machine only, and does not accept hosts: {' '.join(settings.hosts)}",
             "add -b ssh",
         )
-    nnodes = number_of_nodes(settings, backend) or 1
-    if nnodes > 1:
+    elastic = isinstance(settings.nnodes, tuple)
+    least, most = settings.nnodes if isinstance(settings.nnodes, tuple) else (settings.nnodes or 1,) * 2
+    if most > 1:
+        # The default starter of ssh takes MIN:MAX; that of slurm does not.
+        able = "ssh does" if elastic else "ssh and slurm do"
+        slurm = not elastic and shutil.which("sbatch")
         raise UsageError(
-            f"backend local runs on this machine only, and does not support -N {nnodes}; ssh and slurm do",
-            "add -b slurm" if shutil.which("sbatch") else f"add -b ssh {' '.join(['HOST'] * min(nnodes, 8))}",
+            f"backend local runs on this machine only, and does not support -N {f'{least}:' * elastic}{most}; {able}",
+            "add -b slurm" if slurm else f"add -b ssh {' '.join(['HOST'] * min(most, 8))}",
         )
 
 

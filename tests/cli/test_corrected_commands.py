@@ -99,6 +99,53 @@ def test_nodes_without_a_backend(sbatch: bool, backend: str, ddpkit: DDPKIT, tmp
     assert f"\nhint: ddpkit launch --nnodes 2 --nproc-per-node 2 -b {backend} -- train.py\n" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "what", "hint"),
+    [
+        ("--nprocs_per_node=2 train.py", "no option --nprocs-per-node", "--nproc-per-node=2 train.py"),
+        ("--max_restart=3 -n 2 train.py", "no option --max-restart", "--max-restarts=3 -n 2 train.py"),
+        ("-b slurm --partiton=main train.py", "no option --partiton", "-b slurm --partition=main train.py"),
+        ("-b ssh --machinefile=f train.py", "no option --machinefile", "-b ssh --hostfile=f train.py"),
+        ("--retry 3 train.py", "no option --retry", "--retries 3 train.py"),
+        ("-n 2 --venv /v train.py", "no option --venv", "-n 2 --python /v/bin/python train.py"),
+        ("-n two train.py", "-n two is not an integer", "-n auto -- train.py"),
+        ("-n 0 train.py", "-n 0: must be at least 1", "-n auto -- train.py"),
+        ("-N x -b ssh n1 train.py", "-N x is not an integer", "-N 1 -b ssh n1 -- train.py"),
+        ("-n 2 train --lr 3", "train is in the place of a host", "-n 2 train.py --lr 3"),
+        ("-n 2 -m train.py --lr 3", "train.py is a script, and -m takes", "-n 2 -- train.py --lr 3"),
+        ("-n 2 -m pkg.trainr", "module pkg.trainr not found", "-n 2 -- -m pkg.trainer"),
+        ("-b ssh n1:2 n2:2 train.py", "2 is not the port of an SSH server", "-b ssh n1 n2 -n 2 train.py"),
+        ("-b ssh n1:4 n2:8 -- train.py", "4 is not the port of an SSH server", "-b ssh n1 n2 -n 4,8 -- train.py"),
+        ("--nnodes=1:2 train.py", "does not support -N 1:2; ssh does", "--nnodes=1:2 -b ssh HOST HOST -- train.py"),
+        (
+            "--nnodes=2 --rdzv_endpoint n1:29500 train.py",
+            "does not support -N 2; ssh and slurm do",
+            "--nnodes=2 -b ssh n1 HOST -- train.py",
+        ),
+        (
+            "--nnodes=3 --node_rank=0 --master_addr=10.0.0.1 train.py",
+            "run ddpkit once",
+            "--nnodes=3 -b ssh 10.0.0.1 HOST HOST -- train.py",
+        ),
+    ],
+)
+def test_a_mistyped_launch(line: str, what: str, hint: str, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """Each hint is the whole command line, and keeps every value that was typed."""
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/trainer.py").touch()
+    done = ddpkit("launch", *line.split())
+    assert done.returncode == 121
+    assert what in done.stderr
+    assert f"\nhint: ddpkit launch {hint}\n" in done.stderr
+
+
+def test_a_module_of_another_place_is_left_to_python(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/train.py").touch()
+    for module in ("pkg.other", "pkg", "json.tool"):
+        assert ddpkit("launch", "-n", "1", "--dry-run", "--", "-m", module).returncode == 0
+
+
 ALLOCATION = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2]"}
 
 
