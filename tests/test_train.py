@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_ranks import WarmPython
 
 pytestmark = pytest.mark.torch
 pytest.importorskip("torch")
@@ -49,14 +50,13 @@ class Ranks:
             port = str(probe.getsockname()[1])
         self.folder, self.args = folder, args
         self.output: list[str] = []
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[WarmPython] = []
         command = [sys.executable, SCRIPT, "--checkpoint-dir", str(folder), *args]
         for rank in range(count):
             place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
             size = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
             env = environment(**place, **size) if count > 1 else environment()
-            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-            started = subprocess.Popen(command, env=env, text=True, start_new_session=True, cwd=ROOT, **pipes)  # type: ignore[call-overload]
+            started = WarmPython(command, env=env, cwd=ROOT, stderr=subprocess.STDOUT, start_new_session=True)
             self.processes.append(started)
 
     def wait(self) -> list[int]:
@@ -205,37 +205,34 @@ def test_a_damaged_checkpoint_is_passed_over(trained: tuple[Path, str], tmp_path
 # ---------------------------------------------------------------- stopped and resumed
 
 
-@pytest.mark.parametrize(
-    ("number", "options"),
-    [
-        (signal.SIGTERM, ("--accumulation", "2", "--batch-size", "8", "--num-workers", "0")),
-        (signal.SIGUSR1, ("--accumulation", "1", "--batch-size", "16", "--num-workers", "2")),
-    ],
-    ids=["TERM-accumulated", "USR1-workers"],
-)
-def test_stopped_and_resumed_is_as_if_never_stopped(tmp_path: Path, number: int, options: tuple[str, ...]) -> None:
-    """One rank gets the signal. Both leave at the same step with 75, and the second half ends in the same bits."""
-    size = ("--dataset", "synthetic", "--synthetic-size", "12800", "--epochs", "1", "--dropout", "0.3", *options)
+def test_stopped_and_resumed_is_as_if_never_stopped(tmp_path: Path) -> None:
+    """One rank gets a signal, twice in an epoch. Both leave at the same step with 75, and the end has the same bits."""
+    size = ("--dataset", "synthetic", "--synthetic-size", "6400", "--epochs", "1", "--dropout", "0.3")
+    size += ("--accumulation", "2", "--batch-size", "8", "--num-workers", "2")
     train(2, tmp_path / "whole", *size)
-    with ranks(2, tmp_path / "halves", *size) as run:
-        run.wait_for("  step 20/")
-        if number == signal.SIGUSR1:  # as srun and scancel signal: the data workers too, here those of rank 1
-            os.killpg(run.processes[1].pid, number)
-        else:
-            run.processes[1].send_signal(number)
-        codes = run.wait()
-        assert codes == [75, 75], "\n".join(run.output)
-        assert "run again with --resume auto" in run.output[0]
-    saved = load(tmp_path / "halves/checkpoint_interrupted.pt")
-    assert 20 <= saved["step"] < 400, "stopped within the epoch"
-    assert len(saved["ranks"]) == 2
-    output = train(2, tmp_path / "halves", *size, "--resume", "auto")
-    assert f"resumed after epoch 0 and {saved['step']} steps" in output
-    whole, halves = (load(tmp_path / name / "checkpoint_epoch_1.pt") for name in ("whole", "halves"))
-    for state in (whole, halves):
+    before = 0
+    for number, to_group in ((signal.SIGTERM, False), (signal.SIGUSR1, True)):
+        again = ("--resume", "auto") if before else ()
+        with ranks(2, tmp_path / "parts", *size, *again) as run:
+            run.wait_for(f"  step {before // 10 * 10 + 20}/")
+            if to_group:  # as srun and scancel signal: the data workers too, here those of rank 1
+                os.killpg(run.processes[1].pid, number)
+            else:
+                run.processes[1].send_signal(number)
+            codes = run.wait()
+            assert codes == [75, 75], "\n".join(run.output)
+            assert "run again with --resume auto" in run.output[0]
+        saved = load(tmp_path / "parts/checkpoint_interrupted.pt")
+        assert before + 10 < saved["step"] < 200, "stopped within the epoch"
+        assert len(saved["ranks"]) == 2
+        before = saved["step"]
+    output = train(2, tmp_path / "parts", *size, "--resume", "auto")
+    assert f"resumed after epoch 0 and {before} steps" in output
+    whole, parts = (load(tmp_path / name / "checkpoint_epoch_1.pt") for name in ("whole", "parts"))
+    for state in (whole, parts):
         del state["config"]  # names the folder
-    assert differences(whole, halves) == []
-    assert records(tmp_path / "whole") == records(tmp_path / "halves")
+    assert differences(whole, parts) == []
+    assert records(tmp_path / "whole") == records(tmp_path / "parts")
 
 
 def test_another_number_of_ranks_within_an_epoch_is_refused(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from rank_processes import environment, free_port
+from warm_ranks import WarmPython
 
 from ddpkit.distributed.bench import cases, results
 from ddpkit.distributed.bench.cases import DTYPES, OPS, Case, Group, Scope
@@ -50,8 +51,7 @@ class Ranks:
             place = {"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank)}
             place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **env}
             argv = [sys.executable, "-c", text, *QUICK, *args]
-            pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-            self.processes.append(subprocess.Popen(argv, env=environment(**place), cwd="/", text=True, **pipes))
+            self.processes.append(WarmPython(argv, env=environment(**place)))
 
     def end(self, stopped: tuple[int, ...] = ()) -> list[tuple[int, str, str]]:
         """Wait for all but those that stand still. Returns exit code, output and errors of each."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from rank_processes import free_port
+from warm_ranks import WarmPython
 
 from ddpkit.distributed.torch import resolve, save_atomic
 
@@ -85,13 +86,7 @@ def port() -> int:
 def run_ranks(environs: list[dict[str, str]], folder: Path) -> list[dict[str, Any]]:
     """Run one process per environment to its end and return what each rank wrote, by rank."""
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, str(folder)],
-            env=clean_environ() | environ,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for environ in environs
+        WarmPython([sys.executable, "-c", RANK, str(folder)], env=clean_environ() | environ) for environ in environs
     ]
     try:
         for process in processes:

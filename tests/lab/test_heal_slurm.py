@@ -29,6 +29,7 @@ def shown(run: Launch) -> list[tuple[list[str], str | None]]:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.thorough_for("torchrun")
 def test_a_killed_rank_starts_again_on_the_same_nodes(idle_lab: Lab, launch: START, folder: Path, backend: str) -> None:
     run = started(launch, folder, backend)
     run.wait_for("ready 1", times=2)

@@ -117,6 +117,7 @@ def until_found(lab: Lab, folder: Path, text: str) -> dict[str, Any]:
     "way",
     mostly(WAYS, "ssh ranks", "ssh preload", "ssh torchrun", "slurm srun", "slurm preload", "allocation torchrun"),
 )
+@pytest.mark.thorough_for("allocation torchrun", "ssh ranks", "slurm preload")
 def test_the_guilty_rank_is_named(way: str, start: Callable[..., Launch], idle_lab: Lab, tmp_path: Path) -> None:
     before = SALLOC if way.startswith("allocation") else ()
     launch = start(*WAYS[way], "--", "job.py", before=before)
@@ -195,6 +196,7 @@ WATCHED = {
 
 
 @pytest.mark.parametrize("way", WATCHED)
+@pytest.mark.thorough_for("pdsh", "step")
 def test_a_run_that_watches_itself(way: str, start: Callable[..., Launch], tmp_path: Path) -> None:
     """It says which rank hangs, ends, and leaves nothing."""
     before = SALLOC if way == "step" else ()

@@ -127,6 +127,7 @@ def own_name_is_loopback(bare: Bare) -> None:
 @pytest.mark.parametrize(
     ("backend", "starter"), [("ssh", "ranks"), ("pdsh", "ranks"), ("ssh", "torchrun"), ("legacy", "legacy")]
 )
+@pytest.mark.thorough_for("legacy-legacy", "ssh-ranks")
 def test_own_names_that_mean_127_0_1_1(bare: Bare, backend: str, starter: str) -> None:
     own_name_is_loopback(bare)
     bare.interface("node1", "br-0a1b", "172.17.0.1/16")
@@ -152,6 +153,7 @@ def test_without_the_mending_127_0_1_1_ends_badly(bare: Bare) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.thorough_for("pdsh")
 def test_an_interface_that_leads_nowhere_and_comes_first(bare: Bare, backend: str) -> None:
     for host in NODES:
         bare.interface(host, "aaa0", "172.17.0.1/16")
@@ -181,7 +183,7 @@ def test_what_the_user_chose_stays(bare: Bare, where: str) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize(("backend", "starter"), [("ssh", "ranks"), ("ssh", "torchrun"), ("pdsh", "torchrun")])
-@pytest.mark.thorough_for("pdsh-torchrun")
+@pytest.mark.thorough_for("pdsh-torchrun", "ssh-ranks")
 def test_names_that_mean_ipv6_only(bare: Bare, backend: str, starter: str) -> None:
     hosts = "127.0.0.1 localhost\n::1 localhost\n"
     for number, host in enumerate((*NODES, LOGIN), 1):

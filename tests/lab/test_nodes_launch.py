@@ -211,7 +211,7 @@ def test_the_same_training_everywhere(backends: list[list[str]], lab: Lab, launc
     """The final metrics are those of two ranks on one machine."""
     for name in ("train.py", "config"):
         (tmp_path / name).symlink_to(ROOT / name)
-    args = ["--", "train.py", "--dataset", "synthetic", "--synthetic-size", "640", "--log-every", "1"]
+    args = ["--", "train.py", "--dataset", "synthetic", "--synthetic-size", "320", "--log-every", "1"]
     args += ["--epochs", "1", "--checkpoint-dir", "out"]
     found = {}
     for way in [["-b", "local", "-n", "2"], *(["-b", *words, "node1", "node2", "-n", "1"] for words in backends)]:

@@ -122,6 +122,7 @@ SIGNALS = {"INT": 130, "TERM": 143, "HUP": 129}
 @pytest.mark.parametrize(
     ("backend", "starter", "name"), [*ways("ssh", "INT"), *ways("pdsh", "TERM"), *ways("ssh", "HUP")]
 )
+@pytest.mark.thorough_for("ssh-torchrun-HUP")
 def test_a_signal_gives_ranks_their_grace(name: str, backend: str, starter: str, run: Callable[..., Launch]) -> None:
     launch = run(CLEANS, backend, starter, "--grace", "60")
     launch.wait_for("child ready", times=2)
@@ -304,6 +305,7 @@ ENDS = {
         ),
     ],
 )
+@pytest.mark.thorough_for("is killed-pdsh-torchrun")
 def test_a_rank_fails_while_others_wait_for_it(
     end: str, backend: str, starter: str, run: Callable[..., Launch], tmp_path: Path
 ) -> None:
@@ -526,7 +528,7 @@ def test_a_launcher_whose_output_nobody_reads(backend: str, run: Callable[..., L
 def test_some_rounds(tmp_path: Path) -> None:
     """A few of `make rounds`."""
     done = subprocess.run(
-        [sys.executable, rounds.__file__, "--rounds", "6", "--seed", "7"],
+        [sys.executable, rounds.__file__, "--rounds", "3", "--seed", "7"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -534,4 +536,4 @@ def test_some_rounds(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    assert "6 rounds, 0 wrong" in done.stdout
+    assert "3 rounds, 0 wrong" in done.stdout

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch
 
 
 @pytest.mark.parametrize("name", RANKS)
-@pytest.mark.thorough_for("bus-error", "segfault", "rank-0-stopped", "large-packets-of-one")
+@pytest.mark.thorough_for("bus-error", "segfault", "rank-0-stopped", "large-packets-of-one", "killed", "hangs-at-torch")
 def test_one_rank_of_four_over_ssh(bare: Bare, name: str) -> None:
     row = RANKS[name]
     more = row.fault(bare)
@@ -26,6 +26,7 @@ def test_one_rank_of_four_over_ssh(bare: Bare, name: str) -> None:
 @pytest.mark.parametrize(
     "name", mostly(["killed", "stopped", "large-packets", "never-starts"], "killed", "never-starts")
 )
+@pytest.mark.thorough_for("never-starts")
 def test_the_same_under_torchrun(bare: Bare, name: str) -> None:
     row = RANKS[name]
     more = row.fault(bare)

@@ -89,6 +89,7 @@ ROWS = {
 @pytest.mark.parametrize(
     "name", mostly(ROWS, "stopped", "clock", "environment", "small-shm", "full-tmp", "another-torch")
 )
+@pytest.mark.thorough_for("stopped", "small-shm", "another-torch")
 def test_one_node_of_four(bare: Bare, name: str) -> None:
     row = ROWS[name]
     more = row.fault(bare)

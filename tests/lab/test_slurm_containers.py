@@ -88,6 +88,7 @@ def inside(idle_lab: Lab, tmp_path: Path) -> Iterator[Start]:
     "login-preload-enroot",
     "login-srun-apptainer",
 )
+@pytest.mark.thorough_for("login-srun-pyxis")
 def test_ranks_meet(backend: str, runtime: str, before: tuple[str, ...], inside: Start, tmp_path: Path) -> None:
     """Two nodes, two ranks on each; the words, the variables and the whole torch set are inside."""
     (tmp_path / "work/job.py").write_text(REDUCE)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from cluster import Lab
-from launching import BACKENDS, ROOT, SALLOC, Launch, mostly, torch, wait_until_gone
+from launching import BACKENDS, SALLOC, Launch, mostly, torch, wait_until_gone
 
 # Ends when it got USR2; a signal more than once would be said more than once.
 HEARS = """
@@ -115,31 +113,6 @@ def test_a_rank_that_fails_after_a_requeue_is_named(launch: Callable[..., Launch
     idle_lab.run("login", "scontrol", "requeue", command.record["job_id"])
     assert command.end() == 7, command.tail
     assert "rank 1 on node2 failed first" in command.text
-
-
-@torch
-def test_training_goes_on_after_a_requeue_by_an_administrator(
-    launch: Callable[..., Launch], folder: Path, idle_lab: Lab
-) -> None:
-    words = [str(ROOT / "train.py"), "--epochs", "1", "--log-every", "1", "--resume", "auto", "--batch-size", "8"]
-    plain = launch("-b", "slurm", "-N", "2", "-n", "1", "--", *words, "--checkpoint-dir", "plain")
-    assert plain.end() == 0, plain.tail
-    words += ["--checkpoint-dir", "disturbed"]
-    command = launch("-b", "slurm", "-N", "2", "-n", "1", "-o", "requeue=true", "--", *words)
-    command.wait_for("step 30")
-    idle_lab.run("login", "scontrol", "requeue", command.record["job_id"])
-    assert command.end() == 0, command.tail
-    assert command.text.count("was requeued and starts again") == 1
-    assert same_weights(folder, "plain/checkpoint_epoch_1.pt", "disturbed/checkpoint_epoch_1.pt")
-
-
-def same_weights(folder: Path, *paths: str) -> bool:
-    compare = """
-import sys, torch
-a, b = (torch.load(path, weights_only=True)["model"] for path in sys.argv[1:])
-sys.exit(not (a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)))
-"""
-    return subprocess.run([sys.executable, "-c", compare, *paths], cwd=folder, check=False).returncode == 0
 
 
 def test_cancelled_while_it_runs(launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:

@@ -45,6 +45,7 @@ time.sleep(3600)
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("place", ["login", "salloc", "script", "step"])
+@pytest.mark.thorough_for("salloc-torchrun", "step-torchrun")
 def test_ranks_are_right_from_everywhere(
     backend: str, place: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 ) -> None:
@@ -352,24 +353,25 @@ def wait_for_steps(folder: Path, steps: int) -> None:
 
 
 @torch
-def test_a_job_preempted_twice_has_the_weights_of_an_undisturbed_one(
+def test_a_job_that_is_preempted_and_requeued_has_the_weights_of_an_undisturbed_one(
     launch: Callable[..., Launch], folder: Path, idle_lab: Lab
 ) -> None:
-    root = Path(__file__).parents[2]
-    words = [str(root / "train.py"), "--epochs", "4", "--log-every", "1", "--resume", "auto", "--batch-size", "8"]
+    """First USR1 before a time limit, then `scontrol requeue` of an administrator."""
+    words = [str(Path(__file__).parents[2] / "train.py"), "--dataset", "synthetic", "--synthetic-size", "1600"]
+    words += ["--epochs", "2", "--log-every", "1", "--resume", "auto", "--batch-size", "8"]
     plain = launch("-b", "slurm", "-N", "2", "-n", "1", "--", *words, "--save-dir", "plain")
     assert plain.end() == 0, plain.tail
     command = launch("-b", "slurm", "-N", "2", "-n", "1", "-o", "chain=3", "--", *words, "--save-dir", "disturbed")
-    for steps in (30, 150):
+    for steps, event in ((20, ("scancel", "--signal=USR1", "{job}.0")), (120, ("scontrol", "requeue", "{job}"))):
         wait_for_steps(folder / "disturbed", steps)
         records = [json.loads(path.read_text()) for path in folder.glob("logs/*/run.json")]
         (job,) = [record["job_id"] for record in records if "disturbed" in record["command"]]
-        idle_lab.run("login", "scancel", "--signal=USR1", f"{job}.0")
+        idle_lab.run("login", *(word.format(job=job) for word in event))
     assert command.end() == 0, command.tail
     assert command.text.count("was requeued and starts again") == 2
     compare = """
 import sys, torch
-paths = ("plain/checkpoint_epoch_4.pt", "disturbed/checkpoint_epoch_4.pt")
+paths = ("plain/checkpoint_epoch_2.pt", "disturbed/checkpoint_epoch_2.pt")
 a, b = (torch.load(path, weights_only=True)["model"] for path in paths)
 sys.exit(not (a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)))
 """

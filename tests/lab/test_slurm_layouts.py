@@ -56,6 +56,7 @@ LAYOUTS = {
 @pytest.mark.thorough_for(
     "numbers-torchrun", "named-torchrun", "numbers in an allocation-torchrun", "heterogeneous allocation-torchrun"
 )
+@pytest.mark.thorough_for("named in an allocation-torchrun", "named, and even-torchrun")
 def test_layout(name: str, backend: str, launch: Callable[..., Launch], folder: Path) -> None:
     args, before, layout = LAYOUTS[name]
     (folder / "who.py").write_text(WHO)

@@ -76,6 +76,7 @@ def test_an_exception_is_named_at_once(
 
 @torch
 @pytest.mark.parametrize("backend", ["slurm", "slurm-torchrun"])
+@pytest.mark.thorough_for("slurm")
 def test_others_wait_in_a_collective(backend: str, launch: Callable[..., Launch], folder: Path, idle_lab: Lab) -> None:
     (folder / "job.py").write_text(REDUCE)
     command = launch("-b", backend, "-N", "2", "-n", "2", "--grace", "3", "--", "job.py")

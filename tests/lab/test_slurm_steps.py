@@ -199,6 +199,7 @@ def test_layout(steps: Steps, name: str) -> None:
         pytest.param("-w node2 -n1 : -w node1 -n2", "", "node2 node1 node1", id="heterogeneous"),
     ],
 )
+@pytest.mark.thorough_for("arbitrary")
 def test_the_ranks_meet(steps: Steps, options: str, hostfile: str, hosts: str) -> None:
     (steps.folder / "hosts").write_text(hostfile)
     env = {"SLURM_HOSTFILE": str(steps.folder / "hosts")} if hostfile else None

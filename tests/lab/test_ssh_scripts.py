@@ -198,7 +198,8 @@ def test_by_hand_on_each_node(nodes: Nodes) -> None:
 @pytest.mark.torch
 def test_the_real_train_script_with_its_config(nodes: Nodes) -> None:
     shutil.copy(ROOT / "train.py", nodes.folder)
-    process = nodes.start(AUTO, "epochs: 1\nbatch_size: 128\n", "node1", "node2", "--", "--lr", "0.01")
+    config = "epochs: 1\nbatch_size: 16\ndataset: synthetic\nsynthetic_size: 640\n"
+    process = nodes.start(AUTO, config, "node1", "node2", "--", "--lr", "0.01")
     said = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 0, said
     assert "4 processes on 2 nodes" in said

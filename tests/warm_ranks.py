@@ -1,0 +1,220 @@
+"""Python processes that have torch imported already: forked from one process that imported it, once for all tests.
+
+An import of torch takes more time of a processor than most tests with ranks. `WarmPython` starts a program as
+`subprocess.Popen([sys.executable, ...])` does: a script or the text after -c, with arguments, environment, directory
+and pipes of its own. Ranks that depend on a fresh interpreter, such as those of a launcher, are started as ever.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+# ---- the process that imports torch and forks
+
+
+def _serve(number: int) -> list[str]:
+    """Fork a process for each request. Returns, in the process that was forked, its arguments."""
+    import torch.distributed  # noqa: F401 - this is what the processes share
+
+    requests = socket.socket(fileno=number)
+    wake, wakes = socket.socketpair()
+    wakes.setblocking(False)
+    wake.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    while True:
+        ready, _, _ = select.select([requests, wake], [], [])
+        if wake in ready:
+            wake.recv(4096)
+            _report_ended(requests)
+        if requests not in ready:
+            continue
+        data, handles, _, _ = socket.recv_fds(requests, 1 << 20, 3)
+        if not data:
+            os._exit(0)  # the tests have ended
+        request = json.loads(data)
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for each in (requests, wake, wakes):
+                each.close()
+            return _become(request, handles)
+        for handle in handles:
+            os.close(handle)
+        requests.send(json.dumps({"started": pid}).encode())
+
+
+def _report_ended(requests: socket.socket) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        requests.send(json.dumps({"ended": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
+
+
+def _become(request: Any, handles: list[int]) -> list[str]:
+    for number, handle in enumerate(handles):
+        os.dup2(handle, number)
+        os.close(handle)
+    if request["session"]:
+        os.setsid()
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    sys.path[1:1] = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    argv: list[str] = request["argv"]
+    return argv
+
+
+# ---- the tests' side
+
+
+class WarmPython:
+    """A process of this Python with torch imported. The parts of `subprocess.Popen` that tests use."""
+
+    def __init__(
+        self,
+        argv: list[str],
+        *,
+        env: dict[str, str],
+        cwd: str | Path = "/",
+        stdout: int = subprocess.PIPE,
+        stderr: int = subprocess.PIPE,
+        start_new_session: bool = False,
+    ) -> None:
+        """`argv` is [sys.executable, SCRIPT or -c TEXT, argument ...]; `stderr` can be subprocess.STDOUT."""
+        assert argv[0] == sys.executable, argv
+        self.args = argv
+        self.returncode: int | None = None
+        self._ended = threading.Event()
+        out_reader, out_writer = os.pipe()
+        err_reader, err_writer = (None, out_writer) if stderr == subprocess.STDOUT else os.pipe()
+        assert stdout == subprocess.PIPE
+        null = os.open(os.devnull, os.O_RDONLY)
+        try:
+            request = {"argv": argv[1:], "env": env, "cwd": str(cwd), "session": start_new_session}
+            self.pid = _Server.of_tests().start(self, request, [null, out_writer, err_writer])
+        finally:
+            for handle in {null, out_writer, err_writer}:
+                os.close(handle)
+        self.stdout: IO[str] = os.fdopen(out_reader, encoding="utf-8")
+        self.stderr: IO[str] | None = None if err_reader is None else os.fdopen(err_reader, encoding="utf-8")
+
+    def set_ended(self, code: int) -> None:
+        self.returncode = code
+        self._ended.set()
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if not self._ended.wait(timeout):
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        assert self.returncode is not None
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Read both outputs to their end, and wait."""
+        texts = {"out": "", "err": ""}
+
+        def read(name: str, stream: IO[str]) -> None:
+            texts[name] = stream.read()
+            stream.close()
+
+        streams = [("out", self.stdout)] + ([] if self.stderr is None else [("err", self.stderr)])
+        readers = [threading.Thread(target=read, args=each, daemon=True) for each in streams if not each[1].closed]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join(timeout)
+            if reader.is_alive():
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        self.wait(timeout)
+        return texts["out"], texts["err"]
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class _Server:
+    """The process that has torch. It ends with this one, whose end of the socket it reads."""
+
+    _made: _Server | None = None
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        foreign = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_", "DDPKIT_")
+        env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+        env |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "TORCH_CPP_LOG_LEVEL": "FATAL"}
+        argv = [sys.executable, __file__, str(theirs.fileno())]
+        self.process = subprocess.Popen(argv, env=env, cwd="/", pass_fds=[theirs.fileno()], start_new_session=True)
+        theirs.close()
+        self._socket = ours
+        self._running: dict[int, WarmPython] = {}
+        self._started: list[int] = []
+        self._news = threading.Condition()
+        threading.Thread(target=self._read, daemon=True).start()
+        atexit.register(self._close)
+
+    @classmethod
+    def of_tests(cls) -> _Server:
+        if cls._made is None:
+            cls._made = cls()
+        return cls._made
+
+    def start(self, process: WarmPython, request: Any, handles: list[int]) -> int:
+        with self._news:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], handles)
+            assert self._news.wait_for(lambda: self._started, timeout=120.0), "no process was started"
+            pid = self._started.pop()
+            self._running[pid] = process
+            self._news.notify_all()
+        return pid
+
+    def _read(self) -> None:
+        while data := self._socket.recv(1 << 16):
+            news = json.loads(data)
+            with self._news:
+                if "started" in news:
+                    self._started.append(news["started"])
+                    self._news.notify_all()
+                    continue
+                self._news.wait_for(lambda pid=news["ended"]: pid in self._running)  # type: ignore[misc]
+                self._running.pop(news["ended"]).set_ended(news["code"])
+
+    def _close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self.process.wait(30.0)
+
+
+def _run(argv: list[str]) -> None:
+    """Run a program as Python itself does."""
+    if argv[0] == "-c":
+        sys.argv, sys.path[0] = ["-c", *argv[2:]], ""
+        exec(compile(argv[1], "<string>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
+    else:
+        sys.argv, sys.path[0] = argv, str(Path(argv[0]).resolve().parent)
+        runpy.run_path(argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    _run(_serve(int(sys.argv[1])))
