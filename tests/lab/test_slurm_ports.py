@@ -11,7 +11,7 @@ import pytest
 from cluster import Lab
 from launching import DDPKIT, PATIENCE, ROOT
 
-ROUNDS = 20
+ROUNDS = 10
 # Rank 0 holds the port as torch's store would, until its peer of the same round holds its own. A port that both had
 # would be an error of `bind` in one of them.
 HOLDS = """

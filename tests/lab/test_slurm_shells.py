@@ -83,7 +83,8 @@ def test_a_shell_on_a_node(shell: str, folder: Path, idle_lab: Lab) -> None:
 
 # ---- the same training from everywhere
 
-TRAIN = [str(ROOT / "train.py"), "--epochs", "1", "--batch-size", "64", "--log-every", "2", "--seed", "3"]
+TRAIN = [str(ROOT / "train.py"), "--dataset", "synthetic", "--synthetic-size", "512", "--epochs", "1"]
+TRAIN += ["--batch-size", "16", "--log-every", "2", "--seed", "3"]
 WAYS = {
     "srun": ["srun", "-N2", "--ntasks-per-node=2", "--kill-on-bad-exit=1", sys.executable],
     "launch": [*DDPKIT, "launch", "-b", "slurm", "-N", "2", "-n", "2", "--"],

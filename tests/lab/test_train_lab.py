@@ -12,7 +12,8 @@ from launches import DDPKIT, PATIENCE
 from plain_project import make_python, write_project
 
 pytestmark = pytest.mark.torch
-WORDS = ["train.py", "--epochs", "1", "--batch-size", "64", "--log-every", "2", "--seed", "3"]
+WORDS = ["train.py", "--dataset", "synthetic", "--synthetic-size", "512", "--epochs", "1", "--batch-size", "16"]
+WORDS += ["--log-every", "2", "--seed", "3"]
 
 
 @pytest.fixture(scope="module")

@@ -46,8 +46,13 @@ def run_of(folder: Path) -> Path:
     return found
 
 
-def busy(start: START, script: SCRIPT, ranks: int = 2, **more: Any) -> Command:
-    script(BUSY)
+def idle(start: START, script: SCRIPT, **more: Any) -> Command:
+    """Ranks of which no use of a CPU is looked at."""
+    return busy(start, script, text=BUSY.replace('if os.environ["RANK"] == "1"', "if True"), **more)
+
+
+def busy(start: START, script: SCRIPT, ranks: int = 2, text: str = BUSY, **more: Any) -> Command:
+    script(text)
     command = start("launch", "-n", str(ranks), "--", "job.py", **more)
     command.wait_for("ready", ranks)
     return command
@@ -363,7 +368,7 @@ def test_a_launcher_on_another_host(start: START, ddpkit: DDPKIT, script: SCRIPT
 
 def test_a_folder_that_cannot_be_written_to(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     """Root may write everywhere: a folder in the way of the file stands for what hinders others."""
-    command = busy(start, script)
+    command = idle(start, script)
     (run_of(tmp_path) / "top.json").mkdir()  # the launcher cannot answer; the run goes on
     done = ddpkit("top", str(run_of(tmp_path)))
     assert done.returncode == 125
@@ -489,7 +494,7 @@ def test_a_container_has_its_own_gpus_of_amd(tmp_path: Path) -> None:
 def test_what_could_not_be_looked_at_is_unknown(
     then: str, why: str, start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path
 ) -> None:
-    command = busy(start, script, env=smi(tmp_path, "", then=then))
+    command = idle(start, script, env=smi(tmp_path, "", then=then))
     found = json.loads(ddpkit("top", "--once", "--json").stdout)
     (host,) = found["hosts"]
     assert host["gpus"] is None
