@@ -18,7 +18,7 @@ from ddpkit.errors import DdpkitError, LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
 from ddpkit.launchers.plan import FACTS, Batch, Scheduled, Step, job_facts
 from ddpkit.launchers.shell import join
-from ddpkit.launchers.slurm_limits import compare_request
+from ddpkit.launchers.slurm_limits import compare_request, double_time
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.scheduler import HERE, LostError, Machine
 from ddpkit.transports.protocol import revealed
@@ -62,7 +62,8 @@ def submit(batch: Batch, machine: Machine = HERE) -> str:
     if reply.exit_code != 0 or job_id is None:
         words = " ".join((reply.error or reply.output).split())
         words = re.sub(rf" ?{re.escape(batch.submit[0])}: error: ", "; ", words).removeprefix("; ")
-        hint = batch.ping if re.search(batch.unreachable, words) else batch.show_resources
+        refused = (show for pattern, show in batch.show_refused if re.search(pattern, words))
+        hint = batch.ping if re.search(batch.unreachable, words) else next(refused, batch.show_resources)
         raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", join(batch.typed(hint)))
     return job_id[1]
 
@@ -317,6 +318,11 @@ class JobLink:
         show = _words(self._batch, [word.replace("{queue}", queue) for word in self._batch.show_queue])
         return f"{f': {excess}' if excess else ''}; for the available resources: {show}"
 
+    def _more_time(self) -> str:
+        """Return twice the time limit of the job, as `--time` takes it."""
+        asked = re.search(r"\bTimeLimit=(\S+)", self._shown)
+        return double_time(asked[1]) if asked else "2:00:00"
+
     def _restarted(self, restarts: int) -> Iterator[Event]:
         """Discard a failure of the attempt before a requeue, also where it is read only now."""
         if restarts > self._restarts:
@@ -374,11 +380,11 @@ class JobLink:
             yield {"e": "note", "text": f"{text}; use a shared path: -o output=FILE"}
         reason = {
             "CANCELLED": "was cancelled",
-            "TIMEOUT": "reached its time limit; request more: -o time=...",
+            "TIMEOUT": f"reached its time limit; request more: --time {self._more_time()}",
             "DEADLINE": "reached its deadline",
             "NODE_FAIL": f"lost a node of {facts['nodes']}; for the reason: sinfo -R",
             "PREEMPTED": "was preempted",
-            "OUT_OF_MEMORY": "ran out of memory; request more: -o mem=...",
+            "OUT_OF_MEMORY": "ran out of memory; request more: --mem SIZE, as in --mem 64G",
             "gone": f"is no longer known to the scheduler, and its exit code is unknown; its output: {self._log}",
         }.get(state, "")
         if self._batch.script_lost and is_lost(facts["script"], facts["nodes"]):
