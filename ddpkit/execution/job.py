@@ -232,7 +232,7 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
 _BATCH_SCRIPTS = (".sbatch", ".slurm", ".sb")
 _STEP = re.compile(
     rb"^[ \t]*(?:\w+=\S* +|exec +|time +)*"
-    rb"(?:srun|torchrun|mpirun|mpiexec|deepspeed|ddpkit +launch|accelerate +launch|python\S* .*-m +torch\.distributed)\s",
+    rb"(?:srun|torchrun|mpirun|mpiexec|deepspeed|(?:ddpkit|accelerate) +launch|python\S* .*-m +torch\.distributed)\s",
     re.MULTILINE,
 )
 

@@ -147,6 +147,7 @@ class JobLink:
         self._silent: float | None = None  # when the scheduler stopped answering
         self._cut: float | None = None  # when the connection to the scheduler's machine was lost
         self._runs = False
+        self._cancelled = False  # by this command
         self._look_at = 0.0
         self._recover_at = 0.0  # after which a job that has lost its script is requeued
         self._noted = ""
@@ -212,6 +213,7 @@ class JobLink:
     def _cancel(self, job_or_step: str) -> None:
         if not self._closed.is_set():
             self._machine.run(filled(self._batch.stop, job=job_or_step))
+            self._cancelled = True
 
     def close(self) -> None:
         self._closed.set()
@@ -235,6 +237,8 @@ class JobLink:
                 return
             if self._held is not held:
                 ask_at = 0.0  # whether it is the job's end, the scheduler knows
+            if self._cancelled:  # a job that waited has ended
+                self._cancelled, ask_at, pause = False, 0.0, 0.2
             if time.monotonic() >= ask_at and self._cut is None:
                 facts = self._facts()
                 # Controllers are shared: a job that waits is asked about less and less often.
