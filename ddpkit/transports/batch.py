@@ -232,6 +232,7 @@ class JobLink:
         while not self._closed.is_set():
             held, offset = self._held, self._offset
             yield from self._read()
+            yield from self._reader.overdue()
             if self._given_up:
                 yield {"e": "lost", "reason": f"no connection to {self._machine.place} for {CUT_LIMIT / 60:g} min"}
                 return
