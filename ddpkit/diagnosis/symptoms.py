@@ -171,7 +171,7 @@ REQUESTS = (
     Symptom("slurm-bad-request", "wait forever", "no partition is large enough", "sinfo --summarize shows the sizes; request fewer nodes or ranks: -N N -n N"),
     Symptom("slurm-bad-request", "[Ff]eature|constraint", "no node has these features", "sinfo --Node --format='%N %f' lists the features: --constraint NAME"),
     Symptom("slurm-bad-request", "[Rr]eservation", "the reservation does not exist, or excludes this user", "scontrol show reservation lists them: --reservation NAME"),
-    Symptom("slurm-bad-request", "rejected.*[Mm]emory", "no node has so much memory", "sinfo --Node --format='%N %m' lists it, in MB: --mem SIZE"),
+    Symptom("slurm-bad-request", "Memory specification", "no node has so much memory", "sinfo --Node --format='%N %m' lists it, in MB: --mem SIZE"),
     Symptom("slurm-bad-request", "node name", "the node does not exist", "sinfo --Node lists the nodes: -o nodelist=NAME"),
     Symptom("slurm-bad-request", "account|QOS", "this user has no access to it", "sacctmgr show associations user=$USER lists yours: -o account=NAME"),
     Symptom("slurm-bad-request", "partition", "the partition does not exist", "sinfo --summarize lists the partitions: -o partition=NAME"),
