@@ -344,7 +344,7 @@ class _Reader:
         return int(numbers[-1]) if numbers else 0
 
     def _nodes(self) -> int:
-        from ddpkit.launchers.slurm import listed_nodes
+        from ddpkit.transports.slurm_nodes import count_listed
 
         request = self.request
         text = request.given.get("-N") or request.given.get("--nnodes") or str(request.settings.nnodes or "")
@@ -353,7 +353,7 @@ class _Reader:
         listed = str(request.settings.options.get("nodelist", ""))
         for word in request.words:
             listed = word.partition("=")[2] if word.startswith("nodelist=") else listed
-        return listed_nodes(listed) or 1
+        return count_listed(listed) or 1
 
     def _tasks(self, value: str) -> None:
         """Take sbatch's --ntasks, which is the number of all ranks."""

@@ -36,7 +36,7 @@ def exclude(
     transport: Transport,
 ) -> Launcher:
     """Return the backend of a job that excludes the bad nodes. Nodes of an allocation only get a warning."""
-    from ddpkit.launchers.slurm import Slurm, listed_nodes
+    from ddpkit.launchers.slurm import Slurm
 
     if request.allocation is not None:
         warn(settings, request.allocation.hosts, note)
@@ -54,7 +54,7 @@ def exclude(
     chosen = slurm_nodes.choose_excluded(
         list(by_name),
         nodes,
-        nnodes=request.nnodes or len(request.hosts) or len(request.counts) or listed_nodes(backend.nodelist) or 1,
+        nnodes=request.nnodes or len(request.hosts) or len(request.counts) or 1,
         nodelist=backend.nodelist or ",".join(request.hosts),
         exclude=backend.exclude,
         sbatch=backend.sbatch,

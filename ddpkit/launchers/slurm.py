@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from ddpkit.distributed.nodelist import expand_nodelist
-from ddpkit.errors import AGAIN, EnvError, UsageError
+from ddpkit.errors import AGAIN, UsageError
 from ddpkit.launchers.containers import Contained, option, runtimes, split_option, ssh_client
 from ddpkit.launchers.plan import JOB_HOOK, Batch, File, Job, Plan, Proc, RankStarter, Request, Step, render_step
 from ddpkit.launchers.preload import preload_modules, preload_option, stage_dir_option, stage_option
@@ -297,8 +296,6 @@ class Slurm(Contained):
                 "-o srun with --distribution=arbitrary: ddpkit chooses the distribution",
                 "ddpkit launch -b slurm node2:1 node1:2 -- SCRIPT",
             )
-        if not (world.allocation or world.nnodes or world.hosts or world.counts):
-            world = replace(world, nnodes=listed_nodes(self.nodelist))  # as sbatch does
         later = self._later_groups() if world.allocation is None else ()
         layout = arrange(world, ranks=self._gpus(), cpus=self.cpus_per_task, order=self.order, later=later)
         if world.allocation is not None and not {"--overcommit", "-O"} & {*split_option("srun", self.srun)}:
@@ -685,14 +682,6 @@ def _begins(job: Job) -> str:
 def _decide(job: Job, world: Request) -> tuple[str, ...]:
     """The program that decides after an attempt of a submitted job."""
     return world.here.python, "-m", "ddpkit.cli.job_attempts", job.folder
-
-
-def listed_nodes(nodelist: str) -> int | None:
-    """Return the number of nodes of `node1,node[3-4]`. None: no list, or the name of a file."""
-    try:
-        return len(set(expand_nodelist(nodelist))) or None if "/" not in nodelist else None
-    except EnvError:
-        return None
 
 
 def _left(name: str) -> bool:

@@ -78,7 +78,8 @@ def test_a_job_that_is_cancelled_while_it_waits(tmp_path: Path) -> None:
     while (event := events.get(timeout=60)) is None or event["e"] != "note":
         pass
     link.send({"c": "stop", "grace": 0.0})
-    (failed,) = [each for each in iter(lambda: events.get(timeout=60), None) if each["e"] == "failed"]
+    after: list[Any] = list(iter(lambda: events.get(timeout=60), None))
+    (failed,) = [each for each in after if each["e"] == "failed"]
     assert failed["reason"] == "was cancelled"
     link.close()
 
