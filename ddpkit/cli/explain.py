@@ -68,8 +68,10 @@ def explain(
     # One file after the other: their texts need not be in memory at once more than twice.
     texts = list(_texts(files))
     result = analyze.analyze_log(texts)
+    from ddpkit.run.record import ENDED
+
     run, running = _record(files[0]) if len(files) == 1 else None, ""
-    if run is not None and run.state == "running":
+    if run is not None and run.state not in ENDED:
         from ddpkit.run import status
 
         now = status.get_status(run)
