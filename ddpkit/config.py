@@ -141,6 +141,9 @@ def _parse_nnodes(value: object, label: Label) -> int | tuple[int, int] | None:
     """Parse the number of nodes, or MIN:MAX for a run that continues while MIN of them are left."""
     least, colon, most = ":".join(map(str, value if isinstance(value, tuple) else (value,))).partition(":")
     hint = "add -N 1" if label.flag else None
+    of_sbatch = re.fullmatch(r"(\d+)-(\d+)", least)
+    if of_sbatch and label.flag:
+        hint = f"add -N {of_sbatch[1]}:{of_sbatch[2]}"
     if not colon:
         return whole(least, label.prefix, MOST_NODES, hint=hint)
     pair = (whole(least, label.prefix, MOST_NODES, hint=hint), whole(most, label.prefix, MOST_NODES, hint=hint))

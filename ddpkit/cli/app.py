@@ -134,8 +134,8 @@ COMMANDS = {
 _MEANT = {
     **dict.fromkeys(("run", "start", "train", "torchrun"), "launch"),
     **dict.fromkeys(("sbatch", "salloc", "srun", "submit"), "launch -b slurm"),
-    **dict.fromkeys(("list", "ls", "runs", "jobs", "queue"), "ps"),
-    **dict.fromkeys(("kill", "cancel", "end"), "stop"),
+    **dict.fromkeys(("list", "ls", "runs", "jobs", "queue", "squeue", "sacct"), "ps"),
+    **dict.fromkeys(("kill", "cancel", "scancel", "end"), "stop"),
     **dict.fromkeys(("check", "preflight", "doctor"), "test"),
     **dict.fromkeys(("log", "tail"), "logs"),
     **dict.fromkeys(("why", "diagnose"), "explain"),
@@ -162,10 +162,12 @@ class LeanGroup(typer.core.TyperGroup):
         meant = _MEANT.get(word) or ("" if word.endswith(".py") else similar(word, self.commands) or "")
         if word.endswith(".py"):
             meant = f"launch {similar(word, [path.name for path in Path().glob('*.py')]) or word}"
-        if meant.startswith("launch") and len(args) > 1:
+        # The options of scancel and kill are not those of stop.
+        keep = [each for each in args[1:] if meant.startswith("launch") or not each.startswith("-")]
+        if meant.startswith(("launch", "stop")) and keep:
             from ddpkit.launchers.shell import join
 
-            meant = f"{meant} {join(args[1:])}"
+            meant = f"{meant} {join(keep)}"
         raise UsageError(f"command {word!r} not found", f"ddpkit {meant}" if meant else "ddpkit --help")
 
 

@@ -68,7 +68,14 @@ def explain(
     # One file after the other: their texts need not be in memory at once more than twice.
     texts = list(_texts(files))
     result = analyze.analyze_log(texts)
-    run = _record(files[0]) if len(files) == 1 else None
+    from ddpkit.run.record import ENDED
+
+    run, running = _record(files[0]) if len(files) == 1 else None, ""
+    if run is not None and run.state not in ENDED:
+        from ddpkit.run import status
+
+        now = status.get_status(run)
+        run, running = now.run, now.words if now.living else ""
     failure = run.failure if run is not None and run.state == "failed" else None
     if failure is not None:
         result = analyze.put_first(result, failure)
@@ -79,7 +86,7 @@ def explain(
     elif failure is not None:
         _show_failure(result, failure, many=len(texts) > 1)
     else:
-        _show(result, run, many=len(texts) > 1)
+        _show(result, run, many=len(texts) > 1, running=running)
 
 
 # ---- the catalogue
@@ -233,9 +240,11 @@ def _place(match: LogMatch, many: bool) -> str:
     return f"{match.file}:{match.number}" if many else f"line {match.number}"
 
 
-def _show(result: LogAnalysis, run: Run | None, many: bool) -> None:
-    """Show the first failure of the logs; of a run's own log also how the run ended."""
+def _show(result: LogAnalysis, run: Run | None, many: bool, running: str) -> None:
+    """Show the first failure of the logs; of a run's own log also how the run ended, or that it is `running`."""
     first = result.first
+    if run is not None and running:
+        look.say(f"run {run.run_id}: {running}", "running")
     if run is not None and run.state in ("done", "failed", "stopped"):
         words = f"run {run.run_id} succeeded" if run.state == "done" else f"run {run.run_id} {run.state}"
         look.say(words + (f": {run.verdict}" if run.verdict else ""), run.state)

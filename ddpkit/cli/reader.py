@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path, PurePath
 
@@ -126,6 +126,7 @@ class _Reader:
 
     def _check_host(self, word: str) -> None:
         """Refuse a word that is no host."""
+        from ddpkit.execution.job import check_batch_script
         from ddpkit.launchers.nested import find_launcher, names_program
 
         request = self.request
@@ -134,8 +135,16 @@ class _Reader:
             raise UsageError(
                 "start comes directly after bench", command_line(["bench start", *self.all[1 : self.at], *rest])
             )
+        if (
+            not request.typed_backend
+            and request.has_backend
+            and not request.transport.names_nodes
+            and _is_backend(word)
+        ):
+            raise UsageError(f"{word} is a backend, not a host", self._corrected(self.at, 1, ["-b", word]))
         if not request.scripted:
             return
+        check_batch_script(Path(), [word, *self.rest], allowed="--allow-nested" in request.given)
         local = not request.has_backend or request.transport.local
         if local and "." not in word and Path(f"{word}.py").is_file():
             what = f"{word} is in the place of a host, and {word}.py is a script"
@@ -292,6 +301,13 @@ class _Reader:
             self.sbatch.append(f"{name}={self._value(name, equals, value)}")
         elif name in slurm_flags.PASSED_FLAGS:
             self.sbatch.append(name)
+        elif name == "--jobid":
+            job_id = self._value(name, equals, value)
+            step = f"srun --jobid={job_id} --overlap --nodes=1 --ntasks=1"
+            corrected = self._corrected(self.at, len(self.all) - len(self.rest) - self.at, [])
+            raise UsageError(f"{name} {job_id}: ddpkit uses the allocation of its own shell", f"{step} {corrected}")
+        elif name in slurm_flags.NOT_NEEDED and not equals:
+            request.note(self.all[self.at], f"not needed; {slurm_flags.NOT_NEEDED[name]}")
         elif name in slurm_flags.REFUSED:
             what, instead = slurm_flags.REFUSED[name]
             text = self._value(name, equals, value)
@@ -328,8 +344,16 @@ class _Reader:
         return int(numbers[-1]) if numbers else 0
 
     def _nodes(self) -> int:
-        text = self.request.given.get("-N") or self.request.given.get("--nnodes") or str(self.request.settings.nnodes)
-        return int(text) if text.isdecimal() else 1
+        from ddpkit.transports.slurm_nodes import count_listed
+
+        request = self.request
+        text = request.given.get("-N") or request.given.get("--nnodes") or str(request.settings.nnodes or "")
+        if text or not request.transport.slurm:
+            return int(text) if text.isdecimal() else 1
+        listed = str(request.settings.options.get("nodelist", ""))
+        for word in request.words:
+            listed = word.partition("=")[2] if word.startswith("nodelist=") else listed
+        return count_listed(listed) or 1
 
     def _tasks(self, value: str) -> None:
         """Take sbatch's --ntasks, which is the number of all ranks."""
@@ -378,6 +402,70 @@ class _Reader:
         script = [] if self.request.script is None else ["--", *self.request.script]
         return command_line([*self.all[:at], *words, *self.all[at + length :], *script])
 
+    def _options_left(self) -> Iterator[tuple[int, int, str, str]]:
+        """Yield each option from here to the script: its index, its number of words, its name and its value."""
+        at = self.at
+        while at < len(self.all):
+            word, following = self.all[at], (*self.all[at + 1 : at + 2], "-")[0]
+            name, equals, value = (word, "", "") if word == "-np" else _split(word)
+            length = 1
+            if word.startswith("-") and word != "-":
+                if not equals and not following.startswith("-") and self._takes_value(name, following):
+                    length, value = 2, following
+                yield at, length, name, value
+            elif self._is_script(word):
+                return
+            at += length
+
+    def _takes_value(self, name: str, following: str) -> bool:
+        key = slurm_flags.LETTERS.get(name, name).removeprefix("--").replace("-", "_")
+        if name in self.options:
+            return self.options[name]
+        if key in self.request.options:
+            return not self.request.options[key].alone
+        alone = name in slurm_flags.PASSED_FLAGS or name in torchrun_flags.FLAGS
+        return not (alone or slurm_flags.is_alone(name) or self._is_script(following))
+
+    def _in_own_words(self, own: Mapping[str, str]) -> str:
+        """The whole command line, with ddpkit's names for all these options at once."""
+        words = list(self.all)
+        for at, _, name, _ in reversed(list(self._options_left())):
+            if name in own:
+                value = "" if words[at] == "-np" else _split(words[at])[2]
+                flag = own[name]
+                words[at : at + 1] = [flag, value] if value and flag[:2] != "--" else [_with_value(flag, value)]
+        return self._corrected(0, len(self.all), words)
+
+    def _means_slurm(self, name: str) -> bool:
+        """Tell whether this option of several launchers is sbatch's here: beside others, or where sbatch is."""
+        import shutil
+
+        if self.request.typed_backend or not self.request.transport.local:
+            return False
+        names = {each for _, _, each, _ in self._options_left() if each[:2] == "--"} - self.options.keys()
+        if any(_backend_with(each) == "slurm" for each in names - _ELSEWHERE.keys()):
+            return True
+        own = name in slurm_flags.SAME and {"--nodes", "--ntasks-per-node"} & names
+        return bool(own and shutil.which("sbatch"))
+
+    def _for_program(self, program: str, known: frozenset[str]) -> str:
+        """The whole command line, with all options of sbatch or srun as the backend's option of this name."""
+        from ddpkit.launchers.shell import join
+
+        words, given = list(self.all), list[str]()
+        for at, length, name, value in reversed(list(self._options_left())):
+            if name in known:
+                given.insert(0, f"{name}={value}" if value else name)
+                words[at : at + length] = []
+        typed = [at for at, word in enumerate(words) if word.startswith(f"{program}=") and words[at - 1] == "-o"]
+        before = str(self.request.settings.options.get(program, ""))
+        if typed:
+            before = words[typed[-1]].partition("=")[2]
+            words[typed[-1] - 1 : typed[-1] + 1] = []
+        at = min(self.at, len(words)) - 2 * bool(typed and typed[-1] < self.at)
+        words[at:at] = ["-o", f"{program}={f'{before} {join(given)}'.strip()}"]
+        return self._corrected(0, len(self.all), words)
+
     def _with_backend(self, name: str) -> str:
         """The whole command line, for another backend."""
         command, *words = self.all
@@ -394,7 +482,11 @@ class _Reader:
         what = f"ddpkit {request.command} has no option {name}"
         following = [] if value or not self.rest or self.rest[0].startswith("-") else self.rest[:1]
         if name in _ELSEWHERE:
-            return UsageError(what, self._corrected(self.at, 1, [_with_value(_ELSEWHERE[name], value)]))
+            if self._means_slurm(name):
+                return UsageError(f"{name} is an option of backend slurm", self._with_backend("slurm"))
+            return UsageError(what, self._in_own_words(_ELSEWHERE))
+        if request.transport.slurm and name in slurm_flags.MEANT:
+            return UsageError(what, self._in_own_words(slurm_flags.MEANT))
         if name in _ENVIRONMENTS and (value or following):
             python = str(PurePath(value or following[0], "bin", "python"))
             return UsageError(what, self._corrected(self.at, 1 + len(following), ["--python", python]))
@@ -404,6 +496,9 @@ class _Reader:
             return UsageError(what, self._corrected(self.at, 1 + len(following), hosts))
         if name in _ALONE:
             return UsageError(what, _ALONE[name])
+        for program, known in slurm_flags.PROGRAMS.items():
+            if request.transport.slurm and name in known:
+                return UsageError(f"{name} is an option of {program}", self._for_program(program, known))
         backend = _backend_with(name)
         if backend:
             return UsageError(f"{name} is an option of backend {backend}", self._with_backend(backend))
@@ -420,7 +515,7 @@ class _Reader:
         if meant:
             return UsageError(what, self._corrected(self.at, 1, [_with_value(meant, value)]))
         if request.transport.slurm and name[:2] == "--":
-            return UsageError(what, f"an option of sbatch: -o sbatch='{name}={value or 'VALUE'}'")
+            return UsageError(what, f"ddpkit backends {request.typed_backend or request.backend.name}")
         if request.script is None and request.scripted and name[:2] == "--":
             return UsageError(what, f"ddpkit {request.command} --help; the script's options come after `--`")
         return UsageError(what, f"ddpkit {request.command} --help")
@@ -435,6 +530,12 @@ def _backend_with(name: str) -> str:
         return "slurm"
     backends = registry.backends_with(name.removeprefix("--").replace("-", "_"))
     return min(backends, key=lambda backend: backend != "ssh", default="")  # the one of hosts, if it has the option
+
+
+def _is_backend(word: str) -> bool:
+    from ddpkit.launchers import registry
+
+    return word in registry.aliases() or word in registry.names()
 
 
 def _split(word: str) -> tuple[str, str, str]:

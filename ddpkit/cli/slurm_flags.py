@@ -36,6 +36,49 @@ PASSED = frozenset(
     "--profile-data --cpus-per-gpu".split()
 )
 PASSED_FLAGS = frozenset(("--hold", "--contiguous", "--overcommit", "--oversubscribe", "--reboot", "--spread-job"))
+# Mistaken names, and names of other schedulers, for options that ddpkit has.
+MEANT = {
+    **dict.fromkeys(("--gpu", "--ngpus"), "--gpus-per-node"),
+    **dict.fromkeys(("--cpu", "--cpus", "--ncpus"), "--cpus-per-task"),
+    **dict.fromkeys(("--walltime", "--time-limit"), "--time"),
+    "--queue": "--partition",
+    "--memory": "--mem",
+    "--test-only": "--dry-run",
+}
+# Options without a value that change nothing, each with the reason.
+NOT_NEEDED = {
+    "--parsable": "ddpkit submits the job itself, and follows it",
+    "--wait": "ddpkit follows the job to its end; --detach does not",
+    "--label": "each line has its rank and its host",
+    "--unbuffered": "each line is shown as soon as it is complete",
+    "--pty": "ddpkit shows the output of every rank",
+}
+# Other options of sbatch and srun: the backend's options of these names pass them on.
+_SRUN_FLAGS = frozenset(
+    "--overlap --exact --whole --multi-prog --disable-status --preserve-env --resv-ports "
+    "--interactive --no-allocate --kill-on-bad-exit".split()
+)
+PROGRAMS = {
+    "srun": _SRUN_FLAGS
+    | frozenset(
+        "--mpi --cpu-bind --input --bcast --send-libs --het-group --prolog --epilog --task-prolog --task-epilog "
+        "--slurmd-debug --accel-bind --treewidth --max-exit-timeout --msg-timeout --wait --external-launcher".split()
+    ),
+    "sbatch": frozenset(
+        "--acctg-freq --bb --bbf --burst-buffer --core-spec --thread-spec --cpu-freq --delay-boot --extra "
+        "--extra-node-info --get-user-env --gid --uid --ignore-pbs --kill-on-invalid-dep --mcs-label --mem-bind "
+        "--no-kill --ntasks-per-core --ntasks-per-socket --ntasks-per-gpu --power --propagate --container-id "
+        "--tres-bind --tres-per-task --use-min-nodes --wait-all-nodes --oom-kill-step --segment --stepmgr".split()
+    ),
+}
+_SBATCH_FLAGS = frozenset("--get-user-env --ignore-pbs --no-kill --use-min-nodes --stepmgr".split())
+
+
+def is_alone(name: str) -> bool:
+    """Tell whether an option of sbatch or srun needs no value."""
+    return name in _SRUN_FLAGS or name in _SBATCH_FLAGS or name in NOT_NEEDED or MEANT.get(name) == "--dry-run"
+
+
 # Options that would contradict what ddpkit does, each with the reason and ddpkit's own flag.
 REFUSED = {
     "--gpus": ("ddpkit needs the GPUs of each node", ["--gpus-per-node"]),
@@ -58,6 +101,9 @@ def replacement(name: str, flag: list[str], text: str, nodes: int, ranks: int) -
         return [*flag, str(number)]
     if name == "--wrap":
         return [*flag, *text.split()]
-    if name == "--error" or (name == "--export" and text.upper() in ("ALL", "NONE")):
+    if name == "--error":
         return []  # ddpkit's default
+    if name == "--export":  # all variables of this shell, or none: ddpkit's default as well
+        variables = [each for each in text.split(",") if each and each.upper() not in ("ALL", "NONE", "NIL")]
+        return [word for each in variables for word in (*flag, each)]
     return [*flag, text]

@@ -250,8 +250,12 @@ def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[
     result.healthy = not alarms and any(log.course.is_healthy() for log in logs.values())
 
 
+# A run's name may be a word for an error, in lines of ddpkit's own and in paths.
+_RUN_ID = re.compile(r"\b\d{8}-\d{6}-[\w.-]+-[0-9a-f]{4}\b")
+
+
 def _is_alarm(lines: Sequence[str], number: int) -> bool:
-    line = lines[number - 1]
+    line = _RUN_ID.sub("", lines[number - 1])
     return tracebacks.begins_failure(lines, number - 1) or (reports_error(line) and not tracebacks.is_frame(line))
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -133,11 +133,7 @@ def check_request(settings: LaunchSettings) -> None:
         script = join(nested.script or ("SCRIPT",))
         raise UsageError(f"{nested.problem} (--allow-nested starts it anyway)", f"ddpkit launch -- {script}")
     in_shell = settings.script[0] in SHELLS and len(settings.script) > 1  # bash FILE
-    first = settings.script[1 if in_shell else 0]
-    if not settings.allow_nested and _is_batch_script(Path(settings.workdir, first)):
-        what = f"{first} is a batch script of SLURM: it starts its ranks itself, on all nodes"
-        what += " (--allow-nested starts it anyway)"
-        raise UsageError(what, join(["sbatch", first]))
+    check_batch_script(Path(settings.workdir), settings.script[in_shell:], allowed=settings.allow_nested)
     usable = record.usable_name(settings.name) if settings.name else ""
     if settings.name != usable:
         what = f"--name {quote(settings.name)}: a name has at most 24 letters, digits, _, . and -"
@@ -233,11 +229,27 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     return "program"
 
 
+_BATCH_SCRIPTS = (".sbatch", ".slurm", ".sb")
+_STEP = re.compile(
+    rb"^[ \t]*(?:\w+=\S* +|exec +|time +)*"
+    rb"(?:srun|torchrun|mpirun|mpiexec|deepspeed|(?:ddpkit|accelerate) +launch|python\S* .*-m +torch\.distributed)\s",
+    re.MULTILINE,
+)
+
+
+def check_batch_script(workdir: Path, command: Sequence[str], *, allowed: bool) -> None:
+    """Refuse a batch script of SLURM as the script of each rank."""
+    if not allowed and _is_batch_script(workdir / command[0]):
+        what = f"{command[0]} is a batch script of SLURM: it starts its ranks itself, on all nodes"
+        raise UsageError(f"{what} (--allow-nested starts it anyway)", join(["sbatch", *command]))
+
+
 def _is_batch_script(path: Path) -> bool:
-    """Whether a file has options of sbatch and a step of srun. With the options alone, each rank can run it."""
+    """Whether a file has options of sbatch and starts ranks. With the options alone, each rank can run it."""
     try:
         with path.open("rb") as file:
             text = file.read(1 << 16)
     except OSError:
         return False
-    return all(re.search(pattern, text, re.MULTILINE) for pattern in (rb"^#SBATCH ", rb"^\s*(?:exec )?srun "))
+    options = re.search(rb"^#SBATCH ", text, re.MULTILINE)
+    return bool(options and (path.suffix in _BATCH_SCRIPTS or _STEP.search(text)))

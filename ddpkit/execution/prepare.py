@@ -159,7 +159,7 @@ def prepare_offline(
     chosen = transport_class(type(backend))
     if chosen.local:
         requested_nodes.check_one_machine(settings, environ)
-    nnodes, nproc = number_of_nodes(settings, backend), ranks_per_node(settings)
+    nnodes, nproc = number_of_nodes(settings, backend, environ), ranks_per_node(settings)
     requested_nodes.check_no_sync(settings)
     job = local_job(settings, backend)
     if stage:
@@ -207,7 +207,7 @@ def plan_later(settings: LaunchSettings, environ: Mapping[str, str]) -> Plan:
     """A plan for SLURM at any time, without the present allocation and the folder of a run. Raises UsageError."""
     bare = {name: value for name, value in environ.items() if not name.startswith("SLURM_")}
     backend, job = build_backend(settings), prepare_offline(settings, bare).job
-    width = number_of_nodes(settings, backend), ranks_per_node(settings)
+    width = number_of_nodes(settings, backend, bare), ranks_per_node(settings)
     request = local_facts.slurm(*width, bare, *requested_nodes.scheduled_hosts(settings))
     return backend.plan(replace(job, folder=""), request)
 

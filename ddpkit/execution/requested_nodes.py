@@ -15,7 +15,7 @@ from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.registry import Launcher
 from ddpkit.launchers.shell import count
 from ddpkit.launchers.starters import Starter
-from ddpkit.transports import local_facts
+from ddpkit.transports import local_facts, slurm_nodes
 
 if TYPE_CHECKING:
     from ddpkit.transports.hosts import HostSpec
@@ -32,11 +32,18 @@ def uneven_ranks(settings: LaunchSettings) -> tuple[int, ...]:
     return settings.nproc_per_node if isinstance(settings.nproc_per_node, tuple) else ()
 
 
-def number_of_nodes(settings: LaunchSettings, backend: Launcher) -> int | None:
-    """The number of nodes for a backend that takes no MIN:MAX. None: not given."""
+def number_of_nodes(settings: LaunchSettings, backend: Launcher, environ: Mapping[str, str]) -> int | None:
+    """The number of nodes for a backend that takes no MIN:MAX. None: not given.
+
+    A submitted job has as many as its node list, as with sbatch.
+    """
     if isinstance(settings.nnodes, tuple):
         raise _takes_one_number(backend, settings.nnodes)
-    return settings.nnodes
+    nodelist = str(getattr(backend, "nodelist", ""))
+    named = settings.hosts or settings.hostfile or uneven_ranks(settings)
+    if settings.nnodes or not nodelist or named or local_facts.allocation(environ):
+        return settings.nnodes
+    return slurm_nodes.count_listed(nodelist)
 
 
 def _takes_one_number(backend: Launcher, nodes: tuple[int, int]) -> UsageError:

@@ -86,7 +86,7 @@ def _prepare(
     check_answer(facts, host, script=first, python=pythons[0], synced=synced)
     if automatic and facts["python"] != settings.python and not backend.container:
         note(f"Python of the ranks: {facts['python']} on {host.place}")
-    nnodes, nproc = requested_nodes.number_of_nodes(settings, backend), requested_nodes.ranks_per_node(settings)
+    nnodes, nproc = requested_nodes.number_of_nodes(settings, backend, {}), requested_nodes.ranks_per_node(settings)
     here = Host(name=facts["host"], slots=0, stale=tuple(facts["stale"]))
     hosts, counts = requested_nodes.scheduled_hosts(settings)
     request = Request(nnodes=nnodes, nproc_per_node=nproc, here=here, hosts=hosts, counts=counts, via=via)

@@ -564,7 +564,7 @@ class Slurm(Contained):
             )
         tasks, cpus = self._asked_tasks(job, layout.groups[0])
         asked: dict[str, object] = {
-            "job-name": self.job_name or job.run_id.split("-", 2)[-1].rpartition("-")[0] or "ddpkit",
+            "job-name": self._job_name(job),
             "nodes": layout.groups[0].nodes + (spares or 0),
             "ntasks-per-node": tasks,
             "cpus-per-task": cpus or "",
@@ -614,11 +614,19 @@ class Slurm(Contained):
             return f"{job.folder or job.workdir}/slurm-{{job}}.out"
         path = self.output.replace("%A_%a" if self.array else "%j", "{job}")
         if path.count("{job}") != 1 or "%" in path:
-            raise UsageError(
-                f"-o output={self.output}: the file name must contain the job id (%j), and no other pattern of SLURM",
-                "-o output=logs/train_%j.out, for an array logs/train_%A_%a.out",
-            )
+            what = f"-o output={self.output}: the file name must contain the job id (%j), and no other pattern of SLURM"
+            raise UsageError(what, f"add -o output={quote(self._with_job_id(job))}")
         return path if path.startswith("/") else f"{job.workdir}/{path}"
+
+    def _with_job_id(self, job: Job) -> str:
+        """The output file of the user, with the job id as its only pattern."""
+        name = self.output.replace("%x", self._job_name(job))
+        stem, dot, ending = re.sub(r"[-_.]?%\d*[a-zA-Z]", "", name).rpartition(".")
+        stem, ending = (stem, f".{ending}") if dot and "/" not in ending else (stem + dot + ending, "")
+        return f"{stem}-{'%A_%a' if self.array else '%j'}{ending}"
+
+    def _job_name(self, job: Job) -> str:
+        return self.job_name or job.run_id.split("-", 2)[-1].rpartition("-")[0] or "ddpkit"
 
     def _batch(self, job: Job, script: str, left: tuple[str, ...], world: Request) -> Batch:
         return Batch(
@@ -632,6 +640,11 @@ class Slurm(Contained):
             ping=("scontrol", "ping"),
             queue=("squeue", "--me"),
             show_resources=("sinfo", "--Node" if world.hosts or self.nodelist else "--summarize"),
+            show_refused=(
+                ("feature|constraint", ("sinfo", "--Node", "--format=%N %f")),
+                ("reservation", ("scontrol", "show", "reservation")),
+                ("[Mm]emory", ("sinfo", "--Node", "--format=%N %m")),
+            ),
             # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
             state=("scontrol", "--oneliner", "show", "job", "{job}"),
             state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "

@@ -65,3 +65,9 @@ def _seconds(text: str | None) -> int | None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def double_time(limit: str) -> str:
+    """Return twice a time limit `D-HH:MM:SS`, in the same form without days."""
+    minutes = -(-2 * (_seconds(limit) or 3600) // 60)
+    return f"{minutes // 60}:{minutes % 60:02}:00"

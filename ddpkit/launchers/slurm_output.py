@@ -21,6 +21,8 @@ from itertools import accumulate
 from ddpkit.launchers.events import Event, FailedEvent, OutputEvent
 
 PIECE = 1024
+WAIT = 0.5  # seconds for which the first lines of a rank wait for the line that names its host
+MOST_WAITING = 1000  # lines of one rank
 # Printed by each rank's own shell (or tap) to its standard error before the script runs.
 STARTED = re.compile(r"ddpkit: rank (\d{1,9}) on ([\w.-]+) pid (\d{1,9}) step ([\w.]+)")
 # Printed by the tap of a rank under torchrun, whose label is the node's and not the rank's. The tap splits long lines:
@@ -92,6 +94,10 @@ class SrunReader:
         self.goes_on = False  # the first failed rank has not ended, so srun ends no other
         self._since: float | None = None  # when the known failure was, if an exception was it
         self.attempt = 0  # how often the job was started again before what is read now
+        # Lines of ranks without a host, and since when: the line that names it is on another output of srun.
+        self._early: dict[int, list[Event]] = {}
+        self._early_since = 0.0
+        self._without_host: set[int] = set()  # ranks whose lines no longer wait
         self._held: dict[int, bytes] = {}
         self._long: dict[tuple[int, str], str] = {}
 
@@ -106,6 +112,26 @@ class SrunReader:
         for number in (1, 2):
             if self._held.get(number):
                 yield from self.feed(number, b"\n")
+        yield from self._release_all()
+
+    @property
+    def waits(self) -> bool:
+        """Whether lines wait for the host of their rank."""
+        return bool(self._early)
+
+    def overdue(self) -> Iterator[Event]:
+        """Yield lines that have waited long enough for the host of their rank. Call it again and again."""
+        if self._early and time.monotonic() >= self._early_since + WAIT:
+            self._without_host.update(self._early)
+            yield from self._release_all()
+
+    def _release(self, rank: int) -> Iterator[Event]:
+        for event in self._early.pop(rank, ()):
+            yield {**event, "host": self.hosts[rank]} if rank in self.hosts and event["e"] == "out" else event
+
+    def _release_all(self) -> Iterator[Event]:
+        for rank in list(self._early):
+            yield from self._release(rank)
 
     def finished(self) -> Iterator[Event]:
         """srun ended with exit code 0: so did every rank."""
@@ -125,6 +151,8 @@ class SrunReader:
             return
         attempt = ATTEMPT.fullmatch(line)
         if attempt:
+            yield from self._release_all()
+            self._without_host.clear()
             self.attempt = int(attempt[1])
             self.reset_after_requeue()
             self.hosts.clear()
@@ -157,6 +185,7 @@ class SrunReader:
             rank, host, pid, self.step = int(started[1]), started[2], int(started[3]), started[4]
             self.hosts[rank], self.pids[rank] = host, pid
             yield {"e": "start", "rank": rank, "host": host, "pid": pid, "t": time.time()}
+            yield from self._release(rank)
         elif over:
             code, killer = (None if word == "None" else int(word) for word in over.groups()[1:])
             yield from self._rank_ended(int(over[1]), code, killer)
@@ -185,10 +214,10 @@ class SrunReader:
             return
         raised = RAISED.fullmatch(text) if own else None
         if raised is None or int(raised[2]) != rank:
-            yield self._of_rank(rank, number, text)
+            yield from self._of_rank(rank, number, text)
             return
         if raised[1]:
-            yield self._of_rank(rank, number, raised[1])
+            yield from self._of_rank(rank, number, raised[1])
         if raised[4]:
             # Never later than it is heard: the node's clock may be ahead, and what follows from it comes after it.
             self.raised.setdefault(rank, (min(float(raised[4]), time.time()), raised[3]))
@@ -200,6 +229,7 @@ class SrunReader:
 
     def _first_raised(self) -> Iterator[Event]:
         rank = min(self.raised, key=self.raised.__getitem__)
+        yield from self._release(rank)
         self.failed, (self._since, name) = True, self.raised[rank]
         yield {
             "e": "failed",
@@ -218,7 +248,7 @@ class SrunReader:
         self.raised.clear()
         self._since = None
 
-    def _of_rank(self, rank: int, number: int, text: str) -> Event:
+    def _of_rank(self, rank: int, number: int, text: str) -> Iterator[Event]:
         plugin = PLUGIN.match(text)
         agent = "" if (rank, number) in self.begun else self.runtimes.get(rank, "")
         agent = (plugin[1] or "slurmstepd") if plugin else agent
@@ -227,7 +257,16 @@ class SrunReader:
             event["agent"] = agent
         if rank in self.hosts:
             event["host"] = self.hosts[rank]
-        return event
+        elif rank not in self._without_host:
+            if not self._early:
+                self._early_since = time.monotonic()
+            waiting = self._early.setdefault(rank, [])
+            waiting.append(event)
+            if len(waiting) >= MOST_WAITING:
+                self._without_host.add(rank)
+                yield from self._release(rank)
+            return
+        yield event
 
     def _task_ended(self, host: str, tasks: str, how: str) -> Iterator[Event]:
         code = _CODE.match(how)
@@ -253,6 +292,7 @@ class SrunReader:
 
     def _rank_ended(self, rank: int, code: int | None, killer: int | None) -> Iterator[Event]:
         host = self.hosts.get(rank, "?")
+        yield from self._release(rank)
         yield {"e": "exit", "rank": rank, "host": host, "code": code, "signal": killer, "t": time.time()}
         if code == 0 or self.failed:
             return

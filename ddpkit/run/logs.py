@@ -185,8 +185,9 @@ class _JobOutput:
                 continue
             self._files[name] = offset + len(data), reader
             new = new or bool(data)
-            lines += [line_of_job(event) for event in reader.feed(1, data) if event["e"] == "out"]
-        return lines if new else None
+            events = [*reader.feed(1, data), *reader.overdue()]
+            lines += [line_of_job(event) for event in events if event["e"] == "out"]
+        return lines if new or lines else None
 
     def rest(self) -> list[Line]:
         return [

@@ -18,7 +18,7 @@ from ddpkit.errors import DdpkitError, LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
 from ddpkit.launchers.plan import FACTS, Batch, Scheduled, Step, job_facts
 from ddpkit.launchers.shell import join
-from ddpkit.launchers.slurm_limits import compare_request
+from ddpkit.launchers.slurm_limits import compare_request, double_time
 from ddpkit.launchers.slurm_output import SrunReader
 from ddpkit.scheduler import HERE, LostError, Machine
 from ddpkit.transports.protocol import revealed
@@ -62,7 +62,8 @@ def submit(batch: Batch, machine: Machine = HERE) -> str:
     if reply.exit_code != 0 or job_id is None:
         words = " ".join((reply.error or reply.output).split())
         words = re.sub(rf" ?{re.escape(batch.submit[0])}: error: ", "; ", words).removeprefix("; ")
-        hint = batch.ping if re.search(batch.unreachable, words) else batch.show_resources
+        refused = (show for pattern, show in batch.show_refused if re.search(pattern, words))
+        hint = batch.ping if re.search(batch.unreachable, words) else next(refused, batch.show_resources)
         raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", join(batch.typed(hint)))
     return job_id[1]
 
@@ -146,6 +147,7 @@ class JobLink:
         self._silent: float | None = None  # when the scheduler stopped answering
         self._cut: float | None = None  # when the connection to the scheduler's machine was lost
         self._runs = False
+        self._cancelled = False  # by this command
         self._look_at = 0.0
         self._recover_at = 0.0  # after which a job that has lost its script is requeued
         self._noted = ""
@@ -211,6 +213,7 @@ class JobLink:
     def _cancel(self, job_or_step: str) -> None:
         if not self._closed.is_set():
             self._machine.run(filled(self._batch.stop, job=job_or_step))
+            self._cancelled = True
 
     def close(self) -> None:
         self._closed.set()
@@ -229,11 +232,14 @@ class JobLink:
         while not self._closed.is_set():
             held, offset = self._held, self._offset
             yield from self._read()
+            yield from self._reader.overdue()
             if self._given_up:
                 yield {"e": "lost", "reason": f"no connection to {self._machine.place} for {CUT_LIMIT / 60:g} min"}
                 return
             if self._held is not held:
                 ask_at = 0.0  # whether it is the job's end, the scheduler knows
+            if self._cancelled:  # a job that waited has ended
+                self._cancelled, ask_at, pause = False, 0.0, 0.2
             if time.monotonic() >= ask_at and self._cut is None:
                 facts = self._facts()
                 # Controllers are shared: a job that waits is asked about less and less often.
@@ -317,6 +323,11 @@ class JobLink:
         show = _words(self._batch, [word.replace("{queue}", queue) for word in self._batch.show_queue])
         return f"{f': {excess}' if excess else ''}; for the available resources: {show}"
 
+    def _more_time(self) -> str:
+        """Return twice the time limit of the job, as `--time` takes it."""
+        asked = re.search(r"\bTimeLimit=(\S+)", self._shown)
+        return double_time(asked[1]) if asked else "2:00:00"
+
     def _restarted(self, restarts: int) -> Iterator[Event]:
         """Discard a failure of the attempt before a requeue, also where it is read only now."""
         if restarts > self._restarts:
@@ -374,11 +385,11 @@ class JobLink:
             yield {"e": "note", "text": f"{text}; use a shared path: -o output=FILE"}
         reason = {
             "CANCELLED": "was cancelled",
-            "TIMEOUT": "reached its time limit; request more: -o time=...",
+            "TIMEOUT": f"reached its time limit; request more: --time {self._more_time()}",
             "DEADLINE": "reached its deadline",
             "NODE_FAIL": f"lost a node of {facts['nodes']}; for the reason: sinfo -R",
             "PREEMPTED": "was preempted",
-            "OUT_OF_MEMORY": "ran out of memory; request more: -o mem=...",
+            "OUT_OF_MEMORY": "ran out of memory; request more: --mem SIZE, as in --mem 64G",
             "gone": f"is no longer known to the scheduler, and its exit code is unknown; its output: {self._log}",
         }.get(state, "")
         if self._batch.script_lost and is_lost(facts["script"], facts["nodes"]):

@@ -48,6 +48,14 @@ def is_lost(script_node: str, nodes: str) -> bool:
         return False
 
 
+def count_listed(nodelist: str) -> int | None:
+    """Return the number of nodes of `node1,node[3-4]`. None: no list, or the name of a file."""
+    try:
+        return len(set(expand_nodelist(nodelist))) or None if "/" not in nodelist else None
+    except EnvError:
+        return None
+
+
 def choose_excluded(
     bad: Sequence[str], nodes: Mapping[str, bool], *, nnodes: int, nodelist: str, exclude: str, sbatch: str
 ) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from ddpkit.errors import LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
 from ddpkit.launchers.plan import Step
-from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.launchers.slurm_output import WAIT, SrunReader
 from ddpkit.scheduler import run_command
 from ddpkit.transports.protocol import LocalLink
 from ddpkit.transports.srun_overlap import OverlapCalls
@@ -31,13 +31,32 @@ class SrunLink:
         self._timer: threading.Timer | None = None
         self._post: Post = lambda _: None
         self._calls = OverlapCalls(self._reader)
+        self._reading = threading.Lock()  # of the reader, which a timer reads as well
+        self._overdue: threading.Timer | None = None  # posts lines of ranks whose host stays unknown
         self._late: tuple[threading.Timer, FailedEvent] | None = None  # a failure, and what posts it soon
 
     def start(self, request: str, post: Post) -> None:
         self._post = post
 
         def translate(event: Event | None) -> None:
-            for each in self._translate(event):
+            with self._reading:
+                take(self._translate(event))
+                if self._overdue is None:
+                    set_timer()
+
+        def post_overdue() -> None:
+            with self._reading:
+                take(self._reader.overdue())
+                set_timer()
+
+        def set_timer() -> None:
+            self._overdue = threading.Timer(WAIT, post_overdue) if self._reader.waits else None
+            if self._overdue is not None:
+                self._overdue.daemon = True
+                self._overdue.start()
+
+        def take(events: Iterator[Event | None]) -> None:
+            for each in events:
                 if each is not None and each["e"] == "failed" and each["what"] == self._reader.agent:
                     # An agent's own words come beside those of srun, and a moment later.
                     self._late = (threading.Timer(1.0, post, [each]), each)
@@ -102,7 +121,7 @@ class SrunLink:
         run_command(argv)
 
     def close(self) -> None:
-        for timer in (self._timer, self._late[0] if self._late else None):
+        for timer in (self._timer, self._overdue, self._late[0] if self._late else None):
             if timer is not None:
                 timer.cancel()
         self._calls.close()

@@ -20,6 +20,9 @@ def _project(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('ran')\n")
     (tmp_path / "own.sbatch").write_text(BATCH)
     (tmp_path / "own.sbatch").chmod(0o755)
+    (tmp_path / "my.sbatch").write_text("#!/bin/bash\n#SBATCH -N 2\n./run.sh\n")
+    (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH -N 2\nOMP_NUM_THREADS=1 torchrun train.py\n")
+    (tmp_path / "notes.txt").touch()
 
 
 @pytest.mark.parametrize(
@@ -66,17 +69,35 @@ def _project(tmp_path: Path) -> None:
         ),
         (
             ["-b", "slurm", "-N", "2", "own.sbatch"],
-            "`own.sbatch` is a file here, not a host",
-            "ddpkit launch -b slurm -N 2 -- own.sbatch",
+            "own.sbatch is a batch script of SLURM",
+            "sbatch own.sbatch\n",
         ),
         (
             ["-b", "slurm", "-N", "2", "--", "./own.sbatch"],
             "./own.sbatch is a batch script of SLURM",
             "sbatch ./own.sbatch\n",
         ),
+        (["notes.txt", "--lr"], "`notes.txt` is a file here, not a host", "ddpkit launch -- notes.txt --lr"),
+        (["job.sh", "--lr"], "job.sh is a batch script of SLURM", "sbatch job.sh --lr\n"),
+        (["-b", "slurm", "--", "job.sh"], "job.sh is a batch script of SLURM", "sbatch job.sh\n"),
+        (["--", "my.sbatch"], "my.sbatch is a batch script of SLURM", "sbatch my.sbatch\n"),
         (["-b", "slurm", "--", "bash", "own.sbatch"], "own.sbatch is a batch script of SLURM", "sbatch own.sbatch\n"),
     ],
-    ids=["script", "time", "words", "limit", "node rank", "hosts", "file", "batch script", "batch script in a shell"],
+    ids=[
+        "script",
+        "time",
+        "words",
+        "limit",
+        "node rank",
+        "hosts",
+        "file",
+        "batch script",
+        "file on this machine",
+        "torchrun",
+        "not executable",
+        "ending",
+        "batch script in a shell",
+    ],
 )
 def test_the_command_that_was_meant(words: list[str], what: str, hint: str, ddpkit: DDPKIT) -> None:
     done = ddpkit("launch", *words)
@@ -97,6 +118,19 @@ def test_nodes_without_a_backend(sbatch: bool, backend: str, ddpkit: DDPKIT, tmp
     assert done.returncode == 121
     assert "backend local runs on this machine only, and does not support -N 2; ssh and slurm do" in done.stderr
     assert f"\nhint: ddpkit launch --nnodes 2 --nproc-per-node 2 -b {backend} -- train.py\n" in done.stderr
+
+
+@pytest.mark.parametrize("sbatch", [False, True])
+def test_options_of_sbatch_without_a_backend(sbatch: bool, ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """One hint has them all."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    if sbatch:
+        (programs / "sbatch").symlink_to("/bin/true")
+    done = ddpkit("launch", "--nodes=2", "--ntasks-per-node=2", "train.py", env={"PATH": str(programs)})
+    assert done.returncode == 121
+    words = "-b slurm --nodes=2 --ntasks-per-node=2" if sbatch else "-N 2 -n 2"
+    assert f"\nhint: ddpkit launch {words} train.py\n" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import Command
 
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.outcome import Failure
@@ -55,6 +56,15 @@ def test_a_wrong_id_lists_near_ones(typed: str, near: str | None, ddpkit: DDPKIT
     else:
         assert re.fullmatch(rf"hint: ddpkit explain {near}", hint)
         assert f"similar: {near}" in message
+
+
+def test_a_run_that_still_runs(start: Callable[..., Command], ddpkit: DDPKIT, script: Callable[[str], str]) -> None:
+    """Its own name is no error in its log."""
+    name = script("import time\nprint('up', flush=True)\ntime.sleep(600)\n")
+    start("launch", "-n", "1", "--name", "killed-error", "--", name).wait_for("up")
+    first, second = ddpkit("explain").stdout.splitlines()
+    assert re.fullmatch(r"run \S+-killed-error-\w+: runs for \S+( \S+)?", first)
+    assert second.startswith("no failure in this log (")
 
 
 def test_a_file_of_that_name_is_the_file(ddpkit: DDPKIT, tmp_path: Path) -> None:

@@ -84,6 +84,11 @@ SLURM = {
     "-b slurm -N 2 --ntasks 8": ["--nodes=2", "--ntasks-per-node=4"],
     "-b slurm --ntasks 8 -N 2": ["--nodes=2", "--ntasks-per-node=4"],
     "-b slurm --name base": ["--job-name=base"],
+    "-b slurm -w node1,node2 -n 2": ["--nodes=2", "--ntasks-per-node=2", "--nodelist=node1,node2"],
+    "-b slurm --nodelist=node[1-3] --ntasks 6": ["--nodes=3", "--ntasks-per-node=2"],
+    "-b slurm -o nodelist=node[1-2] -N 1": ["--nodes=1"],
+    "-b slurm -w ./hosts": ["--nodes=1", "--nodelist=./hosts"],
+    "-b slurm --wait --parsable --pty --label --unbuffered": ["--nodes=1"],
 }
 
 
@@ -138,6 +143,56 @@ CORRECTED = {
         "--error: the job has one output file",
         "ddpkit launch -b slurm --output a-%j -- train.py",
     ),
+    "launch -b slurm --export=ALL,FOO=1,BAR=2 train.py": (
+        "ddpkit chooses the variables of a job",
+        "ddpkit launch -b slurm --env FOO=1 --env BAR=2 train.py",
+    ),
+    "launch --nodes=2 --ntasks=4 train.py": (
+        "--nodes is an option of backend slurm",
+        "ddpkit launch -b slurm --nodes=2 --ntasks=4 train.py",
+    ),
+    "launch -b ssh node1 node2 --nodes=2 --ntasks-per-node 2 --chdir /tmp train.py": (
+        "no option --nodes",
+        "ddpkit launch -b ssh node1 node2 -N 2 -n 2 --workdir /tmp train.py",
+    ),
+    "launch -b slurm --gpu 2 --cpus 4 --walltime=1:00 -- train.py": (
+        "no option --gpu",
+        "ddpkit launch -b slurm --gpus-per-node 2 --cpus-per-task 4 --time=1:00 -- train.py",
+    ),
+    "launch -b slurm --queue main --test-only -- train.py": (
+        "no option --queue",
+        "ddpkit launch -b slurm --partition main --dry-run -- train.py",
+    ),
+    "launch -b slurm --exact -o srun=--quiet --mpi pmix -N 2 --overlap train.py": (
+        "--exact is an option of srun",
+        "ddpkit launch -b slurm -o 'srun=--quiet --exact --mpi=pmix --overlap' -N 2 train.py",
+    ),
+    "launch -b slurm -n 1 --acctg-freq 30 -- train.py": (
+        "--acctg-freq is an option of sbatch",
+        "ddpkit launch -b slurm -n 1 -o sbatch=--acctg-freq=30 -- train.py",
+    ),
+    "launch -b slurm --jobid=5 -n 2 train.py": (
+        "ddpkit uses the allocation of its own shell",
+        "srun --jobid=5 --overlap --nodes=1 --ntasks=1 ddpkit launch -b slurm -n 2 train.py",
+    ),
+    "launch -b slurm --nosuch 3 train.py": ("no option --nosuch", "ddpkit backends slurm"),
+    "launch slurm -N 2 -n 2 train.py": ("slurm is a backend, not a host", "ddpkit launch -b slurm -N 2 -n 2 train.py"),
+    "launch -n 2 pdsh node1 node2 -- train.py": ("pdsh is a backend", "ddpkit launch -n 2 -b pdsh node1 node2 --"),
+    "test slurm-torchrun -N 4": ("is a backend, not a host", "ddpkit test -b slurm-torchrun -N 4"),
+    "bench start local": ("local is a backend, not a host", "ddpkit bench start -b local"),
+    "launch -N 2-4 -b ssh node1 -- train.py": ("-N 2-4 is not", "ddpkit launch -N 2:4 -b ssh node1 -- train.py"),
+    "launch -b slurm --output=out.log -- train.py": (
+        "the file name must contain the job id (%j)",
+        "ddpkit launch -b slurm -o output=out-%j.log -- train.py",
+    ),
+    "launch -b slurm --output=logs/%x-%j.log -a 0-3 -n 2 -- train.py": (
+        "no other pattern of SLURM",
+        "ddpkit launch -b slurm -o output=logs/train-%A_%a.log -o array=0-3 -n 2 -- train.py",
+    ),
+    "squeue -u me": ("command 'squeue' not found", "ddpkit ps"),
+    "sacct": ("command 'sacct' not found", "ddpkit ps"),
+    "scancel 5": ("command 'scancel' not found", "ddpkit stop 5"),
+    "cancel 5 6": ("command 'cancel' not found", "ddpkit stop 5 6"),
     "launch -b slurm --export ALL -- train.py": ("--export: ", "ddpkit launch -b slurm -- train.py"),
     "launch -b slurm --wrap 'python train.py'": ("--wrap: ", "ddpkit launch -b slurm -- python train.py"),
     "launch -b slurm -N 2 --gpus-per-node 8 -n 16 -- train.py": (
@@ -270,6 +325,12 @@ def test_a_file_cannot_set_a_rank_either(typed: TYPED, tmp_path: Path) -> None:
     assert "ddpkit.toml: env.RANK: ddpkit sets this variable itself" in done.err
 
 
+def test_a_nodelist_of_a_file_is_counted(typed: TYPED, tmp_path: Path) -> None:
+    (tmp_path / "ddpkit.toml").write_text('[options]\nnodelist = "node1,node[3-4]"\n')
+    assert "#SBATCH --nodes=3\n" in typed("launch -b slurm --dry-run -- train.py").out
+    assert "#SBATCH --nodes=2\n" in typed("launch -b slurm -N 2 --dry-run -- train.py").out
+
+
 def test_letters_of_torchrun_stay_where_no_scheduler_is(typed: TYPED) -> None:
     done = typed("launch -t 3 -r 3 --dry-run train.py")
     assert done.code == 0, done.err
@@ -369,6 +430,8 @@ def test_letters_and_names_of_sbatch_are_known_once() -> None:
         options | slurm_flags.SAME.keys() | slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys()
     )
     assert set(slurm_flags.LETTERS.values()) <= known
+    passed_on = slurm_flags.PROGRAMS["srun"] | slurm_flags.PROGRAMS["sbatch"] | slurm_flags.MEANT.keys()
+    assert not known & (passed_on | (slurm_flags.NOT_NEEDED.keys()))
     assert not options & (slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys())
     group = typer.main.get_command(app.app)
     assert group is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ddpkit.launchers.slurm_limits import compare_request
+from ddpkit.launchers.slurm_limits import compare_request, double_time
 
 # Fields as Slurm 22.05 and 24.11 print them.
 MAIN = "MaxNodes=UNLIMITED MaxTime=UNLIMITED State=UP TRES=cpu=32,mem=4000M,node=4,billing=32,gres/gpu=8"
@@ -37,3 +37,10 @@ SHORT = "MaxNodes=2 MaxTime=01:00:00 State=UP TRES=cpu=32,mem=4000M,node=4"
 def test_only_what_exceeds(asked: str, limits: str, words: str) -> None:
     found = compare_request(asked, "main", limits)
     assert found.endswith(words) if words else found == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "twice"), [("00:01:00", "0:02:00"), ("1-00:00:00", "48:00:00"), ("UNLIMITED", "2:00:00")]
+)
+def test_a_longer_time(limit: str, twice: str) -> None:
+    assert double_time(limit) == twice

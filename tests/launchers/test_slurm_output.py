@@ -246,6 +246,62 @@ def test_a_lost_node_is_the_failure_and_not_the_kill_that_follows() -> None:
         assert [(each["rank"], each["host"], each["what"]) for each in failed] == [first]
 
 
+START_3 = (2, "3: ddpkit: rank 3 on node2 pid 13 step 5.0\n")
+# Pieces of srun's two outputs -> the events of ranks: kind, rank, host, text.
+EARLY: dict[str, tuple[list[tuple[int, str]], list[tuple[str, int | None, str | None, str]]]] = {
+    "a line before the one with its host": (
+        [(1, "3: one\n3: two\n"), START_3, (1, "3: three\n")],
+        [
+            ("start", 3, "node2", ""),
+            ("out", 3, "node2", "one\n"),
+            ("out", 3, "node2", "two\n"),
+            ("out", 3, "node2", "three\n"),
+        ],
+    ),
+    "a known rank does not wait for another": (
+        [(1, "2: other\n"), START_3, (1, "3: one\n")],
+        [("start", 3, "node2", ""), ("out", 3, "node2", "one\n"), ("out", 2, None, "other\n")],
+    ),
+    "it fails first": (
+        [(1, "3: one\n"), (2, "srun: error: node2: task 3: Exited with exit code 7\n")],
+        [
+            ("out", None, None, "srun: error: node2: task 3: Exited with exit code 7\n"),
+            ("out", 3, "node2", "one\n"),
+            ("exit", 3, "node2", ""),
+            ("failed", 3, "node2", ""),
+        ],
+    ),
+    "the job is started again": (
+        [(1, "3: one\nddpkit: attempt 1\n3: two\n"), START_3],
+        [("out", 3, None, "one\n"), ("start", 3, "node2", ""), ("out", 3, "node2", "two\n")],
+    ),
+    "too many": (
+        [(1, "3: x\n" * slurm_output.MOST_WAITING), START_3],
+        [*[("out", 3, None, "x\n")] * slurm_output.MOST_WAITING, ("start", 3, "node2", "")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_lines_of_a_rank_whose_host_is_read_later(name: str) -> None:
+    """srun's outputs are read apart, and `[2 slurm] hi` has the name of no host."""
+    pieces, expected = EARLY[name]
+    reader = SrunReader(4, torchrun=False)
+    events: list[Any] = [event for number, text in pieces for event in reader.feed(number, text.encode())]
+    events += reader.flush()
+    assert [(each["e"], each["rank"], each.get("host"), each.get("data", "")) for each in events] == expected
+    assert not reader.waits
+
+
+def test_lines_of_a_rank_whose_host_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They wait once, and for a short time."""
+    reader = SrunReader(4, torchrun=False)
+    assert not [*reader.feed(1, b"3: one\n"), *reader.overdue()]
+    monkeypatch.setattr(slurm_output, "WAIT", 0.0)
+    shown: list[Any] = [*reader.overdue(), *reader.feed(1, b"3: two\n")]
+    assert [each["data"] for each in shown] == ["one\n", "two\n"]
+
+
 def test_tasks_of_a_heterogeneous_job_are_counted_in_their_group() -> None:
     """srun's labels count all tasks, and its errors those of a group."""
     reader = SrunReader(4, torchrun=False, groups=(2, 2))

@@ -6,11 +6,12 @@ import queue
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ddpkit.launchers.events import Event
-from ddpkit.launchers.plan import Host, Job, Request, Via
+from ddpkit.launchers.plan import Host, Job, Plan, Request, Via
 from ddpkit.launchers.slurm import SlurmSrun
 from ddpkit.scheduler import LostError, ThisMachine
 from ddpkit.transports import batch
@@ -37,14 +38,18 @@ class Breaking(ThisMachine):
         return super().read(path, offset, min(size, 1000))
 
 
-def follow(folder: Path, machine: ThisMachine, state: str) -> list[Event]:
-    """Follow job 7, whose output is there and whose state is this one, to the link's end."""
+def job_link(folder: Path, machine: ThisMachine, state: tuple[str, ...]) -> tuple[JobLink, Plan]:
+    """Make the link to job 7, whose output is there; a command prints its state."""
     job = Job(run_id="20260101-000000-a-1", command=("a.py",), workdir="/", python="python3", folder=str(folder))
     world = Request(nnodes=1, nproc_per_node=2, here=Host(name="here", slots=0), via=Via(host="login1"))
     plan = SlurmSrun().plan(job, world)
     assert plan.batch is not None
-    changed = replace(plan.batch, state=("echo", STATE.format(state)))
-    link = JobLink(changed, "7", plan.steps[0], machine)
+    return JobLink(replace(plan.batch, state=state), "7", plan.steps[0], machine), plan
+
+
+def follow(folder: Path, machine: ThisMachine, state: str) -> list[Event]:
+    """Follow job 7, whose output is there and whose state is this one, to the link's end."""
+    link, plan = job_link(folder, machine, ("echo", STATE.format(state)))
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     link.start(request(plan.steps[0], plan), events.put)
     taken = []
@@ -52,6 +57,49 @@ def follow(folder: Path, machine: ThisMachine, state: str) -> list[Event]:
         taken.append(event)
     link.close()
     return taken
+
+
+def test_a_time_limit(tmp_path: Path) -> None:
+    """The hint can be typed as it is."""
+    events: list[Any] = follow(tmp_path, ThisMachine(), "TIMEOUT")
+    (failed,) = [each for each in events if each["e"] == "failed"]
+    assert failed["reason"] == "reached its time limit; request more: --time 2:00:00"
+
+
+def test_a_job_that_is_cancelled_while_it_waits(tmp_path: Path) -> None:
+    """Its end is seen at once, however seldom the scheduler is asked about it."""
+    state = tmp_path / "state"
+    state.write_text(STATE.format("PENDING"))
+    link, plan = job_link(tmp_path, ThisMachine(), ("cat", str(state)))
+    cancelled = STATE.format("CANCELLED")
+    link._batch = replace(link._batch, stop=("sh", "-c", 'echo "$0" > "$1"', cancelled, str(state)))
+    events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+    link.start(request(plan.steps[0], plan), events.put)
+    while (event := events.get(timeout=60)) is None or event["e"] != "note":
+        pass
+    link.send({"c": "stop", "grace": 0.0})
+    after: list[Any] = list(iter(lambda: events.get(timeout=60), None))
+    (failed,) = [each for each in after if each["e"] == "failed"]
+    assert failed["reason"] == "was cancelled"
+    link.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("Invalid feature specification", "sinfo --Node '--format=%N %f'"),
+        ("Memory specification can not be satisfied", "sinfo --Node '--format=%N %m'"),
+        ("Requested reservation is invalid", "scontrol show reservation"),
+        ("Invalid account", "sinfo --summarize"),
+    ],
+)
+def test_a_refused_request(tmp_path: Path, words: str, hint: str) -> None:
+    plan = job_link(tmp_path, ThisMachine(), ())[1]
+    assert plan.batch is not None
+    submit = ("sh", "-c", f"echo 'sbatch: error: {words}' >&2; exit 1")
+    with pytest.raises(batch.JobRejectedError) as refused:
+        batch.submit(replace(plan.batch, submit=submit, via=None))
+    assert refused.value.hint == hint
 
 
 def lines(events: list[Event]) -> list[str]:
