@@ -61,7 +61,7 @@ class Ranks:
 
     def wait(self) -> list[int]:
         self.output = [process.communicate(timeout=LIMIT)[0] for process in self.processes]
-        return [process.returncode for process in self.processes]
+        return [process.wait() for process in self.processes]
 
     def wait_for(self, text: str) -> None:
         """Return as soon as rank 0 has printed a line with `text` in it."""
@@ -207,8 +207,8 @@ def test_a_damaged_checkpoint_is_passed_over(trained: tuple[Path, str], tmp_path
 
 def test_stopped_and_resumed_is_as_if_never_stopped(tmp_path: Path) -> None:
     """One rank gets a signal, twice in an epoch. Both leave at the same step with 75, and the end has the same bits."""
-    size = ("--dataset", "synthetic", "--synthetic-size", "6400", "--epochs", "1", "--dropout", "0.3")
-    size += ("--accumulation", "2", "--batch-size", "8", "--num-workers", "2")
+    size = ["--dataset", "synthetic", "--synthetic-size", "6400", "--epochs", "1", "--dropout", "0.3"]
+    size += ["--accumulation", "2", "--batch-size", "8", "--num-workers", "2"]
     train(2, tmp_path / "whole", *size)
     before = 0
     for number, to_group in ((signal.SIGTERM, False), (signal.SIGUSR1, True)):

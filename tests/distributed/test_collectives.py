@@ -59,7 +59,7 @@ class Ranks:
         for rank, process in enumerate(self.processes):
             if rank not in stopped:
                 said, failed = process.communicate(timeout=PATIENCE)
-                ended.append((process.returncode, said, failed))
+                ended.append((process.wait(), said, failed))
         return ended
 
     def close(self) -> None:
