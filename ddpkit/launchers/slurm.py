@@ -39,30 +39,18 @@ export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$S
 _RESTARTS = """
 export TORCHELASTIC_RESTART_COUNT="$((${DDPKIT_ATTEMPT:-${SLURM_RESTART_COUNT:-0} + 1} - 1))\""""
 
-# The rank itself, and the shell that waits for it. srun ends the other ranks as soon as one failed, and when they have
-# ended it drops the output that it has not read: TCP may hold the last lines for 40 ms. So a rank that failed ends its
-# task a moment later, as it has ended itself: a signal stays one.
+# The rank itself. A task is `rank_wrapper.py`, which gives the rank the signals of its task, and ends as the rank ends.
+# Without it or its Python, the rank is the task: srun may then drop the last lines of a rank that failed.
+_TASK = """\
+[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
+exec "$0" -S -I "$@\""""
 _RANK = (
     "\ncores=$((${SLURM_CPUS_ON_NODE:-1} / n))"
     + _DEFAULTS
     + """\
-trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU  # the rank gets these as well
-exec 3>&2 2> /dev/null  # of this shell
-(
-exec 2>&3 3>&-
-"""
-    + """\
 read -r pid rest < /proc/self/stat
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2"""
 )
-_RANK_END = """
-) && exit
-code=$?
-sleep 0.2  # srun drops output that it has not read when all tasks have ended
-trap - HUP INT QUIT USR1 USR2 ALRM TERM XCPU
-ulimit -c 0
-case $code in 129 | 13[0-9] | 14[0-3] | 152) kill -$((code - 128)) $$ ;; esac
-exit "$code\""""
 
 # In front of a rank that is a Python: see `ddpkit/node/rank_hook.py`. A rank under torchrun gets it from its tap.
 _HOOK = """
@@ -205,11 +193,12 @@ class Slurm(Contained):
         step = self._step(job, world, layout)
         modules = self._modules(job)
         needed: dict[str, str] = {}
-        if self.torchrun and job.folder:
-            needed = {"torchrun_agent": "torchrun_agent", "rank_wrapper": "rank_wrapper"}
-        elif modules:
+        if modules:
             needed = {"preload/sitecustomize": "fork_server", "preload/fork_task": "fork_task"}
             needed["preload/rank_wrapper"] = "rank_wrapper"
+        elif job.folder:
+            needed = {"torchrun_agent": "torchrun_agent"} if self.torchrun else {}
+            needed["rank_wrapper"] = "rank_wrapper"
         if self._asked(job):
             needed |= {"hook/sitecustomize": "rank_hook"} | {
                 f"hook/{name}": name for name in ("rank_responder", "rank_events", "rank_events_file")
@@ -344,7 +333,8 @@ class Slurm(Contained):
             # srun takes a `:` among the arguments for the next group: the command is in the text.
             text = f"set -- {join(words[1:])}\n{text}"
         by_node = self._by_node(job)
-        command = self._srun(world, layout, inside, words, more, by_node=by_node)
+        wrapper = self._wrapper(job, in_container=bool(more))
+        command = self._srun(world, layout, inside, wrapper, words, more, by_node=by_node)
         lines = [
             *([self.setup] if self.setup else []),
             *unbound,
@@ -352,6 +342,7 @@ class Slurm(Contained):
             *(["unset SLURM_TRES_PER_TASK"] if layout.het else []),
             *([] if layout.attempts else self._copy(job, layout, inside)),
             *([] if layout.attempts else self._meeting_point(job, world, layout, inside)),
+            *([f"task={quote(_TASK)}"] if wrapper else []),
             f"each={quote(text)}",
             *(layout.file(job.folder, by_node=by_node) if layout.listed else ()),
         ]
@@ -428,12 +419,28 @@ class Slurm(Contained):
         """The line of a job script that writes the time at which an attempt began."""
         return [f"{{ date +%s.%N >> {quote(_begins(job))}; }} 2> /dev/null"] if self._asked(job) else []
 
+    def _wrapper(self, job: Job, *, in_container: bool) -> list[str]:
+        """Return the Python and the program around each task that is a rank. `in_container`: srun starts it inside."""
+        if self._by_node(job) or not job.folder or (in_container and not self._asked(job)):
+            return []
+        python = job.stage.python if job.stage else job.python
+        return ["python3" if self.container and not in_container else python, f"{job.folder}/rank_wrapper.py"]
+
     def _srun(
-        self, world: Request, layout: Layout, inside: list[str], words: list[str], more: str, *, by_node: bool
+        self,
+        world: Request,
+        layout: Layout,
+        inside: list[str],
+        wrapper: list[str],
+        words: list[str],
+        more: str,
+        *,
+        by_node: bool,
     ) -> str:
         """The command line that starts the ranks."""
         common = ["--kill-on-bad-exit=1", "--export=ALL", "--label", *split_option("srun", self.srun)]
-        before, after = join(["srun", *inside]), f'{" " * bool(more)}{more} sh -c "$each"'
+        task = f'sh -c "$task" {join(wrapper)} --task ' if wrapper else ""
+        before, after = join(["srun", *inside]), f'{" " * bool(more)}{more} {task}sh -c "$each"'
         if layout.het:
             argvs = ([f"--het-group={n}", *each.srun(by_node=by_node)] for n, each in enumerate(layout.groups))
             return f"{before} {' : '.join(f'{join([*argv, *common])}{after} {words[0]}' for argv in argvs)}"
@@ -467,7 +474,7 @@ class Slurm(Contained):
             apart = _ENTER.format(program=container[0].program) if container and not more else ""
             numbers = layout.rank_numbers() if layout.listed or layout.het else _NUMBERS
             numbers += _RESTARTS
-            return ["rank", *job.argv], numbers + _RANK + hook + apart + "\n" + (enter or 'exec "$@"') + _RANK_END, more
+            return ["rank", *job.argv], numbers + _RANK + hook + apart + "\n" + (enter or 'exec "$@"'), more
         agent, tap = [f"{job.folder}/torchrun_agent.py"], [job.python, "-S", "-I", f"{job.folder}/rank_wrapper.py"]
         if not job.folder:
             agent, tap = [], ["sh", "-c", _TELL, "rank"]

@@ -5,9 +5,6 @@ PMI describe the process that forks, and ranks do not have them. Output and ends
 `rank_wrapper.py` writes them. The first rank that fails ends the others on its node, and then this process: srun ends
 the other nodes. What ranks leave running is ended after the last one.
 
-SLURM gives a signal to the task alone where it tracks processes with cgroups, and to every process below it where it
-does not. A process that waits for signals only shows which it was, and the ranks get what they did not get.
-
 Standard library only, Python 3.8 and later.
 """
 
@@ -16,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-import select
 import signal
 import sys
 import time
@@ -27,8 +23,6 @@ if TYPE_CHECKING:
 
 PR_SET_CHILD_SUBREAPER = 36
 STUCK = 2.0  # seconds for the end of killed processes; one that waits for a dead disk does not end
-UNREAD = 0.2  # seconds before the end of a task that failed: srun then drops output that it has not read
-HERE_TOO = 0.3  # seconds in which a signal for every process reaches the last one, on a busy node as well
 
 
 class Task:
@@ -49,24 +43,12 @@ class Task:
         # Before there are ranks, SIGTERM ends this process. SIGUSR1 and SIGUSR2 wait, and are not lost.
         self.mask = signal.pthread_sigmask(signal.SIG_BLOCK, self.wrapper["FROM_AGENT"])
 
-    def _start_sentinel(self) -> None:
-        """Start a process that gets signals only where every process gets them."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, self.wrapper["FROM_ABOVE"])
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self.for_all, write = os.pipe()
-        if os.fork() == 0:
-            self.wrapper["end_with_parent"]()
-            null = os.open(os.devnull, os.O_RDWR)
-            for fd in range(3):
-                os.dup2(null, fd)
-            while True:
-                os.write(write, bytes([signal.sigwait(self.wrapper["FROM_ABOVE"])]))
-        os.close(write)
-
     def fork(self, rank: dict[str, Any]) -> int:
         """Fork, and connect the output of the new process."""
         if not self.pipes:
-            self._start_sentinel()
+            signal.pthread_sigmask(signal.SIG_BLOCK, self.wrapper["FROM_ABOVE"])
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            self.for_all = self.wrapper["start_sentinel"]()
         self.pipes.append([os.pipe(), os.pipe()])
         pid = os.fork()
         if pid == 0:
@@ -110,24 +92,14 @@ class Task:
         self.wrapper["relay"]({pid: (name, pipes[pid]) for pid, name in names.items()}, ended, between)
         end_children()
         if self.first:
-            time.sleep(UNREAD)
+            time.sleep(self.wrapper["UNREAD"])
         self.wrapper["end_as"](self.first or 0)
 
     def _received(self) -> tuple[list[int], bytes]:
         """Return the signals that came to this process, and those that came to every process."""
-        numbers: list[int] = []
-        if sys.platform != "linux":
-            return numbers, b""  # no node of SLURM
-        while (received := signal.sigtimedwait(self.wrapper["FROM_ABOVE"], 0)) is not None:
-            numbers.append(received.si_signo)
-        if not numbers:
-            return numbers, b""
+        numbers, for_all = self.wrapper["received"](self.for_all)
         if signal.SIGTERM in numbers:
             self.term = time.monotonic()
-        until, for_all = time.monotonic() + HERE_TOO, b""
-        while not set(numbers) <= set(for_all) and (left := until - time.monotonic()) > 0:
-            if select.select([self.for_all], [], [], left)[0]:
-                for_all += os.read(self.for_all, 1 << 10)
         return numbers, for_all
 
 

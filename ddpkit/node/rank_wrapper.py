@@ -1,4 +1,4 @@
-"""Stands between torchrun and one rank, so that the supervisor sees the rank itself.
+"""Stands between torchrun and one rank, so that the supervisor sees the rank itself; or between srun and one rank.
 
 torchrun starts this in place of the rank. The rank's output goes straight into the supervisor's pipes, its process id
 and exit status are reported there, and this process then ends as the rank ended, so that torchrun sees what it would
@@ -9,6 +9,10 @@ local
        rank) and `events` lie in its folder; without DDPKIT_TAP, where no supervisor is near (a SLURM step), output and
        news are lines that begin with the rank, on the standard output and error that are there
        (`ddpkit/launchers/slurm_output.py`).
+       rank_wrapper.py --task COMMAND [ARG...] as a task of srun: the rank has the outputs of the task itself.
+
+SLURM gives a signal to the task alone where it tracks processes with cgroups, and to every process below it where it
+does not. A process that waits for signals only shows which it was, and the ranks get what they did not get.
 """
 
 from __future__ import annotations
@@ -27,7 +31,10 @@ if TYPE_CHECKING:
 PR_SET_PDEATHSIG = 1
 # This process stays to report the end of the rank. torchrun signals its process group, and so the rank. In a SLURM step
 # the rank has a group of its own, and gets from here what SLURM did not send to it: each signal comes once.
-FROM_ABOVE = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+FROM_ABOVE = (
+    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2),
+    *(signal.SIGALRM, signal.SIGXCPU),
+)
 
 # Bytes of a line's text in one piece: srun cuts what is longer than 1,024 (Slurm 22.05), and mixes the pieces of both
 # outputs of a node. Our own name their output, and whether more follow (`ddpkit/launchers/slurm_output.py`).
@@ -36,6 +43,12 @@ PIECE = 1000
 # SLURM sends these either to every process, or to torchrun alone, which then sends them here (`torchrun_agent.py`).
 FROM_AGENT = (signal.SIGUSR1, signal.SIGUSR2)
 REPEATED = 5.0  # seconds in which the agent repeats what SLURM sent to every process
+
+HERE_TOO = 0.3  # seconds in which a signal for every process reaches the last one, on a busy node as well
+
+# Seconds before the end of a task that failed. srun ends the other ranks as soon as one failed. When all have ended, it
+# drops the output that it has not read: TCP may hold the last lines for 40 ms.
+UNREAD = 0.2
 
 
 def main(argv: list[str]) -> None:
@@ -87,6 +100,61 @@ def main(argv: list[str]) -> None:
         code, killer = split_status(status)
         os.write(events, f"exit {local_rank} {rank} {code} {killer} {time.time()}\n".encode())
     end_as(status)
+
+
+def task(argv: list[str]) -> None:
+    """Run a rank as a task of srun: pass on the signals that only the task got, and end as the rank ends."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*FROM_ABOVE, signal.SIGCHLD))
+    for_all = start_sentinel()
+    pid = os.fork()
+    if pid == 0:
+        end_with_parent()
+        start(argv, mask)
+    while True:
+        number = signal.sigwait((*FROM_ABOVE, signal.SIGCHLD))
+        if number != signal.SIGCHLD:
+            numbers, everywhere = received(for_all, number)
+            for each in numbers:
+                if each not in everywhere:
+                    os.kill(pid, each)
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            break
+    if status:
+        time.sleep(UNREAD)
+    end_as(status)
+
+
+def start_sentinel() -> int:
+    """Start a process that gets signals only where every process gets them. Returns a pipe with their numbers.
+
+    The caller has blocked FROM_ABOVE.
+    """
+    read, write = os.pipe()
+    if os.fork() == 0:
+        end_with_parent()
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in range(3):
+            os.dup2(null, fd)
+        while True:
+            os.write(write, bytes([signal.sigwait(FROM_ABOVE)]))
+    os.close(write)
+    return read
+
+
+def received(for_all: int, *numbers: int) -> tuple[list[int], bytes]:
+    """Return the signals that came to this process, with `numbers` before them, and those that came to every process.
+
+    for_all: the pipe of `start_sentinel`.
+    """
+    import select
+
+    mine = [*numbers, *(number for number, _ in take_signals())]
+    until, everywhere = time.monotonic() + HERE_TOO, b""
+    while not set(mine) <= set(everywhere) and (left := until - time.monotonic()) > 0:
+        if select.select([for_all], [], [], left)[0]:
+            everywhere += os.read(for_all, 1 << 10)
+    return mine, everywhere
 
 
 def write_start(rank: str, pid: int) -> None:
@@ -238,4 +306,6 @@ def pass_on(pid: int, direct: dict[int, float]) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--task":
+        task(sys.argv[2:])
     main(sys.argv[1:])

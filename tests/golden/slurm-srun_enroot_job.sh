@@ -26,6 +26,8 @@ while True:
     print(port)
     break') || exit 1
 export MASTER_ADDR MASTER_PORT
+task='[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
+exec "$0" -S -I "$@"'
 each='n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
 export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
@@ -34,10 +36,6 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 [ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
-trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU  # the rank gets these as well
-exec 3>&2 2> /dev/null  # of this shell
-(
-exec 2>&3 3>&-
 read -r pid rest < /proc/self/stat
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
 echo "ddpkit: rank $RANK enters enroot" >&2
@@ -46,19 +44,12 @@ set -- sh -c '"'"'echo "ddpkit: rank $0 begins"; echo "ddpkit: rank $0 begins" >
 ) 9>>"/tmp/ddpkit-$(id -u)-"torch.lock </dev/null >&2 || exit 1
 set -- torch sh -c '"'"'cd "$0" && exec "$@"'"'"' /data/project "$@"
 for name in $(env | sed -nE '"'"'s/^((LOCAL_|GROUP_)?(RANK|WORLD_SIZE)|NODE_RANK|MASTER_(ADDR|PORT)|DDPKIT_RUN|TORCHELASTIC_RESTART_COUNT|PYTHON(UNBUFFERED|FAULTHANDLER)|(CUDA|HIP|ROCR|ASCEND_RT)_VISIBLE_DEVICES|ZE_AFFINITY_MASK|(FI|GLOO|NCCL|OMP|RCCL|SLURM|SLURMD|TORCH|UCX)_[A-Za-z0-9_]*)=.*/\1/p'"'"'); do set -- --env "$name" "$@"; done
-exec enroot start --root --rw --mount /data/project:/data/project --mount /scratch:/data:rbind,x-create=auto,ro --mount /home/me:/workspace/mnt --env NCCL_DEBUG --env WANDB_API_KEY "$@"
-) && exit
-code=$?
-sleep 0.2  # srun drops output that it has not read when all tasks have ended
-trap - HUP INT QUIT USR1 USR2 ALRM TERM XCPU
-ulimit -c 0
-case $code in 129 | 13[0-9] | 14[0-3] | 152) kill -$((code - 128)) $$ ;; esac
-exit "$code"'
+exec enroot start --root --rw --mount /data/project:/data/project --mount /scratch:/data:rbind,x-create=auto,ro --mount /home/me:/workspace/mnt --env NCCL_DEBUG --env WANDB_API_KEY "$@"'
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
 log=/data/logs/20260131-235959-train-3fa9/slurm-"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))
 code='' first=''
-srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" rank python3 train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" python3 /data/logs/20260131-235959-train-3fa9/rank_wrapper.py --task sh -c "$each" rank python3 train.py --epochs 3 --note 'it'"'"'s $5' || code=$?
 [ -z "$code" ] || first=$(tail -c "+$from" "$log" | sed -n 's/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p' | head -n 1)
 code=${first:-${code:-0}}
 exit "$code"

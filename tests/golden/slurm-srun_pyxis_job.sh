@@ -34,20 +34,9 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 [ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
-trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU  # the rank gets these as well
-exec 3>&2 2> /dev/null  # of this shell
-(
-exec 2>&3 3>&-
 read -r pid rest < /proc/self/stat
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
-exec "$@"
-) && exit
-code=$?
-sleep 0.2  # srun drops output that it has not read when all tasks have ended
-trap - HUP INT QUIT USR1 USR2 ALRM TERM XCPU
-ulimit -c 0
-case $code in 129 | 13[0-9] | 14[0-3] | 152) kill -$((code - 128)) $$ ;; esac
-exit "$code"'
+exec "$@"'
 [ -z "$SLURM_RESTART_COUNT" ] || echo "ddpkit: attempt $SLURM_RESTART_COUNT"
 log=/data/logs/20260131-235959-train-3fa9/slurm-"$SLURM_JOB_ID".out
 from=$(($(wc -c < "$log") + 1))

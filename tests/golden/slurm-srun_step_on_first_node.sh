@@ -21,6 +21,8 @@ while True:
     print(port)
     break') || exit 1
 export MASTER_ADDR MASTER_PORT
+task='[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
+exec "$0" -S -I "$@"'
 each='n=0; IFS=,; for i in $SLURM_GTIDS; do n=$((n + 1)); done; unset IFS
 export RANK="$SLURM_PROCID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_RANK="$SLURM_LOCALID" LOCAL_WORLD_SIZE="$n"
 export NODE_RANK="$SLURM_NODEID" GROUP_RANK="$SLURM_NODEID" GROUP_WORLD_SIZE="$SLURM_STEP_NUM_NODES"
@@ -29,18 +31,7 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 [ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
-trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU  # the rank gets these as well
-exec 3>&2 2> /dev/null  # of this shell
-(
-exec 2>&3 3>&-
 read -r pid rest < /proc/self/stat
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
-exec "$@"
-) && exit
-code=$?
-sleep 0.2  # srun drops output that it has not read when all tasks have ended
-trap - HUP INT QUIT USR1 USR2 ALRM TERM XCPU
-ulimit -c 0
-case $code in 129 | 13[0-9] | 14[0-3] | 152) kill -$((code - 128)) $$ ;; esac
-exit "$code"'
-exec srun --jobid=123 --overlap --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" rank ./train.sh --epochs 3
+exec "$@"'
+exec srun --jobid=123 --overlap --nodes=2 --ntasks=4 --ntasks-per-node=2 --cpus-per-task=4 --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank ./train.sh --epochs 3

@@ -22,6 +22,8 @@ while True:
     print(port)
     break') || exit 1
 export MASTER_ADDR MASTER_PORT
+task='[ -r "$1" ] && command -v "$0" > /dev/null || { shift 2; exec "$@"; }
+exec "$0" -S -I "$@"'
 each='first=0 node=0
 for n in 1 3; do
     [ "$SLURM_PROCID" -ge $((first + n)) ] || break
@@ -34,25 +36,14 @@ cores=$((${SLURM_CPUS_ON_NODE:-1} / n))
 [ "$cores" -gt 0 ] || cores=1
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-$cores}"
 [ -n "$TORCH_FR_BUFFER_SIZE$TORCH_NCCL_TRACE_BUFFER_SIZE" ] || export TORCH_FR_BUFFER_SIZE=2000
-trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU  # the rank gets these as well
-exec 3>&2 2> /dev/null  # of this shell
-(
-exec 2>&3 3>&-
 read -r pid rest < /proc/self/stat
 echo "ddpkit: rank $RANK on $SLURMD_NODENAME pid $pid step $SLURM_JOB_ID.$SLURM_STEP_ID" >&2
 hook='"'"'/data/my project/logs/20260131-235959-train-3fa9/hook'"'"'  # lets the rank say where it is, and how far; DDPKIT_DUMP=0 leaves it out
 [ "$DDPKIT_DUMP" = 0 ] || [ ! -r "$hook/rank_responder.py" ] || \
     export DDPKIT_HOOK="$hook" PYTHONPATH="$hook${PYTHONPATH:+:$PYTHONPATH}"
-exec "$@"
-) && exit
-code=$?
-sleep 0.2  # srun drops output that it has not read when all tasks have ended
-trap - HUP INT QUIT USR1 USR2 ALRM TERM XCPU
-ulimit -c 0
-case $code in 129 | 13[0-9] | 14[0-3] | 152) kill -$((code - 128)) $$ ;; esac
-exit "$code"'
+exec "$@"'
 SLURM_HOSTFILE=$(mktemp '/data/my project/logs/20260131-235959-train-3fa9/hosts.XXXXXX') || exit 1
 export SLURM_HOSTFILE
 set -- 1 3
 for node in $nodes; do echo "$node*$1"; shift; done > "$SLURM_HOSTFILE"
-exec srun --jobid=123 --overlap --ntasks=4 --distribution=arbitrary --cpus-per-task=3 --kill-on-bad-exit=1 --export=ALL --label sh -c "$each" rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5'
+exec srun --jobid=123 --overlap --ntasks=4 --distribution=arbitrary --cpus-per-task=3 --kill-on-bad-exit=1 --export=ALL --label sh -c "$task" /opt/venv/bin/python '/data/my project/logs/20260131-235959-train-3fa9/rank_wrapper.py' --task sh -c "$each" rank /opt/venv/bin/python train.py --epochs 3 --note 'it'"'"'s $5'

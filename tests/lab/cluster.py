@@ -54,14 +54,10 @@ SlurmctldPidFile={folder}/slurm/slurmctld.pid
 SlurmdPidFile={folder}/slurm/%n.pid
 SlurmctldLogFile={folder}/log/slurmctld.log
 SlurmdLogFile={folder}/log/slurmd-%n.log
-# No cgroups, no accounting: what a machine without either can do.
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
+{limits}
 AccountingStorageType=accounting_storage/none
 MpiDefault=none
 SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 ReturnToService={return_to_service}
 SlurmdTimeout=10
@@ -76,6 +72,26 @@ NodeName=node[1-4] NodeAddr=10.77.0.[1-4] CPUs={cpus} RealMemory=1000000 Gres=gp
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=empty MaxTime=INFINITE State=UP
 """
+# What a machine without cgroups can do; and, with LAB_CGROUPS, what most sites have. Each step has a cgroup, its memory
+# is counted and limited, and it sees its own GPUs. Cores are not limited: nodes have more than the machine.
+NO_LIMITS = """\
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectTypeParameters=CR_CPU"""
+CGROUP_LIMITS = """\
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup
+JobAcctGatherType=jobacct_gather/cgroup
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerCPU=2000"""
+CGROUP_CONF = """\
+CgroupPlugin=cgroup/v1
+CgroupMountpoint=/sys/fs/cgroup
+ConstrainRAMSpace=yes
+ConstrainDevices=yes
+"""
+CONTROLLERS = ("memory", "devices", "freezer", "cpuset", "cpuacct")
 
 SSHD_CONFIG = """
 Port 22
@@ -115,6 +131,9 @@ def missing() -> str | None:
     for program in ("slurmctld", "slurmd", "munged", "pdsh", "sshd", "tmux", "rsync", "nft", "ip", "unshare"):
         if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
             return f"the lab needs {program}: {sys.executable} {__file__} install"
+    for controller in CONTROLLERS if os.environ.get("LAB_CGROUPS") else ():
+        if not Path("/sys/fs/cgroup", controller, "tasks").exists():
+            return f"the lab needs the cgroup controller {controller}, of version 1"
     root = system_root()
     if root and not root.exists():
         return f"the lab needs {root}: LAB_SLURM={os.environ['LAB_SLURM']} {sys.executable} {__file__} install"
@@ -199,6 +218,7 @@ class Lab:
         self.folder = folder
         self.slurm = not plain
         self.root = system_root()
+        self.cgroups = self.slurm and bool(os.environ.get("LAB_CGROUPS"))
         self.hosts = (*(f"node{number}" for number in range(1, plain + 1)), LOGIN) if plain else HOSTS
         # Namespace names are global: two labs may stand side by side.
         kept = folder / "tag"
@@ -262,7 +282,9 @@ class Lab:
         for number in range(GPUS):
             device = folder / f"dev/gpu{number}"
             if not device.exists():
-                os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # a clone of /dev/null
+                # A clone of /dev/null. A step that may not use it must still have /dev/null: other numbers then.
+                numbers = (4, 50 + number) if self.cgroups else (1, 3)
+                os.mknod(device, 0o666 | 0o020000, os.makedev(*numbers))
         (folder / "etc/gres.conf").write_text(f"Name=gpu File={folder}/dev/gpu[0-{GPUS - 1}]\n")
         conf = SLURM_CONF.format(
             folder=folder,
@@ -274,9 +296,12 @@ class Lab:
             # Settings of many sites, which take a job longer to begin and to end.
             return_to_service=1 if self.root else 2,
             prolog="PrologFlags=Contain" if self.root else "",
+            limits=CGROUP_LIMITS if self.cgroups else NO_LIMITS,
         )
         (folder / "etc/slurm.conf").write_text(conf)
-        if self.root:  # SLURM 22.05 has no such word, and looks for no cgroups
+        if self.cgroups:
+            (folder / "etc/cgroup.conf").write_text(CGROUP_CONF)
+        elif self.root:  # SLURM 22.05 has no such word, and looks for no cgroups
             (folder / "etc/cgroup.conf").write_text("CgroupPlugin=disabled\n")
 
     def _start_munge(self) -> None:
@@ -325,6 +350,7 @@ class Lab:
             "binds": {
                 **hidden,
                 **({SPOOL: f"{folder}/slurm/spool"} if self.slurm else {}),
+                **(self._own_cgroups(name) if self.cgroups else {}),
                 "/etc/hosts": f"{folder}/etc/hosts",
                 "/etc/hostname": f"{folder}/etc/hostname_{name}",
                 "/etc/nsswitch.conf": f"{folder}/etc/nsswitch.conf",
@@ -351,6 +377,18 @@ class Lab:
         self._processes[name] = process
         (folder / f"hosts/{name}.pid").write_text(str(process.pid))
         self._wait(ready.exists, f"host {name} did not start: {folder}/log/{name}.log")
+
+    def _own_cgroups(self, name: str) -> dict[str, str]:
+        """Cgroups of one host, by the path where it sees them: two hosts have a job of the same number."""
+        binds = {}
+        for controller in CONTROLLERS:
+            there = Path("/sys/fs/cgroup", controller)
+            own = there / f"{self.tag}-{name}"
+            own.mkdir(exist_ok=True)
+            for file in ("cpuset.cpus", "cpuset.mems") if controller == "cpuset" else ():
+                (own / file).write_text((there / file).read_text())
+            binds[str(there)] = str(own)
+        return binds
 
     def environ(self) -> dict[str, str]:
         kept = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TERM") if key in os.environ}
@@ -455,6 +493,9 @@ class Lab:
         for name in (*self.hosts, "switch"):
             if Path(f"/run/netns/{self.tag}-{name}").exists():
                 run("ip", "netns", "delete", f"{self.tag}-{name}")
+        for left in Path("/sys/fs/cgroup").glob(f"*/{self.tag}-*") if self.cgroups else ():
+            for folder, _, _ in os.walk(left, topdown=False):
+                Path(folder).rmdir()
 
 
 def main() -> None:

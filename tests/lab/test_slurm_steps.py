@@ -320,21 +320,21 @@ def test_heterogeneous_allocation(steps: Steps) -> None:
 
 
 DEVICES = {
-    # srun's options, how many tasks, and the device of each.
-    "one per task": ("--gpus-per-task=1", "0 1 2"),
-    "bound to one": ("--gres=gpu:3 --gpu-bind=single:1", "0 1 2"),
-    "not bound": ("--gres=gpu:3 --gpu-bind=none", "- - -"),
-    "shared by all tasks": ("--gres=gpu:3", "0 1 2"),
-    "two per task": ("--gpus-per-task=2", "0 3"),
-    "bound in pairs": ("--gres=gpu:4 --gpu-bind=mask_gpu:3,3,12,12", "0 1 2 3"),
-    "in another order": ("--gres=gpu:4 --gpu-bind=map_gpu:3,1,2,0", "3 1 2 0"),
+    # srun's options, and the device of each task. The last column: where cgroups hide the GPUs of other tasks.
+    "one per task": ("--gpus-per-task=1", "0 1 2", "0 0 0"),
+    "bound to one": ("--gres=gpu:3 --gpu-bind=single:1", "0 1 2", "0 0 0"),
+    "not bound": ("--gres=gpu:3 --gpu-bind=none", "- - -", "- - -"),
+    "shared by all tasks": ("--gres=gpu:3", "0 1 2", "0 1 2"),
+    "two per task": ("--gpus-per-task=2", "0 3", "0 1"),
+    "bound in pairs": ("--gres=gpu:4 --gpu-bind=mask_gpu:3,3,12,12", "0 1 2 3", "0 1 0 1"),
+    "in another order": ("--gres=gpu:4 --gpu-bind=map_gpu:3,1,2,0", "3 1 2 0", "0 0 0 0"),
 }
 
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_devices(steps: Steps, name: str) -> None:
-    options, wanted = DEVICES[name]
-    devices = wanted.split()
+    options, *wanted = DEVICES[name]
+    devices = wanted[steps.lab.cgroups].split()
     steps.shell(steps.srun("step", f"-N1 -n{len(devices)} {options}"))
     ranks = steps.ranks("step")
     check(ranks, " ".join(["node1"] * len(devices)))
@@ -353,7 +353,8 @@ def test_a_part_of_a_node(steps: Steps) -> None:
     steps.shell(steps.srun("step", "-w node1 -N1 -n2 --gres=gpu:2"))
     ranks = steps.ranks("step")
     check(ranks, "node1 node1")
-    assert [(rank.env["device_index"], rank.device) for rank in ranks] == [(0, "2"), (1, "3")]
+    devices = ["0", "1"] if steps.lab.cgroups else ["2", "3"]
+    assert [(rank.env["device_index"], rank.device) for rank in ranks] == list(enumerate(devices))
 
 
 def test_array(steps: Steps) -> None:
