@@ -54,7 +54,7 @@ start() {
     # A container sees no variable of the host but those named here. Values stay off the command line.
     options=(--root --rw --mount "$PWD:$CONTAINER_WORKDIR")
     for name in MASTER_ADDR MASTER_PORT NODE_RANK NNODES NPROC_PER_NODE OMP_NUM_THREADS CUDA_VISIBLE_DEVICES \
-        SLURM_JOB_ID $CONTAINER_ENV; do
+        SLURM_JOB_ID TRACKED_BY $CONTAINER_ENV; do
         if [ -n "${!name+set}" ]; then options+=(--env "$name"); fi
     done
     exec enroot start "${options[@]}" "$CONTAINER_NAME" bash "$CONTAINER_WORKDIR/$1" "${@:2}"

@@ -7,6 +7,9 @@
 # A script may replace `start`, which makes each task a rank. There `find_node_rank` exports NODE_RANK, and `run_torchrun
 # WORDS...` is one torchrun on the node.
 
+# A task in a container has it from the job.
+if [ -z "${TRACKED_BY+set}" ]; then TRACKED_BY=$(scontrol show config | sed -n 's|^ProctrackType *= *proctrack/||p'); fi
+export TRACKED_BY
 step=(srun --kill-on-bad-exit=1 --export=ALL)
 if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then
     step+=("--cpus-per-task=$SLURM_CPUS_PER_TASK") # srun of Slurm 22.05 to 23.02 does not read it by itself
@@ -44,6 +47,32 @@ read_roll() {
 
 # ---- In the tasks.
 
+# Run a command to its end, and set `code`. SLURM gives a signal to the task alone where it tracks processes with cgroups:
+# here it is passed on. Elsewhere every process gets it.
+# shellcheck disable=SC2329 # it runs in the tasks
+run_child() {
+    local child name
+    code=0
+    if [ "$TRACKED_BY" != cgroup ]; then
+        trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU # the child gets these as well
+        ("$@") || code=$?
+        return
+    fi
+    set -m # a group of its own, in which INT is not ignored
+    "$@" &
+    child=$!
+    set +m
+    for name in HUP INT QUIT USR1 USR2 ALRM TERM XCPU; do
+        # shellcheck disable=SC2064 # now, since they are local
+        trap "kill -$name $child 2>/dev/null || true" "$name"
+    done
+    while kill -0 "$child" 2>/dev/null; do
+        wait "$child" || true # a signal ends the wait as well
+    done
+    # shellcheck disable=SC2034 # of the caller
+    wait "$child" || code=$?
+}
+
 # shellcheck disable=SC2329 # it runs in the tasks
 find_node_rank() { # the node's place among the nodes by their first rank
     local host
@@ -70,15 +99,19 @@ start() {
     export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_STEP_NUM_TASKS LOCAL_WORLD_SIZE=${#ids[@]}
     export GROUP_RANK=$NODE_RANK OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}
     unset TORCHELASTIC_USE_AGENT_STORE TORCHELASTIC_RUN_ID # left over from a torchrun, rank 0 would not listen
-    trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU # the rank gets these as well
-    exec 3>&2 2>/dev/null              # of this shell
-    (exec "$@" 2>&3 3>&-) && exit
-    code=$?
+    exec 3>&2 2>/dev/null # of this shell
+    run_child rank "$@"
+    [ "$code" != 0 ] || exit 0
     sleep 0.2 || true
     trap - HUP INT QUIT USR1 USR2 ALRM TERM XCPU
     ulimit -c 0
     case $code in 129 | 13[0-9] | 14[0-3] | 152) kill -$((code - 128)) $$ ;; esac
     exit "$code"
+}
+
+# shellcheck disable=SC2329 # it runs in the tasks
+rank() {
+    exec "$@" 2>&3 3>&-
 }
 
 # Around each rank of a torchrun, which ends with 1 whatever the code of the rank was: the rank's own is written down.
@@ -100,14 +133,13 @@ run_torchrun() {
     scratch=$(mktemp -d)
     # shellcheck disable=SC2064 # now, since it is local
     trap "rm -rf '$scratch'" EXIT
-    trap : HUP INT QUIT USR1 USR2 ALRM TERM XCPU # torchrun gets these as well, and ends its ranks
     codes=$scratch/codes
     words=(bash -c "$(declare -f worker); worker \"\$@\"" worker "$codes" "$@")
     # Never --standalone, which ignores the other nodes.
-    python -m torch.distributed.run --log_dir="$scratch" \
+    run_child python -m torch.distributed.run --log_dir="$scratch" \
         --nnodes="$NNODES" --nproc_per_node="$NPROC_PER_NODE" --node_rank="$NODE_RANK" \
         --rdzv_backend=static --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" \
-        --no_python "${words[@]//\$/\$\$}" || code=$?
+        --no_python "${words[@]//\$/\$\$}"
     if [ "$code" -ne 0 ]; then { read -r code <"$codes"; } 2>/dev/null || true; fi
     exit "$code"
 }
@@ -125,7 +157,7 @@ run_command() {
         LC_ALL=C sed -n 's/.*srun: error: \([^ ]*: tasks\{0,1\} [0-9,-]*: .*\)/\1/p' >"$scratch/failures" &
     watcher=$!
 
-    "${step[@]}" bash -c "$(declare -f start find_node_rank worker run_torchrun); start \"\$@\"" start "${command[@]}" \
+    "${step[@]}" bash -c "$(declare -f start run_child rank find_node_rank worker run_torchrun); start \"\$@\"" start "${command[@]}" \
         2> >(exec tee "$scratch/errors" >&2) || code=$?
     wait "$watcher"
 
