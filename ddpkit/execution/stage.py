@@ -293,7 +293,7 @@ class Stager:
             with self.sources.turn(content.name, spec.label) as served:
                 problem, size = self._copy(spec, channel, content, answer["bases"], served)
                 if problem is None:
-                    channel.ask("stage.finish", content.finish_args(self.root, served))
+                    channel.ask("stage.finish", content.finish_args(self.root, served), beats=True)
                     done: Mapping[str, str] = channel.answer(time.monotonic() + PATIENCE)
                     if done["problem"]:
                         return Problem(host=spec.label, what=done["problem"], fix=done["fix"])
@@ -312,18 +312,24 @@ class Stager:
         assert self.progress is not None
         if served is None:
             argv = rsync.with_login(content.argv(spec, bases, self), join(self.way.login(spec)))
-            return rsync.copy_one(spec, argv, self.progress)
+            return rsync.copy_one(spec, argv, self.progress, lambda: self._check_alive(channel))
         args = {**content.list_args(self.root), "addresses": served.addresses, "port": served.port}
-        channel.ask("stage_peer.fetch", {**args, "bases": bases, "key": served.key})
+        channel.ask("stage_peer.fetch", {**args, "bases": bases, "key": served.key}, beats=True)
         fetched: FetchAnswer = channel.answer(time.monotonic() + PATIENCE)
         if fetched["problem"]:
             return Problem(host=served.label, what=fetched["problem"], fix=""), 0
         self.progress(spec.label, 100)
         return None, fetched["size"]
 
+    def _check_alive(self, channel: Channel) -> None:
+        """Raise NoAnswerError for a node that is lost: its rsync would wait for it much longer."""
+        if channel.silence:
+            channel.ask("stage.release", {"root": self.root, "name": ""}, beats=True)  # it has no lock of that name
+            channel.answer(time.monotonic() + PATIENCE)
+
     def _serve(self, spec: HostSpec, channel: Channel, content: Content) -> None:
         args = {"root": self.root, "name": content.name, "content": content.kind == "project"}
-        channel.ask("stage_peer.serve", args)
+        channel.ask("stage_peer.serve", args, beats=True)
         answer: ServeAnswer = channel.answer(time.monotonic() + PATIENCE)
         self.sources.add(content.name, ServedCopy(label=spec.label, **answer))
 
@@ -331,7 +337,7 @@ class Stager:
         args = {"root": self.root, "name": content.name, "needs": content.needs, "dry": self.progress is None}
         until, noted = time.monotonic() + PATIENCE, False
         while True:
-            channel.ask("stage.look", args)
+            channel.ask("stage.look", args, beats=True)
             answer: Answer = channel.answer(until)
             if answer["state"] != "busy":
                 return answer

@@ -7,12 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bare_nodes import Bare, Done
-from cluster import NODES
+from cluster import LOGIN, NODES
 
 JOB = """
 import os, sys
@@ -169,6 +170,70 @@ def test_nodes_that_do_not_reach_each_other(site: Site) -> None:
 
 
 # ---- what can be wrong
+
+
+def role(site: Site, host: str) -> str:
+    """What a node does during the copy of big.bin."""
+    listed = site.on(host, "ls -A stage stage/project-*/ 2>/dev/null || true").split()
+    if any(name.startswith(".big.bin.") for name in listed):
+        return "receives"  # as rsync names what is not complete
+    connections = site.bare.lab.run(host, "ss", "-Htn", "state", "established").stdout
+    ports = re.findall(r"10\.77\.0\.\d+\]?:(\d{5})\s+\S*10\.77\.0\.[1-4]\]?:\d{5}\s", connections)
+    if ports and any(name.endswith(".ok") for name in listed):
+        return "serves"
+    return "fetches" if ports and "big.bin" in listed else ""
+
+
+@pytest.mark.parametrize(
+    ("does", "what"),
+    [
+        ("serves", r"no answer from \w+ port 22"),
+        ("fetches", "no heartbeat for 10 s"),
+        ("receives", "no heartbeat for 10 s"),
+    ],
+)
+def test_a_node_that_dies_during_the_copy(site: Site, does: str, what: str) -> None:
+    """The others get their copies, from another node or from the launcher."""
+    lab, hosts = site.bare.lab, NODES[:4]
+    slow = ("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "80mbit", "burst", "256kb", "limit", "1mb")
+    for host in hosts:
+        if host not in HOSTS:
+            site.bare.small(host, site.disk, "size=40M,nr_inodes=2000")
+    for host in (LOGIN, *hosts):
+        lab.run(host, *slow)
+        site.bare.later(lambda host=host: lab.run(host, "tc", "qdisc", "del", "dev", "eth0", "root"))  # type: ignore[misc]
+    with (site.bare.folder / "big.bin").open("wb") as file:
+        file.write(os.urandom(20 << 20))
+    args = ("-b", "ssh", *RANKS, "-o", "heartbeat_timeout=10", "--stage", "--stage-dir", f"{site.disk}/stage", *hosts)
+    argv = site.bare.argv(*args, "--", "job.py")
+    launcher = subprocess.Popen(
+        argv, env=site.bare.environ(), stdout=-1, stderr=-1, text=True, stdin=subprocess.DEVNULL
+    )
+    found: list[str] = []
+
+    def see() -> bool:
+        assert launcher.poll() is None, launcher.communicate()
+        found.extend(host for host in hosts if role(site, host) == does)
+        return bool(found)
+
+    try:
+        site.bare.wait(see, f"no node {does}")
+        dead = found[0]
+        lab.kill(dead)
+        killed = time.monotonic()
+        try:
+            out, err = launcher.communicate(timeout=100)
+        finally:
+            lab.boot(dead)
+            lab.run(dead, "mount", "-t", "tmpfs", "none", str(site.disk))  # which is unmounted at the end
+    finally:
+        launcher.kill()
+    done = Done(code=launcher.returncode, out=out, err=err, seconds=time.monotonic() - killed)
+    refused(done, dead, what, dead)
+    assert {host for host in hosts if f"ddpkit: copied to {host}\n" in err} >= {*hosts} - {dead}, done.text
+    assert ("cannot copy from" in err) == (does == "serves"), done.text
+    for host in {*hosts} - {dead}:
+        assert site.on(host, "ls stage/*.ok").count("\n") == 1
 
 
 def refused(done: Done, host: str, what: str, fix: str) -> None:
