@@ -37,6 +37,7 @@ from ddpkit.transports.problem import Problem, refusal
 
 PATIENCE = 600.0  # seconds: for another launch's copy, and for a node to verify one
 LOOK_AGAIN = 0.3  # seconds
+ANY_PYTHON = "python3"  # of a node: a conda environment that is not there yet needs none
 BLOCK = 4096  # bytes that a small file takes on a disk
 
 
@@ -76,7 +77,7 @@ class Content:
     names: tuple[str, ...]
     size: int  # bytes
     digest: str
-    base: str = ""  # Python of a virtual environment, which it does not contain
+    base: str = ""  # Python of a virtual environment, which it does not contain; a conda environment has its own
     version: tuple[int, ...] = ()  # of that Python
 
     @property
@@ -138,33 +139,38 @@ def project(workdir: str, log_dir: str) -> Content:
 
 
 def environment(python: str) -> Content:
-    """Return the files of the virtual environment of a Python. Raises UsageError."""
+    """Return the files of the virtual environment or conda environment of a Python. Raises UsageError."""
     path = shutil.which(os.path.expanduser(python))  # noqa: PTH111
     prefix = Path(path).absolute().parent.parent if path else Path("/nowhere")
     config = prefix / "pyvenv.cfg"
-    if not config.is_file():
-        what = "is not in a virtual environment on this machine"
-        if (prefix / "conda-meta").is_dir():
-            what = "is in a conda environment, whose files contain its path: it cannot be moved"
-        raise UsageError(f"--stage=env: {python} {what}", "add --stage, or --python VENV/bin/python")
+    base, version = _base_python(str(path), config) if config.is_file() else ("", ())
     if sys.platform != "linux":
         raise UsageError("--stage=env: this machine does not run Linux, and the nodes do", "add --stage")
-    lines = (line.partition("=") for line in config.read_text().splitlines())
-    values = {key.strip(): value.strip() for key, _, value in lines}
-    version = tuple(int(part) for part in (values.get("version") or values["version_info"]).split(".")[:2])
-    base = os.path.realpath(str(path))
-    if Path(base).is_relative_to(prefix):  # a copy, which needs the library of its base
-        base = f"{values['home']}/python{version[0]}.{version[1]}"
+    if not base and not (prefix / "conda-meta").is_dir():
+        what = f"--stage=env: {python} is in no virtual environment or conda environment on this machine"
+        raise UsageError(what, "add --stage, or --python ENV/bin/python")
     names = []
     for folder, folders, files in os.walk(prefix):
+        if not base and folder == str(prefix):  # conda's base environment holds the others, and a cache
+            folders[:] = [each for each in folders if each not in ("envs", "pkgs")]
         names += [os.path.relpath(os.path.join(folder, each), prefix) for each in folders + files]  # noqa: PTH118
-    names.remove("pyvenv.cfg")
-    names = ["pyvenv.cfg", *(name for name in names if name != "pip.conf")]  # it can hold a password
+    names = [name for name in names if name not in ("pip.conf", ".condarc")]  # they can hold a password
     size = count_bytes(str(prefix), names)
     stamp = digest(str(prefix), names, content=False)
     return Content(
         kind="env", source=str(prefix), names=tuple(names), size=size, digest=stamp, base=base, version=version
     )
+
+
+def _base_python(path: str, config: Path) -> tuple[str, tuple[int, ...]]:
+    """Find the Python that a virtual environment does not contain, and its version."""
+    lines = (line.partition("=") for line in config.read_text().splitlines())
+    values = {key.strip(): value.strip() for key, _, value in lines}
+    version = tuple(int(part) for part in (values.get("version") or values["version_info"]).split(".")[:2])
+    base = os.path.realpath(path)
+    if Path(base).is_relative_to(config.parent):  # a copy, which needs the library of its base
+        base = f"{values['home']}/python{version[0]}.{version[1]}"
+    return base, version
 
 
 def relocate(job: Job, contents: Sequence[Content], root: str) -> Job:
@@ -201,7 +207,7 @@ def check_node(content: Content, answer: Answer) -> tuple[str, str] | None:
     """Find the reason why a node cannot use a copy, and the fix. Pure."""
     if answer["problem"]:
         return answer["problem"], answer["fix"]
-    if content.kind == "env" and tuple(answer["python"]) != content.version:
+    if content.version and tuple(answer["python"]) != content.version:
         have, needs = (".".join(map(str, each)) for each in (answer["python"], content.version))
         return f"{content.base} is Python {have}, and {content.source} requires {needs}", "add --stage"
     if content.kind == "env" and answer["machine"] != os.uname().machine:
@@ -407,7 +413,7 @@ def bring(
     moved = relocate(job, contents, root)
     accept_new = options.accepts_new
     stager = Stager(contents=contents, root=root, way=way, accept_new=accept_new, progress=progress, note=note)
-    python = contents[-1].base or job.python
+    python = contents[-1].base or (ANY_PYTHON if options.stage == "env" else job.python)
     pool = NodePool(specs, way, options.heartbeat_timeout, python)
     began = time.monotonic()
     try:

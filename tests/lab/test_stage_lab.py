@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import conda_prefix
 import pytest
 from bare_nodes import Bare, Done
 from cluster import LOGIN, NODES
@@ -133,6 +134,25 @@ def test_a_virtual_environment_runs_from_the_local_disk(site: Site, tmp_path: Pa
     second = site.launch(*python, stage="--stage=env")
     assert ran(second) != ran(first)
     assert site.on("node1", "stat -c %h stage/env-*/bin/Activate.ps1").split() == ["2", "2"]
+
+
+def test_a_conda_environment_runs_from_the_local_disk(site: Site, tmp_path: Path) -> None:
+    conda = tmp_path / "conda"
+    conda_prefix.make(conda)
+    conda_prefix.add_python(conda)
+    for host in HOSTS:
+        site.bare.lab.run(host, "mount", "-o", "remount,size=100M,nr_inodes=9000", str(site.disk))
+        site.bare.show(host, conda, site.bare.folder)  # the environment is on this machine alone
+    args = ("--python", str(conda / "bin/python"))
+    shown = site.launch(*args, "--dry-run", stage="--stage=env")
+    assert shown.code == 0, shown.text
+    first = site.launch(*args, stage="--stage=env")
+    for host, (*_, prefix) in zip(HOSTS, ran(first), strict=True):
+        assert prefix.startswith(f"{site.disk}/stage/env-")
+        assert site.on(host, f"{prefix}/bin/tool").split() == [f"{prefix}/share", prefix]
+    again = site.launch(*args, stage="--stage=env")
+    assert "copied to" not in again.err
+    assert ran(again) == ran(first)
 
 
 def four(site: Site) -> Done:
