@@ -16,6 +16,7 @@ import time
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +38,7 @@ from ddpkit.transports.problem import Problem, refusal
 
 PATIENCE = 600.0  # seconds: for another launch's copy, and for a node to verify one
 LOOK_AGAIN = 0.3  # seconds
+UNNAMED = sys.platform == "linux"  # an open file of this process can be read without a name
 ANY_PYTHON = "python3"  # of a node: a conda environment that is not there yet needs none
 BLOCK = 4096  # bytes that a small file takes on a disk
 
@@ -118,7 +120,7 @@ class Content:
         words = [
             "--info=stats1",
             "--from0",
-            f"--files-from={stager.listed[self.name]}",
+            "--files-from=-",
             "--no-owner",
             "--no-group",
             "--omit-dir-times",
@@ -126,7 +128,8 @@ class Content:
         words += ["--checksum"] if self.kind == "project" else []
         words += [f"--link-dest={root}/{base}" for base in bases]
         target = f"{root}/{self.name}/"
-        return list(rsync.command(spec, f"{self.source}/", target, words, way.timeout, accept_new=new))
+        read = ("sh", "-c", 'names=$1; shift; exec "$@" < "$names"', "sh", stager.listed[self.name])
+        return [*read, *rsync.command(spec, f"{self.source}/", target, words, way.timeout, accept_new=new)]
 
 
 def project(workdir: str, log_dir: str) -> Content:
@@ -263,11 +266,14 @@ class Stager:
                 fix = f"ssh {spec.target} uptime"
                 problems.append(Problem(host=spec.label, what=what, fix=fix, unreachable=True))
 
-        with tempfile.TemporaryDirectory(prefix="ddpkit-names-") as folder:
+        with ExitStack() as files:
             for content in self.contents:
-                self.listed[content.name] = f"{folder}/{content.kind}"
-                data = b"".join(b"./" + os.fsencode(name) + b"\0" for name in content.names)
-                Path(self.listed[content.name]).write_bytes(data)
+                file = files.enter_context(tempfile.NamedTemporaryFile(prefix="ddpkit-names-", delete=not UNNAMED))
+                if UNNAMED:  # a launcher that is killed leaves no file
+                    Path(file.name).unlink()
+                file.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in content.names))
+                file.flush()
+                self.listed[content.name] = f"/proc/{os.getpid()}/fd/{file.fileno()}" if UNNAMED else file.name
             if least is not None or not problems:
                 rsync.in_threads(one, len(specs))
         if least is None and problems:

@@ -325,15 +325,16 @@ def test_two_launches_at_once_copy_once(site: Site) -> None:
         assert len(site.on(host, "ls -d stage/project-*/").split()) == 1
 
 
-def test_a_dead_launcher_leaves_nothing_but_its_beginning(site: Site) -> None:
+def test_a_dead_launcher_leaves_nothing_but_its_beginning(site: Site, tmp_path_factory: pytest.TempPathFactory) -> None:
     with (site.bare.folder / "big.bin").open("wb") as file:
         file.write(os.urandom(16 << 20))
-    launcher = subprocess.Popen(
-        site.bare.argv(*site.argv()), env=site.bare.environ(), stdout=-1, stderr=-1, stdin=subprocess.DEVNULL
-    )
+    here = tmp_path_factory.mktemp("launcher")
+    env = site.bare.environ({"TMPDIR": str(here)})
+    launcher = subprocess.Popen(site.bare.argv(*site.argv()), env=env, stdout=-1, stderr=-1, stdin=subprocess.DEVNULL)
     site.bare.wait(lambda: "project-" in site.on("node1", "ls stage 2>/dev/null || true"), "the copy did not begin")
     launcher.kill()
     launcher.communicate(timeout=60)
+    assert not list(here.iterdir())
     site.bare.nothing_left(HOSTS)
     (site.bare.folder / "big.bin").unlink()
     ran(site.launch())
