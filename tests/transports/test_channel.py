@@ -23,6 +23,7 @@ import pytest
 from ddpkit.transports import channel, protocol
 from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError, RefusedError
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.openssh import OpenSshStream
 from ddpkit.transports.pdsh import PdshStream
 from ddpkit.transports.protocol import NODE, NODE_PACKAGE
 
@@ -453,6 +454,19 @@ def test_a_pipe_that_nobody_reads_holds_nobody_up(tmp_path: Any, monkeypatch: py
     with pytest.raises(OSError, match="accepts no input"):
         stream.write(b"x" * (4 << 20))
     stream.close()
+
+
+def test_an_ssh_that_ends_after_its_stream_was_closed_writes_into_no_other_pipe(tmp_path: Path) -> None:
+    """The numbers of the closed pipes are those of the next ones."""
+    stream = OpenSshStream(str(tmp_path / "node1"), HostSpec(name="node1"))
+    stream.open()
+    stream.close()
+    others = [os.pipe2(os.O_NONBLOCK) for _ in range(2)]
+    stream.end("ssh ended", 0)
+    for read, write in others:
+        os.close(write)
+        assert os.read(read, 1) == b""
+        os.close(read)
 
 
 def test_a_node_that_is_not_read_holds_up_pdsh_until_it_is(tmp_path: Any) -> None:
