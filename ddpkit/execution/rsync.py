@@ -17,13 +17,14 @@ from pathlib import Path
 from ddpkit.errors import UsageError, install
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.shell import join, quote
-from ddpkit.transports.channel import RefusedError
+from ddpkit.transports.channel import NoAnswerError, RefusedError
 from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import ALONE, HostSpec
 from ddpkit.transports.problem import Problem, refusal
 from ddpkit.transports.protocol import LocalLink, program_request
 
 AT_ONCE = 8  # more would share one network card and one disk
+QUIET = 3.0  # seconds without output of rsync, after which its node is checked
 _OLDEST = (3, 1)  # with --info=progress2
 _PERCENT = re.compile(r"\s(\d{1,3})%")
 _SENT = re.compile(r"^sent ([\d.,]+) bytes", re.MULTILINE)  # with --info=stats1
@@ -155,13 +156,32 @@ def _check_ours() -> None:
         raise UsageError(what, install("rsync"))
 
 
-def copy_one(spec: HostSpec, argv: tuple[str, ...], progress: Callable[[str, int], None]) -> tuple[Problem | None, int]:
-    """Run one command. Returns its problem, and the bytes that it sent if it prints them."""
+def copy_one(
+    spec: HostSpec,
+    argv: tuple[str, ...],
+    progress: Callable[[str, int], None],
+    check_alive: Callable[[], None] = lambda: None,
+) -> tuple[Problem | None, int]:
+    """Run one command. Returns its problem, and the bytes that it sent if it prints them.
+
+    `check_alive` is called while rsync prints nothing. What it raises ends rsync.
+    """
     events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     link = LocalLink()  # under a supervisor, so that it ends with us
     link.start(program_request("rsync", list(argv), {}), events.put)
     code, errors, last = 0, [], ""
-    while (event := events.get()) is not None:
+    while True:
+        try:
+            event = events.get(timeout=QUIET)
+        except queue.Empty:
+            try:
+                check_alive()
+            except NoAnswerError:
+                link.close()
+                raise
+            continue
+        if event is None:
+            break
         if event["e"] == "out" and event["fd"] == 1:
             last = (last + event["data"])[-500:]
             percents = _PERCENT.findall(event["data"])

@@ -16,6 +16,7 @@ import time
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +38,8 @@ from ddpkit.transports.problem import Problem, refusal
 
 PATIENCE = 600.0  # seconds: for another launch's copy, and for a node to verify one
 LOOK_AGAIN = 0.3  # seconds
+UNNAMED = sys.platform == "linux"  # an open file of this process can be read without a name
+ANY_PYTHON = "python3"  # of a node: a conda environment that is not there yet needs none
 BLOCK = 4096  # bytes that a small file takes on a disk
 
 
@@ -76,7 +79,7 @@ class Content:
     names: tuple[str, ...]
     size: int  # bytes
     digest: str
-    base: str = ""  # Python of a virtual environment, which it does not contain
+    base: str = ""  # Python of a virtual environment, which it does not contain; a conda environment has its own
     version: tuple[int, ...] = ()  # of that Python
 
     @property
@@ -117,7 +120,7 @@ class Content:
         words = [
             "--info=stats1",
             "--from0",
-            f"--files-from={stager.listed[self.name]}",
+            "--files-from=-",
             "--no-owner",
             "--no-group",
             "--omit-dir-times",
@@ -125,7 +128,8 @@ class Content:
         words += ["--checksum"] if self.kind == "project" else []
         words += [f"--link-dest={root}/{base}" for base in bases]
         target = f"{root}/{self.name}/"
-        return list(rsync.command(spec, f"{self.source}/", target, words, way.timeout, accept_new=new))
+        read = ("sh", "-c", 'names=$1; shift; exec "$@" < "$names"', "sh", stager.listed[self.name])
+        return [*read, *rsync.command(spec, f"{self.source}/", target, words, way.timeout, accept_new=new)]
 
 
 def project(workdir: str, log_dir: str) -> Content:
@@ -138,33 +142,38 @@ def project(workdir: str, log_dir: str) -> Content:
 
 
 def environment(python: str) -> Content:
-    """Return the files of the virtual environment of a Python. Raises UsageError."""
+    """Return the files of the virtual environment or conda environment of a Python. Raises UsageError."""
     path = shutil.which(os.path.expanduser(python))  # noqa: PTH111
     prefix = Path(path).absolute().parent.parent if path else Path("/nowhere")
     config = prefix / "pyvenv.cfg"
-    if not config.is_file():
-        what = "is not in a virtual environment on this machine"
-        if (prefix / "conda-meta").is_dir():
-            what = "is in a conda environment, whose files contain its path: it cannot be moved"
-        raise UsageError(f"--stage=env: {python} {what}", "add --stage, or --python VENV/bin/python")
+    base, version = _base_python(str(path), config) if config.is_file() else ("", ())
     if sys.platform != "linux":
         raise UsageError("--stage=env: this machine does not run Linux, and the nodes do", "add --stage")
-    lines = (line.partition("=") for line in config.read_text().splitlines())
-    values = {key.strip(): value.strip() for key, _, value in lines}
-    version = tuple(int(part) for part in (values.get("version") or values["version_info"]).split(".")[:2])
-    base = os.path.realpath(str(path))
-    if Path(base).is_relative_to(prefix):  # a copy, which needs the library of its base
-        base = f"{values['home']}/python{version[0]}.{version[1]}"
+    if not base and not (prefix / "conda-meta").is_dir():
+        what = f"--stage=env: {python} is in no virtual environment or conda environment on this machine"
+        raise UsageError(what, "add --stage, or --python ENV/bin/python")
     names = []
     for folder, folders, files in os.walk(prefix):
+        if not base and folder == str(prefix):  # conda's base environment holds the others, and a cache
+            folders[:] = [each for each in folders if each not in ("envs", "pkgs")]
         names += [os.path.relpath(os.path.join(folder, each), prefix) for each in folders + files]  # noqa: PTH118
-    names.remove("pyvenv.cfg")
-    names = ["pyvenv.cfg", *(name for name in names if name != "pip.conf")]  # it can hold a password
+    names = [name for name in names if name not in ("pip.conf", ".condarc")]  # they can hold a password
     size = count_bytes(str(prefix), names)
     stamp = digest(str(prefix), names, content=False)
     return Content(
         kind="env", source=str(prefix), names=tuple(names), size=size, digest=stamp, base=base, version=version
     )
+
+
+def _base_python(path: str, config: Path) -> tuple[str, tuple[int, ...]]:
+    """Find the Python that a virtual environment does not contain, and its version."""
+    lines = (line.partition("=") for line in config.read_text().splitlines())
+    values = {key.strip(): value.strip() for key, _, value in lines}
+    version = tuple(int(part) for part in (values.get("version") or values["version_info"]).split(".")[:2])
+    base = os.path.realpath(path)
+    if Path(base).is_relative_to(config.parent):  # a copy, which needs the library of its base
+        base = f"{values['home']}/python{version[0]}.{version[1]}"
+    return base, version
 
 
 def relocate(job: Job, contents: Sequence[Content], root: str) -> Job:
@@ -201,7 +210,7 @@ def check_node(content: Content, answer: Answer) -> tuple[str, str] | None:
     """Find the reason why a node cannot use a copy, and the fix. Pure."""
     if answer["problem"]:
         return answer["problem"], answer["fix"]
-    if content.kind == "env" and tuple(answer["python"]) != content.version:
+    if content.version and tuple(answer["python"]) != content.version:
         have, needs = (".".join(map(str, each)) for each in (answer["python"], content.version))
         return f"{content.base} is Python {have}, and {content.source} requires {needs}", "add --stage"
     if content.kind == "env" and answer["machine"] != os.uname().machine:
@@ -257,11 +266,14 @@ class Stager:
                 fix = f"ssh {spec.target} uptime"
                 problems.append(Problem(host=spec.label, what=what, fix=fix, unreachable=True))
 
-        with tempfile.TemporaryDirectory(prefix="ddpkit-names-") as folder:
+        with ExitStack() as files:
             for content in self.contents:
-                self.listed[content.name] = f"{folder}/{content.kind}"
-                data = b"".join(b"./" + os.fsencode(name) + b"\0" for name in content.names)
-                Path(self.listed[content.name]).write_bytes(data)
+                file = files.enter_context(tempfile.NamedTemporaryFile(prefix="ddpkit-names-", delete=not UNNAMED))
+                if UNNAMED:  # a launcher that is killed leaves no file
+                    Path(file.name).unlink()
+                file.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in content.names))
+                file.flush()
+                self.listed[content.name] = f"/proc/{os.getpid()}/fd/{file.fileno()}" if UNNAMED else file.name
             if least is not None or not problems:
                 rsync.in_threads(one, len(specs))
         if least is None and problems:
@@ -293,7 +305,7 @@ class Stager:
             with self.sources.turn(content.name, spec.label) as served:
                 problem, size = self._copy(spec, channel, content, answer["bases"], served)
                 if problem is None:
-                    channel.ask("stage.finish", content.finish_args(self.root, served))
+                    channel.ask("stage.finish", content.finish_args(self.root, served), beats=True)
                     done: Mapping[str, str] = channel.answer(time.monotonic() + PATIENCE)
                     if done["problem"]:
                         return Problem(host=spec.label, what=done["problem"], fix=done["fix"])
@@ -312,18 +324,24 @@ class Stager:
         assert self.progress is not None
         if served is None:
             argv = rsync.with_login(content.argv(spec, bases, self), join(self.way.login(spec)))
-            return rsync.copy_one(spec, argv, self.progress)
+            return rsync.copy_one(spec, argv, self.progress, lambda: self._check_alive(channel))
         args = {**content.list_args(self.root), "addresses": served.addresses, "port": served.port}
-        channel.ask("stage_peer.fetch", {**args, "bases": bases, "key": served.key})
+        channel.ask("stage_peer.fetch", {**args, "bases": bases, "key": served.key}, beats=True)
         fetched: FetchAnswer = channel.answer(time.monotonic() + PATIENCE)
         if fetched["problem"]:
             return Problem(host=served.label, what=fetched["problem"], fix=""), 0
         self.progress(spec.label, 100)
         return None, fetched["size"]
 
+    def _check_alive(self, channel: Channel) -> None:
+        """Raise NoAnswerError for a node that is lost: its rsync would wait for it much longer."""
+        if channel.silence:
+            channel.ask("stage.release", {"root": self.root, "name": ""}, beats=True)  # it has no lock of that name
+            channel.answer(time.monotonic() + PATIENCE)
+
     def _serve(self, spec: HostSpec, channel: Channel, content: Content) -> None:
         args = {"root": self.root, "name": content.name, "content": content.kind == "project"}
-        channel.ask("stage_peer.serve", args)
+        channel.ask("stage_peer.serve", args, beats=True)
         answer: ServeAnswer = channel.answer(time.monotonic() + PATIENCE)
         self.sources.add(content.name, ServedCopy(label=spec.label, **answer))
 
@@ -331,7 +349,7 @@ class Stager:
         args = {"root": self.root, "name": content.name, "needs": content.needs, "dry": self.progress is None}
         until, noted = time.monotonic() + PATIENCE, False
         while True:
-            channel.ask("stage.look", args)
+            channel.ask("stage.look", args, beats=True)
             answer: Answer = channel.answer(until)
             if answer["state"] != "busy":
                 return answer
@@ -401,7 +419,7 @@ def bring(
     moved = relocate(job, contents, root)
     accept_new = options.accepts_new
     stager = Stager(contents=contents, root=root, way=way, accept_new=accept_new, progress=progress, note=note)
-    python = contents[-1].base or job.python
+    python = contents[-1].base or (ANY_PYTHON if options.stage == "env" else job.python)
     pool = NodePool(specs, way, options.heartbeat_timeout, python)
     began = time.monotonic()
     try:

@@ -3,7 +3,7 @@
 Standard library only, Python 3.8 and later. Commands and answers are lines of JSON:
 
     {"c": "load", "modules"}                    a program of `ddpkit/node` with the modules that it imports, packed
-    {"c": "call", "id", "function", "args"}     `function` is PROGRAM.NAME
+    {"c": "call", "id", "function", "args"}     `function` is PROGRAM.NAME; with "beat", heartbeats come meanwhile
     {"e": "answer", "id", "data", "t"}          [value, error], packed; with "more" it goes on in the next event
 
 A supervisor answers calls before its request one after the other (`CallServer`), so that a function can keep what it
@@ -22,6 +22,7 @@ import sys
 import time
 import zlib
 from binascii import a2b_base64, b2a_base64
+from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every run
@@ -128,10 +129,34 @@ class CallServer:
         args = {**message["args"], **message.get("hosts", {}).get(host_name(), {})}
         self._call_deadline = time.monotonic() + message.get("silence", float("inf"))
         signal.setitimer(signal.ITIMER_REAL, WATCH_INTERVAL, WATCH_INTERVAL)
-        result = json.dumps(self._programs.call(message["function"], args))
+        with _heartbeats(message.get("beat", 0.0)):
+            result = json.dumps(self._programs.call(message["function"], args))
         signal.setitimer(signal.ITIMER_REAL, 0)
         for event in answer_events(message["id"], result.encode(), self._piece):
             send(event)
+
+
+@contextmanager
+def _heartbeats(interval: float) -> Iterator[None]:
+    """Send a heartbeat in each interval, also while a call waits for a disk. 0: none."""
+    if not interval:
+        yield
+        return
+    import threading
+
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(interval):
+            send({"e": "beat", "t": time.time(), "ranks": {}})
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()  # nothing comes into the middle of the answer
 
 
 def send(event: dict[str, Any]) -> None:

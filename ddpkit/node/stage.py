@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -114,7 +115,7 @@ def look(root: str, name: str, needs: list[int], dry: bool) -> dict[str, Any]:
 def finish(root: str, name: str, names: str, wanted: str, content: bool, moved_from: str) -> dict[str, str]:
     """Verify a copy, correct the paths in its programs, and mark it complete. `names`: packed, separated by NUL.
 
-    `moved_from`: the former path of a virtual environment; empty: a project.
+    `moved_from`: the former path of a virtual environment or conda prefix; empty: a project.
     """
     listed = unpack(names)
     place = os.path.join(root, name)
@@ -123,7 +124,13 @@ def finish(root: str, name: str, names: str, wanted: str, content: bool, moved_f
             what = "the copy differs from its source: a file changed meanwhile, or was damaged"
             return _problem(what, "launch again")
         if moved_from:
-            _move_programs(place, moved_from)
+            known = _list_conda(place)
+            small = _move_conda(place, moved_from, known)
+            if small:
+                return _problem(
+                    "%s has no room for the path %s" % (small, place), "add --stage-dir DIR, a shorter path"
+                )
+            _move_programs(place, moved_from, known)
         data = json.dumps({"digest": digest(place, listed, False), "names": listed})
         with open(marker(root, name) + ".new", "w") as file:
             file.write(data)
@@ -353,8 +360,45 @@ def _in_use(path: str) -> bool:
     return False
 
 
-def _move_programs(place: str, moved_from: str) -> None:
-    """Replace the former path of a virtual environment in its programs. A linked file stays as it is elsewhere."""
+def _list_conda(place: str) -> dict[str, tuple[bool, int]]:
+    """Files that hold the path of a conda prefix, as conda-meta lists them: whether binary, and the room for it."""
+    folder, listed = os.path.join(place, "conda-meta"), {}
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        if name.endswith(".json"):
+            with open(os.path.join(folder, name), "rb") as file:
+                paths = json.load(file).get("paths_data", {}).get("paths", [])
+            for each in paths:
+                if each.get("prefix_placeholder"):
+                    listed[each["_path"]] = (each.get("file_mode") == "binary", len(each["prefix_placeholder"]))
+    return listed
+
+
+def _move_conda(place: str, moved_from: str, listed: dict[str, tuple[bool, int]]) -> str:
+    """Replace the former path of a conda prefix. Returns a file that has no room for the new one; empty: all have.
+
+    A path in a binary file ends with NUL bytes, up to the length of the path for which its package was built.
+    """
+    old, new = os.fsencode(moved_from), os.fsencode(place)
+    for name, (binary, room) in sorted(listed.items()):
+        path = os.path.join(place, name)
+        if not os.path.isfile(path) or os.path.islink(path):
+            continue
+        with open(path, "rb") as file:
+            data = file.read()
+        moved = data if binary else data.replace(old, new)
+        for string in re.finditer(re.escape(old) + b"[^\0]*\0+", data) if binary else ():
+            text = string.group().rstrip(b"\0")
+            longer = text.replace(old, new)
+            if len(longer) > min(len(string.group()) - 1, len(text) + text.count(old) * (room - len(old))):
+                return name
+            moved = moved[: string.start()] + longer.ljust(len(string.group()), b"\0") + moved[string.end() :]
+        if moved != data:
+            _rewrite(path, moved)
+    return ""
+
+
+def _move_programs(place: str, moved_from: str, moved_before: Iterable[str]) -> None:
+    """Replace the former path of an environment in its other programs."""
     for entry in os.scandir(os.path.join(place, "bin")):
         if not entry.is_file(follow_symlinks=False) or entry.stat().st_size > SCRIPT_LIMIT:
             continue
@@ -362,11 +406,16 @@ def _move_programs(place: str, moved_from: str) -> None:
             data = file.read()
         moved = data.replace(os.fsencode(moved_from) + b"/", os.fsencode(place) + b"/")
         moved = moved if b"VIRTUAL_ENV" not in data else data.replace(os.fsencode(moved_from), os.fsencode(place))
-        if moved != data and b"\0" not in data:
-            with open(entry.path + ".new", "wb") as file:
-                file.write(moved)
-            shutil.copymode(entry.path, entry.path + ".new")
-            os.replace(entry.path + ".new", entry.path)
+        if moved != data and b"\0" not in data and "bin/" + entry.name not in moved_before:
+            _rewrite(entry.path, moved)
+
+
+def _rewrite(path: str, data: bytes) -> None:
+    """Replace a file. One that other copies share stays as it is there."""
+    with open(path + ".new", "wb") as file:
+        file.write(data)
+    shutil.copymode(path, path + ".new")
+    os.replace(path + ".new", path)
 
 
 if __name__ == "__main__":

@@ -143,6 +143,7 @@ class Channel:
         self._noise: deque[str] = deque(maxlen=NOISE)
         self._caller = Caller(self._write)
         self._asked = 0  # the number of the last call
+        self._beats = False  # the node sends heartbeats during that call
         self._pieces = Pieces()
         self._ahead = float("inf")  # seconds that our clock is before the node's, the way of an event included
         self._ended = ""  # why
@@ -173,9 +174,14 @@ class Channel:
             raise refused from None
         self.opened_at = time.time()
 
-    def ask(self, function: str, args: Mapping[str, object]) -> None:
-        """Call a function; `answer` waits for its value, so that many nodes can be called at once."""
-        self._asked = self.call(function, args)
+    def ask(self, function: str, args: Mapping[str, object], *, beats: bool = False) -> None:
+        """Call a function; `answer` waits for its value, so that many nodes can be called at once.
+
+        `beats`: it may last, and the node sends heartbeats meanwhile, without which it counts as lost.
+        """
+        self._beats = beats
+        every = {"beat": min(BEAT, self.silence / 4)} if beats and self.silence else {}
+        self._asked = self._caller.call(function, args, **every)
 
     def answer(self, until: float) -> Any:
         """Return the node's answer. `until` is a time.monotonic(). Raises NoAnswerError."""
@@ -184,6 +190,7 @@ class Channel:
             assert event["e"] == "answer"
             if event["id"] != self._asked:
                 continue  # to an earlier call, too late
+            self._beats = False
             if event["error"] is not None:
                 raise NoAnswerError(event["error"])
             return event["values"][0]
@@ -265,7 +272,7 @@ class Channel:
                     self._take(lines)  # may last: a screen that nobody reads holds it up
                     continue
                 # A launcher that was stopped, or sleeps with its laptop, heard nothing because it did not listen.
-                quiet = quiet + took if self._post is not None and took < LONG_READ else 0.0
+                quiet = quiet + took if (self._post is not None or self._beats) and took < LONG_READ else 0.0
                 if self.silence and quiet > self.silence:
                     why = f"no heartbeat for {self.silence:g} s: the host or the network is down"
                     self._end(f"{why}; its processes end automatically")

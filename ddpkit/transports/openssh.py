@@ -359,13 +359,16 @@ class OpenSshStream(SshInput):
 
     def _wake(self) -> None:
         """Add an empty line after everything that ssh wrote."""
-        with suppress(OSError):  # full: then nobody sleeps
-            os.write(self._output, b"\n")
+        with self._changed, suppress(OSError):  # full: then nobody sleeps
+            if self._output >= 0:  # else its number can be that of another pipe by now
+                os.write(self._output, b"\n")
 
     def close(self) -> None:
         if self._closed:
             return
         super().close()
         self._wake()
-        with self._reading:
-            os.close(self._output)
+        with self._reading, self._changed:
+            if self._output >= 0:
+                os.close(self._output)
+            self._output = -1

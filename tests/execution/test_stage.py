@@ -8,9 +8,11 @@ import subprocess
 import sys
 import zlib
 from base64 import b64encode
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import conda_prefix
 import pytest
 
 from ddpkit.errors import UsageError
@@ -24,7 +26,9 @@ from ddpkit.run.timeline import read_copies
 
 def content(kind: Literal["project", "env"] = "project", source: str = "/w", names: tuple[str, ...] = ()) -> Content:
     base = "/usr/bin/python3.11" if kind == "env" else ""
-    return Content(kind=kind, source=source, names=names, size=9, digest="d", base=base, version=(3, 11))
+    return Content(
+        kind=kind, source=source, names=names, size=9, digest="d", base=base, version=(3, 11) if base else ()
+    )
 
 
 def job(*command: str, kind: Literal["script", "module", "program"] = "script", workdir: str = "/w") -> Job:
@@ -90,12 +94,19 @@ def test_a_virtual_environment_leaves_out_passwords_and_names_its_python(tmp_pat
 
 
 def test_an_environment_that_cannot_be_moved_is_refused(tmp_path: Path) -> None:
-    for folder, what in (("conda-meta", "conda environment"), ("lib", "is not in a virtual environment")):
-        (tmp_path / folder / "bin").mkdir(parents=True)
-        (tmp_path / folder / "bin/python").symlink_to(sys.executable)
-        (tmp_path / folder / folder).mkdir()
-        with pytest.raises(UsageError, match=what):
-            environment(str(tmp_path / folder / "bin/python"))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").symlink_to(sys.executable)
+    with pytest.raises(UsageError, match="is in no virtual environment or conda environment"):
+        environment(str(tmp_path / "bin/python"))
+
+
+def test_a_conda_environment_has_its_own_python(tmp_path: Path) -> None:
+    conda_prefix.make(tmp_path / "conda")
+    (tmp_path / "conda/bin/python").symlink_to(sys.executable)
+    found = environment(str(tmp_path / "conda/bin/python"))
+    assert (found.source, found.base, found.version) == (f"{tmp_path}/conda", "", ())
+    assert {"bin/python", "bin/tool", "conda-meta/tool-1.0-0.json"} <= set(found.names)
+    assert not {".condarc", "envs", "pkgs"} & {name.partition("/")[0] for name in found.names}
 
 
 # ---- where the job then runs
@@ -168,6 +179,7 @@ def answer(**more: Any) -> Answer:
         (content("env"), answer(), None),
         (content("env"), answer(python=[3, 9]), "/usr/bin/python3.11 is Python 3.9, and /w requires 3.11"),
         (content("project"), answer(python=[3, 9]), None),
+        (replace(content("env"), base="", version=()), answer(python=[3, 9]), None),
         (content("env"), answer(machine="riscv64"), "its architecture is riscv64"),
         (content("project"), answer(machine="riscv64"), None),
         (content("project"), answer(problem="no space", fix="df"), "no space"),
@@ -314,6 +326,39 @@ def test_paths_in_programs_are_those_of_the_copy(tmp_path: Path) -> None:
     assert (place / "bin/activate").read_text() == f'VIRTUAL_ENV="{place}"\n'
     assert (place / "bin/binary").read_bytes() == f"\0{old}/bin/".encode()
     assert node.look("env-a")["state"] == "present"
+
+
+def move_conda(node: Node, old: Path) -> str:
+    """Copy a conda environment to the node. Returns the problem."""
+    node.look("env-a")
+    subprocess.run(["cp", "-al", f"{old}/.", str(node.root / "env-a")], check=True)  # files that a base shares
+    names = [str(path.relative_to(old)) for path in old.rglob("*")]
+    packed = b64encode(zlib.compress("\0".join(names).encode())).decode()
+    wanted = stage.digest(str(old), names, False)
+    return stage.finish(str(node.root), "env-a", packed, wanted, False, str(old))["problem"]
+
+
+@pytest.mark.parametrize("name", ["c", "a-path-that-is-longer-than-that-of-the-copy-" + "x" * 100])
+def test_paths_in_a_conda_environment_are_those_of_the_copy(name: str, tmp_path: Path) -> None:
+    old, node = tmp_path / name, Node(tmp_path)
+    conda_prefix.make(old)
+    before = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}
+    assert move_conda(node, old) == ""
+    place = node.root / "env-a"
+    assert (place / "bin/tool").read_text() == conda_prefix.TOOL.format(prefix=place)
+    assert (place / "bin/tool").stat().st_mode & 0o777 == 0o755
+    assert (place / "bin/pip").read_text() == f"#!{place}/bin/python\n"
+    assert (place / conda_prefix.LIBRARY).read_bytes() == conda_prefix.binary(str(place))
+    assert {path: path.read_bytes() for path in before} == before
+    assert node.look("env-a")["state"] == "present"
+
+
+def test_a_conda_environment_without_room_for_the_path_is_refused(tmp_path: Path) -> None:
+    old, node = tmp_path / "c", Node(tmp_path)
+    conda_prefix.make(old, room=str(old) + "_")
+    assert move_conda(node, old) == f"lib/libpaths.so has no room for the path {node.root}/env-a"
+    assert node.look("env-a")["state"] == "absent"
+    stage.release(str(node.root), "env-a")
 
 
 # ---- a node of a SLURM job copies from the shared directory

@@ -114,7 +114,7 @@ class Launch(Program):
         """Host and process of every rank that lives: not torchrun, not the tap before it, not its children."""
         found = {}
         for pid, (host, line) in processes(self.lab).items():
-            if line.split()[1:2] == [script] and host != "login":
+            if [Path(word).name for word in line.split()[1:2]] == [script] and host != "login":
                 try:
                     names = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
                 except OSError:

@@ -5,8 +5,10 @@ from a seed. Then it waits, and checks the exit code, that no process of the lau
 process with the ranks' command line is, and that no folder of ours is left. A host that is cut off is looked at while
 it is cut off.
 
-As a program: rounds.py [--rounds N] [--seed S] [--only EVENT] [--backend B] [--starter S]. Exit code 1: anything was
-wrong.
+With --stage, each host has a disk of its own, on which nothing but the cache of copies may be left.
+
+As a program: rounds.py [--rounds N] [--seed S] [--only EVENT] [--backend B] [--starter S] [--stage]. Exit code 1:
+anything was wrong.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -33,6 +36,7 @@ from program import undo_ignored_signals
 GRACE = 1.0
 SILENCE = 3.0
 END_LIMIT = 60.0  # seconds that an end may take before it counts as none
+STAGED = 16 << 20  # bytes that each round copies to each host, with --stage
 TOO_BUSY = "did not answer in time"
 UNASKED = 90.0  # the same for a supervisor that was cut off before it was given anything to do
 
@@ -109,6 +113,7 @@ class Round:
     nproc: int
     victim: int  # which host, or which rank
     stubborn: bool
+    stage: bool
 
 
 @dataclass(kw_only=True)
@@ -140,6 +145,7 @@ def draw(chance: random.Random, choice: argparse.Namespace) -> Round:
         nproc=chance.choice((1, 2)),
         victim=chance.randrange(100),
         stubborn=chance.random() < 0.3,
+        stage=choice.stage,
     )
 
 
@@ -161,7 +167,11 @@ def play(lab: Lab, plan: Round) -> Result:
         words = ["-b", "slurm", *(["--preload=json"] if plan.starter == "preload" else [])]
         before = ["salloc", "-Q", "-w", ",".join(plan.hosts), f"--ntasks-per-node={plan.nproc}"]
     else:
-        words += ["-o", f"heartbeat_timeout={SILENCE:g}", "-o", f"starter={plan.starter}"]
+        starter = ["--starter", "ranks", "--preload=json"] if plan.starter == "preload" else ["--starter", plan.starter]
+        words += ["-o", f"heartbeat_timeout={SILENCE:g}", *starter]
+    if plan.stage:
+        (folder / "data.bin").write_bytes(os.urandom(STAGED))
+        words += ["--stage", "--stage-dir", f"{disk(lab)}/stage"]
     if plan.backend == "openssh":
         words[1:2] = ["ssh", "-o", "transport=openssh"]
     words += ["-n", str(plan.nproc), "--grace", str(GRACE)]
@@ -181,9 +191,38 @@ def play(lab: Lab, plan: Round) -> Result:
             elif not (plan.event == "host killed" and name == host):
                 raise AssertionError(f"a foreign process on {name} was ended")
         if plan.event == "host killed":
-            lab.boot(host)
+            boot(lab, host, plan.stage)
             for name in launch.folders():  # a dead host takes nothing away
                 shutil.rmtree(Path(lab.tmp, name))
+
+
+def disk(lab: Lab) -> Path:
+    """Where each host has a disk of its own."""
+    return lab.folder / "disk"
+
+
+def boot(lab: Lab, host: str, stage: bool) -> None:
+    """Start a host that was killed; with its disk, which is empty."""
+    lab.boot(host)
+    if stage:
+        mount_disk(lab, host)
+
+
+def mount_disk(lab: Lab, host: str) -> None:
+    disk(lab).mkdir(exist_ok=True)
+    lab.run(host, "mount", "-t", "tmpfs", "-o", "size=400M", "none", str(disk(lab)))
+
+
+def misplaced(lab: Lab, host: str, *, ended: bool) -> list[str]:
+    """What is on a host's disk and is no copy, or its list. `ended`: by itself, so that nothing else may be there.
+
+    A launcher that was killed leaves the beginning of a copy, and its lock, to the next launch.
+    """
+    names = lab.run(host, "sh", "-c", f"cd {disk(lab)}; ls -A; ls -A stage 2>/dev/null || true").stdout.split()
+    marks = {name for name in names if name.endswith(".ok")}
+    known = {"stage", *marks, *(name[:-3] for name in marks)}
+    wrong = [name for name in names if name not in known]
+    return wrong if ended else [name for name in wrong if not re.fullmatch(r"project-\w{20}(\.lock)?", name)]
 
 
 def foreign(lab: Lab, host: str, folder: Path) -> subprocess.Popen[bytes]:
@@ -207,7 +246,7 @@ def foreign(lab: Lab, host: str, folder: Path) -> subprocess.Popen[bytes]:
 def _play(lab: Lab, plan: Round, launch: Launch, folder: Path, host: str) -> Result:
     total = len(plan.hosts) * plan.nproc
     if plan.moment == "connect":
-        time.sleep(plan.delay * 0.6)  # the round's moment, which nothing announces
+        time.sleep(plan.delay * (4.0 if plan.stage else 0.6))  # the round's moment, which nothing announces
     elif plan.moment == "start":
         launch.wait_for("logs in")
         time.sleep(plan.delay * (2.0 if plan.starter == "torchrun" or plan.torch else 0.3))
@@ -253,6 +292,10 @@ def _play(lab: Lab, plan: Round, launch: Launch, folder: Path, host: str) -> Res
             wrong.append(f"left behind: {left}\n{launch.text}")
             break
         time.sleep(0.02)
+    for name in plan.hosts if plan.stage else ():
+        if not (plan.event == "host killed" and name == host):
+            found = misplaced(lab, name, ended=plan.event == "none")
+            wrong += [f"left behind on the disk of {name}: {found}\n{launch.text}"] if found else []
     return Result(wrong=wrong, code=code, end=end, gone=time.time() - happened)
 
 
@@ -307,6 +350,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--only", choices=EVENTS)
     parser.add_argument("--backend", choices=("ssh", "pdsh", "openssh", "slurm", "via", "via-openssh"))
     parser.add_argument("--starter", choices=("ranks", "torchrun", "preload"))
+    parser.add_argument("--stage", action="store_true", help="ranks run from copies on disks of the hosts")
     choice = parser.parse_args(argv)
     undo_ignored_signals()
     folder = Path(tempfile.mkdtemp(prefix="ddpkit-rounds-"))
@@ -314,6 +358,8 @@ def main(argv: Sequence[str]) -> int:
     results: list[tuple[Round, Result]] = []
     try:
         lab.up()
+        for name in NODES if choice.stage else ():
+            mount_disk(lab, name)
         for number in range(choice.rounds):
             plan = draw(random.Random(f"{choice.seed}.{number}"), choice)
             for _ in range(3):

@@ -7,12 +7,14 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import conda_prefix
 import pytest
 from bare_nodes import Bare, Done
-from cluster import NODES
+from cluster import LOGIN, NODES
 
 JOB = """
 import os, sys
@@ -134,6 +136,25 @@ def test_a_virtual_environment_runs_from_the_local_disk(site: Site, tmp_path: Pa
     assert site.on("node1", "stat -c %h stage/env-*/bin/Activate.ps1").split() == ["2", "2"]
 
 
+def test_a_conda_environment_runs_from_the_local_disk(site: Site, tmp_path: Path) -> None:
+    conda = tmp_path / "conda"
+    conda_prefix.make(conda)
+    conda_prefix.add_python(conda)
+    for host in HOSTS:
+        site.bare.lab.run(host, "mount", "-o", "remount,size=100M,nr_inodes=9000", str(site.disk))
+        site.bare.show(host, conda, site.bare.folder)  # the environment is on this machine alone
+    args = ("--python", str(conda / "bin/python"))
+    shown = site.launch(*args, "--dry-run", stage="--stage=env")
+    assert shown.code == 0, shown.text
+    first = site.launch(*args, stage="--stage=env")
+    for host, (*_, prefix) in zip(HOSTS, ran(first), strict=True):
+        assert prefix.startswith(f"{site.disk}/stage/env-")
+        assert site.on(host, f"{prefix}/bin/tool").split() == [f"{prefix}/share", prefix]
+    again = site.launch(*args, stage="--stage=env")
+    assert "copied to" not in again.err
+    assert ran(again) == ran(first)
+
+
 def four(site: Site) -> Done:
     """Launch on four nodes."""
     place = ("--stage-dir", str(site.disk / "stage"))
@@ -169,6 +190,70 @@ def test_nodes_that_do_not_reach_each_other(site: Site) -> None:
 
 
 # ---- what can be wrong
+
+
+def role(site: Site, host: str) -> str:
+    """What a node does during the copy of big.bin."""
+    listed = site.on(host, "ls -A stage stage/project-*/ 2>/dev/null || true").split()
+    if any(name.startswith(".big.bin.") for name in listed):
+        return "receives"  # as rsync names what is not complete
+    connections = site.bare.lab.run(host, "ss", "-Htn", "state", "established").stdout
+    ports = re.findall(r"10\.77\.0\.\d+\]?:(\d{5})\s+\S*10\.77\.0\.[1-4]\]?:\d{5}\s", connections)
+    if ports and any(name.endswith(".ok") for name in listed):
+        return "serves"
+    return "fetches" if ports and "big.bin" in listed else ""
+
+
+@pytest.mark.parametrize(
+    ("does", "what"),
+    [
+        ("serves", r"no answer from \w+ port 22"),
+        ("fetches", "no heartbeat for 10 s"),
+        ("receives", "no heartbeat for 10 s"),
+    ],
+)
+def test_a_node_that_dies_during_the_copy(site: Site, does: str, what: str) -> None:
+    """The others get their copies, from another node or from the launcher."""
+    lab, hosts = site.bare.lab, NODES[:4]
+    slow = ("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "80mbit", "burst", "256kb", "limit", "1mb")
+    for host in hosts:
+        if host not in HOSTS:
+            site.bare.small(host, site.disk, "size=40M,nr_inodes=2000")
+    for host in (LOGIN, *hosts):
+        lab.run(host, *slow)
+        site.bare.later(lambda host=host: lab.run(host, "tc", "qdisc", "del", "dev", "eth0", "root"))  # type: ignore[misc]
+    with (site.bare.folder / "big.bin").open("wb") as file:
+        file.write(os.urandom(20 << 20))
+    args = ("-b", "ssh", *RANKS, "-o", "heartbeat_timeout=10", "--stage", "--stage-dir", f"{site.disk}/stage", *hosts)
+    argv = site.bare.argv(*args, "--", "job.py")
+    launcher = subprocess.Popen(
+        argv, env=site.bare.environ(), stdout=-1, stderr=-1, text=True, stdin=subprocess.DEVNULL
+    )
+    found: list[str] = []
+
+    def see() -> bool:
+        assert launcher.poll() is None, launcher.communicate()
+        found.extend(host for host in hosts if role(site, host) == does)
+        return bool(found)
+
+    try:
+        site.bare.wait(see, f"no node {does}")
+        dead = found[0]
+        lab.kill(dead)
+        killed = time.monotonic()
+        try:
+            out, err = launcher.communicate(timeout=100)
+        finally:
+            lab.boot(dead)
+            lab.run(dead, "mount", "-t", "tmpfs", "none", str(site.disk))  # which is unmounted at the end
+    finally:
+        launcher.kill()
+    done = Done(code=launcher.returncode, out=out, err=err, seconds=time.monotonic() - killed)
+    refused(done, dead, what, dead)
+    assert {host for host in hosts if f"ddpkit: copied to {host}\n" in err} >= {*hosts} - {dead}, done.text
+    assert ("cannot copy from" in err) == (does == "serves"), done.text
+    for host in {*hosts} - {dead}:
+        assert site.on(host, "ls stage/*.ok").count("\n") == 1
 
 
 def refused(done: Done, host: str, what: str, fix: str) -> None:
@@ -240,15 +325,16 @@ def test_two_launches_at_once_copy_once(site: Site) -> None:
         assert len(site.on(host, "ls -d stage/project-*/").split()) == 1
 
 
-def test_a_dead_launcher_leaves_nothing_but_its_beginning(site: Site) -> None:
+def test_a_dead_launcher_leaves_nothing_but_its_beginning(site: Site, tmp_path_factory: pytest.TempPathFactory) -> None:
     with (site.bare.folder / "big.bin").open("wb") as file:
         file.write(os.urandom(16 << 20))
-    launcher = subprocess.Popen(
-        site.bare.argv(*site.argv()), env=site.bare.environ(), stdout=-1, stderr=-1, stdin=subprocess.DEVNULL
-    )
+    here = tmp_path_factory.mktemp("launcher")
+    env = site.bare.environ({"TMPDIR": str(here)})
+    launcher = subprocess.Popen(site.bare.argv(*site.argv()), env=env, stdout=-1, stderr=-1, stdin=subprocess.DEVNULL)
     site.bare.wait(lambda: "project-" in site.on("node1", "ls stage 2>/dev/null || true"), "the copy did not begin")
     launcher.kill()
     launcher.communicate(timeout=60)
+    assert not list(here.iterdir())
     site.bare.nothing_left(HOSTS)
     (site.bare.folder / "big.bin").unlink()
     ran(site.launch())

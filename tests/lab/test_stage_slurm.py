@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import conda_prefix
 import pytest
 from cluster import NODES, Lab
 from launching import DDPKIT, ROOT, SALLOC, Launch, torch
@@ -94,10 +95,17 @@ def _ls(lab: Lab, host: str, disk: Path) -> str:
     return lab.run(host, "ls", str(disk)).stdout
 
 
-def test_a_virtual_environment(launch: Callable[..., Launch], disk: Path, tmp_path: Path) -> None:
-    venv = tmp_path / "shared-venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
-    args = argv(disk, "--python", str(venv / "bin/python"), stage="--stage=env")
+@pytest.mark.parametrize("kind", ["venv", "conda"])
+def test_an_environment(kind: str, launch: Callable[..., Launch], disk: Path, tmp_path: Path, idle_lab: Lab) -> None:
+    env = tmp_path / "shared-env"
+    if kind == "venv":
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(env)], check=True)
+    else:
+        conda_prefix.make(env)
+        conda_prefix.add_python(env)
+        for host in NODES:
+            idle_lab.run(host, "mount", "-o", "remount,size=100M,nr_inodes=9000", str(disk))
+    args = argv(disk, "--python", str(env / "bin/python"), stage="--stage=env")
     for *_, prefix in ran(launch("-b", "slurm-srun", *args, before=SALLOC)):
         assert prefix.startswith(f"{disk}/stage/env-")
 

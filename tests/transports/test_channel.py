@@ -14,6 +14,7 @@ import time
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -22,6 +23,7 @@ import pytest
 from ddpkit.transports import channel, protocol
 from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError, RefusedError
 from ddpkit.transports.hosts import HostSpec
+from ddpkit.transports.openssh import OpenSshStream
 from ddpkit.transports.pdsh import PdshStream
 from ddpkit.transports.protocol import NODE, NODE_PACKAGE
 
@@ -153,6 +155,13 @@ def test_a_silent_node_is_lost(nodes: list[Node]) -> None:
         "reason": "no heartbeat for 0.3 s: the host or the network is down; its processes end automatically",
     }
     assert nodes[0].next() is None
+
+
+def test_a_node_that_is_silent_during_a_long_call_is_lost(nodes: list[Node]) -> None:
+    nodes.append(Node(silence=0.3))
+    nodes[0].channel.ask("probe.cpus", {}, beats=True)
+    with pytest.raises(NoAnswerError, match=r"it answered \(no heartbeat for 0.3 s"):
+        nodes[0].channel.answer(time.monotonic() + PATIENCE)
 
 
 def test_no_silence_is_counted_where_it_is_turned_off(nodes: list[Node]) -> None:
@@ -391,6 +400,31 @@ def test_a_supervisor_waits_for_a_launcher_that_gives_signs_of_life() -> None:
         process.wait(PATIENCE)
 
 
+def test_a_supervisor_sends_heartbeats_during_a_long_call(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    packed = b64encode(zlib.compress(marshal.dumps([("ddpkit.node.long", "def f(p): return open(p).read()")]))).decode()
+    call = {"c": "call", "function": "long.f", "args": {"p": f"{tmp_path}/pipe"}, "id": 1, "beat": 0.05}
+    process = supervisor()
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for command in ({"c": "load", "modules": packed}, call):
+            process.stdin.write(json.dumps(command).encode() + b"\n")
+        process.stdin.flush()
+        kinds = [json.loads(process.stdout.readline())["e"] for _ in range(4)]
+        assert kinds == ["hello", "beat", "beat", "beat"]
+        (tmp_path / "pipe").write_text("done")
+        while (event := json.loads(process.stdout.readline()))["e"] == "beat":
+            pass
+        answer = protocol.Pieces().take(event)
+        assert answer is not None
+        assert answer["e"] == "answer"
+        assert answer["values"] == ["done"]
+        process.stdin.close()
+        process.wait(PATIENCE)
+        assert process.stdout.read() == b""  # no heartbeat after the call
+
+
 def test_a_rank_of_a_silent_launcher_may_print_while_it_ends() -> None:
     """More waits for the launcher than is kept, and it says nothing. The ranks must not wait with it."""
     rank = "import signal, sys, time\ndef end(*_):\n    sys.stdout.write('y' * (8 << 20))\n    sys.exit(0)\n"
@@ -420,6 +454,19 @@ def test_a_pipe_that_nobody_reads_holds_nobody_up(tmp_path: Any, monkeypatch: py
     with pytest.raises(OSError, match="accepts no input"):
         stream.write(b"x" * (4 << 20))
     stream.close()
+
+
+def test_an_ssh_that_ends_after_its_stream_was_closed_writes_into_no_other_pipe(tmp_path: Path) -> None:
+    """The numbers of the closed pipes are those of the next ones."""
+    stream = OpenSshStream(str(tmp_path / "node1"), HostSpec(name="node1"))
+    stream.open()
+    stream.close()
+    others = [os.pipe2(os.O_NONBLOCK) for _ in range(2)]
+    stream.end("ssh ended", 0)
+    for read, write in others:
+        os.close(write)
+        assert os.read(read, 1) == b""
+        os.close(read)
 
 
 def test_a_node_that_is_not_read_holds_up_pdsh_until_it_is(tmp_path: Any) -> None:
