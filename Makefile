@@ -42,7 +42,8 @@ test-fast: $(VENV)/.dev
 test-light: $(VENV)/.dev
 	$(BIN)/pytest $(PARALLEL) -m "not torch and not lab"
 
-# The lab tests of SLURM on another version: make test-slurm SLURM=24.11
+# The lab tests of SLURM on another version: make test-slurm SLURM=24.11. LAB_CGROUPS=1 limits memory and devices, as most
+# sites do; the machine needs version 1 of the cgroup controllers.
 test-slurm: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/pytest $(PARALLEL) --durations=25 -m "not thorough" -k "slurm or sbatch or srun or job or test_lab" tests/lab

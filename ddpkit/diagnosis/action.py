@@ -126,6 +126,8 @@ def decide_failure(failure: Failure) -> Action:
         return Action(action="retry", reason=failure.reason)
     if failure.code == AGAIN:
         return Action(action="retry", id="asked-again", reason=RETRY["asked-again"])
+    if failure.job_memory:
+        return Action(action="stop", id="slurm-out-of-memory", reason="the job requested less memory than it used")
     if failure.oom:
         return Action(action="exclude", host=failure.host, id="host-out-of-memory", reason=NODE["host-out-of-memory"])
     if failure.signal is not None:

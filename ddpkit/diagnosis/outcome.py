@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
@@ -32,6 +33,10 @@ class Diagnosis:
     whose: str = ""  # the rank whose output shows the cause, where another one failed first
 
 
+# srun's word for it, and the control group of a step of SLURM. Seen with 22.05.
+_JOB_LIMIT = re.compile(r"srun: Out Of Memory|/job_\d+/step_")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Failure:
     """The first failure of a run: of a rank, an agent, a supervisor or a job."""
@@ -56,6 +61,11 @@ class Failure:
         if self.signal is not None:
             return 128 + self.signal
         return self.code or (1 if self.raised else DdpkitError.exit_code)
+
+    @property
+    def job_memory(self) -> bool:
+        """Whether the kernel killed it for the memory limit of its job; the host had memory left."""
+        return bool(_JOB_LIMIT.search(self.oom))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,8 +37,10 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
     if failure.oom:
         from ddpkit.diagnosis.catalogue import BY_ID
 
-        cause = f"the kernel ended it: out of memory ({failure.oom})"
-        known = Diagnosis(cause=cause, fix=BY_ID["host-out-of-memory"].fix, id="host-out-of-memory")
+        limit = "the memory limit of its job" if failure.job_memory else "out of memory"
+        cause = f"the kernel ended it: {limit} ({failure.oom})"
+        entry = BY_ID["slurm-out-of-memory" if failure.job_memory else "host-out-of-memory"]
+        known = Diagnosis(cause=cause, fix=entry.fix, id=entry.id)
         return replace(failure, diagnosis=known, action=decide_failure(failure))
     match, diagnosis = _find_cause(failure, all_log)
     host = "" if diagnosis is not None and diagnosis.whose else failure.host

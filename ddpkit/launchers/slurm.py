@@ -195,9 +195,9 @@ class Slurm(Contained):
         needed: dict[str, str] = {}
         if modules:
             needed = {"preload/sitecustomize": "fork_server", "preload/fork_task": "fork_task"}
-            needed["preload/rank_wrapper"] = "rank_wrapper"
+            needed |= {"preload/rank_wrapper": "rank_wrapper", "preload/oom": "oom"}
         elif job.folder:
-            needed = {"torchrun_agent": "torchrun_agent"} if self.torchrun else {}
+            needed = {"torchrun_agent": "torchrun_agent", "oom": "oom"} if self.torchrun else {}
             needed["rank_wrapper"] = "rank_wrapper"
         if self._asked(job):
             needed |= {"hook/sitecustomize": "rank_hook"} | {

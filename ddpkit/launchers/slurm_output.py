@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from ddpkit.launchers.events import Event, FailedEvent, OutputEvent
+from ddpkit.launchers.events import Event, ExitEvent, FailedEvent, OutputEvent
 
 PIECE = 1024
 WAIT = 0.5  # seconds for which the first lines of a rank wait for the line that names its host
@@ -29,7 +29,9 @@ STARTED = re.compile(r"ddpkit: rank (\d{1,9}) on ([\w.-]+) pid (\d{1,9}) step ([
 # `[rank 3 1+] ` begins a piece of standard output that continues, `[rank 3 1] ` the last one. Between pieces that SLURM
 # makes, a line of the other output may come.
 RANK_LINE = re.compile(r"\[rank (\d{1,9})(?: ([12])(\+?))?\] (.*)", re.DOTALL)
-RANK_ENDED = re.compile(r"ddpkit: rank (\d{1,9}) ended: code (\d{1,3}|None) signal (\d{1,2}|None)")
+RANK_ENDED = re.compile(
+    r"ddpkit: rank (\d{1,9}) ended: code (\d{1,3}|None) signal (\d{1,2}|None)(?:, out of memory: (.*))?"
+)
 # Printed by a rank that an exception ends, and later once more if it does not end (`ddpkit/node/rank_events_file.py`).
 # A script may have left a line without an end in front of it.
 RAISED = re.compile(
@@ -57,6 +59,7 @@ _LABEL = re.compile(r" *(\d{1,9}): (.*)", re.DOTALL)
 _ENDED = re.compile(r"srun: error: (\S+): tasks? ([\d,-]+): (.*)")
 _NODE_LOST = re.compile(r"srun: error: Node failure on (\S+)")
 _CODE = re.compile(r"Exited with exit code (\d+)")
+_OUT_OF_MEMORY = "Out Of Memory"  # in place of the signal, which was SIGKILL
 _SIGNALS = {signal.strsignal(number): int(number) for number in signal.valid_signals()}
 
 
@@ -187,8 +190,8 @@ class SrunReader:
             yield {"e": "start", "rank": rank, "host": host, "pid": pid, "t": time.time()}
             yield from self._release(rank)
         elif over:
-            code, killer = (None if word == "None" else int(word) for word in over.groups()[1:])
-            yield from self._rank_ended(int(over[1]), code, killer)
+            code, killer = (None if word == "None" else int(word) for word in over.groups()[1:3])
+            yield from self._rank_ended(int(over[1]), code, killer, over[4] or "")
         elif self.torchrun:
             yield _out(None, number, text)
         else:
@@ -270,7 +273,8 @@ class SrunReader:
 
     def _task_ended(self, host: str, tasks: str, how: str) -> Iterator[Event]:
         code = _CODE.match(how)
-        killer = None if code else _SIGNALS.get(how.partition(" (core dumped)")[0])
+        oom = f"srun: {how}" if how == _OUT_OF_MEMORY else ""
+        killer = int(signal.SIGKILL) if oom else None if code else _SIGNALS.get(how.partition(" (core dumped)")[0])
         if code is None and killer is None:
             return
         if self.torchrun:  # the task is an agent; if none of its ranks failed, it failed by itself
@@ -279,7 +283,7 @@ class SrunReader:
         for task in _numbers(tasks):
             rank = task + self._first_rank(host)
             self.hosts.setdefault(rank, host)
-            yield from self._rank_ended(rank, int(code[1]) if code else None, killer)
+            yield from self._rank_ended(rank, int(code[1]) if code else None, killer, oom)
 
     def group_of(self, host: str) -> int:
         """The group of a host in a heterogeneous job; 0 before a rank has started there."""
@@ -290,14 +294,17 @@ class SrunReader:
         """The rank of task 0 in an error of srun, which counts the tasks of each group from 0."""
         return sum(self.groups[: self.group_of(host)])
 
-    def _rank_ended(self, rank: int, code: int | None, killer: int | None) -> Iterator[Event]:
+    def _rank_ended(self, rank: int, code: int | None, killer: int | None, oom: str = "") -> Iterator[Event]:
         host = self.hosts.get(rank, "?")
         yield from self._release(rank)
-        yield {"e": "exit", "rank": rank, "host": host, "code": code, "signal": killer, "t": time.time()}
+        ended: ExitEvent = {"e": "exit", "rank": rank, "host": host, "code": code, "signal": killer, "t": time.time()}
+        if oom:
+            ended["oom"] = oom
+        yield ended
         if code == 0 or self.failed:
             return
         if rank not in self.raised:
-            yield from self._fail(rank, host, "rank", code, killer)
+            yield from self._fail(rank, host, "rank", code, killer, oom=oom)
         elif rank == min(self.raised, key=self.raised.__getitem__):
             self._since = self.raised[rank][0]
             yield from self._fail(rank, host, "rank", code, killer, at=self._since)
@@ -313,6 +320,7 @@ class SrunReader:
         killer: int | None,
         at: float | None = None,
         reason: str = "",
+        oom: str = "",
     ) -> Iterator[Event]:
         """Only the first failure is one: after it srun ends the other tasks, whose ends have later times."""
         if not self.failed:
@@ -326,7 +334,11 @@ class SrunReader:
                 "code": code,
                 "signal": killer,
             }
-            yield {**event, "t": t, "reason": reason} if reason else {**event, "t": t}
+            if reason:
+                event["reason"] = reason
+            if oom:
+                event["oom"] = oom
+            yield {**event, "t": t}
 
 
 def _out(rank: int | None, number: int, text: str) -> OutputEvent:

@@ -30,9 +30,10 @@ class Task:
 
     def __init__(self, spec: dict[str, Any]) -> None:
         path = os.path.join(os.path.dirname(spec["task"]), "rank_wrapper.py")
-        self.wrapper: dict[str, Any] = {"__name__": "ddpkit_wrapper"}
+        self.wrapper: dict[str, Any] = {"__name__": "ddpkit_wrapper", "__file__": path}
         with open(path) as file:
             exec(compile(file.read(), path, "exec"), self.wrapper)
+        self.ends = self.wrapper["Ends"]()
         self.grace: float = spec["grace"]
         self.ranks = ranks(spec, os.environ, _own_cpus())
         self.pipes: list[list[tuple[int, int]]] = []
@@ -70,7 +71,7 @@ class Task:
             send(left, number)  # some ranks were not there when it came
 
         def ended(pid: int, status: int) -> None:
-            self.wrapper["write_end"](names[pid], status)
+            self.ends.write(names[pid], pid, status)
             left.discard(pid)
             if status and self.first is None:
                 self.first = status

@@ -23,14 +23,15 @@ class Oom:
 
     def why(self, pid: int) -> str:
         """What says that this process, which SIGKILL ended just now, was killed for want of memory; else empty."""
+        evidence = []
         line = logged(pid)
         if line:
-            return "the kernel log: " + line
+            evidence.append("the kernel log: " + line)
         before, self.before = self.before, kills()
         for path, number in self.before.items():
             if number > before.get(path, number):
-                return "%s: oom_kill rose by %d" % (path, number - before[path])
-        return ""
+                evidence.append("%s: oom_kill rose by %d" % (path, number - before[path]))
+        return "; ".join(evidence)
 
 
 def kills() -> dict[str, int]:

@@ -26,7 +26,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterator
+    from typing import Any, Callable, Iterator
 
 PR_SET_PDEATHSIG = 1
 # This process stays to report the end of the rank. torchrun signals its process group, and so the rank. In a SLURM step
@@ -66,6 +66,7 @@ def main(argv: list[str]) -> None:
         del os.environ["PET_LOG_DIR"]  # the supervisor's word to torchrun
     events, pipes = 2, []
     if lines:
+        ends = Ends()
         pipes = [os.pipe(), os.pipe()]
     else:
         for name, fd in (("out", 1), ("err", 2)):
@@ -90,7 +91,7 @@ def main(argv: list[str]) -> None:
         for number in early:
             os.kill(pid, number)
         direct = dict.fromkeys(early, time.monotonic())
-        status = relay({pid: (rank, pipes)}, lambda *end: write_end(rank, end[1]), lambda: pass_on(pid, direct))[pid]
+        status = relay({pid: (rank, pipes)}, lambda *end: ends.write(rank, *end), lambda: pass_on(pid, direct))[pid]
     else:
         for number in FROM_ABOVE:
             signal.signal(number, signal.SIG_IGN)
@@ -163,8 +164,23 @@ def write_start(rank: str, pid: int) -> None:
     os.write(2, f"ddpkit: rank {rank} on {host} pid {pid} step {step}\n".encode())
 
 
-def write_end(rank: str, status: int) -> None:
-    os.write(2, "ddpkit: rank {} ended: code {} signal {}\n".format(rank, *split_status(status)).encode())
+class Ends:
+    """Reports the ends of ranks in a SLURM step, and what the kernel killed for want of memory."""
+
+    def __init__(self) -> None:
+        self.why: Callable[[int], str] | None = None
+        path = os.path.join(os.path.dirname(__file__), "oom.py")
+        if os.path.exists(path):  # this Python has no path to import it from
+            names: dict[str, Any] = {"__name__": "ddpkit_oom"}
+            with open(path) as file:
+                exec(compile(file.read(), path, "exec"), names)
+            self.why = names["Oom"]().why
+
+    def write(self, rank: str, pid: int, status: int) -> None:
+        code, killer = split_status(status)
+        why = self.why(pid) if self.why is not None and killer == signal.SIGKILL else ""
+        text = f"ddpkit: rank {rank} ended: code {code} signal {killer}"
+        os.write(2, (text + ", out of memory: " * bool(why) + why + "\n").encode())
 
 
 def split_status(status: int) -> tuple[int | None, int | None]:

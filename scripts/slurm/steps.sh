@@ -166,7 +166,7 @@ run_command() {
         "Exited with exit code "[1-9]*) code=${failure##* } ;;
         Aborted*) code=134 ;;
         "Bus error"*) code=135 ;;
-        Killed*) code=137 ;;
+        Killed* | "Out Of Memory") code=137 ;;
         "Segmentation fault"*) code=139 ;;
         Terminated*) code=143 ;;
         esac

@@ -131,14 +131,21 @@ def missing() -> str | None:
     for program in ("slurmctld", "slurmd", "munged", "pdsh", "sshd", "tmux", "rsync", "nft", "ip", "unshare"):
         if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
             return f"the lab needs {program}: {sys.executable} {__file__} install"
-    for controller in CONTROLLERS if os.environ.get("LAB_CGROUPS") else ():
-        if not Path("/sys/fs/cgroup", controller, "tasks").exists():
-            return f"the lab needs the cgroup controller {controller}, of version 1"
+    if os.environ.get("LAB_CGROUPS") and missing_controller():
+        return f"the lab needs {missing_controller()}"
     root = system_root()
     if root and not root.exists():
         return f"the lab needs {root}: LAB_SLURM={os.environ['LAB_SLURM']} {sys.executable} {__file__} install"
     if root and sys.base_prefix == "/usr":
         return "the lab needs a Python that is not the machine's own: another Debian has another in /usr"
+    return None
+
+
+def missing_controller() -> str | None:
+    """A cgroup controller that SLURM needs and this machine lacks, or None."""
+    for name in CONTROLLERS:
+        if not Path("/sys/fs/cgroup", name, "tasks").exists():
+            return f"the cgroup controller {name}, of version 1"
     return None
 
 
@@ -213,12 +220,12 @@ def install_packages(*names: str) -> None:
 class Lab:
     """One cluster. `folder` holds everything of it; `up()` starts it, `down()` leaves nothing."""
 
-    def __init__(self, folder: Path, plain: int = 0) -> None:
-        """`plain`: so many nodes that have sshd alone, in place of the four with SLURM."""
+    def __init__(self, folder: Path, plain: int = 0, *, cgroups: bool = False) -> None:
+        """`plain`: so many nodes with sshd alone, in place of the four with SLURM. `cgroups`: see CGROUP_LIMITS."""
         self.folder = folder
         self.slurm = not plain
         self.root = system_root()
-        self.cgroups = self.slurm and bool(os.environ.get("LAB_CGROUPS"))
+        self.cgroups = self.slurm and (cgroups or bool(os.environ.get("LAB_CGROUPS")))
         self.hosts = (*(f"node{number}" for number in range(1, plain + 1)), LOGIN) if plain else HOSTS
         # Namespace names are global: two labs may stand side by side.
         kept = folder / "tag"
@@ -343,14 +350,16 @@ class Lab:
         (folder / "etc/nothing").touch(mode=0o644)
         commands = [shutil.which(each) for each in ("sbatch", "srun", "scontrol", "scancel", "squeue", "sinfo")]
         hidden = {path: f"{folder}/etc/nothing" for path in commands if path and name == LAPTOP}
+        cgroups = self._own_cgroups(name) if self.cgroups else {}
         spec = {
             "name": name,
+            "cgroups": list(cgroups.values()),
             "root": self.root and str(self.root),
             "kept": [*kept, sys.prefix, sys.base_prefix, tempfile.gettempdir()],
             "binds": {
                 **hidden,
                 **({SPOOL: f"{folder}/slurm/spool"} if self.slurm else {}),
-                **(self._own_cgroups(name) if self.cgroups else {}),
+                **cgroups,
                 "/etc/hosts": f"{folder}/etc/hosts",
                 "/etc/hostname": f"{folder}/etc/hostname_{name}",
                 "/etc/nsswitch.conf": f"{folder}/etc/nsswitch.conf",

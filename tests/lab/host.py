@@ -2,12 +2,13 @@
 
 Runs in network, UTS, mount and process namespaces of its own, so that ending this process is ending the host. Standard
 library only. Usage: host.py SPEC, a JSON file with `name`, `root` (another system, or null), `kept` (the machine's
-paths that it has as well), `binds` ({path: what to show there}), `daemons` ([argv]), `log` and `ready` (written when
-all daemons were started).
+paths that it has as well), `cgroups` (those of the host), `binds` ({path: what to show there}), `daemons` ([argv]),
+`log` and `ready` (written when all daemons were started).
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -15,6 +16,8 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+
+CLONE_NEWCGROUP = 0x02000000
 
 
 def change_root(root: str, kept: list[str]) -> None:
@@ -40,6 +43,10 @@ def main() -> None:
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     if spec["root"]:
         change_root(spec["root"], spec["kept"])
+    if spec["cgroups"]:
+        for path in spec["cgroups"]:
+            Path(path, "cgroup.procs").write_text(str(os.getpid()))
+        ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWCGROUP)  # /proc/PID/cgroup has the paths of this host
     for path, shown in spec["binds"].items():
         subprocess.run(["mount", "--bind", shown, path], check=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
