@@ -123,7 +123,7 @@ def _restarts(request: Request, shown: str, value: str) -> None:
             f"--retries {value}",
         )
     options = {"max_restarts": value}
-    if request.options["starter"].default == "ranks" and not request.is_chosen("starter"):
+    if request.options["starter"].default == "ranks" and not request.option("starter"):
         options = {"starter": "torchrun", **options}
     for key, text in options.items():
         request.add_option(key, text)
