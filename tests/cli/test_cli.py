@@ -332,7 +332,7 @@ def test_the_record_and_the_json_say_how_it_ended(ddpkit: DDPKIT, script: SCRIPT
 def test_the_run_finds_its_script_by_default(ddpkit: DDPKIT, script: SCRIPT) -> None:
     done = ddpkit("launch")
     assert done.returncode == 121
-    assert "script train.py not found" in done.stderr
+    assert "no script given, and train.py not found in" in done.stderr
     script("print('the default')", "train.py")
     assert "] the default" in ddpkit("launch").stdout
 
