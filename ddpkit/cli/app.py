@@ -141,6 +141,7 @@ _MEANT = {
     **dict.fromkeys(("why", "diagnose"), "explain"),
     "stacks": "dump",
     "config": "init",
+    "version": "--version",
 }
 
 
@@ -235,7 +236,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def _explain(error: DdpkitError, line: CommandLine | None = None) -> int:
-    text = f"ddpkit: error: {error.message}"
+    # The message can list problems, each with its hint.
+    message = re.sub("(?m)(?<=^    hint: ).*", lambda hint: _whole_hint(hint[0], line), error.message)
+    text = f"ddpkit: error: {message}"
     if error.hint:
         text += f"\nhint: {_whole_hint(error.hint, line)}"
     print(_CONTROL.sub(lambda match: ascii(match[0])[1:-1], text), file=sys.stderr)
@@ -298,6 +301,8 @@ def _parse_error(error: Any, program: Any, words: list[str]) -> UsageError:
         return UsageError(f"{option} {'needs a' if 'requires' in error.message else 'takes no'} value", hint)
     if error.possibilities:
         hint = f"did you mean {' or '.join(sorted(error.possibilities))}? {hint} lists all"
+    elif words[0] == "-v":
+        hint = "ddpkit --version"
     elif words[0].startswith("-") and any(word.endswith(".py") for word in words):
         from ddpkit.launchers.shell import join
 

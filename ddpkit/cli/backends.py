@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
@@ -12,6 +13,7 @@ import typer
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json, shown
 from ddpkit.cli.look import table
 from ddpkit.cli.slurm_flags import LETTERS
+from ddpkit.errors import UsageError
 
 
 @app.command(cls=LeanCommand)
@@ -23,7 +25,11 @@ def backends(
     from ddpkit.launchers import registry
     from ddpkit.transports.choose import transport_class
 
-    chosen = [registry.load(each) for each in ([name] if name else registry.names())]
+    try:
+        chosen = [registry.load(each) for each in ([name] if name else registry.names())]
+    except UsageError as error:  # its hint is one for a launch
+        hint = re.sub(r"^add -b (\S+).*", r"ddpkit backends \1", error.hint or "")
+        raise UsageError(error.message, hint or None) from None
     usual = _default_backend()
     described = [
         {

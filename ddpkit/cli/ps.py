@@ -104,7 +104,7 @@ def table(
     rows = [head, *([" ".join(cell.split()) for cell in row] for row in cells)]  # no line ends within a cell
     widths = {name: max(len(row[column]) for row in rows) for column, name in enumerate(head)}
     while sum(widths.values()) + 2 * (len(widths) - 1) > width:
-        name = max(_LEAST.keys() & widths.keys(), key=lambda each: (widths[each] - _LEAST[each], each))
+        name = max((each for each in _LEAST if each in widths), key=lambda each: widths[each] - _LEAST[each])
         if widths[name] <= _LEAST[name]:
             break  # a window too narrow for the rest
         widths[name] -= 1

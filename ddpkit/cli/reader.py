@@ -131,6 +131,8 @@ class _Reader(TypedLine):
                 )
             words.append(value)
         self.request.given[name] = value
+        if name in ("-N", "--nnodes"):
+            self._check_nodes(value)
         if name in ("-n", "--nproc-per-node") and value in ("gpu", "cpu", "xpu"):
             words = ["--nproc-per-node", self._ranks(value)]
         if name == "-o" and "=" not in value:
@@ -195,6 +197,8 @@ class _Reader(TypedLine):
         if name in slurm_flags.SAME:
             own = slurm_flags.SAME[name]
             request.given[own] = self._value(name, equals, value)
+            if own == "--nnodes":
+                self._check_nodes(request.given[own])
             request.words += [own, request.given[own]]
         elif name == "--ntasks":
             self._tasks(self._value(name, equals, value))
@@ -254,6 +258,14 @@ class _Reader(TypedLine):
             return int(text) if text.isdecimal() else 1
         options = {**request.settings.options, "nodelist": request.option("nodelist")}
         return number_of_nodes(replace(request.settings, options=options), request.backend, os.environ) or 1
+
+    def _check_nodes(self, value: str) -> None:
+        """Refuse sbatch's MIN-MAX, with the number that a job can have."""
+        if self.request.has_backend and self.request.transport.slurm and re.fullmatch(r"\d+-\d+", value):
+            length = len(self.all) - len(self.rest) - self.at
+            corrected = self.corrected(self.at, length, ["-N", value.partition("-")[2]])
+            name = self.request.typed_backend or self.request.backend.name
+            raise UsageError(f"-N {value}: backend {name} requires one number of nodes", corrected)
 
     def _tasks(self, value: str) -> None:
         """Take sbatch's --ntasks, which is the number of all ranks."""

@@ -20,7 +20,7 @@ DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
 
 BAD = {
-    "unknown backend": (["-b", "locla"], "backend 'locla' not found", "did you mean 'local'?"),
+    "unknown backend": (["-b", "locla"], "backend 'locla' not found", "hint: ddpkit launch -b local"),
     "unknown option": (["-o", "stater=ranks"], "no option 'stater'", "did you mean 'starter'?"),
     "option without value": (["-o", "starter"], "-o starter: must be KEY=VALUE", "ddpkit backends"),
     "option of another kind": (["-o", "max_restarts=lots"], "requires an integer", "number of times that torchrun"),

@@ -16,7 +16,7 @@ import pytest
 import typer.main
 
 from ddpkit.cli import app, main, slurm_flags
-from ddpkit.errors import OWN_OPTIONS, UsageError
+from ddpkit.errors import OWN_OPTIONS, PreflightError, UsageError
 from ddpkit.launchers import registry
 
 TYPED = Callable[[str], "Typed"]
@@ -181,6 +181,23 @@ CORRECTED = {
     "test slurm-torchrun -N 4": ("is a backend, not a host", "ddpkit test -b slurm-torchrun -N 4"),
     "bench start local": ("local is a backend, not a host", "ddpkit bench start -b local"),
     "launch -N 2-4 -b ssh node1 -- train.py": ("-N 2-4 is not", "ddpkit launch -N 2:4 -b ssh node1 -- train.py"),
+    "launch -b slurm -N 2-4 -- train.py": ("requires one number of nodes", "ddpkit launch -b slurm -N 4 -- train.py"),
+    "launch --nodes=2-4 -b slurm train.py": ("requires one number", "ddpkit launch -N 4 -b slurm train.py"),
+    "launch -b slrum -n 2 -- train.py": ("backend 'slrum' not found", "ddpkit launch -b slurm -n 2 -- train.py"),
+    "launch --backend=sssh node1 node2 train.py": (
+        "backend 'sssh' not found",
+        "ddpkit launch -b ssh node1 node2 -- train.py",
+    ),
+    "test -b sssh node1": ("backend 'sssh' not found", "ddpkit test -b ssh node1"),
+    "backends sssh": ("backend 'sssh' not found", "ddpkit backends ssh"),
+    "version": ("command 'version' not found", "ddpkit --version"),
+    "-v": ("option -v not found", "ddpkit --version"),
+    "sbatch train.py": ("command 'sbatch' not found", "ddpkit launch -b slurm train.py"),
+    "sbatch -N 2 --time=1:00 train.py": ("'sbatch' not found", "ddpkit launch -b slurm -N 2 --time=1:00 train.py"),
+    "launch -b ssh --master_port=99999 node1 train.py": (
+        "-o master_port=99999 is not a port",
+        "ddpkit launch -b ssh node1 -- train.py",
+    ),
     "launch -b slurm --output=out.log -- train.py": (
         "the file name must contain the job id (%j)",
         "ddpkit launch -b slurm -o output=out-%j.log -- train.py",
@@ -435,3 +452,13 @@ def test_letters_and_names_of_sbatch_are_known_once() -> None:
     assert not options & (slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys())
     group = typer.main.get_command(app.app)
     assert group is not None
+
+
+def test_a_hint_in_a_list_of_problems_is_a_whole_command(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = "node1 failed the checks, and nothing was started:\n  node1: its own port\n    hint: "
+    typed = app.CommandLine(["launch", "-b", "ssh", "-o", "master_addr=n9", "node1"], ["train.py"])
+    app._explain(PreflightError(f"{problem}remove -o master_addr=n9"), typed)
+    assert capsys.readouterr().err.endswith("\n    hint: ddpkit launch -b ssh node1 -- train.py\n")
+    from_a_file = app.CommandLine(["launch", "-b", "ssh", "node1"], ["train.py"])
+    app._explain(PreflightError(f"{problem}remove -o master_addr=n9"), from_a_file)
+    assert capsys.readouterr().err.endswith("\n    hint: remove -o master_addr=n9\n")
