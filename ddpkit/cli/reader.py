@@ -34,6 +34,7 @@ class _Reader(TypedLine):
     def __init__(self, words: Sequence[str], script: Sequence[str] | None, commands: Mapping[str, Flags]) -> None:
         super().__init__(words, script, commands)
         self.sbatch: list[str] = []  # more options for it
+        self.hosts: list[str] = []
         self._find_backend()
 
     def _find_backend(self) -> None:
@@ -70,6 +71,7 @@ class _Reader(TypedLine):
             else:
                 check_host(self, word)
                 request.words.append(word)
+                self.hosts.append(word)
         if "--module" in self.torchrun and request.script is not None:
             request.script.insert(0, "-m")
         elif self.torchrun.keys() & {"--module", "--no-python"} and request.script is None and request.scripted:
@@ -259,6 +261,20 @@ class _Reader(TypedLine):
         options = {**request.settings.options, "nodelist": request.option("nodelist")}
         return number_of_nodes(replace(request.settings, options=options), request.backend, os.environ) or 1
 
+    def _nodes_of_tasks(self) -> int:
+        """The nodes among which --ntasks is divided: -N, else the hosts, else the allocation, else the node list."""
+        from ddpkit.execution.requested_nodes import scheduled_hosts
+        from ddpkit.transports.local_facts import allocation
+        from ddpkit.transports.slurm_nodes import count_listed
+
+        request, settings = self.request, self.request.settings
+        if request.given.keys() & {"-N", "--nnodes"} or settings.nnodes:
+            return self._nodes()
+        file = request.given.get("--hostfile", "" if self.hosts else settings.hostfile)
+        names, _ = scheduled_hosts(replace(settings, hosts=tuple(self.hosts) or settings.hosts, hostfile=file))
+        held = count_listed(os.environ.get("SLURM_JOB_NODELIST", "")) if allocation(os.environ) else 0
+        return len(names) or held or self._nodes()
+
     def _check_nodes(self, value: str) -> None:
         """Refuse sbatch's MIN-MAX, with the number that a job can have."""
         if self.request.has_backend and self.request.transport.slurm and re.fullmatch(r"\d+-\d+", value):
@@ -275,7 +291,7 @@ class _Reader(TypedLine):
         """Divide --ntasks among the nodes; refuse a -n that can only be meant as sbatch's, the number of all ranks."""
         given, request = self.request.given, self.request
         if "--ntasks" in given:
-            nodes, total = self._nodes(), given["--ntasks"]
+            nodes, total = self._nodes_of_tasks(), given["--ntasks"]
             if not total.isdecimal() or int(total) % nodes:
                 what = f"--ntasks {total}: not a multiple of the {nodes} nodes"
                 raise UsageError(what, "--ntasks-per-node N: the ranks of each node")

@@ -86,6 +86,9 @@ SLURM = {
     "-b slurm --name base": ["--job-name=base"],
     "-b slurm -w node1,node2 -n 2": ["--nodes=2", "--ntasks-per-node=2", "--nodelist=node1,node2"],
     "-b slurm --nodelist=node[1-3] --ntasks 6": ["--nodes=3", "--ntasks-per-node=2"],
+    "-b slurm node1 node2 --ntasks 6": ["--nodes=2", "--ntasks-per-node=3"],
+    "-b slurm node[1-3] --ntasks 6": ["--nodes=3", "--ntasks-per-node=2"],
+    "-b slurm --ntasks 6 --hostfile hosts": ["--nodes=2", "--ntasks-per-node=3"],
     "-b slurm -o nodelist=node[1-2] -N 1": ["--nodes=1"],
     "-b slurm -w ./hosts": ["--nodes=1", "--nodelist=./hosts"],
     "-b slurm --wait --parsable --pty --label --unbuffered": ["--nodes=1"],
@@ -94,6 +97,7 @@ SLURM = {
 
 @pytest.mark.parametrize("line", SLURM)
 def test_sbatch_options_are_flags_under_slurm(line: str, typed: TYPED) -> None:
+    Path("hosts").write_text("node1\nnode2\n")
     done = typed(f"launch {line} --dry-run -- train.py")
     assert done.code == 0, done.err
     asked = [text.removeprefix("#SBATCH ") for text in done.out.splitlines() if text.startswith("#SBATCH ")]
@@ -439,6 +443,14 @@ def test_quiet_verbose_and_name(typed: TYPED, tmp_path: Path) -> None:
     assert "done in" in (folder / "all.log").read_text()
     verbose = typed("launch -v -n 1 --dry-run -- ok.py")
     assert verbose.err == "ddpkit: nproc_per_node = 1 (flag)\nddpkit: script = ok.py (flag)\n"
+
+
+def test_tasks_are_divided_among_the_nodes_of_the_allocation(typed: TYPED, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "node[1-2]")
+    done = typed("launch -b slurm --ntasks 4 --dry-run -- train.py")
+    assert done.code == 0, done.err
+    assert "backend slurm-srun, 4 ranks\n" in done.out
 
 
 def test_letters_and_names_of_sbatch_are_known_once() -> None:
