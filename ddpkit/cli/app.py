@@ -237,15 +237,15 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def _explain(error: DdpkitError, line: CommandLine | None = None) -> int:
     # The message can list problems, each with its hint.
-    message = re.sub("(?m)(?<=^    hint: ).*", lambda hint: _whole_hint(hint[0], line), error.message)
+    message = re.sub("(?m)(?<=^    hint: ).*", lambda hint: hint_for(hint[0], line), error.message)
     text = f"ddpkit: error: {message}"
     if error.hint:
-        text += f"\nhint: {_whole_hint(error.hint, line)}"
+        text += f"\nhint: {hint_for(error.hint, line)}"
     print(_CONTROL.sub(lambda match: ascii(match[0])[1:-1], text), file=sys.stderr)
     return error.exit_code
 
 
-def _whole_hint(hint: str, line: CommandLine | None) -> str:
+def hint_for(hint: str, line: CommandLine | None) -> str:
     """Write a hint as the whole command line, if it is one of a launch."""
     if line is None or not line.words or line.words[0] not in _LAUNCHES:
         return hint

@@ -466,6 +466,12 @@ def test_letters_and_names_of_sbatch_are_known_once() -> None:
     assert group is not None
 
 
+def test_a_hint_of_a_check_is_a_whole_command(typed: TYPED) -> None:
+    done = typed("test -n 1 --no-ranks --env WORLD_SIZE=3")
+    assert "--env WORLD_SIZE=3 is the same for every rank" in done.out
+    assert "    hint: ddpkit test -n 1 --no-ranks\n" in done.out
+
+
 def test_a_hint_in_a_list_of_problems_is_a_whole_command(capsys: pytest.CaptureFixture[str]) -> None:
     problem = "node1 failed the checks, and nothing was started:\n  node1: its own port\n    hint: "
     typed = app.CommandLine(["launch", "-b", "ssh", "-o", "master_addr=n9", "node1"], ["train.py"])
