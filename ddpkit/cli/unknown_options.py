@@ -32,7 +32,7 @@ _ALONE = {
 
 
 def unknown_option(line: TypedLine, name: str, value: str) -> UsageError:
-    """The error for an option that no program has which is translated."""
+    """Return the error for an option, with what was probably meant."""
     what = f"ddpkit {line.request.command} has no option {name}"
     for meant in _MEANT:
         found = meant(line, name, value)
