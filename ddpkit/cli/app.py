@@ -141,7 +141,6 @@ _MEANT = {
     **dict.fromkeys(("why", "diagnose"), "explain"),
     "stacks": "dump",
     "config": "init",
-    "version": "--version",
 }
 
 
@@ -160,7 +159,7 @@ class LeanGroup(typer.core.TyperGroup):
         word = args[0] if args else ""
         if word.startswith("-") or word in self.commands:
             return super().resolve_command(ctx, args)
-        meant = _MEANT.get(word) or ("" if word.endswith(".py") else similar(word, self.commands) or "")
+        meant = _MEANT.get(word) or ("" if word.endswith(".py") else similar(word, [*self.commands, "--version"]) or "")
         if word.endswith(".py"):
             meant = f"launch {similar(word, [path.name for path in Path().glob('*.py')]) or word}"
         # The options of scancel and kill are not those of stop.

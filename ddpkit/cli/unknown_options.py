@@ -35,11 +35,11 @@ def unknown_option(line: TypedLine, name: str, value: str) -> UsageError:
     """Return the error for an option, with what was probably meant."""
     what = f"ddpkit {line.request.command} has no option {name}"
     for meant in _MEANT:
-        found = meant(line, name, value)
-        if isinstance(found, UsageError):
-            return found
-        if found:
-            return UsageError(what, found)
+        correction = meant(line, name, value)
+        if isinstance(correction, UsageError):
+            return correction
+        if correction:
+            return UsageError(what, correction)
     request, hint = line.request, f"ddpkit {line.request.command} --help"
     if request.transport.slurm and name[:2] == "--":
         hint = f"ddpkit backends {request.typed_backend or request.backend.name}"

@@ -140,8 +140,8 @@ def newest_hang(run_folder: Path) -> HangDump | None:
     for path in run_folder.glob(f"dump-*/{SUMMARY}"):
         try:
             summary = json.loads(path.read_text())
-            found = tuple(hang.Finding(**{**each, "ranks": tuple(each["ranks"])}) for each in summary["findings"])
-            dumps.append(HangDump(folder=str(path.parent), time=float(summary["time"]), findings=found))
+            findings = tuple(hang.Finding(**{**each, "ranks": tuple(each["ranks"])}) for each in summary["findings"])
+            dumps.append(HangDump(folder=str(path.parent), time=float(summary["time"]), findings=findings))
         except (OSError, ValueError, TypeError, KeyError):
             continue  # another version wrote it, or it is being removed
     last = max(dumps, key=lambda each: each.time, default=None)
