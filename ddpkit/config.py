@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
 
-from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest
+from ddpkit.errors import MOST_NODES, MOST_PORT, MOST_RANKS, UsageError, nearest, similar
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -532,7 +532,8 @@ def _profile(file: SettingsFile, chosen: str) -> Mapping[str, object]:
         known = f"its profiles are {', '.join(sorted(file.profiles))}"
         none = f"define it in {file.name}, as a table [profiles.{chosen}]"
         what = f"profile {chosen!r} not found in {file.name}"
-        raise UsageError(what, nearest(chosen, file.profiles) or (known if file.profiles else none))
+        meant = similar(chosen, file.profiles)
+        raise UsageError(what, f"add --profile {meant}" if meant else known if file.profiles else none)
     return file.profiles[chosen]
 
 
@@ -567,8 +568,8 @@ def _meant(variable: str, known: Sequence[str]) -> str:
     if variable in map(_variable, _TABLES):
         return f"{variable.removeprefix('DDPKIT_').lower()} has no variable; use {_TABLES[variable[7:].lower()]}"
     prefix = len("DDPKIT_")
-    similar = _similar(variable[prefix:], [name[prefix:] for name in known])
-    return (similar or "ddpkit launch --explain lists the settings").replace("mean '", "mean 'DDPKIT_")
+    meant = _similar(variable[prefix:], [name[prefix:] for name in known])
+    return (meant or "ddpkit launch --explain lists the settings").replace("mean '", "mean 'DDPKIT_")
 
 
 def _similar(word: str, known: Iterable[str]) -> str | None:

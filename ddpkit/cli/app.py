@@ -159,7 +159,7 @@ class LeanGroup(typer.core.TyperGroup):
         word = args[0] if args else ""
         if word.startswith("-") or word in self.commands:
             return super().resolve_command(ctx, args)
-        meant = _MEANT.get(word) or ("" if word.endswith(".py") else similar(word, self.commands) or "")
+        meant = _MEANT.get(word) or ("" if word.endswith(".py") else similar(word, [*self.commands, "--version"]) or "")
         if word.endswith(".py"):
             meant = f"launch {similar(word, [path.name for path in Path().glob('*.py')]) or word}"
         # The options of scancel and kill are not those of stop.
@@ -235,14 +235,16 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def _explain(error: DdpkitError, line: CommandLine | None = None) -> int:
-    text = f"ddpkit: error: {error.message}"
+    # The message can list problems, each with its hint.
+    message = re.sub("(?m)(?<=^    hint: ).*", lambda hint: hint_for(hint[0], line), error.message)
+    text = f"ddpkit: error: {message}"
     if error.hint:
-        text += f"\nhint: {_whole_hint(error.hint, line)}"
+        text += f"\nhint: {hint_for(error.hint, line)}"
     print(_CONTROL.sub(lambda match: ascii(match[0])[1:-1], text), file=sys.stderr)
     return error.exit_code
 
 
-def _whole_hint(hint: str, line: CommandLine | None) -> str:
+def hint_for(hint: str, line: CommandLine | None) -> str:
     """Write a hint as the whole command line, if it is one of a launch."""
     if line is None or not line.words or line.words[0] not in _LAUNCHES:
         return hint
@@ -298,6 +300,8 @@ def _parse_error(error: Any, program: Any, words: list[str]) -> UsageError:
         return UsageError(f"{option} {'needs a' if 'requires' in error.message else 'takes no'} value", hint)
     if error.possibilities:
         hint = f"did you mean {' or '.join(sorted(error.possibilities))}? {hint} lists all"
+    elif words[0] == "-v":
+        hint = "ddpkit --version"
     elif words[0].startswith("-") and any(word.endswith(".py") for word in words):
         from ddpkit.launchers.shell import join
 

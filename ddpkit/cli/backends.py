@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
@@ -10,8 +12,9 @@ from typing import Annotated
 import typer
 
 from ddpkit.cli.app import JsonFlag, LeanCommand, app, print_json, shown
-from ddpkit.cli.look import table
+from ddpkit.cli.look import WIDEST, rich_out, table
 from ddpkit.cli.slurm_flags import LETTERS
+from ddpkit.errors import UsageError
 
 
 @app.command(cls=LeanCommand)
@@ -23,7 +26,11 @@ def backends(
     from ddpkit.launchers import registry
     from ddpkit.transports.choose import transport_class
 
-    chosen = [registry.load(each) for each in ([name] if name else registry.names())]
+    try:
+        chosen = [registry.load(each) for each in ([name] if name else registry.names())]
+    except UsageError as error:  # its hint is one for a launch
+        hint = re.sub(r"^add -b (\S+).*", r"ddpkit backends \1", error.hint or "")
+        raise UsageError(error.message, hint or None) from None
     usual = _default_backend()
     described = [
         {
@@ -51,8 +58,17 @@ def backends(
         letters = {long: f"{letter}, " for letter, long in LETTERS.items()} if transport_class(chosen[0]).slurm else {}
         named = [(f"--{entry['name'].replace('_', '-')}", entry) for entry in one["options"]]
         options = [(letters.get(f, "") + f, e["values"], shown(e["default"]), e["doc"]) for f, e in named]
-        table(("option", "values", "default", "what it does"), options)
+        if rich_out() and shutil.get_terminal_size().columns < WIDEST:
+            table(("option", "what it does"), [(option, _in_one_cell(*cells)) for option, *cells in options])
+        else:
+            table(("option", "values", "default", "what it does"), options)
         print("each also as -o NAME=VALUE, and in ddpkit.toml under [options]")
+
+
+def _in_one_cell(values: str, default: str, doc: str) -> str:
+    """Describe an option for a narrow window: `container runtime [auto | enroot; default: auto]`."""
+    facts = [values] * (values != "text") + [f"default: {default}"] * bool(default)
+    return f"{doc} [{'; '.join(facts)}]" if facts else doc
 
 
 def _default_backend() -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from ddpkit.diagnosis.catalogue.entry import Entry
     from ddpkit.diagnosis.log_match import LogMatch
     from ddpkit.diagnosis.outcome import Failure
+    from ddpkit.monitor.dump import HangDump
     from ddpkit.run.record import Run
 
 MOST = 64 << 20  # bytes of a log that are read: its end
@@ -79,14 +82,15 @@ def explain(
     failure = run.failure if run is not None and run.state == "failed" else None
     if failure is not None:
         result = analyze.put_first(result, failure)
+    hang = _hang(run)
     if as_action:
         print_json("action", _action(result, failure))
     elif as_json:
-        print_json("explain", _as_dict(result, run, failure))
+        print_json("explain", {**_as_dict(result, run, failure), "hang": asdict(hang) if hang else None})
     elif failure is not None:
         _show_failure(result, failure, many=len(texts) > 1)
     else:
-        _show(result, run, many=len(texts) > 1, running=running)
+        _show(result, run, hang, many=len(texts) > 1, running=running)
 
 
 # ---- the catalogue
@@ -236,12 +240,22 @@ def _decoded(data: bytes, name: str) -> str:
     return data.decode("utf-8", "replace")
 
 
+def _hang(run: Run | None) -> HangDump | None:
+    """Return the hang in the newest dump of a run that was stopped, or runs."""
+    from ddpkit.monitor.dump import newest_hang
+
+    return None if run is None or run.state in ("done", "failed") else newest_hang(Path(run.folder))
+
+
 def _place(match: LogMatch, many: bool) -> str:
     return f"{match.file}:{match.number}" if many else f"line {match.number}"
 
 
-def _show(result: LogAnalysis, run: Run | None, many: bool, running: str) -> None:
-    """Show the first failure of the logs; of a run's own log also how the run ended, or that it is `running`."""
+def _show(result: LogAnalysis, run: Run | None, hang: HangDump | None, many: bool, running: str) -> None:
+    """Show the first failure of the logs; of a run's own log also how the run ended, or that it is `running`.
+
+    A hang without an error in the log is shown as its dump has it.
+    """
     first = result.first
     if run is not None and running:
         look.say(f"run {run.run_id}: {running}", "running")
@@ -250,9 +264,11 @@ def _show(result: LogAnalysis, run: Run | None, many: bool, running: str) -> Non
         look.say(words + (f": {run.verdict}" if run.verdict else ""), run.state)
     if run is not None and run.state == "stopped" and first is not None and first.kind in ("consequence", "death"):
         # Its ranks report the signal of their launcher, and torchrun a failed rank.
-        _show_nothing(result, many)
+        _show_hang(hang, run) if hang else _show_nothing(result, many)
         return
-    if first is None or (first.kind == "hint" and run is not None and run.state == "done"):
+    if first is None and run is not None and hang is not None:
+        _show_hang(hang, run)
+    elif first is None or (first.kind == "hint" and run is not None and run.state == "done"):
         _show_nothing(result, many)
         if first is not None:
             result.hints.insert(0, first)
@@ -278,6 +294,16 @@ def _show_failure(result: LogAnalysis, failure: Failure, many: bool) -> None:
     look.show(Panel("FAILED" if look.rich_out() else "", headline, facts))
     for line in _more(result, many):
         print(line)
+
+
+def _show_hang(hang: HangDump, run: Run) -> None:
+    from ddpkit.run.status import age
+
+    cause, *others = hang.findings
+    when = f"{age(run.ended - hang.time)} before the end" if run.ended else f"{age(time.time() - hang.time)} ago"
+    facts = [("also", each.words) for each in others]
+    facts += [("dump", f"{hang.folder}/ ({when})"), ("hint", f"less {shlex.quote(hang.folder)}/rank_*.txt")]
+    look.show(Panel("WARN" if look.rich_out() else "", f"hang: {cause.words}", facts))
 
 
 def _show_nothing(result: LogAnalysis, many: bool) -> None:

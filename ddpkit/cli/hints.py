@@ -25,6 +25,8 @@ def whole_hint(hint: str, words: Sequence[str], script: Sequence[str] | None) ->
         return hint
     for option in _options(shlex.split(change[2])):
         at = _find(words, option)
+        if change[1] == "remove" and at.start == len(words):
+            return hint  # a file or a variable sets it
         new = option if change[1] == "add" else []
         words[at] = new
     return command_line([*words, *([] if script is None else ["--", *script])])

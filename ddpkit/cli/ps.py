@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 SHOWN = 20  # runs that have ended
 PIPED = 200  # columns of a line in a pipe
 HEAD = ("ID", "COMMAND", "STATE", "RANKS", "HOSTS", "AGE", "RESULT")
-_LEAST = {1: 12, 4: 5, 6: 9}  # columns of the table that can be cut, with their least width
+DIRECTORY = "DIRECTORY"  # one more column where other projects have runs
+_LEAST = {"COMMAND": 12, "HOSTS": 5, DIRECTORY: 9, "RESULT": 9}  # columns that can be cut, with their least width
 
 
 @app.command(cls=LeanCommand)
@@ -58,7 +59,7 @@ def ps(
         return
     short = run_index.short_ids([entry.run_id for entry in known])
     if seen:
-        head, *lines = table(seen, short, time.time(), _width())
+        head, *lines = table(seen, short, time.time(), _width(), status.here())
         at = head.index(HEAD[2])
         look.write([head, *(look.coloured(line, now.state, at) for line, now in zip(lines, seen, strict=True))])
     else:
@@ -73,12 +74,18 @@ def _width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
 
 
-def table(seen: Sequence[RunStatus], short: dict[str, str], now: float, width: int) -> list[str]:
-    """Return the table, one line for each run. Commands, hosts and results are cut to the width; ids never."""
+def table(
+    seen: Sequence[RunStatus], short: dict[str, str], now: float, width: int, here: Path | None = None
+) -> list[str]:
+    """Return the table, one line for each run. Long cells are cut to the width; ids never.
+
+    `here`: the project whose runs need no directory.
+    """
     from ddpkit.run.status import age
 
+    head = list(HEAD)
     cells = [
-        (
+        [
             short[each.run.run_id],
             _command(each.run),
             each.state,
@@ -86,18 +93,28 @@ def table(seen: Sequence[RunStatus], short: dict[str, str], now: float, width: i
             _hosts(each.run),
             age(now - each.run.started),
             result(each),
-        )
+        ]
         for each in seen
     ]
-    rows = [HEAD, *([" ".join(cell.split()) for cell in row] for row in cells)]  # no line ends within a cell
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-    while sum(widths) + 2 * (len(widths) - 1) > width:
-        column = max(_LEAST, key=lambda each: widths[each] - _LEAST[each])
-        if widths[column] <= _LEAST[column]:
+    directories = [_directory(each.run, here) for each in seen]
+    if set(directories) - {"."}:
+        head.insert(-1, DIRECTORY)
+        for row, directory in zip(cells, directories, strict=True):
+            row.insert(-1, directory)
+    rows = [head, *([" ".join(cell.split()) for cell in row] for row in cells)]  # no line ends within a cell
+    widths = {name: max(len(row[column]) for row in rows) for column, name in enumerate(head)}
+    while sum(widths.values()) + 2 * (len(widths) - 1) > width:
+        name = max((each for each in _LEAST if each in widths), key=lambda each: widths[each] - _LEAST[each])
+        if widths[name] <= _LEAST[name]:
             break  # a window too narrow for the rest
-        widths[column] -= 1
-    cut = [[_cut(cell, room) for cell, room in zip(row, widths, strict=True)] for row in rows]
-    return ["  ".join(cell.ljust(room) for cell, room in zip(row, widths, strict=True)).rstrip() for row in cut]
+        widths[name] -= 1
+    cut = [
+        [_cut(cell, room, end=name == DIRECTORY) for cell, (name, room) in zip(row, widths.items(), strict=True)]
+        for row in rows
+    ]
+    return [
+        "  ".join(cell.ljust(room) for cell, room in zip(row, widths.values(), strict=True)).rstrip() for row in cut
+    ]
 
 
 def _command(run: Run) -> str:
@@ -108,8 +125,21 @@ def _command(run: Run) -> str:
     return text if name == record.name_of(run.command) else f"{name}: {text}"
 
 
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 3]}..."
+def _directory(run: Run, here: Path | None) -> str:
+    """Return the directory of a run's project as a person would type it; `.`: this project's."""
+    from ddpkit.run import run_index
+
+    project, home = run_index.project_of(run), os.environ.get("HOME", "")
+    if here is None or project == here:
+        return "."
+    return str(Path("~", project.relative_to(home)) if home and project.is_relative_to(home) else project)
+
+
+def _cut(text: str, room: int, *, end: bool) -> str:
+    """Cut a text to its beginning, or to its `end`."""
+    if len(text) <= room:
+        return text
+    return f"...{text[3 - room :]}" if end else f"{text[: room - 3]}..."
 
 
 def _hosts(run: Run) -> str:

@@ -59,6 +59,11 @@ class Request:
         except UsageError:
             return False
 
+    @property
+    def takes_hosts(self) -> bool:
+        """Tell whether hosts can follow; also true of a backend that is not known."""
+        return not self.has_backend or bool(self.transport.names_nodes)
+
     @cached_property
     def options(self) -> dict[str, Option]:
         """The options of the backend, by name."""
@@ -69,12 +74,12 @@ class Request:
     def add_option(self, key: str, value: str) -> None:
         self.words += ["-o", f"{key}={value}"]
 
-    def is_chosen(self, key: str) -> bool:
-        """Tell whether an option of the backend is given, here or in a file."""
+    def option(self, key: str) -> str:
+        """The value of an option of the backend, given here or in a file; empty: not given."""
         typed = zip(self.words, self.words[1:], strict=False)
-        if any(word in ("-o", "--option") and value.startswith(f"{key}=") for word, value in typed):
-            return True
-        return key in self.settings.options
+        values = [pair.partition("=") for word, pair in typed if word in ("-o", "--option")]
+        given = [value for name, _, value in values if name == key]
+        return given[-1] if given else str(self.settings.options.get(key, ""))
 
     def note(self, flag: str, text: str) -> None:
         self.notes.append(f"{flag}: {text}")

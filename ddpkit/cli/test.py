@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ddpkit.cli import look
-from ddpkit.cli.app import JsonFlag, app, print_json, show_plan
+from ddpkit.cli.app import CommandLine, JsonFlag, app, hint_for, print_json, show_plan
 from ddpkit.cli.look import table
 from ddpkit.cli.options import DryRun, LaunchCommand, LogDir, RanksAndHosts, launch_settings
 from ddpkit.console.style import Panel
@@ -65,11 +65,17 @@ def preflight(
     if dry_run:
         show_plan(run.dry_run(settings, os.environ, options), as_json)
         return
-    raise typer.Exit(_test(settings, options, progress, verbose=verbose, as_json=as_json))
+    raise typer.Exit(_test(settings, options, context.obj, progress, verbose=verbose, as_json=as_json))
 
 
 def _test(
-    settings: LaunchSettings, options: PreflightOptions, progress: look.StatusLine, *, verbose: bool, as_json: bool
+    settings: LaunchSettings,
+    options: PreflightOptions,
+    line: CommandLine,
+    progress: look.StatusLine,
+    *,
+    verbose: bool,
+    as_json: bool,
 ) -> int:
     """Run the checks and print them. Returns the exit code."""
     from ddpkit.preflight import check as model
@@ -82,7 +88,7 @@ def _test(
     if as_json:
         print_json("test", model.report(result.checks, result.seconds))
     else:
-        show_report(result, verbose=verbose)
+        show_report(result, line, verbose=verbose)
     sys.stdout.flush()
     return 0 if result.ok else PreflightError.exit_code
 
@@ -101,8 +107,8 @@ def end_by_signals() -> None:
             signal.signal(number, end)
 
 
-def show_report(result: CheckReport, *, verbose: bool = False) -> None:
-    """One row for a check that passed everywhere; one for each finding that did not."""
+def show_report(result: CheckReport, line: CommandLine | None = None, *, verbose: bool = False) -> None:
+    """One row for a check that passed everywhere; one for each finding that did not. `line`: hints can change it."""
     from ddpkit.launchers.shell import count
     from ddpkit.preflight import check as model
 
@@ -118,7 +124,7 @@ def show_report(result: CheckReport, *, verbose: bool = False) -> None:
     table(("check", "status", "where", "evidence"), rows)
     for check in sorted(result.checks, key=lambda check: check.status != "fail"):  # stable: the order of the stages
         if check.status in ("fail", "warn"):
-            _show_finding(check)
+            _show_finding(check, line)
     counts = {state: sum(check.status == state for check in result.checks) for state in ("fail", "warn")}
     ends = {"fail": "failed", "warn": "with a warning"}
     words = ", ".join(f"{count(number, 'check')} {ends[state]}" for state, number in counts.items() if number)
@@ -146,9 +152,9 @@ def _where(check: Check) -> str:
     return f"{check.host} {rank}".strip()
 
 
-def _show_finding(check: Check) -> None:
+def _show_finding(check: Check, line: CommandLine | None) -> None:
     """Show one finding with its cause and what to do, as lines that can be copied."""
     where = _where(check)
     headline = f"{check.title}{f' ({where})' if where else ''}: {check.evidence}"
-    facts = [(label, text) for label, text in (("cause", check.cause), ("hint", check.fix)) if text]
+    facts = [(label, text) for label, text in (("cause", check.cause), ("hint", hint_for(check.fix, line))) if text]
     look.show(Panel(check.status.upper(), headline, facts))

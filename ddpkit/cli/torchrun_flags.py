@@ -55,7 +55,8 @@ def apply(request: Request, flags: Mapping[str, str]) -> None:
         what = f"--node-rank {flags['--node-rank']}: run ddpkit once; it starts all nodes"
         raise UsageError(what, _on_all_nodes(request, nodes, host))
     if nodes not in ("1", "1:1") and host and not request.typed_backend and request.transport.local:
-        what = f"backend local runs on this machine only, and does not support -N {nodes}; ssh and slurm do"
+        able = "ssh does" if ":" in nodes else "ssh and slurm do"
+        what = f"backend local runs on this machine only, and does not support -N {nodes}; {able}"
         raise UsageError(what, _on_all_nodes(request, nodes, host))
     for flag, value in flags.items():
         _apply(request, flag, value)
@@ -123,7 +124,7 @@ def _restarts(request: Request, shown: str, value: str) -> None:
             f"--retries {value}",
         )
     options = {"max_restarts": value}
-    if request.options["starter"].default == "ranks" and not request.is_chosen("starter"):
+    if request.options["starter"].default == "ranks" and not request.option("starter"):
         options = {"starter": "torchrun", **options}
     for key, text in options.items():
         request.add_option(key, text)

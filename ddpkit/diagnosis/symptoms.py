@@ -61,7 +61,7 @@ PROBLEMS: Mapping[str, tuple[Symptom, ...]] = {
         Symptom("ssh-no-key", "second factor", "the host asks a person, for example for a code, and this launch has no terminal or got another answer"),
         Symptom("ssh-max-startups", "before the login", "too many logins at the same time for its MaxStartups, or sshd rejects this address", "set MaxStartups 100:30:200 in /etc/ssh/sshd_config on {host}, then run: sudo systemctl reload ssh"),
         Symptom("ssh-max-sessions", "refused a session", "more sessions than MaxSessions on one connection"),
-        Symptom("ssh-unreachable", "does not resolve on this machine", "the name is mistyped, or not in DNS or /etc/hosts", "correct the name, or add {host} to /etc/hosts on this machine"),
+        Symptom("ssh-unreachable", "does not resolve on this machine", "the name is mistyped, or not in DNS or /etc/hosts"),
         Symptom("ssh-unreachable", "connection refused", "the host is up, but no sshd listens"),
         Symptom("ssh-unreachable", "no route to host|unreachable", "the host is off, its network is down, or a firewall rejects the connection"),
         Symptom("command-not-found", "[Pp]ython cannot be started", "that Python is not installed, or not on PATH"),
@@ -113,7 +113,7 @@ LOGIN_FIXES: Mapping[str, str] = {
     "no-address": "getent ahosts {host}",
     "no-answer": "ping {host}",
     "no-key": "ssh-copy-id {target}",
-    "no-name": "getent hosts {host}",
+    "no-name": "correct the name, or add {host} to /etc/hosts on this machine",
     "no-python": "set python = PATH under [host.{host}] in ddpkit.toml",
     "no-sshd": "on {host}: systemctl status ssh",
     "revoked-key": "ask the administrator of the host",
@@ -164,19 +164,19 @@ STAGE_ENTRIES: Mapping[str, str] = {
     "nccl": "collective-timeout",
 }
 
-# Answers of a scheduler that rejects a request.
+# Answers of a scheduler that rejects a request. `Batch.show_refused` has the commands that list what it offers.
 REQUESTS = (
     Symptom("command-not-found", "not found on this machine", "its commands are not on this machine"),
-    Symptom("slurm-bad-request", "contact|ommunication|did not answer", "its controller does not answer", "scontrol ping"),
+    Symptom("slurm-bad-request", "contact|ommunication|did not answer", "its controller does not answer"),
     Symptom("slurm-bad-request", "wait forever", "no partition is large enough", "sinfo --summarize shows the sizes; request fewer nodes or ranks: -N N -n N"),
-    Symptom("slurm-bad-request", "[Ff]eature|constraint", "no node has these features", "sinfo --Node --format='%N %f' lists the features: --constraint NAME"),
-    Symptom("slurm-bad-request", "[Rr]eservation", "the reservation does not exist, or excludes this user", "scontrol show reservation lists them: --reservation NAME"),
-    Symptom("slurm-bad-request", "Memory specification", "no node has so much memory", "sinfo --Node --format='%N %m' lists it, in MB: --mem SIZE"),
-    Symptom("slurm-bad-request", "node name", "the node does not exist", "sinfo --Node lists the nodes: -o nodelist=NAME"),
-    Symptom("slurm-bad-request", "account|QOS", "this user has no access to it", "sacctmgr show associations user=$USER lists yours: -o account=NAME"),
-    Symptom("slurm-bad-request", "partition", "the partition does not exist", "sinfo --summarize lists the partitions: -o partition=NAME"),
-    Symptom("slurm-bad-request", "gres|eneric resource", "no node has it", "sinfo --Node --format='%N %G' lists the resources: -o gres=gpu:N"),
+    Symptom("slurm-bad-request", "[Ff]eature|constraint", "no node has these features"),
+    Symptom("slurm-bad-request", "[Rr]eservation", "the reservation does not exist, or excludes this user"),
+    Symptom("slurm-bad-request", "Memory specification", "no node has so much memory"),
+    Symptom("slurm-bad-request", "node name", "the node does not exist"),
+    Symptom("slurm-bad-request", "account|QOS", "this user has no access to it"),
+    Symptom("slurm-bad-request", "partition", "the partition does not exist"),
+    Symptom("slurm-bad-request", "gres|eneric resource", "no node has it"),
     Symptom("step-refused", r"create step|rocessors requested|allocation \w+ has|Requested nodes are busy|Memory required", "the allocation has less, or another step uses it", "squeue --steps; start fewer ranks: -n N, or allocate more: salloc --ntasks-per-node=N"),
-    Symptom("slurm-bad-request", "odes? (count|configuration)|too many|not available", "no partition is large enough", "sinfo --summarize shows the sizes; request fewer nodes or ranks: -N N -n N"),
+    Symptom("slurm-bad-request", "odes? (count|configuration)|too many|not available", "no partition is large enough"),
     Symptom("slurm-bad-request", ""),
 )  # fmt: skip

@@ -23,7 +23,7 @@ _TESTS = "tests"  # directory of the files of `CheckHosts`, in that of the run
 _STAY = (FILE, REQUESTS, LOG, ATTEMPT_LOG, metrics.BEFORE, _TESTS)  # files of the run, not of an attempt
 
 
-# The reasons of hosts with a fault. It gets the hosts, and a directory for the files of their tests.
+# The fault of each host that was checked; empty: none. It gets the hosts, and a directory for the files of their tests.
 CheckHosts = Callable[[Sequence[str], Path], Mapping[str, str]]
 
 
@@ -129,8 +129,9 @@ class Attempts:
         decision = self.records[-1].decision
         if decision is not None and decision.action == "check":
             for host, reason in check(decision.hosts, self._folder / _TESTS).items():
-                self.replaced[host] = reason
-                note(f"{host}: put aside; reason: {reason}")
+                if reason:
+                    self.replaced[host] = reason
+                note(f"{host}: " + (f"put aside; reason: {reason}" if reason else "passed the checks"))
 
     def plan_next(
         self, plan_again: PlanAgain, check: CheckHosts, note: Callable[[str], None], inbox: Inbox

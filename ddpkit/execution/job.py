@@ -205,11 +205,14 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     path = workdir / first
     if first.endswith(".py"):
         if not path.is_file():
-            meant = similar(first, [str(each.relative_to(workdir)) for each in path.parent.glob("*.py")])
-            hint = "ddpkit launch -- SCRIPT" if source == "default" else f"ls {workdir}"
+            scripts = [str(each.relative_to(workdir)) for each in path.parent.glob("*.py")]
+            meant, what, hint = similar(first, scripts), f"script {first} not found in {workdir}", f"ls {workdir}"
+            if source == "default":
+                meant = meant or (scripts[0] if len(scripts) == 1 else "SCRIPT")
+                what = f"no script given, and {first} not found in {workdir}"
             if meant:
                 hint = f"ddpkit launch -- {join([meant, *command[1:]])}"
-            raise UsageError(f"script {first} not found in {workdir}", hint)
+            raise UsageError(what, hint)
         return "script"
     if "/" in first or path.is_file():
         if not path.is_file():

@@ -252,6 +252,8 @@ class RecordedRun(LiveRun):
     def announce(self, relay: Relay, *, hang_timeout: float = 0.0) -> None:
         """Write the first lines of the run: its ranks, its logs; of a job that is not followed also its output."""
         plan, folder = self.plan, self.folder
+        if self._ready.settings.source("script") == "default":
+            relay.routine_note(f"ddpkit: no script given; running {self.record.command[0]} in {self.record.workdir}")
         where = f"in job {self.job_id}" if self.job_id else f"on {', '.join(self.record.hosts)}"
         relay.routine_note(f"ddpkit: run {plan.run_id}: {count(plan.world_size, 'rank')} {where}; logs in {folder}/")
         if self._unlisted:

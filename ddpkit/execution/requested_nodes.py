@@ -39,7 +39,7 @@ def number_of_nodes(settings: LaunchSettings, backend: Launcher, environ: Mappin
     """
     if isinstance(settings.nnodes, tuple):
         raise _takes_one_number(backend, settings.nnodes)
-    nodelist = str(getattr(backend, "nodelist", ""))
+    nodelist = str(settings.options.get("nodelist", ""))
     named = settings.hosts or settings.hostfile or uneven_ranks(settings)
     if settings.nnodes or not nodelist or named or local_facts.allocation(environ):
         return settings.nnodes

@@ -195,8 +195,8 @@ class Batch:
     limits: tuple[str, ...] = ()  # prints the limits of the {queue} of a job that can never run; empty: no such program
     asked_pattern: str = ""  # named groups of the state's output: queue, and others, which a person sees
     limits_pattern: str = ""  # named groups of the output of `limits`, which a person sees
-    # The commands that show what may be requested of a resource: each with a pattern of the submitting program's error.
-    show_refused: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    # A pattern of the submitting program's error, the command that lists what can be requested, and more of the hint.
+    show_refused: tuple[tuple[str, str, str], ...] = ()
     via: Via | None = None  # the host with these commands, the files of the plan and the log; None: this machine
 
     def typed(self, argv: tuple[str, ...]) -> tuple[str, ...]:

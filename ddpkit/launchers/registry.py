@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol
 
-from ddpkit.errors import UsageError, nearest
+from ddpkit.errors import UsageError, nearest, similar
 from ddpkit.launchers.plan import Job, Plan
 
 GROUP = "ddpkit.launchers"
@@ -103,7 +103,8 @@ def load(name: str) -> type[Any]:
     name = _ALIASES.get(name, name)
     target = _BUILT_IN.get(name) or _plug_ins().get(name)
     if target is None:
-        hint = _MEANT.get(name) or nearest(name, [*names(), *_ALIASES]) or "ddpkit backends"
+        meant = similar(name, [*names(), *_ALIASES])
+        hint = _MEANT.get(name) or (f"add -b {meant}" if meant else "ddpkit backends")
         raise UsageError(f"backend {name!r} not found", hint)
     module, _, attribute = target.partition(":")
     try:

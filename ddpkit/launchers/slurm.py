@@ -131,6 +131,21 @@ _NODES = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 _CODE = r"s/^srun: error: .* Exited with exit code \([1-9][0-9]*\)$/\1/p"
 _TAP_CODE = r"s/^ *[0-9]*: ddpkit: rank [0-9]* ended: code \([1-9][0-9]*\) .*$/\1/p"
 _GOES_ON = "s/^.*ddpkit: rank [0-9]* raised .*, and its process continues$/1/p"
+# What sbatch refuses, the command that lists what can be requested instead, and more of the hint.
+_SHOW_REFUSED = (
+    ("[Ff]eature|constraint", "sinfo --Node --format='%N %f'", "lists the features: --constraint NAME"),
+    ("[Rr]eservation", "scontrol show reservation", "lists them: --reservation NAME"),
+    ("Memory specification", "sinfo --Node --format='%N %m'", "lists it, in MB: --mem SIZE"),
+    ("node name", "sinfo --Node", "lists the nodes: --nodelist NAME"),
+    ("account|QOS", "sacctmgr show associations user=$USER", "lists yours: --account NAME"),
+    ("partition", "sinfo --summarize", "lists the partitions: --partition NAME"),
+    ("gres|eneric resource", "sinfo --Node --format='%N %G'", "lists the resources: --gres gpu:N"),
+    (
+        "odes? (count|configuration)|too many|not available",
+        "sinfo --summarize",
+        "shows the sizes; request fewer nodes or ranks: -N N -n N",
+    ),
+)
 _FLAGS = {"exclusive"}  # without a value
 _TIME = re.compile(r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|-1|infinite|unlimited", re.IGNORECASE)  # as sbatch reads it
 
@@ -647,11 +662,7 @@ class Slurm(Contained):
             ping=("scontrol", "ping"),
             queue=("squeue", "--me"),
             show_resources=("sinfo", "--Node" if world.hosts or self.nodelist else "--summarize"),
-            show_refused=(
-                ("feature|constraint", ("sinfo", "--Node", "--format=%N %f")),
-                ("reservation", ("scontrol", "show", "reservation")),
-                ("[Mm]emory", ("sinfo", "--Node", "--format=%N %m")),
-            ),
+            show_refused=_SHOW_REFUSED[: -1 if world.hosts or self.nodelist else None],
             # Not sacct: nothing here needs accounting. The controller knows a job for MinJobAge (300 s) after its end.
             state=("scontrol", "--oneliner", "show", "job", "{job}"),
             state_pattern=r"\bJobState=(?P<state>\S+) .*?\bReason=(?P<reason>\S+) .*?\bRestarts=(?P<restarts>\d+) "

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,30 @@ def write(dump: Dump, folder: Path) -> Path:
     dump.summary["folder"] = str(path.absolute())
     write_atomically(path / SUMMARY, json.dumps(dump.summary, indent=2) + "\n")
     return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class HangDump:
+    """A dump in the directory of its run that shows a hang."""
+
+    folder: str
+    time: float
+    findings: tuple[hang.Finding, ...]  # the cause first
+
+
+def newest_hang(run_folder: Path) -> HangDump | None:
+    """Return the newest dump of a run if it shows a hang. None: no such dump."""
+    dumps = []
+    for path in run_folder.glob(f"dump-*/{SUMMARY}"):
+        try:
+            summary = json.loads(path.read_text())
+            findings = tuple(hang.Finding(**{**each, "ranks": tuple(each["ranks"])}) for each in summary["findings"])
+            dumps.append(HangDump(folder=str(path.parent), time=float(summary["time"]), findings=findings))
+        except (OSError, ValueError, TypeError, KeyError):
+            continue  # another version wrote it, or it is being removed
+    last = max(dumps, key=lambda each: each.time, default=None)
+    shown = tuple(each for each in last.findings if each.kind not in ("none", "unrecorded")) if last else ()
+    return replace(last, findings=shown) if last and shown else None
 
 
 def stacks(facts: Mapping[str, Any]) -> str:

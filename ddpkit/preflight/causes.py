@@ -29,7 +29,7 @@ def with_inventory(problem: Problem, inventory: NodeInventory, target: str, mast
     owner, space = inventory["port_owner"], inventory["space"].get("tmp")
     if problem.check == "master-port" and owner and "cannot listen" in problem.what:
         what = f"{problem.what} by pid {owner['pid']} ({owner['command']}), user {owner['user']}"
-        return replace(problem, what=what, fix="remove -o master_port: ddpkit chooses a free port")
+        return replace(problem, what=f"{what}; by default ddpkit chooses a free port", fix="remove -o master_port")
     means = inventory["names"].get(master) if master else None
     elsewhere = isinstance(means, list) and means != [master]
     if problem.check == "master-port" and elsewhere and "cannot reach" in problem.what:

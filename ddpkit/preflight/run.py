@@ -82,7 +82,7 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
 def find_faults(
     settings: LaunchSettings, environ: Mapping[str, str], hosts: Sequence[str], log_dir: Path
 ) -> dict[str, str]:
-    """Check nodes of a failed attempt. Returns the reasons of those with a fault, by host.
+    """Check nodes of a failed attempt. Returns the fault of each that was checked, by host; empty: none.
 
     Each is checked alone, so that one does not fail because of another: by a step in an allocation of SLURM, else
     without ranks. Nodes of a job that is yet to be submitted are not checked. `log_dir`: for the files of these steps.
@@ -100,7 +100,7 @@ def find_faults(
         return f"ddpkit test: {failed.cause or failed.evidence}" if failed else ""
 
     with ThreadPoolExecutor(PARALLEL) as pool:
-        return {host: reason for host, reason in zip(hosts, pool.map(fault, hosts), strict=True) if reason}
+        return dict(zip(hosts, pool.map(fault, hosts), strict=True))
 
 
 def first_fault(checks: Sequence[Check], host: str, launcher: str) -> Check | None:

@@ -150,21 +150,21 @@ def choose(word: str | None, command: str, *, one: bool = False, newest: bool = 
         if entry.run is not None:
             return entry.run
     others = [entry for entry in known if entry.run is not None]
-    here = _here()
+    project = here()
     if not others:
         raise UsageError("no run found", "ddpkit launch -- train.py")
     running = _living([entry for entry in others if entry.run and entry.run.state not in record.ENDED])
     if one and not running:
         raise UsageError("no run is running, in this project or in another", "ddpkit ps")
     others = running or others
-    where = f"this project ({here})" if here else "the current directory, which was deleted,"
+    where = f"this project ({project})" if project else "the current directory, which was deleted,"
     raise run_index.several(f"no run of {where} found; runs of other projects", others, known, command)
 
 
 def runs_of_project(known: Sequence[IndexEntry]) -> list[IndexEntry]:
     """Return the runs of the project of the current directory; without any, of a directory above it."""
-    here = _here()
-    for directory in run_index.above(here) if here else ():
+    project = here()
+    for directory in run_index.above(project) if project else ():
         mine = [entry for entry in known if entry.run is not None and run_index.project_of(entry.run) == directory]
         if mine:
             return mine
@@ -177,7 +177,8 @@ def living_of_project() -> list[Run]:
     return [entry.run for entry in _living(going) if entry.run is not None]
 
 
-def _here() -> Path | None:
+def here() -> Path | None:
+    """Return the project of the current directory."""
     try:
         return run_index.find_project(Path.cwd())
     except FileNotFoundError:  # somebody removed the current directory

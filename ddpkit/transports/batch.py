@@ -62,10 +62,18 @@ def submit(batch: Batch, machine: Machine = HERE) -> str:
     if reply.exit_code != 0 or job_id is None:
         words = " ".join((reply.error or reply.output).split())
         words = re.sub(rf" ?{re.escape(batch.submit[0])}: error: ", "; ", words).removeprefix("; ")
-        refused = (show for pattern, show in batch.show_refused if re.search(pattern, words))
-        hint = batch.ping if re.search(batch.unreachable, words) else next(refused, batch.show_resources)
-        raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", join(batch.typed(hint)))
+        raise JobRejectedError(f"{batch.submit[0]} rejected the job: {words}", _refusal_hint(batch, words))
     return job_id[1]
+
+
+def _refusal_hint(batch: Batch, words: str) -> str:
+    """Return the command that shows why the scheduler refuses a job, as a person would type it here."""
+    if re.search(batch.unreachable, words):
+        return _words(batch, batch.ping)
+    refused = (row for row in batch.show_refused if re.search(row[0], words))
+    _, command, more = next(refused, ("", join(batch.show_resources), ""))
+    command = join((*batch.via.by_hand, command)) if batch.via else command
+    return f"{command} {more}".rstrip()
 
 
 def filled(argv: tuple[str, ...], **words: str) -> list[str]:

@@ -290,8 +290,9 @@ def check_own_address(requirements: Requirements, spec: HostSpec, facts: NodeFac
     """Check that a single host reaches the address that the user chose for rank 0. `error`: of its attempt."""
     if not error:
         return []
-    what = f"cannot reach its own port {facts['port']}, rank 0's ({requirements.master_addr}: {error})"
-    fix = "remove -o master_addr: a run on one node does not need it"
+    tried = f"{requirements.master_addr}: {error}"
+    what = f"cannot reach its own port {facts['port']}, rank 0's ({tried}); a run on one node needs no such address"
+    fix = f"remove -o master_addr={requirements.master_addr}"
     return [Problem(host=spec.label, what=what, fix=fix, check="master-port")]
 
 

@@ -342,7 +342,7 @@ def test_a_traceback_ends_with_the_hint() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.splitlines()[-2:] == [
         "ddpkit.errors.UsageError: backend 'slrum' not found",
-        "hint: did you mean 'slurm'?",
+        "hint: add -b slurm",
     ]
 
 

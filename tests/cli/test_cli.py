@@ -14,13 +14,14 @@ import pytest
 
 import ddpkit as package
 from ddpkit import config
+from ddpkit.cli import main
 from ddpkit.node.cpu_topology import numbers
 
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[..., str]
 
 BAD = {
-    "unknown backend": (["-b", "locla"], "backend 'locla' not found", "did you mean 'local'?"),
+    "unknown backend": (["-b", "locla"], "backend 'locla' not found", "hint: ddpkit launch -b local"),
     "unknown option": (["-o", "stater=ranks"], "no option 'stater'", "did you mean 'starter'?"),
     "option without value": (["-o", "starter"], "-o starter: must be KEY=VALUE", "ddpkit backends"),
     "option of another kind": (["-o", "max_restarts=lots"], "requires an integer", "number of times that torchrun"),
@@ -332,7 +333,7 @@ def test_the_record_and_the_json_say_how_it_ended(ddpkit: DDPKIT, script: SCRIPT
 def test_the_run_finds_its_script_by_default(ddpkit: DDPKIT, script: SCRIPT) -> None:
     done = ddpkit("launch")
     assert done.returncode == 121
-    assert "script train.py not found" in done.stderr
+    assert "no script given, and train.py not found in" in done.stderr
     script("print('the default')", "train.py")
     assert "] the default" in ddpkit("launch").stdout
 
@@ -354,6 +355,21 @@ def test_a_rank_that_cannot_start(ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path
     assert done.returncode == 127, done.stderr
     assert "cannot start ./bad" in done.stderr
     assert "the program was not found" in done.stderr
+
+
+def test_options_of_a_backend_fit_a_narrow_window(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ddpkit.cli import backends
+
+    monkeypatch.setattr(backends, "rich_out", lambda: True)
+    for columns, head in (("80", ["option", "what it does"]), ("140", ["option", "values", "default", "what it does"])):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main.run(["backends", "ssh"]) == 0
+        shown = capsys.readouterr().out
+        assert re.split("  +", shown.splitlines()[2]) == head
+        fact = "[true | false; default: false]" if columns == "80" else "true | false"
+        assert fact in next(line for line in shown.splitlines() if line.startswith("--accept-new-host-keys"))
 
 
 def test_backends_are_listed_with_their_options(ddpkit: DDPKIT) -> None:

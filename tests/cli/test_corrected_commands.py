@@ -260,6 +260,20 @@ def test_options_without_a_command_are_those_of_launch(ddpkit: DDPKIT) -> None:
     assert "hint: ddpkit launch -n 2 train.py" in done.stderr
 
 
+def test_a_launch_without_a_script(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    done = ddpkit("launch", "-n", "1")
+    assert done.returncode == 0
+    assert done.stderr.startswith(f"ddpkit: no script given; running train.py in {tmp_path}\nddpkit: run ")
+    assert "no script given" not in ddpkit("launch", "-n", "1", "train.py").stderr
+    (tmp_path / "train.py").rename(tmp_path / "main.py")
+    for more, hint in (("main.py", "main.py"), ("other.py", "SCRIPT")):
+        (tmp_path / more).touch()
+        done = ddpkit("launch", "-n", "1")
+        assert done.returncode == 121
+        assert f"error: no script given, and train.py not found in {tmp_path}\n" in done.stderr
+        assert f"\nhint: ddpkit launch -n 1 -- {hint}\n" in done.stderr
+
+
 def test_a_batch_script_that_is_meant_to_run(ddpkit: DDPKIT) -> None:
     assert ddpkit("launch", "--dry-run", "--allow-nested", "--", "./own.sbatch").returncode == 0
 

@@ -173,3 +173,27 @@ def test_a_stopped_run_has_no_failure(ddpkit: DDPKIT, tmp_path: Path) -> None:
     assert done.stdout.splitlines()[0].endswith(" stopped")
     assert done.stdout.splitlines()[1].startswith("no failure in this log (")
     assert len(done.stdout.splitlines()) == 2
+
+
+def test_a_run_that_hung_and_was_stopped_shows_its_dump(ddpkit: DDPKIT, tmp_path: Path) -> None:
+    """Without an error in its log, the newest dump is what is known."""
+    (tmp_path / "job.py").write_text("print('step 1')")
+    ddpkit("launch", "-n", "2", "--", "job.py")
+    (record,) = (tmp_path / "logs").glob("*/run.json")
+    stopped = {**json.loads(record.read_text()), "state": "stopped"}
+    record.write_text(json.dumps(stopped))
+    late = {"kind": "late", "ranks": [1], "words": "rank 1 on n1 has not joined all_reduce #2"}
+    none = {"kind": "none", "ranks": [], "words": "no rank waits for another"}
+    for name, seconds, finding in (("dump-1", 60, none), ("dump-2", 12, late)):
+        (record.parent / name).mkdir()
+        summary = {"time": stopped["ended"] - seconds, "findings": [finding]}
+        (record.parent / name / "summary.json").write_text(json.dumps(summary))
+    done = ddpkit("explain")
+    first, hang, dump, hint = done.stdout.splitlines()
+    assert first.endswith(" stopped")
+    assert hang == f"hang: {late['words']}"
+    assert dump == f"dump: {record.parent}/dump-2/ (12 s before the end)"
+    assert hint == f"hint: less {record.parent}/dump-2/rank_*.txt"
+    assert json.loads(ddpkit("explain", "--json").stdout)["hang"]["findings"] == [late]
+    (record.parent / "dump-2/summary.json").write_text("{")
+    assert "no failure in this log" in ddpkit("explain").stdout

@@ -16,7 +16,7 @@ import pytest
 import typer.main
 
 from ddpkit.cli import app, main, slurm_flags
-from ddpkit.errors import OWN_OPTIONS, UsageError
+from ddpkit.errors import OWN_OPTIONS, PreflightError, UsageError
 from ddpkit.launchers import registry
 
 TYPED = Callable[[str], "Typed"]
@@ -86,6 +86,9 @@ SLURM = {
     "-b slurm --name base": ["--job-name=base"],
     "-b slurm -w node1,node2 -n 2": ["--nodes=2", "--ntasks-per-node=2", "--nodelist=node1,node2"],
     "-b slurm --nodelist=node[1-3] --ntasks 6": ["--nodes=3", "--ntasks-per-node=2"],
+    "-b slurm node1 node2 --ntasks 6": ["--nodes=2", "--ntasks-per-node=3"],
+    "-b slurm node[1-3] --ntasks 6": ["--nodes=3", "--ntasks-per-node=2"],
+    "-b slurm --ntasks 6 --hostfile hosts": ["--nodes=2", "--ntasks-per-node=3"],
     "-b slurm -o nodelist=node[1-2] -N 1": ["--nodes=1"],
     "-b slurm -w ./hosts": ["--nodes=1", "--nodelist=./hosts"],
     "-b slurm --wait --parsable --pty --label --unbuffered": ["--nodes=1"],
@@ -94,6 +97,7 @@ SLURM = {
 
 @pytest.mark.parametrize("line", SLURM)
 def test_sbatch_options_are_flags_under_slurm(line: str, typed: TYPED) -> None:
+    Path("hosts").write_text("node1\nnode2\n")
     done = typed(f"launch {line} --dry-run -- train.py")
     assert done.code == 0, done.err
     asked = [text.removeprefix("#SBATCH ") for text in done.out.splitlines() if text.startswith("#SBATCH ")]
@@ -181,6 +185,23 @@ CORRECTED = {
     "test slurm-torchrun -N 4": ("is a backend, not a host", "ddpkit test -b slurm-torchrun -N 4"),
     "bench start local": ("local is a backend, not a host", "ddpkit bench start -b local"),
     "launch -N 2-4 -b ssh node1 -- train.py": ("-N 2-4 is not", "ddpkit launch -N 2:4 -b ssh node1 -- train.py"),
+    "launch -b slurm -N 2-4 -- train.py": ("requires one number of nodes", "ddpkit launch -b slurm -N 4 -- train.py"),
+    "launch --nodes=2-4 -b slurm train.py": ("requires one number", "ddpkit launch -N 4 -b slurm train.py"),
+    "launch -b slrum -n 2 -- train.py": ("backend 'slrum' not found", "ddpkit launch -b slurm -n 2 -- train.py"),
+    "launch --backend=sssh node1 node2 train.py": (
+        "backend 'sssh' not found",
+        "ddpkit launch -b ssh node1 node2 -- train.py",
+    ),
+    "test -b sssh node1": ("backend 'sssh' not found", "ddpkit test -b ssh node1"),
+    "backends sssh": ("backend 'sssh' not found", "ddpkit backends ssh"),
+    "version": ("command 'version' not found", "ddpkit --version"),
+    "-v": ("option -v not found", "ddpkit --version"),
+    "sbatch train.py": ("command 'sbatch' not found", "ddpkit launch -b slurm train.py"),
+    "sbatch -N 2 --time=1:00 train.py": ("'sbatch' not found", "ddpkit launch -b slurm -N 2 --time=1:00 train.py"),
+    "launch -b ssh --master_port=99999 node1 train.py": (
+        "-o master_port=99999 is not a port",
+        "ddpkit launch -b ssh node1 -- train.py",
+    ),
     "launch -b slurm --output=out.log -- train.py": (
         "the file name must contain the job id (%j)",
         "ddpkit launch -b slurm -o output=out-%j.log -- train.py",
@@ -424,6 +445,14 @@ def test_quiet_verbose_and_name(typed: TYPED, tmp_path: Path) -> None:
     assert verbose.err == "ddpkit: nproc_per_node = 1 (flag)\nddpkit: script = ok.py (flag)\n"
 
 
+def test_tasks_are_divided_among_the_nodes_of_the_allocation(typed: TYPED, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "node[1-2]")
+    done = typed("launch -b slurm --ntasks 4 --dry-run -- train.py")
+    assert done.code == 0, done.err
+    assert "backend slurm-srun, 4 ranks\n" in done.out
+
+
 def test_letters_and_names_of_sbatch_are_known_once() -> None:
     options = {f"--{each.name.replace('_', '-')}" for each in registry.options(registry.load("slurm"))}
     known = (
@@ -435,3 +464,19 @@ def test_letters_and_names_of_sbatch_are_known_once() -> None:
     assert not options & (slurm_flags.PASSED | slurm_flags.PASSED_FLAGS | slurm_flags.REFUSED.keys())
     group = typer.main.get_command(app.app)
     assert group is not None
+
+
+def test_a_hint_of_a_check_is_a_whole_command(typed: TYPED) -> None:
+    done = typed("test -n 1 --no-ranks --env WORLD_SIZE=3")
+    assert "--env WORLD_SIZE=3 is the same for every rank" in done.out
+    assert "    hint: ddpkit test -n 1 --no-ranks\n" in done.out
+
+
+def test_a_hint_in_a_list_of_problems_is_a_whole_command(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = "node1 failed the checks, and nothing was started:\n  node1: its own port\n    hint: "
+    typed = app.CommandLine(["launch", "-b", "ssh", "-o", "master_addr=n9", "node1"], ["train.py"])
+    app._explain(PreflightError(f"{problem}remove -o master_addr=n9"), typed)
+    assert capsys.readouterr().err.endswith("\n    hint: ddpkit launch -b ssh node1 -- train.py\n")
+    from_a_file = app.CommandLine(["launch", "-b", "ssh", "node1"], ["train.py"])
+    app._explain(PreflightError(f"{problem}remove -o master_addr=n9"), from_a_file)
+    assert capsys.readouterr().err.endswith("\n    hint: remove -o master_addr=n9\n")

@@ -125,18 +125,3 @@ def test_symptoms_do_not_load_the_catalogue() -> None:
     """A connection imports them before every launch."""
     code = "import sys, ddpkit.diagnosis.symptoms; sys.exit(any('catalogue' in name for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "fix"),
-    [
-        ("Batch job submission failed: Invalid feature specification", "sinfo --Node --format='%N %f'"),
-        ("Memory specification can not be satisfied; Requested node configuration is not available", "--mem SIZE"),
-        ("Batch job submission failed: Requested reservation is invalid", "scontrol show reservation"),
-        ("Batch job submission failed: Requested node configuration is not available", "sinfo --summarize"),
-        ("Batch job submission failed: Invalid node name specified", "sinfo --Node lists the nodes"),
-    ],
-)
-def test_a_refused_request(words: str, fix: str) -> None:
-    """Slurm 22.05, seen."""
-    assert fix in symptoms.find_symptom(symptoms.REQUESTS, f"sbatch rejected the job: {words}").fix

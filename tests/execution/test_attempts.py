@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 from conftest import Command
 
+from ddpkit.diagnosis.outcome import Decision
+from ddpkit.execution.attempts import Attempts
+from ddpkit.run.record import Rules
+
 DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 SCRIPT = Callable[[str], str]
 HEAD = "import os, signal, sys\nrank, attempt = os.environ['RANK'], int(os.environ['DDPKIT_ATTEMPT'])\n"
@@ -164,3 +168,16 @@ def test_a_program_sees_the_attempts(script: SCRIPT, tmp_path: Path, monkeypatch
     assert [(each.number, each.exit_code) for each in run.attempts] == [(1, 75), (2, 0)]
     assert [line.text.split()[:2] for line in run.logs(rank=0, attempt=1)] == [["attempt", "1"]]
     assert ddpkit.open_run(run.folder).attempts == run.attempts
+
+
+def test_each_checked_node_has_a_line(tmp_path: Path) -> None:
+    """Also one without a fault; a node that cannot be checked has none."""
+    rules = Rules(
+        retries=1, retry_codes=(), stop_codes=(), progress="", metrics="", bad_nodes="", workdir=".", command=("x",)
+    )
+    attempts, notes = Attempts(rules, ["node1", "node2", "node3"], tmp_path, lambda _: {}), list[str]()
+    attempts.begin(attempts.hosts)
+    attempts.keep(Decision(action="check", hosts=attempts.hosts, reason="the cause is not known"))
+    attempts.check_suspects(lambda _hosts, _folder: {"node1": "", "node2": "its disk is full"}, notes.append)
+    assert notes == ["node1: passed the checks", "node2: put aside; reason: its disk is full"]
+    assert attempts.hosts == ("node1", "node3")

@@ -113,6 +113,7 @@ def test_a_killed_rank_starts_again_on_the_same_nodes_once(run: Start, backend: 
     assert launch.end() == 137, launch.text
     both = ["node1", "node2"]
     assert shown(tmp_path) == [(both, "check", ["node2"]), (both, "stop", [])]
+    assert launch.text.count("ddpkit: node2: passed the checks") == 1
     reason = record(tmp_path)["attempts"][-1]["decision"]["reason"]
     assert reason.startswith("the same failure ended the attempt before, without progress since")
     assert f"no other attempt follows: {reason}" in launch.text

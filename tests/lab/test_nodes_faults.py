@@ -277,7 +277,8 @@ def test_a_master_port_behind_a_firewall(bare: Bare, backend: str) -> None:
 def test_an_address_by_which_rank_0_does_not_reach_itself(bare: Bare, backend: str, address: str) -> None:
     """With one node nobody else is there to find that out, and torchrun waits for it in silence."""
     done = bare.launch("-b", backend, "node1", "-n", "2", "-o", f"master_addr={address}", "--", "job.py")
-    refused(done, 122, "node1", f"cannot reach its own port [0-9]+, rank 0's .{address}: ", "remove -o master_addr")
+    corrected = f"^ddpkit launch -b {backend} .*node1 -n 2 -- job.py$"
+    refused(done, 122, "node1", f"cannot reach its own port [0-9]+, rank 0's .{address}: ", corrected)
     bare.nothing_left()
 
 

@@ -188,10 +188,11 @@ def test_a_job_that_would_wait_forever_is_a_refused_request() -> None:
 @pytest.mark.parametrize(
     ("said", "doc", "fix"),
     [
-        ("sbatch rejected the job: invalid partition specified: a", "slurm-bad-request", "sinfo"),
-        ("Invalid account or account/partition combination specified", "slurm-bad-request", "sacctmgr"),
-        ("Invalid generic resource (gres) specification", "slurm-bad-request", "%G"),
-        ("Requested node configuration is not available", "slurm-bad-request", "-N N"),
+        ("sbatch rejected the job: invalid partition specified: a", "slurm-bad-request", "login node"),
+        ("Invalid account or account/partition combination specified", "slurm-bad-request", "login node"),
+        ("Invalid generic resource (gres) specification", "slurm-bad-request", "login node"),
+        ("would wait forever (PartitionNodeLimit)", "slurm-bad-request", "-N N"),
+        ("Requested node configuration is not available", "slurm-bad-request", "login node"),
         ("Unable to create step for job 4: More processors requested than permitted", "step-refused", "salloc"),
         ("Unable to create step for job 4: Memory required by task is not available", "step-refused", "salloc"),
         ("4 ranks on node1: allocation 5 has 1 CPU there", "step-refused", "salloc"),

@@ -205,6 +205,22 @@ def test_ps_is_one_line_a_run_at_any_width(width: int) -> None:
     assert rows[2].endswith(" after 60 s")
 
 
+@pytest.mark.parametrize("width", [80, 200])
+def test_ps_shows_the_directories_of_other_projects(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    other = replace(SEEN[1], run=replace(SEEN[1].run, project="/home/me/experiments/of/last/year"))
+    mine = replace(SEEN[2], run=replace(SEEN[2].run, project="/a"))
+    head, *rows = ps.table([other, mine], {RUN.run_id: "3fa9"}, 120.0, width, Path("/a"))
+    assert head.split() == ["ID", "COMMAND", "STATE", "RANKS", "HOSTS", "AGE", "DIRECTORY", "RESULT"]
+    assert all(len(row) <= width for row in rows)
+    at = head.index("DIRECTORY")
+    shown, following = (row[at:].split(" ")[0] for row in rows)
+    assert following == "."
+    assert "~/experiments/of/last/year".endswith(shown.removeprefix("..."))
+    assert shown.startswith("~/" if width == 200 else "...")
+    assert "DIRECTORY" not in ps.table([mine], {RUN.run_id: "3fa9"}, 120.0, width, Path("/a"))[0]
+
+
 def test_ps_cuts_nothing_that_has_room() -> None:
     row = ps.table(SEEN[2:], {RUN.run_id: "3fa9"}, 120.0, 200)[1]
     assert "--data /data/imagenet  stopped  16     node1 +1  2 min  after 60 s" in row

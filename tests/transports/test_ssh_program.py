@@ -24,7 +24,7 @@ NODE = HostSpec(name="node1", user="me", port=2222)
         (
             "ssh: Could not resolve hostname node1: Name or service not known",
             "does not resolve on this machine",
-            "getent hosts node1",
+            "correct the name, or add node1 to /etc/hosts on this machine",
         ),
         ("ssh: connect to host node1 port 2222: Connection refused", "connection refused", "systemctl status ssh"),
         ("ssh: connect to host node1 port 2222: Connection timed out", "no answer in time", "ping node1"),

@@ -1,0 +1,128 @@
+"""Arguments in the place of a host that are something else: a table of checks, each with the corrected command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path, PurePath
+
+from ddpkit.cli.hints import command_line
+from ddpkit.cli.typed_line import TypedLine
+from ddpkit.errors import UsageError
+
+
+def check_host(line: TypedLine, word: str) -> None:
+    """Refuse an argument that is no host."""
+    for check in (*_OF_ALL, *(_OF_A_SCRIPT if line.request.scripted else ())):
+        error = check(line, word)
+        if error:
+            raise error
+
+
+def _start(line: TypedLine, word: str) -> UsageError | None:
+    if (line.request.command, word) != ("bench", "start") or line.request.takes_hosts:
+        return None
+    words = ["bench start", *line.all[1 : line.at], *line.all[line.at + 1 :]]
+    return UsageError("start comes directly after bench", command_line(words))
+
+
+def _backend(line: TypedLine, word: str) -> UsageError | None:
+    from ddpkit.launchers import registry
+
+    if line.request.typed_backend or line.request.takes_hosts:
+        return None
+    if word not in registry.aliases() and word not in registry.names():
+        return None
+    return UsageError(f"{word} is a backend, not a host", line.corrected(line.at, 1, ["-b", word]))
+
+
+def _batch_script(line: TypedLine, word: str) -> None:
+    from ddpkit.execution.job import check_batch_script
+
+    check_batch_script(Path(), [word, *line.rest], allowed="--allow-nested" in line.request.given)
+
+
+def _without_ending(line: TypedLine, word: str) -> UsageError | None:
+    local = not line.request.has_backend or line.request.transport.local
+    if not local or "." in word or not Path(f"{word}.py").is_file():
+        return None
+    what = f"{word} is in the place of a host, and {word}.py is a script"
+    return UsageError(what, line.corrected(line.at, 1, [f"{word}.py"]))
+
+
+def _ranks(line: TypedLine, word: str) -> UsageError | None:
+    """Refuse `node1:2`, which mpirun takes, and correct it to `node1 node2 -n 2`."""
+    if not (_ranks_of(word) and line.request.has_backend and line.request.takes_hosts):
+        return None
+    end = next((at for at, each in enumerate(line.all) if at >= line.at and line.is_script(each)), len(line.all))
+    options = line.all[1:end]
+    ranks = [count for count in map(_ranks_of, options) if count]
+    hosts = [each.rpartition(":")[0] if _ranks_of(each) else each for each in options]
+    number = ranks[0] if len(set(ranks)) == 1 else ",".join(ranks)
+    hint = command_line([line.all[0], *hosts, "-n", number, *line.all[end:], *line.tail])
+    return UsageError(f"{word}: {_ranks_of(word)} is not the port of an SSH server", hint)
+
+
+def _value(line: TypedLine, word: str) -> UsageError | None:
+    flag = line.all[line.at - 1]
+    if not ((flag == "--preload" and (word == "torch" or "," in word)) or (flag == "--stage" and word == "env")):
+        return None
+    what = f"{word} is in the place of a host; the form is {flag}={'env' if word == 'env' else 'MODULES'}"
+    return UsageError(what, line.corrected(line.at - 1, 2, [f"{flag}={word}"]))
+
+
+def _number(line: TypedLine, word: str) -> UsageError | None:
+    if not word.isdecimal():
+        return None
+    return UsageError(f"{word} is in the place of a host", line.corrected(line.at, 1, ["-n", word]))
+
+
+def _file(line: TypedLine, word: str) -> UsageError | None:
+    if line.request.takes_hosts or not Path(word).is_file():
+        return None
+    hint = command_line([*line.request.words, "--", word, *line.rest, *line.tail[1:]])
+    return UsageError(f"`{word}` is a file here, not a host", hint)
+
+
+def _program(line: TypedLine, word: str) -> UsageError | None:
+    import shutil
+
+    from ddpkit.launchers.nested import find_launcher, names_program
+
+    if not names_program(word):
+        here = line.request.takes_hosts or _is_this_machine(word)
+        if here or shutil.which(PurePath(word).name) is None:
+            return None  # a host, perhaps one for which the backend is the wrong one
+    words = [word, *line.rest, *line.tail[1:]]
+    nested = find_launcher(words)
+    what = nested.problem if nested else f"`{word}` is a program, not a host"
+    return UsageError(what, line.with_script(words, nested))
+
+
+_Check = Callable[[TypedLine, str], UsageError | None]
+# In this order. After each check: what was typed.
+_OF_ALL: tuple[_Check, ...] = (
+    _start,  # bench -b local start
+    _backend,  # launch slurm -N 2 train.py
+)
+_OF_A_SCRIPT: tuple[_Check, ...] = (
+    _batch_script,  # launch job.sbatch
+    _without_ending,  # launch train
+    _ranks,  # launch -b ssh node1:2 node2:2 train.py
+    _value,  # launch --preload torch train.py
+    _number,  # launch 2 train.py
+    _file,  # launch notes.txt
+    _program,  # launch python train.py
+)
+
+
+def _ranks_of(word: str) -> str:
+    """The number of ranks of `node1:2`, where the port of an SSH server would be; empty: it has none."""
+    number = word.rpartition(":")[2] if re.fullmatch(r"[^:/=]+:\d+", word) else ""
+    return number if number and 0 < int(number) < 22 else ""
+
+
+def _is_this_machine(word: str) -> bool:
+    import socket
+
+    return word in ("localhost", "127.0.0.1", socket.gethostname().partition(".")[0])
