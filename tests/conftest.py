@@ -203,6 +203,7 @@ def idle_lab(lab: Lab) -> Iterator[Lab]:
     """The lab with no job in it, before and after the test."""
     yield lab
     lab.run("login", "scancel", "--quiet", "--user", "root", check=False)
+    lab.resume_drained()
     lab.wait_idle()
 
 

@@ -60,7 +60,7 @@ MpiDefault=none
 SelectType=select/cons_tres
 SlurmdParameters=config_overrides
 ReturnToService={return_to_service}
-SlurmdTimeout=10
+SlurmdTimeout=15
 KillWait=30
 {prolog}
 JobRequeue=1
@@ -423,6 +423,16 @@ class Lab:
             return set(nodes) <= {line.split()[0] for line in shown if line.split()[1:] == ["idle"]}
 
         self._wait(idle, f"SLURM's nodes did not become idle: {self.folder}/log")
+
+    def resume_drained(self) -> None:
+        """Give SLURM back the nodes that it drained.
+
+        It drains a node where it starts a job again before slurmd has ended the script of the first start.
+        """
+        shown = self.run(LOGIN, "sinfo", "-h", "-N", "-o", "%N %T", "-p", "main", check=False).stdout.splitlines()
+        for name, state in (line.split() for line in shown):
+            if state.startswith("drain"):
+                self.run(LOGIN, "scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
 
     # ---- use
 
