@@ -702,7 +702,8 @@ def test_who_has_a_port_is_said() -> None:
         host="n1", what="rank 0 cannot listen on port 29500: address already in use", fix="", check="master-port"
     )
     said = causes.with_inventory(problem, gathered(port_owner=owner), "n1", "")
-    assert said.what.endswith("in use by pid 4711 (python serve.py), user eve")
+    assert "in use by pid 4711 (python serve.py), user eve; by default ddpkit chooses a free port" in said.what
+    assert said.fix == "remove -o master_port"
     assert causes.with_inventory(problem, gathered(), "n1", "") == problem
 
 
