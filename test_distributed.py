@@ -43,6 +43,7 @@ DEVICES = "/dev"
 EVENT = "\x1eddpkit "
 # Messages of a rank that lost another rank. The rank that failed first has other messages.
 CONSEQUENCES = ("closed by peer", "reset by peer", "roken pipe", "ncclRemoteError", "Application timeout caused pair")
+END_OF_RANK_0 = 2.0  # seconds in which a launcher learns that rank 0 ended: its end comes before those of the others
 MAX_ROUNDS = 16  # of pairs
 PAIR_SECONDS = 1.5  # for one all_reduce of a pair; a pair takes three times that at most
 SMI_WAIT = 40.0  # for nvidia-smi on a node without persistence mode
@@ -995,6 +996,8 @@ def run_checks(env: RankEnv, args: argparse.Namespace, identify: Callable[[int],
             taken = "EADDRINUSE" in text or "address already in use" in text.lower()
             fix = "export MASTER_PORT=<free port>" if taken else "check that this is an address of rank 0's host"
             return fail(RankProblem(0, host, f"cannot listen at {endpoint}: {text}", fix))
+        if check is not None:  # the store was there before
+            time.sleep(END_OF_RANK_0)
         fix = f"check that rank 0 runs, and that this node reaches it: nc -vz {env.master_addr} {env.master_port}"
         return fail(RankProblem(env.rank, host, f"cannot reach rank 0 at {endpoint}: {text}", fix))
 
