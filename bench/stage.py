@@ -85,10 +85,8 @@ class Bench:
         return row, done.stdout
 
     def launch(self, way: str, hosts: int, *, stage: bool = True, job: str = "job.py") -> Row:
-        words = f"-b ssh 'node[1-{hosts}]' -n 1 --starter ranks --python {self.python}"
-        words += (
-            f" -o connect_timeout=60 --stage=env --stage-dir {self.disk}/stage" if stage else " -o connect_timeout=60"
-        )
+        words = f"-b ssh 'node[1-{hosts}]' -n 1 --starter ranks --python {self.python} -o connect_timeout=60"
+        words += f" --stage=env --stage-dir {self.disk}/stage" if stage else ""
         row, text = self.run(way, hosts, f"exec {PYTHON} -m ddpkit launch {words} -- {job}")
         assert text.count("ran ") == hosts, text
         return row

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -182,14 +183,14 @@ def end_abandoned_labs() -> None:
         shutil.rmtree(owner.parent, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def lab() -> Iterator[Lab]:
+@contextmanager
+def lab_up(*, cgroups: bool = False) -> Iterator[Lab]:
     """Four nodes and a login host, idle. The folder is shared by all of them."""
     assert REASON is None, REASON
     end_abandoned_labs()
     shared = Path(tempfile.mkdtemp(prefix="ddpkit-lab-"))
     (shared / "owner").write_text(str(os.getpid()))
-    cluster = Lab(shared)
+    cluster = Lab(shared, cgroups=cgroups)
     try:
         cluster.up()
         yield cluster
@@ -198,12 +199,17 @@ def lab() -> Iterator[Lab]:
         shutil.rmtree(shared, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    with lab_up() as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def idle_lab(lab: Lab) -> Iterator[Lab]:
     """The lab with no job in it, before and after the test."""
     yield lab
     lab.run("login", "scancel", "--quiet", "--user", "root", check=False)
-    lab.resume_drained()
     lab.wait_idle()
 
 

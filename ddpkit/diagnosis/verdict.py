@@ -39,9 +39,9 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
 
         limit = "the memory limit of its job" if failure.job_memory else "out of memory"
         cause = f"the kernel ended it: {limit} ({failure.oom})"
-        entry = BY_ID["slurm-out-of-memory" if failure.job_memory else "host-out-of-memory"]
-        known = Diagnosis(cause=cause, fix=entry.fix, id=entry.id)
-        return replace(failure, diagnosis=known, action=decide_failure(failure))
+        action = decide_failure(failure)
+        known = Diagnosis(cause=cause, fix=BY_ID[action.id].fix, id=action.id)
+        return replace(failure, diagnosis=known, action=action)
     match, diagnosis = _find_cause(failure, all_log)
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)

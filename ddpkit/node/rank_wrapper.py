@@ -324,4 +324,5 @@ def pass_on(pid: int, direct: dict[int, float]) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "--task":
         task(sys.argv[2:])
-    main(sys.argv[1:])
+    else:
+        main(sys.argv[1:])

@@ -109,6 +109,7 @@ start() {
     exit "$code"
 }
 
+# The rank itself, with the errors of the task and not those of its shell.
 # shellcheck disable=SC2329 # it runs in the tasks
 rank() {
     exec "$@" 2>&3 3>&-
@@ -148,7 +149,7 @@ run_torchrun() {
 # the tasks it ended because of the first. What srun says of a failed task first names the cause.
 
 run_command() {
-    local scratch watcher failure code=0
+    local scratch watcher failure functions code=0
     scratch=$(mktemp -d)
     # shellcheck disable=SC2064 # now, since it is local
     trap "rm -rf '$scratch'" EXIT
@@ -157,7 +158,8 @@ run_command() {
         LC_ALL=C sed -n 's/.*srun: error: \([^ ]*: tasks\{0,1\} [0-9,-]*: .*\)/\1/p' >"$scratch/failures" &
     watcher=$!
 
-    "${step[@]}" bash -c "$(declare -f start run_child rank find_node_rank worker run_torchrun); start \"\$@\"" start "${command[@]}" \
+    functions=$(declare -f start run_child rank find_node_rank worker run_torchrun)
+    "${step[@]}" bash -c "$functions; start \"\$@\"" start "${command[@]}" \
         2> >(exec tee "$scratch/errors" >&2) || code=$?
     wait "$watcher"
 

@@ -131,8 +131,9 @@ def missing() -> str | None:
     for program in ("slurmctld", "slurmd", "munged", "pdsh", "sshd", "tmux", "rsync", "nft", "ip", "unshare"):
         if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
             return f"the lab needs {program}: {sys.executable} {__file__} install"
-    if os.environ.get("LAB_CGROUPS") and missing_controller():
-        return f"the lab needs {missing_controller()}"
+    controller = missing_controller() if os.environ.get("LAB_CGROUPS") else None
+    if controller:
+        return f"the lab needs {controller}"
     root = system_root()
     if root and not root.exists():
         return f"the lab needs {root}: LAB_SLURM={os.environ['LAB_SLURM']} {sys.executable} {__file__} install"
@@ -416,23 +417,19 @@ class Lab:
             time.sleep(0.02)
 
     def wait_idle(self, nodes: Sequence[str] = NODES) -> None:
-        """Wait until SLURM would give these nodes to a job."""
-
-        def idle() -> bool:
-            shown = self.run(LOGIN, "sinfo", "-h", "-N", "-o", "%N %t", "-p", "main", check=False).stdout.splitlines()
-            return set(nodes) <= {line.split()[0] for line in shown if line.split()[1:] == ["idle"]}
-
-        self._wait(idle, f"SLURM's nodes did not become idle: {self.folder}/log")
-
-    def resume_drained(self) -> None:
-        """Give SLURM back the nodes that it drained.
+        """Wait until SLURM would give these nodes to a job. One that it drained is resumed.
 
         It drains a node where it starts a job again before slurmd has ended the script of the first start.
         """
-        shown = self.run(LOGIN, "sinfo", "-h", "-N", "-o", "%N %T", "-p", "main", check=False).stdout.splitlines()
-        for name, state in (line.split() for line in shown):
-            if state.startswith("drain"):
+
+        def idle() -> bool:
+            shown = self.run(LOGIN, "sinfo", "-h", "-N", "-o", "%N %T", "-p", "main", check=False).stdout.splitlines()
+            states = dict(line.split() for line in shown)
+            for name in (name for name, state in states.items() if state.startswith("drain")):
                 self.run(LOGIN, "scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
+            return all(states.get(name) == "idle" for name in nodes)
+
+        self._wait(idle, f"SLURM's nodes did not become idle: {self.folder}/log")
 
     # ---- use
 

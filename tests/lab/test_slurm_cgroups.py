@@ -6,17 +6,15 @@ LAB_CGROUPS=1 runs all tests of SLURM on such a lab.
 from __future__ import annotations
 
 import json
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from cluster import Lab, missing_controller
-from conftest import PATIENCE
-from launching import BACKENDS, SALLOC, Launch, with_preload
+from conftest import lab_up
+from launching import BACKENDS, SALLOC, Launch, wait_until, with_preload
 from test_slurm_launch import TRAPS
 from test_slurm_scripts import KINDS, SOON, Cluster
 
@@ -45,14 +43,8 @@ def lab() -> Iterator[Lab]:
     reason = missing_controller()
     if reason:
         pytest.skip(f"the lab needs {reason}")
-    shared = Path(tempfile.mkdtemp(prefix="ddpkit-lab-"))
-    cluster = Lab(shared, cgroups=True)
-    try:
-        cluster.up()
+    with lab_up(cgroups=True) as cluster:
         yield cluster
-    finally:
-        cluster.down()
-        shutil.rmtree(shared, ignore_errors=True)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -65,7 +57,7 @@ def test_each_rank_gets_a_signal_of_scancel_once(
     (record,) = folder.glob("logs/*/run.json")
     for name in ("SIGUSR1", "SIGUSR2"):
         idle_lab.run("login", "scancel", f"--signal={name}", json.loads(record.read_text())["job_id"])
-        wait(lambda name=name: len(list(folder.glob(f"{name}.*"))) == 2, command)  # type: ignore[misc]
+        wait_until(lambda name=name: len(list(folder.glob(f"{name}.*"))) == 2, lambda: command.text)  # type: ignore[misc]
     assert command.end() == 0, command.tail
     assert command.text.count("] got SIGUSR1 SIGUSR2\n") == 2, command.text
 
@@ -107,10 +99,3 @@ def test_a_job_script_ends_soon_after_a_rank(script: str, idle_lab: Lab, tmp_pat
     job = cluster.submit(script, ["die", "7"], KINDS[script][0])
     assert job.end() == "7:0", job.said()
     assert time.time() - float((cluster.folder / "died").read_text()) < SOON
-
-
-def wait(event: Callable[[], bool], command: Launch) -> None:
-    until = time.monotonic() + PATIENCE
-    while not event():
-        assert time.monotonic() < until, command.text
-        time.sleep(0.02)
