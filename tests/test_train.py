@@ -56,7 +56,11 @@ class Ranks:
             place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
             size = {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
             env = environment(**place, **size) if count > 1 else environment()
-            started = WarmPython(command, env=env, cwd=ROOT, stderr=subprocess.STDOUT, start_new_session=True)
+            # torch imports its compiler for the first step of an optimizer.
+            shared = ("torch._dynamo",)
+            started = WarmPython(
+                command, env=env, cwd=ROOT, stderr=subprocess.STDOUT, start_new_session=True, modules=shared
+            )
             self.processes.append(started)
 
     def wait(self) -> list[int]:

@@ -8,6 +8,7 @@ and pipes of its own. Ranks that depend on a fresh interpreter, such as those of
 from __future__ import annotations
 
 import atexit
+import importlib
 import json
 import os
 import runpy
@@ -17,6 +18,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,6 +46,8 @@ def _serve(number: int) -> list[str]:
         if not data:
             os._exit(0)  # the tests have ended
         request = json.loads(data)
+        for name in request["modules"]:
+            importlib.import_module(name)
         pid = os.fork()
         if pid == 0:
             signal.set_wakeup_fd(-1)
@@ -96,8 +100,12 @@ class WarmPython:
         stdout: int = subprocess.PIPE,
         stderr: int = subprocess.PIPE,
         start_new_session: bool = False,
+        modules: Sequence[str] = (),
     ) -> None:
-        """`argv` is [sys.executable, SCRIPT or -c TEXT, argument ...]; `stderr` can be subprocess.STDOUT."""
+        """`argv` is [sys.executable, SCRIPT or -c TEXT, argument ...]; `stderr` can be subprocess.STDOUT.
+
+        `modules` are imported as well, once for all processes that follow.
+        """
         assert argv[0] == sys.executable, argv
         self.args = argv
         self.returncode: int | None = None
@@ -108,6 +116,7 @@ class WarmPython:
         null = os.open(os.devnull, os.O_RDONLY)
         try:
             request = {"argv": argv[1:], "env": env, "cwd": str(cwd), "session": start_new_session}
+            request["modules"] = list(modules)
             self.pid = _Server.of_tests().start(self, request, [null, out_writer, err_writer])
         finally:
             for handle in {null, out_writer, err_writer}:

@@ -191,39 +191,6 @@ def test_a_dry_run_starts_nothing_and_is_a_script(way: list[str], lab: Lab, laun
     assert [step["host"] for step in plan["steps"]] == ["node1", "node2"]
 
 
-def metrics(folder: Path) -> list[dict[str, Any]]:
-    """What training gave, without what depends on the clock."""
-    lines = (folder / "out/metrics.jsonl").read_text().splitlines()
-    clocks = ("seconds", "samples_per_second")
-    return [{key: value for key, value in json.loads(line).items() if key not in clocks} for line in lines]
-
-
-@torch
-@pytest.mark.parametrize(
-    "backends",
-    [
-        [["ssh", "-o", "starter=ranks"], ["pdsh"]],
-        pytest.param([["pdsh", "-o", "starter=ranks"], ["ssh"], ["legacy"]], marks=pytest.mark.thorough),
-    ],
-    ids=["ssh-ranks, pdsh-torchrun", "the others"],
-)
-def test_the_same_training_everywhere(backends: list[list[str]], lab: Lab, launch: Launch, tmp_path: Path) -> None:
-    """The final metrics are those of two ranks on one machine."""
-    for name in ("train.py", "config"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    args = ["--", "train.py", "--dataset", "synthetic", "--synthetic-size", "320", "--log-every", "1"]
-    args += ["--epochs", "1", "--checkpoint-dir", "out"]
-    found = {}
-    for way in [["-b", "local", "-n", "2"], *(["-b", *words, "node1", "node2", "-n", "1"] for words in backends)]:
-        done = launch(*way, "--env", "OMP_NUM_THREADS=1", *args)  # sums of more threads have another order
-        assert done.returncode == 0, done.stdout + done.stderr
-        found[" ".join(way)] = metrics(tmp_path)
-        assert found[" ".join(way)]
-        lab.run("login", "rm", "-r", str(tmp_path / "out"))
-    first, *others = found.values()
-    assert all(other == first for other in others), found
-
-
 ELASTIC = """
 import os, sys, time
 import torch

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from cluster import Lab
-from launching import DDPKIT, PATIENCE, ROOT, SALLOC, WHO, mostly, torch
+from launching import DDPKIT, PATIENCE, ROOT, SALLOC, WHO, torch
 
 # A node on which a job still completes would come last.
 SHELL = [*SALLOC, "-w", "node1,node2"]
@@ -117,7 +117,8 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 
 @torch
-@pytest.mark.parametrize("place", mostly(["login", "salloc", "batch"], "login"))
+@pytest.mark.thorough  # from the login host: test_train_lab.py
+@pytest.mark.parametrize("place", ["login", "salloc", "batch"])
 def test_training_is_the_same_everywhere(place: str, folder: Path, idle_lab: Lab, local: list[dict[str, Any]]) -> None:
     lines = ["set -e", f"export PYTHONPATH={ROOT} OMP_NUM_THREADS=1", *(train(way, way) for way in WAYS)]
     (folder / "all.sh").write_text("\n".join(["#!/bin/bash", *lines, "touch done"]) + "\n")

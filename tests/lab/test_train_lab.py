@@ -28,30 +28,49 @@ def metrics(project: Path, name: str) -> list[dict[str, Any]]:
     return [{key: value for key, value in line.items() if key not in timed} for line in lines]
 
 
-def test_it_trains_the_same_on_nodes_without_ddpkit(idle_lab: Lab, python: str, tmp_path: Path) -> None:
-    """Four ranks on two nodes: by ddpkit over ssh, by torchrun and the legacy launcher, and by srun alone."""
+def ways(python: str, per_node: int) -> dict[str, list[str]]:
+    """How train.py is started on two nodes whose Python has no ddpkit."""
+    ssh, each = ["node1", "node2", "-n", str(per_node), "--python", python, "--"], str(per_node)
+    slurm = ["-N", "2", "-n", each, "-o", "nodelist=node1,node2", "--python", python, "--"]
+    script = ["config/default.yaml", each, "node1", "node2", "--"]
+    return {
+        "ssh": [*DDPKIT, "launch", "-b", "ssh", "-o", "starter=ranks", *ssh, *WORDS],
+        "pdsh": [*DDPKIT, "launch", "-b", "pdsh", *ssh, *WORDS],
+        "slurm": [*DDPKIT, "launch", "-b", "slurm", *slurm, *WORDS],
+        "slurm-torchrun": [*DDPKIT, "launch", "-b", "slurm-torchrun", *slurm, *WORDS],
+        "torchrun": ["scripts/ssh/launch_torchrun_auto.sh", *script, *WORDS[1:]],
+        "legacy": ["scripts/ssh/launch_multinode.sh", *script, *WORDS[1:]],
+        "srun": ["srun", "-N2", f"--ntasks-per-node={each}", "--kill-on-bad-exit=1", python, *WORDS],
+    }
+
+
+@pytest.mark.parametrize(
+    ("per_node", "names"),
+    [(1, ["ssh", "pdsh", "slurm", "legacy", "srun"]), pytest.param(2, [], marks=pytest.mark.thorough)],
+    ids=["2 ranks", "4 ranks, every way"],
+)
+def test_it_trains_the_same_everywhere(
+    per_node: int, names: list[str], idle_lab: Lab, python: str, tmp_path: Path
+) -> None:
+    """By ddpkit over ssh, pdsh and SLURM, by the emitted scripts, and by srun alone, as on one machine."""
     write_project(tmp_path, scripts=True)
     for path in (tmp_path / "scripts/ssh").glob("launch_*.sh"):
-        text = path.read_text().replace("# source .venv/bin/activate", f"export PATH={Path(python).parent}:$PATH")
+        # Sums of more threads have another order.
+        line = f"export PATH={Path(python).parent}:$PATH OMP_NUM_THREADS=1"
+        text = path.read_text().replace("# source .venv/bin/activate", line)
         path.write_text(text)
-    nodes = ("node1", "node2")
-    launchers = {
-        "ddpkit": [*DDPKIT, "launch", "-b", "ssh", *nodes, "-n", "2", "--python", python, "--", *WORDS],
-        "torchrun": ["scripts/ssh/launch_torchrun_auto.sh", "config/default.yaml", "2", *nodes, "--", *WORDS[1:]],
-        "legacy": ["scripts/ssh/launch_multinode.sh", "config/default.yaml", "2", *nodes, "--", *WORDS[1:]],
-        "srun": ["srun", "-N2", "--ntasks-per-node=2", "--kill-on-bad-exit=1", python, *WORDS],
-    }
+    every = ways(python, per_node)
     env = {"OMP_NUM_THREADS": "1", "DDPKIT_GPUS": "0"}
-    for name, argv in launchers.items():
-        done = idle_lab.run(
-            "login", *argv, "--checkpoint-dir", name, cwd=tmp_path, env=env, check=False, timeout=PATIENCE
-        )
+    local = [*DDPKIT, "launch", "-n", str(2 * per_node), "--", *WORDS, "--checkpoint-dir", "local"]
+    idle_lab.run("login", *local, cwd=tmp_path, env=env, timeout=PATIENCE)
+    assert len(metrics(tmp_path, "local")) > 2
+    for name in names or every:
+        argv = [*every[name], "--checkpoint-dir", name]
+        done = idle_lab.run("login", *argv, cwd=tmp_path, env=env, check=False, timeout=PATIENCE)
         assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
-        assert "4 processes on 2 nodes, master " in done.stdout, name
+        assert f"{2 * per_node} processes on 2 nodes, master " in done.stdout, name
         assert "final accuracy" in done.stdout, name
-    assert len(metrics(tmp_path, "ddpkit")) > 2
-    for name in launchers:
-        assert metrics(tmp_path, name) == metrics(tmp_path, "ddpkit"), name
+        assert metrics(tmp_path, name) == metrics(tmp_path, "local"), name
 
 
 def test_one_process_needs_no_launcher(lab: Lab, python: str, tmp_path: Path) -> None:

@@ -31,13 +31,15 @@ DDPKIT = Callable[..., subprocess.CompletedProcess[str]]
 START = Callable[..., Command]
 SCRIPT = Callable[..., str]
 
-# Rank 1 sleeps, the others count, until somebody says that it is enough.
+# Rank 1 sleeps, the others count for a part of the time, until somebody says that it is enough.
 BUSY = """
 import os, time
 print("ready", flush=True)
 while not os.path.exists("go"):
-    if os.environ["RANK"] == "1":
-        time.sleep(0.05)
+    until = time.process_time() + 0.02
+    while os.environ["RANK"] != "1" and time.process_time() < until:
+        pass
+    time.sleep(0.05)
 """
 
 
@@ -48,7 +50,7 @@ def run_of(folder: Path) -> Path:
 
 def idle(start: START, script: SCRIPT, **more: Any) -> Command:
     """Ranks of which no use of a CPU is looked at."""
-    return busy(start, script, text=BUSY.replace('if os.environ["RANK"] == "1"', "if True"), **more)
+    return busy(start, script, text=BUSY.replace('os.environ["RANK"] != "1"', "False"), **more)
 
 
 def busy(start: START, script: SCRIPT, ranks: int = 2, text: str = BUSY, **more: Any) -> Command:
@@ -136,7 +138,8 @@ def test_memory_with_shared_pages_divided(start: START, ddpkit: DDPKIT, script: 
 def test_children_count_for_their_rank(start: START, ddpkit: DDPKIT, script: SCRIPT, tmp_path: Path) -> None:
     script(
         "import subprocess, sys\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import os\\nwhile not os.path.exists(\"go\"): pass'])\n"
+        "code = 'import os, time\\nwhile not os.path.exists(\"go\"): sum(range(200000)); time.sleep(0.02)'\n"
+        "child = subprocess.Popen([sys.executable, '-c', code])\n"
         "print('ready', flush=True)\n"
         "child.wait()\n"
     )
