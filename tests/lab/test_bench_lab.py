@@ -31,10 +31,10 @@ WAYS = {
 
 START = ["start", "--rounds", "1", "--json"]
 STARTS = {
-    "ssh": ["-b", "ssh", "node1", "node2", "-n", "2"],
-    "pdsh": ["-b", "pdsh", "node1", "node2", "-n", "2"],
-    "job": ["-b", "slurm", "-N", "2", "-n", "2"],
-    "allocation": ["-b", "slurm", "-n", "2"],
+    "ssh": ["-b", "ssh", "node1", "node2", "-n", "1"],
+    "pdsh": ["-b", "pdsh", "node1", "node2", "-n", "1"],
+    "job": ["-b", "slurm", "-N", "2", "-n", "1"],
+    "allocation": ["-b", "slurm", "-n", "1"],
 }
 
 
@@ -111,7 +111,7 @@ def test_the_ways_to_start_on_two_nodes(
     done = bench(*START, *STARTS[way], *more, before=before)
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
-    assert (shown["ok"], shown["world_size"], shown["hosts"]) == (True, 4, ["node1", "node2"])
+    assert (shown["ok"], shown["world_size"], shown["hosts"]) == (True, 2, ["node1", "node2"])
     assert shown["measured"] == ("job start to all_reduce" if way == "job" else "launch to exit")
     assert {each["name"]: each["state"] for each in shown["ways"]} == dict.fromkeys(names, "measured"), done.stderr
     assert all(0 < each["median"] < 60 for each in shown["ways"])

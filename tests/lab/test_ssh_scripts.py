@@ -153,12 +153,14 @@ def check_environs(nodes: Nodes, world: int, master: str) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("name", FROM_ONE_PLACE)
-def test_ranks_meet_and_get_their_arguments(nodes: Nodes, name: str) -> None:
-    process = nodes.start(name, "sum", *FROM_ONE_PLACE[name], "--", *ARGS)
+def test_ranks_get_their_environment_and_arguments(nodes: Nodes, name: str) -> None:
+    meets = name == LEGACY  # an import of torch takes longer than all else; those of torchrun meet in the tests below
+    process = nodes.start(name, "sum" if meets else "seen", *FROM_ONE_PLACE[name], "--", *ARGS)
     said = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 0, said
     seen = nodes.seen(4)
-    assert [one["sum"] for one in seen] == [10.0] * 4
+    if meets:
+        assert [one["sum"] for one in seen] == [10.0] * 4
     legacy = [[f"--local_rank={rank % 2}"] if name == LEGACY else [] for rank in range(4)]
     assert [one["argv"] for one in seen] == [ARGS + more for more in legacy]
     assert not list(nodes.folder.rglob("pwned"))
