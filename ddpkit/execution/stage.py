@@ -28,7 +28,7 @@ from ddpkit.execution.stage_sources import CopySources, ServedCopy
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Job, LocalCopy, Staging
 from ddpkit.launchers.shell import join
-from ddpkit.node.stage import count_bytes, digest
+from ddpkit.node.stage import measure
 from ddpkit.run.timeline import NodeCopy
 from ddpkit.transports.channel import Channel, NoAnswerError, RefusedError
 from ddpkit.transports.connect import Connector
@@ -135,10 +135,8 @@ class Content:
 def project(workdir: str, log_dir: str) -> Content:
     """Return the files that --sync copies. Raises UsageError."""
     names = rsync.list_files(workdir, rsync.selection(workdir, log_dir))
-    size = count_bytes(workdir, names)
-    return Content(
-        kind="project", source=workdir, names=tuple(names), size=size, digest=digest(workdir, names, content=True)
-    )
+    stamp, size = measure(workdir, names, content=True)
+    return Content(kind="project", source=workdir, names=tuple(names), size=size, digest=stamp)
 
 
 def environment(python: str) -> Content:
@@ -152,14 +150,14 @@ def environment(python: str) -> Content:
     if not base and not (prefix / "conda-meta").is_dir():
         what = f"--stage=env: {python} is in no virtual environment or conda environment on this machine"
         raise UsageError(what, "add --stage, or --python ENV/bin/python")
-    names = []
-    for folder, folders, files in os.walk(prefix):
-        if not base and folder == str(prefix):  # conda's base environment holds the others, and a cache
+    names, top = [], str(prefix)
+    for folder, folders, files in os.walk(top):
+        if not base and folder == top:  # conda's base environment holds the others, and a cache
             folders[:] = [each for each in folders if each not in ("envs", "pkgs")]
-        names += [os.path.relpath(os.path.join(folder, each), prefix) for each in folders + files]  # noqa: PTH118
+        inside = folder[len(top) + 1 :] + "/" if folder != top else ""
+        names += [inside + each for each in folders + files]
     names = [name for name in names if name not in ("pip.conf", ".condarc")]  # they can hold a password
-    size = count_bytes(str(prefix), names)
-    stamp = digest(str(prefix), names, content=False)
+    stamp, size = measure(top, names, content=False)
     return Content(
         kind="env", source=str(prefix), names=tuple(names), size=size, digest=stamp, base=base, version=version
     )

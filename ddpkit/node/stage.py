@@ -1,6 +1,6 @@
 """Local copies of a project and of a virtual environment: looked for, verified, and removed when they are old.
 
-Standard library only, Python 3.8 and later. Sent to a node's supervisor. The launcher uses `digest` and `count_bytes`.
+Standard library only, Python 3.8 and later. Sent to a node's supervisor. The launcher uses `measure`.
 
 A copy is NAME/ in the stage directory. It is complete once NAME.ok lists its files. The process that copies holds a
 lock on NAME.lock, which the kernel releases at its end. A directory without NAME.ok and without a lock is a leftover.
@@ -36,40 +36,41 @@ _locks: dict[str, int] = {}  # by name
 
 def digest(root: str, names: Iterable[str], content: bool) -> str:
     """SHA-256 over path, type, mode, and content or size and time of these files. A missing file counts as such."""
-    whole = hashlib.sha256()
+    return measure(root, names, content)[0]
+
+
+def measure(root: str, names: Iterable[str], content: bool) -> tuple[str, int]:
+    """Return the digest of these files, and their bytes. One look at each: an environment has tens of thousands."""
+    whole, size = hashlib.sha256(), 0
     for name in sorted(names):
+        words, more = _describe(root + "/" + name, content)
+        size += more
         if _COMPILED not in name.split("/"):
-            words = [name, *describe(os.path.join(root, name), content), "\0"]
-            whole.update("\0".join(words).encode("utf-8", "surrogateescape"))
-    return whole.hexdigest()
+            whole.update("\0".join([name, *words, "\0"]).encode("utf-8", "surrogateescape"))
+    return whole.hexdigest(), size
 
 
 def describe(path: str, content: bool) -> list[str]:
     """Type, mode, and content or size and time of a file; or the error."""
+    return _describe(path, content)[0]
+
+
+def _describe(path: str, content: bool) -> tuple[list[str], int]:
+    size = 0
     try:
         each = os.lstat(path)
+        size = each.st_size
         mode = "%o" % (each.st_mode & 0o777)
         if stat.S_ISLNK(each.st_mode):
-            return ["link", os.readlink(path)]
+            return ["link", os.readlink(path)], size
         if stat.S_ISDIR(each.st_mode):
-            return ["directory", mode]
-        if content and each.st_size <= WHOLE:
+            return ["directory", mode], size
+        if content and size <= WHOLE:
             with open(path, "rb") as file:
-                return ["file", mode, hashlib.sha256(file.read()).hexdigest()]
-        return ["file", mode, str(each.st_size), str(int(each.st_mtime))]
+                return ["file", mode, hashlib.sha256(file.read()).hexdigest()], size
+        return ["file", mode, str(size), str(int(each.st_mtime))], size
     except OSError as error:
-        return [str(error.strerror)]
-
-
-def count_bytes(root: str, names: Iterable[str]) -> int:
-    """The size of these files; a missing one has none."""
-    total = 0
-    for name in names:
-        try:
-            total += os.lstat(os.path.join(root, name)).st_size
-        except OSError:
-            pass
-    return total
+        return [str(error.strerror)], size
 
 
 def look(root: str, name: str, needs: list[int], dry: bool) -> dict[str, Any]:
