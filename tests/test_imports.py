@@ -73,6 +73,9 @@ def test_the_node_needs_nothing(name: str) -> None:
     siblings = {each.partition("/")[2] for each in FILES if each.startswith("node/")}
     used = {module for module in imported(FILES[name]) if not module.startswith("ddpkit.node.")}
     assert {module.partition(".")[0] for module in used} <= set(sys.stdlib_module_names) | siblings | {"_signal"}
+    tree = ast.parse(FILES[name].read_text(), feature_version=(3, 8))
+    methods = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not methods & {"removeprefix", "removesuffix", "bit_count", "pairwise", "to_thread"}, "not in Python 3.8"
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.startswith("launchers/")])

@@ -84,8 +84,8 @@ def approach(
     if settings.sync:
         from ddpkit.execution import rsync
 
-        new = options.accepts_new
-        copies = rsync.bring(specs, job.workdir, settings.log_dir, progress, connector, accept_new=new)
+        new, silence = options.accepts_new, options.heartbeat_timeout
+        copies = rsync.bring(specs, job.workdir, settings.log_dir, progress, connector, accept_new=new, silence=silence)
     staged: Staged | None = None
     if options.stage != "off":
         from ddpkit.execution import stage as staging

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ddpkit.errors import UsageError, install
 from ddpkit.launchers.events import Event
+from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.shell import join, quote
 from ddpkit.transports.channel import NoAnswerError, RefusedError
 from ddpkit.transports.connect import Connector
@@ -24,10 +25,12 @@ from ddpkit.transports.problem import Problem, refusal
 from ddpkit.transports.protocol import LocalLink, program_request
 
 AT_ONCE = 8  # more would share one network card and one disk
+STILL = 2.0  # times the heartbeat timeout without data, after which a node counts as lost
 QUIET = 3.0  # seconds without output of rsync, after which its node is checked
 _OLDEST = (3, 1)  # with --info=progress2
 _PERCENT = re.compile(r"\s(\d{1,3})%")
 _SENT = re.compile(r"^sent ([\d.,]+) bytes", re.MULTILINE)  # with --info=stats1
+_TIMED_OUT = re.compile(r"io timeout after (\d+) seconds")  # with --timeout
 # rsync's exit codes that say what is missing on the other side.
 _NO_RSYNC, _NO_SSH = 127, 255
 _RSH = "--rsh=ssh "
@@ -41,9 +44,13 @@ def bring(
     way: Connector,
     *,
     accept_new: bool = False,
+    silence: float = NodeOptions.heartbeat_timeout,
 ) -> tuple[tuple[str, ...], ...]:
-    """Copy a directory to all hosts. Without `progress` copy nothing. Returns the commands. Raises the refusal."""
-    copies = tuple(commands(specs, source, log_dir, way.timeout, accept_new=accept_new))
+    """Copy a directory to all hosts. Without `progress` copy nothing. Returns the commands. Raises the refusal.
+
+    `silence`: seconds after which a node counts as lost; 0: never.
+    """
+    copies = tuple(commands(specs, source, log_dir, way.timeout, accept_new=accept_new, silence=silence))
     problems = copy(specs, copies, progress, way) if progress is not None else []
     if problems:
         raise refusal(problems, len(specs))
@@ -51,15 +58,17 @@ def bring(
 
 
 def commands(
-    specs: Sequence[HostSpec], workdir: str, log_dir: str, timeout: float, *, accept_new: bool
+    specs: Sequence[HostSpec], workdir: str, log_dir: str, timeout: float, *, accept_new: bool, silence: float
 ) -> list[tuple[str, ...]]:
     """Return the command line of rsync for each node."""
+    # rsync itself waits for a dead node as long as TCP does. A disk that stands still for a moment is not a dead node.
+    limit = [f"--timeout={max(1, round(STILL * silence))}"] if silence else []
     source, chosen = Path(workdir), selection(workdir, log_dir)
     argvs = []
     for spec in specs:
         # rsync takes a path without a slash in front as one below the home folder.
         target = (spec.workdir or workdir).removeprefix("~/").rstrip("/")
-        words = [*chosen, f"--rsync-path=mkdir -p {quote(target)} && rsync"]
+        words = [*chosen, *limit, f"--rsync-path=mkdir -p {quote(target)} && rsync"]
         argvs.append(command(spec, f"{source}/", f"{target}/", words, timeout, accept_new=accept_new))
     return argvs
 
@@ -200,6 +209,10 @@ def copy_one(
     if code == _NO_RSYNC or "rsync: command not found" in words or "rsync: not found" in words:
         fix = f"ssh {spec.target} apt-get install rsync"
         return Problem(host=spec.label, what="rsync not found on the node", fix=fix), 0
+    stopped = _TIMED_OUT.search(words)
+    if stopped is not None:
+        what = f"it stopped answering: rsync waited for {stopped[1]} s"
+        return Problem(host=spec.label, what=what, fix=f"ssh {spec.target} uptime", unreachable=True), 0
     # When ssh ends before a word has come, rsync gives either its exit code or its own 12, whichever it sees first.
     no_way_in = code == _NO_SSH or "(0 bytes received so far)" in words
     fix = f"ssh {spec.target} true" if no_way_in else f"ssh {spec.target} df -h"

@@ -16,7 +16,7 @@ class Problem:
     what: str
     fix: str
     unreachable: bool = False  # the node could not be entered at all
-    check: str = "transport"  # which check found it: a key of `checks.TITLES`
+    check: str = "transport"  # which check found it: a key of `TITLES` in `preflight/check.py`
 
 
 def refusal(problems: Sequence[Problem], hosts: int) -> LaunchError | PreflightError:

@@ -363,3 +363,32 @@ def test_the_folder_is_copied_to_nodes_that_do_not_have_it(launch: Launch, tmp_p
     assert re.search(r"node9: rsync ended with code (255|12): .*\n    hint: ssh node9 true\n", done.stderr), done.stderr
     assert not list((tmp_path / "logs").glob("*/rank_0.log"))[1:]
     assert launch(*args, "--", "job.py", str(tmp_path)).returncode == 9
+
+
+@pytest.mark.parametrize("transport", mostly(["paramiko", "openssh"], "openssh"))
+def test_a_node_that_dies_during_the_copy_is_named_in_seconds(transport: str, lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "job.py").touch()
+    (tmp_path / "big.bin").write_bytes(b"0" * (30 << 20))
+    there = {host: tmp_path.parent / f"{tmp_path.name} on {host}" for host in ("node1", "node2")}
+    (tmp_path / "ddpkit.toml").write_text(
+        "".join(f'[host.{host}]\nworkdir = "{place}"\n' for host, place in there.items())
+    )
+    args = ["-b", "ssh", "-o", f"transport={transport}", "-o", "heartbeat_timeout=3", "node[1-2]", "-n", "1", "--sync"]
+    argv = lab.argv("login", [*DDPKIT, "launch", *args, "--", "job.py"], tmp_path)
+    env = {**lab.environ(), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    lab.run("login", "tc", "qdisc", "replace", "dev", "eth0", "root", *"tbf rate 80mbit burst 256kb limit 1mb".split())
+    try:
+        with subprocess.Popen(argv, env=env, stdout=-1, stderr=-1, stdin=subprocess.DEVNULL, text=True) as launcher:
+            until = time.monotonic() + PATIENCE
+            while not list(there["node2"].glob(".big.bin.*")):  # as rsync names what is not complete
+                assert launcher.poll() is None, launcher.communicate()
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            lab.cut("node2")
+            _, err = launcher.communicate(timeout=PATIENCE)
+    finally:
+        lab.mend("node2")
+        lab.run("login", "tc", "qdisc", "del", "dev", "eth0", "root")
+    assert launcher.returncode == 123, err
+    assert "node2: it stopped answering: rsync waited for 6 s\n    hint: ssh node2 uptime\n" in err
+    assert (there["node1"] / "big.bin").stat().st_size == 30 << 20
