@@ -57,6 +57,7 @@ WAYS = {
     "legacy": Way(words=("-b", "legacy", *NODES), by="torchrun"),
     "slurm job": Way(words=("-b", "slurm", "-N", "2"), by="srun"),
     "slurm step": Way(words=("-b", "slurm", "-N", "2"), by="srun", before=SALLOC),
+    "slurm preload": Way(words=("-b", "slurm", "-N", "2", "-o", "preload=true"), by="srun"),
     "slurm-torchrun job": Way(words=("-b", "slurm-torchrun", "-N", "2"), by="torchrun"),
     "slurm-torchrun step": Way(words=("-b", "slurm-torchrun", "-N", "2"), by="torchrun", before=SALLOC),
 }
