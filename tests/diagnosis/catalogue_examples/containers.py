@@ -114,6 +114,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "container-runtime-directory": (
         ("mkdir: cannot create directory '/run/enroot': Permission denied", "coreutils 9.1, run"),
         ("mkdir: cannot create directory ‘/run/enroot’: Permission denied", "coreutils 9.1, run"),
+        (
+            "error: pyxis: couldn't mkdir /run/pyxis/100005: No such file or directory",
+            "https://github.com/NVIDIA/pyxis/issues/4",
+        ),
     ),
     "container-start-failed": (
         ("Error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied", "podman 4.3.1, run"),
@@ -481,6 +485,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Stalled op: allreduce.grad [missing ranks: 1, 3]",
             "Horovod 0.16, source",
         ),
+        (
+            "Stalled ops:HorovodBroadcast_dense_1_bias_0 [missing ranks: 1, 3]",
+            "Horovod 0.16, source",
+        ),
     ),
     "horovod-shutdown": (
         (
@@ -507,6 +515,242 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ddpkit: error: 1 of 2 nodes failed the checks, and nothing was started:",
             "ddpkit 0.2, run",
+        ),
+    ),
+    "container-program-missing": (
+        (
+            "slurmstepd: error: pyxis:     [ERROR] Command not found: nvidia-container-cli, see https://github.com/NVIDIA/libnvidia-container",
+            "https://github.com/NVIDIA/pyxis/issues/101",
+        ),
+        (
+            'FATA[0000] exec: "nvidia-container-cli": executable file not found in $PATH',
+            "nerdctl 1.7, documented",
+        ),
+        (
+            "FATAL:   /opt/run.sh: no such file or directory",
+            "Apptainer 1.2, source",
+        ),
+        (
+            "Error: crun: executable `/bin/bash` not found in $PATH: No such file or directory: OCI "
+            "runtime attempted to invoke a command that was not found",
+            "crun 1.8, source",
+        ),
+        (
+            "Error: crun: executable file `/opt/venv/bin/python` not found in $PATH: No such file or directory: OCI runtime attempted to invoke a command that was not found",
+            "podman 4.3.1, run",
+        ),
+        ("FATAL:   stat /opt/venv/bin/python: no such file or directory", "apptainer 1.4.5, run"),
+    ),
+    "container-hook-failed": (
+        (
+            "slurmstepd: error: pyxis: [ERROR] /etc/enroot/hooks.d/98-nvidia.sh exited with return code 1",
+            "https://github.com/NVIDIA/pyxis/issues/101",
+        ),
+        (
+            "docker: Error response from daemon: failed to create task for container: OCI runtime create "
+            "failed: error running prestart hook #0: exit status 1, stdout: , stderr: Auto-detected mode "
+            "as 'legacy'",
+            "runc 1.1, source",
+        ),
+        (
+            "Error: OCI runtime error: crun: error executing hook `/usr/share/containers/oci/hooks.d/gpu.sh` (exit code: 3)",
+            "podman 4.3.1, run",
+        ),
+    ),
+    "container-mount-missing": (
+        (
+            "slurmstepd: error: pyxis:     enroot-mount: failed to mount: /data at "
+            "/run/enroot/overlay/data: No such file or directory",
+            "enroot 3.4, source",
+        ),
+        (
+            "FATAL:   container creation failed: mount /data->/data error: while mounting /data: mount "
+            "source /data doesn't exist",
+            "Apptainer 1.2, source",
+        ),
+        (
+            'docker: Error response from daemon: invalid mount config for type "bind": bind source path '
+            "does not exist: /data.",
+            "Docker 24, source",
+        ),
+        (
+            "Error: statfs /data: no such file or directory",
+            "Podman 4.9, source",
+        ),
+        (
+            'OCI runtime create failed: error mounting "/etc/x" to rootfs at "/etc/x": not a directory',
+            "runc 1.1, source",
+        ),
+    ),
+    "mpi-daemon-missing": (
+        (
+            "bash: /usr/local/bin/orted: No such file or directory",
+            "https://github.com/horovod/horovod/issues/301",
+        ),
+        (
+            "bash: orted: command not found",
+            "https://github.com/horovod/horovod/issues/1021",
+        ),
+        (
+            "/opt/openmpi/bin/orted: error while loading shared libraries: libopen-rte.so.40: cannot "
+            "open shared object file: No such file or directory",
+            "Open MPI 4.1, documented",
+        ),
+    ),
+    "deepspeed-slots": (
+        (
+            "ValueError: No slot '1' specified on host 'localhost'",
+            "https://github.com/01-ai/Yi/issues/392",
+        ),
+        (
+            "ValueError: Hostname 'node3' not found in hostfile",
+            "DeepSpeed 0.14, source",
+        ),
+        (
+            "RuntimeError: Unable to proceed, no training resources",
+            "DeepSpeed 0.10, source",
+        ),
+    ),
+    "ray-placement": (
+        (
+            "(autoscaler +41s) Error: No available node types can fulfill resource request "
+            "{'node:172.16.10.33': 0.001, 'GPU': 1.0}. Add suitable node types to this cluster to "
+            "resolve this issue.",
+            "https://github.com/vllm-project/vllm/issues/14111",
+        ),
+        (
+            "ValueError: Cannot provide a placement group of placement_group_specs=[{'GPU': 1.0}] within 1800 seconds.",
+            "vLLM 0.6, source",
+        ),
+        (
+            "ValueError: The number of required GPUs exceeds the total number of available GPUs in the "
+            "placement group.",
+            "https://github.com/vllm-project/vllm/issues/2416",
+        ),
+        (
+            "ValueError: Current node has no GPU available. current_node_resource={'CPU': 8.0}.",
+            "vLLM 0.6, source",
+        ),
+    ),
+    "vllm-engine-failed": (
+        (
+            "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+            "vLLM 0.9, source",
+        ),
+        (
+            "ERROR 05-01 10:00:00 [core.py:400] EngineCore failed to start.",
+            "vLLM 0.9, source",
+        ),
+        (
+            "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace "
+            "(above) for the root cause.",
+            "vLLM 0.9, source",
+        ),
+        (
+            "RuntimeError: Engine process failed to start. See stack trace for the root cause.",
+            "vLLM 0.6, source",
+        ),
+        (
+            "Exception: WorkerProc initialization failed due to an exception in a background process. "
+            "See stack trace for root cause.",
+            "vLLM 0.9, source",
+        ),
+    ),
+    "horovod-stall": (
+        (
+            "W horovod/common/stall_inspector.cc:107] One or more tensors were submitted to be reduced, "
+            "gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more "
+            "than 60 seconds.",
+            "Horovod 0.28, source",
+        ),
+        (
+            "Missing ranks:",
+            "Horovod 0.28, source",
+        ),
+        (
+            "Stalled ranks:",
+            "Horovod 0.28, source",
+        ),
+        (
+            "Stalled op: allreduce.grad [missing ranks: 1, 3]",
+            "Horovod 0.16, source",
+        ),
+        (
+            "Stalled ops:HorovodBroadcast_dense_1_bias_0 [missing ranks: 1, 3]",
+            "Horovod 0.16, source",
+        ),
+    ),
+    "horovod-shutdown": (
+        (
+            "horovod.common.exceptions.HorovodInternalError: ncclAllReduce failed: unhandled system error",
+            "Horovod 0.28, source",
+        ),
+        (
+            "Horovod has been shut down. This was caused by an exception on one of the ranks or an "
+            "attempt to allreduce",
+            "Horovod 0.28, source",
+        ),
+    ),
+    "mpi-root": (
+        (
+            "mpirun has detected an attempt to run as root.",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "Running as root is *strongly* discouraged as any mistake (e.g., in",
+            "Open MPI 4.1, source",
+        ),
+    ),
+    "ddpkit-error": (
+        (
+            "ddpkit: error: 1 of 2 nodes failed the checks, and nothing was started:",
+            "ddpkit 0.2, run",
+        ),
+    ),
+    "container-program-missing": (
+        (
+            "slurmstepd: error: pyxis:     [ERROR] Command not found: nvidia-container-cli, see https://github.com/NVIDIA/libnvidia-container",
+            "https://github.com/NVIDIA/pyxis/issues/101",
+        ),
+        (
+            'OCI runtime create failed: error running hook: exec: "nvidia-container-cli": executable file not found in $PATH',
+            "runc 1.1, source",
+        ),
+    ),
+    "container-file-unreadable": (
+        (
+            "FATAL:   stat /home/rapids/entrypoint.sh: permission denied",
+            "https://github.com/rapidsai/docker/issues/669",
+        ),
+        (
+            "FATAL:   exec /opt/spm/standalone/run.sh failed: permission denied",
+            "https://github.com/jhuguetn/cat12-docker/issues/14",
+        ),
+        (
+            "FATAL:   failed to start %post proc: fork/exec /bin/sh: permission denied",
+            "https://github.com/apptainer/singularity/issues/2703",
+        ),
+    ),
+    "ray-node-not-started": (
+        (
+            "Exception: The current node timed out during startup. This could happen because some of the raylet failed to startup or the GCS has become overloaded.",
+            "Ray 2.9, source",
+        ),
+        (
+            "Exception: The current node has not been updated within 30 seconds, this could happen because of some of the Ray processes failed to startup.",
+            "https://github.com/ray-project/ray/issues/19834",
+        ),
+        (
+            "TimeoutError: Timed out after 60 seconds while waiting for node to startup. Did not find socket name /tmp/ray/plasma in the list of object store socket names.",
+            "Ray 2.9, source",
+        ),
+        (
+            "INFO node.py:362 -- Failed to get node info b'RPC error: Deadline Exceeded'",
+            "Ray 2.9, source",
+        ),
+        (
+            "RuntimeError: b'GCS cannot find the node with node ID 4f1c'",
+            "https://github.com/ray-project/ray/pull/47088",
         ),
     ),
 }
