@@ -426,8 +426,8 @@ ENTRIES = (
             r"GCS cannot find the node with node ID",
         ),
         context=r"Local node IP: (?P<address>[\w.:]+)",
-        cause="Ray did not start on this node in time[: it uses the address {address}]. The head cannot reach the "
-        "address, a firewall drops its ports, processes of an earlier Ray are left, or the node has too few free CPUs",
+        cause="Ray did not start on this node in time[. It uses the address {address}]. The head cannot reach that address, "
+        "or a firewall drops the ports. Or an earlier Ray still runs, or the node has too few free CPUs",
         probe="ray status on the head; ip -br address; tail /tmp/ray/session_latest/logs/raylet.*",
         fix="`ray stop --force`, then pass the address of the interface that routes to the head: `ray start "
         "--address=HEAD:6379 --node-ip-address=ADDRESS` (`ip route get HEAD` shows it as src). Under SLURM: `srun "

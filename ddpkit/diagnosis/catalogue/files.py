@@ -210,8 +210,8 @@ ENTRIES = (
             "file-exists-race",
             "file-missing",
         ),
-        cause="{path} exists as a name alone: it is a symbolic link to a directory that does not exist on this host, for "
-        "example one that is not mounted into the container",
+        cause="{path} is a symbolic link to a directory that does not exist on this host. Perhaps that directory is not "
+        "mounted into the container",
         probe="on that host, in the same container: ls -ld {path}; readlink -f {path}",
         fix="mount the directory to which the link points (--container-mounts, -v, --bind), or replace the link: "
         "rm {path}; mkdir {path}",

@@ -89,8 +89,8 @@ ENTRIES = (
         # Of `CUDA out of memory`, the sizes decide: see ddpkit.diagnosis.gpu_memory.
         title="GPU memory is in use before the start; CUDA out of memory, and Process 4711 has 71.62 GiB memory in use",
         explains=("cuda-out-of-memory",),
-        cause="other processes use the memory of this GPU[ ({reason})]: a rank of an earlier run, a process of another "
-        "user or in a container, or ranks of this job that use the same GPU",
+        cause="other processes use the memory of this GPU[ ({reason})]: a rank of an earlier run, or a process of another "
+        "user or in a container. Or other ranks of this job use the same GPU",
         probe="nvidia-smi; sudo fuser -v /dev/nvidia*",
         fix="find the process with `nvidia-smi`, and end it if it is yours: `ddpkit stop RUN`, or `kill PID`. Otherwise "
         "use another GPU. In the script, call torch.cuda.set_device(LOCAL_RANK) before any other CUDA call",

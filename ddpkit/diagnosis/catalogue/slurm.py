@@ -336,7 +336,7 @@ ENTRIES = (
         explains=("slurm-bad-request",),
         cause="a rule of this site rejected the request: {reason}",
         probe="sinfo -o '%P %l %G'; sacctmgr -n show assoc user=$USER format=account,partition,qos",
-        fix="change the request as the message says, for example --gres=gpu:N for a partition of GPUs, or --account. "
+        fix="change the request as the site wants it, for example --gres=gpu:N for a partition of GPUs, or --account. "
         "`sbatch --test-only` tests it",
         link="https://slurm.schedmd.com/job_submit_plugins.html",
     ),
