@@ -26,7 +26,7 @@ from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 
 MAX_MATCHES = 2000  # of one kind in one log
-MAX_NEEDS = 200  # texts that entries need, each searched in the whole log
+MAX_NEEDS = 20  # texts that entries need, each searched in the whole log
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
 STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
@@ -120,8 +120,8 @@ class LogReader:
         if not match.entry.context or self._counts[match.entry.id] > CONTEXT_LINES:
             return {}
         above = reversed(self.lines[max(0, index - CONTEXT_LINES) : index + 1])
-        found = next((each for line in above if (each := re.search(match.entry.context, line))), None)
-        return {name: value for name, value in found.groupdict().items() if value} if found else {}
+        context = next((each for line in above if (each := re.search(match.entry.context, line))), None)
+        return {name: value for name, value in context.groupdict().items() if value} if context else {}
 
     def _join(self) -> None:
         """Make one match of a traceback and the entry that explains it; of each other entry one of its own."""

@@ -79,7 +79,7 @@ _MILD = re.compile(
 _BAR = re.compile(r"\b\d{1,2}%\|.*\[(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d)<")
 _TRAINS = re.compile(r"(?i)\b(?:epochs?|steps?|iter\w*|loss|lr|train\w*|ppl|acc\w*)\b")
 _TIMEOUT = re.compile(r"Timeout\(ms\)=(\d+)|(?:timed out after|[Tt]imed out waiting|timeout after|ran for) (\d+) ?m")
-NEAR = 0.1  # a bar is as old as a timeout within this part of it
+TOLERANCE = 0.1  # a bar is as old as a timeout within this part of it
 
 # The program continues in another way; but the last of N tries has failed.
 _CONTINUES = re.compile(
@@ -114,7 +114,7 @@ def is_as_old_as(line: str, timeout: float) -> bool:
     if bar is None or not timeout or _TRAINS.search(line):
         return False
     age = int(bar["hours"] or 0) * 3600 + int(bar["minutes"]) * 60 + int(bar["seconds"])
-    return abs(age - timeout) <= timeout * NEAR
+    return abs(age - timeout) <= timeout * TOLERANCE
 
 
 def is_mild(line: str) -> bool:

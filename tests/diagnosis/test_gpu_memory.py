@@ -40,13 +40,17 @@ OWN = "Including non-PyTorch memory, this process has {0} GiB memory in use. "
         (TOTAL + TORCH.format("20.1"), "about 58.2 GiB of 79.2"),
         # torch 2.0 and older
         (
-            "(GPU 0; 10.76 GiB total capacity; 2.42 GiB already allocated; 26.12 MiB free; 2.75 GiB "
-            "reserved in total by PyTorch)",
+            (
+                "(GPU 0; 10.76 GiB total capacity; 2.42 GiB already allocated; 26.12 MiB free; 2.75 GiB "
+                "reserved in total by PyTorch)"
+            ),
             "about 8.0 GiB of 10.8",
         ),
         (
-            "(GPU 0; 10.76 GiB total capacity; 8.9 GiB already allocated; 6.1 MiB free; 9.7 GiB "
-            "reserved in total by PyTorch)",
+            (
+                "(GPU 0; 10.76 GiB total capacity; 8.9 GiB already allocated; 6.1 MiB free; 9.7 GiB "
+                "reserved in total by PyTorch)"
+            ),
             "",
         ),
         ("(GPU 0; 3.95 GiB total capacity; 1.62 GiB already allocated; 23.00 MiB free; 9.10 MiB cached)", "about 3.9"),
