@@ -193,7 +193,9 @@ class LogReader:
         if speaker.rank is not None:
             values.setdefault("rank", str(speaker.rank))
         line = visible_line(self.lines[index])
-        warned = trace is None and match.entry.kind == "cause" and is_mild(line)
+        mild = trace is None and is_mild(line)
+        warned = mild and match.entry.kind == "cause"
+        doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or says_it_continues(line)
         self.matches.append(
             LogMatch(
                 entry=match.entry,
@@ -205,7 +207,7 @@ class LogReader:
                 speaker=speaker,
                 when=when if when is not None else trace.when if trace else None,
                 values=values,
-                doubtful=trace is None and (match.entry.doubtful or says_it_continues(line)),
+                doubtful=trace is None and doubtful,
                 warned=warned,
                 top=trace is not None and trace.raised[0].top,
                 decisive=match.entry.kind == "death",

@@ -78,6 +78,12 @@ def test_a_warning_follows_a_bar_in_its_line() -> None:
     assert (first.id, first.values["work"][:18]) == ("slow-rank", "Tokenizing Prompts")
 
 
+def test_a_wait_that_a_program_continues_after_is_no_failure() -> None:
+    line = "[W516 14:34:56.85 socket.cpp:489] [c10d] waitForInput: socket SocketImpl(fd=79) timed out after 60000ms\n"
+    assert first_id(line + STEPS) == ""
+    assert first_id(STEPS + line) == "store-wait"
+
+
 @pytest.mark.parametrize("label", ["", "[rank1]: "])
 def test_rich_breaks_a_message_at_the_width_of_its_box(label: str) -> None:
     box = (
