@@ -320,7 +320,12 @@ def _show_nothing(result: LogAnalysis, many: bool) -> None:
 def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterator[tuple[str, str]]:
     if first.reporter is not None:
         yield "note", f"this rank waited; check {first.speaker.describe()}, which did not"
-    if first.kind == "consequence":
+    if first.id == "interrupted":
+        yield (
+            "note",
+            "no failure is above this line; if the run hung, look at its ranks before you end it: ddpkit dump RUN",
+        )
+    elif first.kind == "consequence":
         yield "note", "the first failure is not in this log; this line is a consequence"
     elif first.kind == "hint" and alarm is not None:
         yield "note", f"the failure is not known (line {alarm[1]}: {alarm[2][:80]}); this may have led to it"
@@ -344,7 +349,7 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
         ranks = sorted(
             {each.speaker.rank for each in result.alike if each.speaker.rank is not None} - {first.speaker.rank}
         )
-        also = f", also on rank {format_ranges(ranks, most=12)}" if ranks else ""
+        also = f", also on rank {format_ranges(ranks, most=12)}" if ranks else _other_hosts(result)
         yield f"repeated: {count(len(result.alike), 'more time')}{also}"
     if result.silent_ranks:
         silent = format_ranges(result.silent_ranks, most=12)
@@ -358,6 +363,14 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
     for each in result.hints[:LISTED]:
         yield f"possible cause, {_place(each, many)}: {each.cause}; hint: {each.fix}"
     yield from _consequences(result, many)
+
+
+def _other_hosts(result: LogAnalysis) -> str:
+    """Return the hosts that a launcher reports beside the first one, where the lines of the failure name none."""
+    named = {each.speaker.host for each in (result.first, *result.alike) if each}
+    reported = dict.fromkeys(each.speaker.host or each.values.get("host", "") for each in result.consequences)
+    hosts = [host for host in reported if host and host not in named]
+    return f", also on {', '.join(hosts[:LISTED])}" if hosts and len(hosts) <= len(result.alike) else ""
 
 
 def _consequences(result: LogAnalysis, many: bool) -> Iterator[str]:

@@ -43,6 +43,7 @@ NODE: Mapping[str, str] = {
 REQUEST: Mapping[str, str] = {
     "host-out-of-memory": r"DefaultCPUAllocator|MemoryError|Unable to allocate|Cannot allocate memory",
     "ssh-unreachable": r"not resolve|not known|name resolution",
+    "gpu-memory-taken": r"out of memory",  # ranks of this job may share the GPU
 }
 # Failures that do not occur again, or that a later start avoids.
 RETRY: Mapping[str, str] = {
@@ -52,6 +53,8 @@ RETRY: Mapping[str, str] = {
     "user-signal": "the scheduler sent a user signal before it ends the job",
     "port-in-use": "a new run gets another port",
     "hub-unreachable": "the server was not reachable",
+    "download-unreachable": "the server was not reachable",
+    "pod-name-unknown": "a pod was not ready",
     "hub-rate-limit": "the server rejects too many requests",
     "slurm-unreachable": "SLURM's controller did not answer",
     "munge": "an authentication of SLURM failed",

@@ -27,6 +27,7 @@ _TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's tab
 _TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
 _SEQUENCE = re.compile(r"(?:\[PG (?:ID )?(?P<group>\S+) .*)?WorkNCCL\(SeqNum=(?P<number>\d+)")
 _PROMPT = re.compile(r"(?:^|[\]:>] ?)(?:> (?P<place>\S+\.py\(\d+\)\S*\(\))|\(Pdb\+*\)|ipdb>)")
+_BAR_BODY = re.compile(r"\|[^|]{12,}\|")
 _ERROR_LINE = re.compile(r"\[[EF]\d{3,4} [\d:.]+ \S+\.cpp")
 _NO_CUDA = frozenset(("cuda-init-failed", "driver-library-mismatch", "no-cuda-gpus", "driver-too-old"))
 _ABOUT_GPUS = re.compile(r"(?i)\b(?:cuda|gpus?)\b")
@@ -108,8 +109,9 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     result.alike = [each for each in rest if _same(each, first)]
     result.first = first = _with_speaker(first, result.alike, failures)
     rest = [each for each in rest if not _same(each, first)]
-    result.others = _without_repeats(each for each in rest if each.kind == "cause")
-    result.consequences = [each for each in rest if each.kind != "cause"]
+    causes = [each for each in rest if each.kind == "cause" and not _explains(first, each)]
+    result.others = _without_repeats(causes)
+    result.consequences = [each for each in rest if each not in causes]
     result.hints = _without_repeats(each for each in hints if each is not first and _may_explain(each, first))
     return result
 
@@ -216,8 +218,9 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its progress where standard output was written at its end.
         return not match.top or course.steps_before(match) > 0 or course.is_completed(match)
-    if match.entry is None and not match.top and course.steps_after(match) >= 3:
-        return last <= match.end  # a handler printed a traceback, and the program continued
+    caught = match.entry is None and not match.top
+    if (caught or (match.kind == "generic" and match.doubtful)) and course.steps_after(match) >= 3:
+        return last <= match.end  # a handler printed a traceback or a warning, and the program continued
     return last <= match.end and not match.decisive and course.is_completed(match)
 
 
@@ -345,16 +348,20 @@ def _slow_work(result: LogAnalysis, first: LogMatch, log: _Log) -> dict[str, str
     """Return the last line before a timeout that reports other work of a rank, as values of an entry."""
     matched = (first, *result.alike, *result.consequences, *result.hints)
     own = {each.number for each in matched if each.file == first.file}
+    timeout = progress.timeout_of(first.text)
     seen = 0
     for number in range(first.number - 1, 0, -1):
         line = visible_line(log.lines[number - 1])
         if number in own or not line.strip():
             continue
         seen += 1
-        if progress.is_slow_work(line):
+        if progress.is_slow_work(line) or progress.is_as_old_as(line, timeout):
             prefixed = split_prefix(line)
             busy = prefixed.speaker.rank
-            return {"work": prefixed.text.strip()[:120], **({"busy": str(busy)} if busy is not None else {})}
+            return {
+                "work": _BAR_BODY.sub("|...|", prefixed.text.strip())[:120],
+                **({"busy": str(busy)} if busy is not None else {}),
+            }
         if seen > WORK_LINES or progress.is_step(line):
             return None
     return None

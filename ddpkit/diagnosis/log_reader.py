@@ -16,8 +16,9 @@ from typing import TypeVar
 from ddpkit.diagnosis import torchrun_table, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.catalogue.deaths import SIGNALS
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import needed
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
+from ddpkit.diagnosis.gpu_memory import memory_of_others
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_in_name, speaker_of, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
@@ -25,6 +26,8 @@ from ddpkit.diagnosis.torchrun_table import TorchrunFailure
 from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 
 MAX_MATCHES = 2000  # of one kind in one log
+MAX_NEEDS = 20  # texts that entries need, each searched in the whole log
+CONTEXT_LINES = 400  # lines above a match that are searched for its context
 STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", *_SYNTAX_ERRORS))
@@ -53,7 +56,7 @@ class LogReader:
         self._failures: list[TorchrunFailure] = []
         self._entries: list[tuple[int, Match]] = []
         self._counts: Counter[str] = Counter()
-        self._fulfilled: dict[str, bool] = {}  # by the id of an entry: whether this log holds the text that it needs
+        self._fulfilled: dict[str, bool] = {}  # by the text that an entry needs: whether this log holds it
 
     def read(self) -> list[LogMatch]:
         matcher = catalogue_matcher()
@@ -66,11 +69,11 @@ class LogReader:
                 continue
             self._read_tracebacks(index, line, words)
             known_here = matcher.matches(visible_line(line))
-            match = next((each for each in known_here if self._is_fulfilled(each.entry)), None)
+            match = next((each for each in known_here if self._is_fulfilled(each)), None)
             if match:
                 self._counts[match.entry.id] += 1
                 if self._counts[match.entry.id] <= MAX_MATCHES:
-                    self._entries.append((index, match))
+                    self._entries.append((index, _by_sizes(match, line)))
         self._join()
         for failure in self._failures:
             self._add_torchrun_failure(failure)
@@ -102,13 +105,23 @@ class LogReader:
         if tracebacks.BOX in line:
             _append(self._tracebacks, tracebacks.read_boxed_traceback(self.lines, index))
 
-    def _is_fulfilled(self, entry: Entry) -> bool:
+    def _is_fulfilled(self, match: Match) -> bool:
         """Whether the log holds the text without which the entry is not meant."""
-        if not entry.needs:
+        if not match.entry.needs:
             return True
-        if entry.id not in self._fulfilled:  # a long log can hold the same line thousands of times
-            self._fulfilled[entry.id] = any(re.search(entry.needs, line) for line in self.lines)
-        return self._fulfilled[entry.id]
+        needs = needed(match.entry, match.values)
+        if needs not in self._fulfilled:  # a long log can hold the same line thousands of times
+            searched = len(self._fulfilled) < MAX_NEEDS
+            self._fulfilled[needs] = searched and any(re.search(needs, line) for line in self.lines)
+        return self._fulfilled[needs]
+
+    def _context(self, index: int, match: Match) -> dict[str, str]:
+        """Return values from the nearest line above a match that has its context."""
+        if not match.entry.context or self._counts[match.entry.id] > CONTEXT_LINES:
+            return {}
+        above = reversed(self.lines[max(0, index - CONTEXT_LINES) : index + 1])
+        context = next((each for line in above if (each := re.search(match.entry.context, line))), None)
+        return {name: value for name, value in context.groupdict().items() if value} if context else {}
 
     def _join(self) -> None:
         """Make one match of a traceback and the entry that explains it; of each other entry one of its own."""
@@ -163,7 +176,7 @@ class LogReader:
 
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
         speaker, when = self._speaker(index, trace.speaker if trace else None)
-        values = dict(match.values)
+        values = {**self._context(index, match), **match.values}
         # The host of a text is the one it speaks of; the rank that it names is the guilty one.
         ranks = values.get("rank", "")
         if ranks[:1].isdecimal():
@@ -180,7 +193,9 @@ class LogReader:
         if speaker.rank is not None:
             values.setdefault("rank", str(speaker.rank))
         line = visible_line(self.lines[index])
-        warned = trace is None and match.entry.kind == "cause" and is_mild(line)
+        mild = trace is None and is_mild(line)
+        warned = mild and match.entry.kind == "cause"
+        doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or says_it_continues(line)
         self.matches.append(
             LogMatch(
                 entry=match.entry,
@@ -192,7 +207,7 @@ class LogReader:
                 speaker=speaker,
                 when=when if when is not None else trace.when if trace else None,
                 values=values,
-                doubtful=trace is None and (match.entry.doubtful or says_it_continues(line)),
+                doubtful=trace is None and doubtful,
                 warned=warned,
                 top=trace is not None and trace.raised[0].top,
                 decisive=match.entry.kind == "death",
@@ -251,6 +266,12 @@ class LogReader:
                 decisive=True,
             )
         )
+
+
+def _by_sizes(match: Match, line: str) -> Match:
+    """Return the entry of the processes that hold a GPU's memory, where the sizes in the line show them."""
+    others = memory_of_others(line) if match.entry.id == "cuda-out-of-memory" else ""
+    return Match(entry=BY_ID["gpu-memory-taken"], values={**match.values, "reason": others}) if others else match
 
 
 def _where_to_look(origin: RaisedException) -> str:

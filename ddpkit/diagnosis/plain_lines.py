@@ -19,7 +19,9 @@ _NO_HOST = re.compile(
     r"|(?:srun|sbatch|salloc|slurmstepd|slurmd|wandb|pyxis|bash|sh|python\d?|mpirun|ssh|torchrun|nvcc|ninja|mkdir|env)$"
 )
 # A bar of progress has no line end: an error of torch's C++ follows on its line.
-_GLUED = re.compile(r"(?:%\||/s\b|s/it\b).*?(?=(?:\[rank\d+\]:)?\[E(?: |\d{3,4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\])")
+_GLUED = re.compile(r"(?:%\||/s\b|s/it\b).*?(?=(?:\[rank\d+\]:)?\[[EW](?: |\d{3,4} [\d:.]+ (?:\d+ )?)\w+\.cpp:\d+\])")
+_BOX_END = "\u2570\u2500"
+MAX_WRAPPED = 40  # lines of one message
 _FURTHER = re.compile(r"\s{4,}(NVRM: .*)")  # lines of a kernel message below the one with the time
 _TRACED_HOST = re.compile(_HOST.pattern + r"(?:\[[^\]]*\]:? ?)*(?:Traceback \(most|\+ Exception Group)")
 
@@ -32,6 +34,8 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
         lines, numbers = _from_json(lines)
     if _has_glued(text):
         lines, numbers = _unglued(lines, numbers)
+    if _BOX_END in text:
+        lines = _unwrapped(lines)
     if "NVRM: " in text:
         lines = _joined(lines)
     return _with_hosts(_without_margin(_without_quotes(lines))), numbers
@@ -39,23 +43,47 @@ def plain_lines(text: str) -> tuple[list[str], list[int]]:
 
 def _has_glued(text: str) -> bool:
     """Whether an error follows a bar of progress. Only the few lines of errors are looked at."""
-    at = text.find("[E")
-    while at >= 0:
-        if text[at - 1 : at] not in ("", "\n") and _GLUED.search(text, text.rfind("\n", 0, at) + 1, at + 80):
-            return True
-        at = text.find("[E", at + 1)
+    for level in ("[E", "[W"):
+        at = text.find(level)
+        while at >= 0:
+            if text[at - 1 : at] not in ("", "\n") and _GLUED.search(text, text.rfind("\n", 0, at) + 1, at + 80):
+                return True
+            at = text.find(level, at + 1)
     return False
 
 
 def _unglued(lines: Sequence[str], numbers: Sequence[int]) -> tuple[list[str], list[int]]:
     """Separate a bar of progress and the error that follows it in the same line."""
-    bars = {index: bar.end() for index, line in enumerate(lines) if "[E" in line and (bar := _GLUED.search(line))}
+    marked = ((index, line) for index, line in enumerate(lines) if "[E" in line or "[W" in line)
+    bars = {index: bar.end() for index, line in marked if (bar := _GLUED.search(line))}
     lines, numbers = list(lines), list(numbers)
     for index in reversed(bars):
         line, end = lines[index], bars[index]
         lines[index : index + 1] = [line[:end], line[end:]]
         numbers.insert(index, numbers[index])
     return lines, numbers
+
+
+def _unwrapped(lines: Sequence[str]) -> list[str]:
+    """Join the lines below a box of the package rich that are one message: rich breaks it at the box's width."""
+    joined = list(lines)
+    for index, line in enumerate(lines):
+        start, end = line.find(_BOX_END), line.rfind("\u256f") + 1
+        if start < 0 or end <= start:
+            continue
+        prefix, first, last = line[:start], index + 1, ""
+        for at in range(first, min(len(lines), first + MAX_WRAPPED)):
+            text = lines[at][start:]
+            if not lines[at].startswith(prefix) or not text.strip():
+                break
+            # A line ends early where the next word did not fit.
+            if at > first and len(last.rstrip()) + 1 + len(text.split(None, 1)[0]) <= end - start:
+                break
+            if at > first:
+                joined[first] = f"{joined[first].rstrip()} {text.strip()}"
+                joined[at] = ""
+            last = text
+    return joined
 
 
 def _joined(lines: Sequence[str]) -> list[str]:

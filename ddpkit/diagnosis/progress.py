@@ -75,10 +75,18 @@ _MILD = re.compile(
     r"^(?:\[?[WID](?:\d{3,4} \d\d:|[ ]\S+:\d+\])|\W*(?:WARNING|WARN|INFO|DEBUG)\b|.{0,80}?\b\w*Warning: |\S+:\d+:\d+ \[\d+\] NCCL INFO)"
 )
 
+# A bar of progress that has not ended, and the time since it began.
+_BAR = re.compile(r"\b\d{1,2}%\|.*\[(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d\d)<")
+_TRAINS = re.compile(r"(?i)\b(?:epochs?|steps?|iter\w*|loss|lr|train\w*|ppl|acc\w*)\b")
+_TIMEOUT = re.compile(r"Timeout\(ms\)=(\d+)|(?:timed out after|[Tt]imed out waiting|timeout after|ran for) (\d+) ?m")
+TOLERANCE = 0.1  # a bar is as old as a timeout within this part of it
+
 # The program continues in another way; but the last of N tries has failed.
 _CONTINUES = re.compile(
     r"(?i)\b(?:going to \S+ instead|falling back (?:to|on)|retrying|continuing (?:without|anyway|with))\b"
 )
+# huggingface_hub prints this for each try, and raises an exception after the last.
+_TRIES = re.compile(r"^(?:'.*'|HTTP Error \d+) thrown while requesting [A-Z]+ https?://")
 _LAST_TRY = re.compile(r"\bretrying \((\d+)/\1\)")
 _RESULT = re.compile(r"\d+(?:\s+\d+\.\d+)+\s*$")  # a row of numbers, as osu_bcast prints
 
@@ -94,6 +102,21 @@ def is_slow_work(line: str) -> bool:
     return WORK.search(line) is not None and _WORK_DONE.search(line) is None
 
 
+def timeout_of(text: str) -> float:
+    """Return the timeout in a line that reports one, in seconds; 0 where it has none."""
+    match = _TIMEOUT.search(text)
+    return int(match[1] or match[2]) / 1000 if match else 0.0
+
+
+def is_as_old_as(line: str, timeout: float) -> bool:
+    """Whether a bar of progress began when the others began to wait: no step of the training ended between."""
+    bar = _BAR.search(line)
+    if bar is None or not timeout or _TRAINS.search(line):
+        return False
+    age = int(bar["hours"] or 0) * 3600 + int(bar["minutes"]) * 60 + int(bar["seconds"])
+    return abs(age - timeout) <= timeout * TOLERANCE
+
+
 def is_mild(line: str) -> bool:
     """Whether a line is of a level below an error: torch's `[W ...]`, logging's WARNING, Python's warnings."""
     head = line[:240]
@@ -104,6 +127,8 @@ def is_mild(line: str) -> bool:
     if _MILD.match(head):
         return True
     rest = _without_levels(head)
+    if _TRIES.match(rest):
+        return True
     return (
         _MILD.match(rest) is not None or re.match(r"\[?(?:WARNING|WARN|INFO|DEBUG)\b(?!.*NCCL WARN)", rest) is not None
     )
@@ -116,7 +141,7 @@ def says_it_continues(line: str) -> bool:
 def _without_levels(head: str) -> str:
     """Return the line from its level on, after rank, host and time."""
     return re.sub(
-        r"^(?:\[?(?:rank ?\d+|default\d+|\d+)\]?:? ?|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?(?: - \S+)?[ ,-]*)+",
+        r"^(?:\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\]?(?: - \S+)?[ ,-]*|\[?(?:rank ?\d+|default\d+|\d+)\]?:? ?)+",
         "",
         head,
     )

@@ -73,3 +73,19 @@ def test_notes_beside_a_warning() -> None:
     shown = explained(f"{loopback}x.py: frobnicator error 17\n")
     assert "note: the failure is not known (line 2: x.py: frobnicator error 17); this may have led to it" in shown
     assert explained(f"{slow}x.py: frobnicator error 17\n").startswith("not known")
+
+
+def test_a_run_that_a_user_ended_has_no_hidden_failure() -> None:
+    shown = explained("step 1\nWARNING: Sending process 4797 closing signal SIGINT\n")
+    assert "note: no failure is above this line" in shown
+    assert "the first failure is not in this log" not in shown
+
+
+def test_the_other_hosts_of_one_failure_are_named() -> None:
+    refused = (
+        "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory\n"
+    )
+    ended = "srun: error: node{0}: task {0}: Exited with exit code 1\n"
+    shown = explained(refused + ended.format(2) + refused + ended.format(1))
+    assert shown.startswith("line 1, rank 2 on node2: ")
+    assert "repeated: 1 more time, also on node1" in shown

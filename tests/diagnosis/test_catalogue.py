@@ -34,7 +34,7 @@ def test_an_entry_is_whole(entry: Entry) -> None:
     assert entry.link.startswith("https://")
     assert not entry.cause.endswith(".")
     # Only what a pattern can capture, or what is known of the speaker, is filled in.
-    groups = {name for pattern in entry.patterns for name in re.compile(pattern).groupindex}
+    groups = {name for each in (*entry.patterns, entry.context) for name in re.compile(each).groupindex}
     used = set(re.findall(r"\{([a-z]+)\}", entry.cause + entry.probe + entry.fix))
     assert used <= groups | {
         "host",

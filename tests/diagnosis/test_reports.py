@@ -192,7 +192,7 @@ REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "https://github.com/Layne-Huang/PMDM/issues/5": (
-        "undefined-symbol",
+        "torch-broken",
         (
             (
                 "ImportError: /env/lib/python3.9/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: "

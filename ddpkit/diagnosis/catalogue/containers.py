@@ -18,6 +18,21 @@ ENTRIES = (
         link="https://github.com/NVIDIA/nvidia-container-toolkit/issues/183",
     ),
     Entry(
+        id="container-program-missing",
+        title="[ERROR] Command not found: nvidia-container-cli",
+        patterns=(
+            r"\[ERROR\]:? Command not found: (?P<program>[\w.+-]+)",
+            r"exec: \"?(?P<program>nvidia-container-cli)\"?: executable file not found",
+        ),
+        explains=("docker-no-gpu", "container-hook-failed", "container-start-failed", "image-import-failed"),
+        cause="{program} is not installed on the node. The container runtime calls it outside of the image, before the "
+        "container starts",
+        probe="on that node, outside of the container: command -v {program}",
+        fix="as administrator, install it on every node. For nvidia-container-cli: apt-get install "
+        "libnvidia-container-tools. For a job without GPUs: NVIDIA_VISIBLE_DEVICES=void",
+        link="https://github.com/NVIDIA/pyxis/issues/101",
+    ),
+    Entry(
         id="docker-no-gpu",
         title="could not select device driver with capabilities: [[gpu]]",
         patterns=(
@@ -152,13 +167,17 @@ ENTRIES = (
     ),
     Entry(
         id="container-runtime-directory",
-        title="mkdir: cannot create directory '/run/enroot': Permission denied",
+        title="mkdir: cannot create directory '/run/enroot': Permission denied; pyxis: couldn't mkdir /run/pyxis/1000",
         explains=("container-start-failed", "read-only-fs"),
-        patterns=(r"cannot create directory ['‘](?P<path>/run/[^'’]+)['’]: (?P<reason>.*)",),
+        patterns=(
+            r"cannot create directory ['‘](?P<path>/run/[^'’]+)['’]: (?P<reason>.*)",
+            r"pyxis: (?:slurmd: )?couldn't (?:mkdir|chown) (?P<path>/\S+): (?P<reason>.*)",
+        ),
         cause="the container runtime cannot create its directory {path} on that node: {reason}",
-        probe="on that node: ls -ld /run /run/enroot; enroot version; cat /etc/enroot/enroot.conf",
-        fix="--env ENROOT_RUNTIME_PATH=DIR with a writable directory on a local disk of each node, or let the "
-        "administrators create {path}",
+        probe="on that node: ls -ld /run/enroot /run/pyxis; cat /etc/enroot/enroot.conf; cat /etc/slurm/plugstack.conf",
+        fix="as administrator, create the directory above {path} on every node: for pyxis /run/pyxis (runtime_path in "
+        "plugstack.conf), with systemd-tmpfiles, as /run is empty after a boot. For enroot, also: --env "
+        "ENROOT_RUNTIME_PATH=DIR with a writable directory on a local disk",
         link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
     ),
     Entry(
@@ -195,6 +214,21 @@ ENTRIES = (
         fix="use an image that contains it (for pyxis, /bin/bash), or --no-container-entrypoint, or import the image "
         "again. A Python: --python PATH, as the image has it, or --container-mounts DIR:DIR",
         link="https://github.com/NVIDIA/pyxis/issues/61",
+    ),
+    Entry(
+        id="container-file-unreadable",
+        title="FATAL: stat /home/user/entrypoint.sh: permission denied",
+        patterns=(
+            r"FATAL: +(?:stat|exec|open|chdir)\S* (?P<path>/\S+?):? (?:failed: )?permission denied",
+            r"FATAL: +failed to start \S+ proc: fork/exec (?P<path>/\S+): permission denied",
+        ),
+        explains=("container-start-failed",),
+        cause="this user cannot read or execute {path} in the image. Apptainer and Singularity run as the user who "
+        "started them, not as the image's root",
+        probe="apptainer exec IMAGE ls -ld / {path}, and its directories; id",
+        fix="start another program: `apptainer exec IMAGE python train.py` in place of `run`. Or build the image with "
+        "`chmod -R a+rX` of that directory, or try --fakeroot",
+        link="https://github.com/rapidsai/docker/issues/669",
     ),
     Entry(
         id="container-hook-failed",
@@ -277,7 +311,7 @@ ENTRIES = (
         ),
         cause="mpirun's daemon[ {program}] is not found by the non-interactive shell of the other host: Open "
         "MPI is not on its PATH or LD_LIBRARY_PATH, or is at another path",
-        probe="ssh {host|localhost} 'which orted prted; echo $PATH'",
+        probe="ssh {host|HOST} 'which orted prted; echo $PATH'",
         fix="mpirun --prefix /path/to/openmpi (or call mpirun by its full path), or set PATH and "
         "LD_LIBRARY_PATH at the top of ~/.bashrc on every host",
         link="https://github.com/horovod/horovod/issues/1021",
@@ -292,7 +326,7 @@ ENTRIES = (
         ),
         cause="mpirun could not start its daemon on another host, or lost the connection. The cause is ssh, the path "
         "of Open MPI there, or a firewall",
-        probe="ssh -o BatchMode=yes localhost which orted prted",
+        probe="from the first host, for each of the others: ssh -o BatchMode=yes HOST which orted prted",
         fix="install the same Open MPI on all hosts and pass its path: mpirun --prefix /path/to/openmpi. To "
         "choose the network: --mca oob_tcp_if_include INTERFACE; open the ports between the hosts",
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
@@ -381,6 +415,26 @@ ENTRIES = (
         link="https://github.com/vllm-project/vllm/issues/7815",
     ),
     Entry(
+        id="ray-node-not-started",
+        doubtful=True,
+        title="The current node timed out during startup; Failed to get node info; raylet failed to startup",
+        patterns=(
+            r"The current node timed out during startup",
+            r"current node has not been updated within \d+ seconds",
+            r"while waiting for node to startup",
+            r"Failed to get node info b?['\"]",
+            r"GCS cannot find the node with node ID",
+        ),
+        context=r"Local node IP: (?P<address>[\w.:]+)",
+        cause="Ray did not start on this node in time[. It uses the address {address}]. The head cannot reach that address, "
+        "or a firewall drops the ports. Or an earlier Ray still runs, or the node has too few free CPUs",
+        probe="ray status on the head; ip -br address; tail /tmp/ray/session_latest/logs/raylet.*",
+        fix="`ray stop --force`, then pass the address of the interface that routes to the head: `ray start "
+        "--address=HEAD:6379 --node-ip-address=ADDRESS` (`ip route get HEAD` shows it as src). Under SLURM: `srun "
+        "--cpu-bind=none`",
+        link="https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html",
+    ),
+    Entry(
         id="ray-actor-died",
         title="RayActorError: The actor died unexpectedly before finishing this task",
         kind="generic",
@@ -422,13 +476,14 @@ ENTRIES = (
         "remainder of ranks",
         kind="generic",
         patterns=(
+            r"\[missing ranks: (?P<rank>\d+(?:, ?\d+)*)",
             r"submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting",
             r"\bMissing ranks:",
             r"\bStalled ranks:",
             r"Stalled op: \S+ \[(?:missing|ready) ranks",
         ),
-        cause="some ranks called a collective of Horovod, and others did not come to it. They died, hang, are "
-        "slow, or run other code",
+        cause="some ranks called a collective of Horovod, and others[, as rank {rank},] did not come to it. They died, "
+        "hang, are slow, or run other code",
         probe="the lines below it list the missing ranks; on their host: py-spy dump -p PID",
         fix="read the logs of the missing ranks. Call the same collectives on all ranks: nothing under `if "
         "hvd.rank() == 0`, and equal numbers of batches",

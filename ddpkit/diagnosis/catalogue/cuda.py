@@ -62,6 +62,23 @@ ENTRIES = (
         link="https://docs.nvidia.com/deploy/xid-errors/",
     ),
     Entry(
+        id="gpu-without-bf16",
+        title="Your setup doesn't support bf16/gpu; Bfloat16 is only supported on GPUs with compute capability of at least 8.0",
+        patterns=(
+            r"setup doesn't support bf16",
+            r"(?i)\bbf(?:loat)?16 is only supported on GPUs with compute capability",
+            r"CUDA Device does not support bfloat16",
+            r"bf16 mixed precision requires .*supported device",
+        ),
+        cause="bf16 is requested, and this GPU has none: it is older than Ampere (V100, T4). Or CUDA did not start, or "
+        "this torch is a build for CPUs",
+        probe="python -c 'import torch; print(torch.__version__, torch.cuda.is_available(), "
+        "torch.cuda.get_device_capability())'",
+        fix="use fp16 in place of bf16: `--fp16 --bf16 false` (transformers), `--mixed_precision fp16` (accelerate), "
+        "precision='16-mixed' (Lightning), fp16.enabled (DeepSpeed), `--dtype half` (vLLM)",
+        link="https://huggingface.co/docs/transformers/perf_train_gpu_one",
+    ),
+    Entry(
         id="no-kernel-image",
         doubtful=True,
         title="CUDA error: no kernel image is available for execution on the device",
@@ -118,7 +135,7 @@ ENTRIES = (
         id="cuda-init-failed",
         doubtful=True,
         title="CUDA initialization: CUDA unknown error; Unexpected error from cudaGetDeviceCount()",
-        explains=("no-cuda-gpus",),
+        explains=("no-cuda-gpus", "gpu-without-bf16"),
         patterns=(
             r"Unexpected error from cudaGetDeviceCount\(\)",
             r"CUDA unknown error - this may be due to an incorrectly set up environment",
@@ -128,9 +145,10 @@ ENTRIES = (
             r"\bsystem not yet initialized",
             r"CUDA_ERROR_SYSTEM_NOT_READY",
         ),
-        cause="the driver is installed, but CUDA cannot start. The kernel modules do not match after an update, "
-        "nvidia-uvm is not loaded, or nv-fabricmanager does not run on an NVSwitch machine",
-        probe="nvidia-smi; lsmod | grep nvidia_uvm; systemctl status nvidia-fabricmanager",
+        cause="the driver is installed, but CUDA cannot start. Error 802 (`system not yet initialized`): "
+        "nv-fabricmanager of an NVSwitch machine does not run, or is not of the driver's version. Other errors: the "
+        "kernel modules do not match after an update, or nvidia-uvm is not loaded",
+        probe="systemctl status nvidia-fabricmanager; nvidia-smi; lsmod | grep nvidia_uvm",
         fix="run `sudo systemctl restart nvidia-fabricmanager` (same version as the driver) or `sudo modprobe "
         "nvidia-uvm`, or reboot the node",
         link="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",

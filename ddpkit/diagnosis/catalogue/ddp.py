@@ -265,6 +265,33 @@ ENTRIES = (
         link="https://deepspeed.readthedocs.io/en/latest/zero3.html",
     ),
     Entry(
+        id="checkpoint-without-prefix",
+        title='Missing key(s) in state_dict: "module.conv.weight", Unexpected key(s): "conv.weight"',
+        patterns=(r'Missing key\(s\) in state_dict: "(?P<prefix>module|_orig_mod|_forward_module)\.(?P<key>[^"]+)"',),
+        needs=r'Unexpected key\(s\) in state_dict: .*"(?P=key)"',  # of another model, other names are unexpected
+        explains=("checkpoint-mismatch",),
+        cause="the model is wrapped (DDP, DataParallel, torch.compile) and its names begin with `{prefix}.`, and those of "
+        "the checkpoint do not",
+        probe="python -c 'import torch,sys; print(list(torch.load(sys.argv[1], map_location=\"cpu\"))[:5])' CHECKPOINT",
+        fix="load before you wrap the model, or into the model inside: model.{prefix}.load_state_dict(state)",
+        link="https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",
+    ),
+    Entry(
+        id="checkpoint-with-prefix",
+        title='Missing key(s) in state_dict: "conv.weight", Unexpected key(s): "module.conv.weight"',
+        patterns=(
+            r'Unexpected key\(s\) in state_dict: "(?P<prefix>module|_orig_mod|_forward_module)\.(?P<key>[^"]+)"',
+        ),
+        needs=r'Missing key\(s\) in state_dict: .*"(?P=key)"',
+        explains=("checkpoint-mismatch",),
+        cause="the checkpoint was saved from a wrapped model (DDP, DataParallel, torch.compile): its names begin with "
+        "`{prefix}.`, and those of this model do not",
+        probe="python -c 'import torch,sys; print(list(torch.load(sys.argv[1], map_location=\"cpu\"))[:5])' CHECKPOINT",
+        fix="remove the prefix: `state = {name.removeprefix('{prefix}.'): value for name, value in state.items()}`. "
+        "Save model.{prefix}.state_dict() in the next run",
+        link="https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",
+    ),
+    Entry(
         id="checkpoint-mismatch",
         title="Error(s) in loading state_dict; Missing key(s); size mismatch for",
         patterns=(
@@ -308,6 +335,37 @@ ENTRIES = (
         probe="pytest -x {test}",
         fix="read the failure of that test above",
         link="https://docs.pytest.org/en/stable/how-to/output.html",
+    ),
+    Entry(
+        id="weights-are-text",
+        title="Error while deserializing header: HeaderTooLarge; invalid load key, 'v'",
+        patterns=(
+            r"Error while deserializing header: (?:HeaderTooLarge|header too large)",
+            r"Error while deserializing header: (?:InvalidHeader\b|InvalidHeaderStart|InvalidHeaderDeserialization|invalid UTF-8|invalid JSON)",
+            r"UnpicklingError: invalid load key, '[v<]'",
+            r"Unsupported operand (?:118|60)\b",
+        ),
+        explains=("checkpoint-broken", "checkpoint-unsafe"),
+        cause="the file holds no weights but text: it is a git-lfs pointer (git-lfs was not installed at the clone), or a "
+        "page of a server in place of the download",
+        probe="ls -l FILE; head -c 200 FILE",
+        fix="in a clone: `git lfs install && git lfs pull`. Otherwise delete the file and download it again: "
+        "`huggingface-cli download NAME --force-download`",
+        link="https://huggingface.co/docs/hub/repositories-getting-started",
+    ),
+    Entry(
+        id="weights-cut-off",
+        title="Error while deserializing header: MetadataIncompleteBuffer, InvalidHeaderLength",
+        patterns=(
+            r"Error while deserializing header: (?:MetadataIncompleteBuffer|incomplete metadata)",
+            r"Error while deserializing header: (?:InvalidHeaderLength|invalid header length|HeaderTooSmall|header too small)",
+        ),
+        explains=("checkpoint-broken",),
+        cause="a safetensors file is incomplete: its download or copy was cut off, or a run ended while it saved the file",
+        probe="ls -l *.safetensors, and compare the sizes with those on the model's page",
+        fix="delete the file that is too small, and download it again: `huggingface-cli download NAME "
+        "--force-download`. Of a checkpoint of your own, use the one before it",
+        link="https://huggingface.co/docs/safetensors/index",
     ),
     Entry(
         id="checkpoint-broken",

@@ -19,7 +19,8 @@ class Entry:
     `patterns` are regular expressions, each searched in one line. Each contains a whole word outside of groups; the
     matcher selects lines by these words. Named groups fill `{host}`, `{port}`, `{rank}` ... in `cause`, `probe` and
     `fix`. `{host|that host}` has words for an unknown value, and a part in brackets, `[ on {host}]`, is left out
-    without it. `needs` must occur somewhere in the same log.
+    without it. `needs` must occur somewhere in the same log; in it, `(?P=path)` stands for the text of a named group.
+    `context` is looked for in the lines above, and its named groups fill, too.
     """
 
     id: str
@@ -31,13 +32,20 @@ class Entry:
     kind: Kind = "cause"
     patterns: tuple[str, ...] = ()  # empty: nothing is printed; a check detects it
     needs: str = ""
+    context: str = ""
     doubtful: bool = False  # also printed by healthy runs: outside of a traceback, other causes take precedence
     explains: tuple[str, ...] = ()  # ids of failures whose reason this is, where it stands above them
 
 
+_REFERENCE = re.compile(r"\(\?P=(\w+)\)")
 _OPTIONAL = re.compile(r"\[([^\[\]]*\{[a-z]+\}[^\[\]]*)\]")
 _NAME = re.compile(r"\{([a-z]+)(?:\|([^{}]*))?\}")
 _USUAL = {"host": "that host", "path": "the path", "rank": "the rank", "job": "the job", "reason": "see the message"}
+
+
+def needed(entry: Entry, values: Mapping[str, str]) -> str:
+    """Return the regular expression of the text that an entry needs, for the values of one match."""
+    return _REFERENCE.sub(lambda match: re.escape(values.get(match[1], "")), entry.needs)
 
 
 def filled(text: str, values: Mapping[str, str] | None) -> str:

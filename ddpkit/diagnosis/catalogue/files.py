@@ -16,6 +16,7 @@ ENTRIES = (
             r"tar: .*: Wrote only \d+ of \d+ bytes",
             r"node was low on resource: ephemeral-storage",
         ),
+        explains=("checkpoint-not-written", "checkpoint-broken"),
         cause="a disk is full or has no free inodes. Checkpoints, logs, /tmp or a cache use it",
         probe="df -h; df -i; the path is in the traceback",
         fix="delete old checkpoints, or use another disk (TMPDIR, HF_HOME, WANDB_DIR, --log-dir)",
@@ -25,12 +26,24 @@ ENTRIES = (
         id="quota",
         title="Disk quota exceeded",
         patterns=(r"Disk quota exceeded",),
+        explains=("checkpoint-not-written", "checkpoint-broken"),
         cause="a quota on the file system is used up: of this user, the project or the directory, in bytes or "
         "in number of files",
         probe="quota -s; du -sh ~/.cache ~/.local (on Lustre: lfs quota -h -u $USER ~)",
         fix="delete old checkpoints, or write to another file system. Move caches: export "
         "HF_HOME=/scratch/$USER/hf PIP_CACHE_DIR=/scratch/$USER/pip",
         link="https://man7.org/linux/man-pages/man1/quota.1.html",
+    ),
+    Entry(
+        id="checkpoint-not-written",
+        title="PytorchStreamWriter failed writing file data/807: file write failed",
+        kind="generic",
+        patterns=(r"PytorchStreamWriter failed writing file (?P<path>\S+?):? ",),
+        cause="torch could not write a checkpoint to its end: the disk is full, a quota is used up, or the file system does "
+        "not answer",
+        probe="df -h; df -i; quota -s, for the directory of the checkpoint",
+        fix="free space or use another disk, and delete the incomplete checkpoint before a restart loads it",
+        link="https://docs.pytorch.org/docs/stable/notes/serialization.html",
     ),
     Entry(
         id="shared-cache",
@@ -186,6 +199,23 @@ ENTRIES = (
         probe="[ls -ld {path}; ]id",
         fix="run chmod or chown, or use another directory (TMPDIR, HF_HOME, TRITON_CACHE_DIR)",
         link="https://docs.python.org/3/library/exceptions.html#PermissionError",
+    ),
+    Entry(
+        id="dangling-link",
+        title="FileExistsError for a directory, then FileNotFoundError for a directory in it",
+        patterns=(r"FileExistsError: \[Errno 17\] File exists: '(?P<path>[^']*)'",),
+        # A file that another rank has not written yet has a suffix. A directory that cannot be made has none.
+        needs=r"No such file or directory: '(?P=path)/+[^'./]+'",
+        explains=(
+            "file-exists-race",
+            "file-missing",
+        ),
+        cause="{path} is a symbolic link to a directory that does not exist on this host. Perhaps that directory is not "
+        "mounted into the container",
+        probe="on that host, in the same container: ls -ld {path}; readlink -f {path}",
+        fix="mount the directory to which the link points (--container-mounts, -v, --bind), or replace the link: "
+        "rm {path}; mkdir {path}",
+        link="https://man7.org/linux/man-pages/man7/symlink.7.html",
     ),
     Entry(
         id="file-exists-race",

@@ -86,11 +86,14 @@ ENTRIES = (
     ),
     Entry(
         id="gpu-memory-taken",
-        title="GPU memory is in use before the start, perhaps by no visible process",
-        cause="another process uses GPU memory: a rank of an earlier run, a process of another user, or one in a "
-        "container",
+        # Of `CUDA out of memory`, the sizes decide: see ddpkit.diagnosis.gpu_memory.
+        title="GPU memory is in use before the start; CUDA out of memory, and Process 4711 has 71.62 GiB memory in use",
+        explains=("cuda-out-of-memory",),
+        cause="other processes use the memory of this GPU[ ({reason})]: a rank of an earlier run, or a process of another "
+        "user or in a container. Or other ranks of this job use the same GPU",
         probe="nvidia-smi; sudo fuser -v /dev/nvidia*",
-        fix="stop your own run with `ddpkit stop RUN`, or your own process from `fuser` with `kill PID`",
+        fix="find the process with `nvidia-smi`, and end it if it is yours: `ddpkit stop RUN`, or `kill PID`. Otherwise "
+        "use another GPU. In the script, call torch.cuda.set_device(LOCAL_RANK) before any other CUDA call",
         link="https://github.com/pytorch/pytorch/issues/4293",
     ),
     Entry(
@@ -98,6 +101,7 @@ ENTRIES = (
         title="The NVIDIA driver on your system is too old; CUDA driver version is insufficient",
         explains=(
             "no-cuda-gpus",
+            "gpu-without-bf16",
             "cuda-init-failed",
         ),
         patterns=(

@@ -44,6 +44,20 @@ ENTRIES = (
         link="https://github.com/CannyLab/tsne-cuda/issues/126",
     ),
     Entry(
+        id="torch-broken",
+        title="ImportError: .../torch/lib/libtorch_python.so: undefined symbol",
+        patterns=(
+            r"(?P<path>[^\s:]*/torch/(?:lib/)?(?:libtorch\w*|libc10\w*|_C\b[\w.-]*)\.so[\w.]*): undefined symbol: (?P<symbol>(?!_?Py)\w+)",
+        ),
+        explains=("undefined-symbol",),
+        cause="a library of torch itself finds no {symbol}: this torch is broken or mixed of two versions, or another "
+        "libnccl or CUDA library is loaded before its own",
+        probe="echo $LD_LIBRARY_PATH; pip list | grep -iE 'torch|nvidia'; ldd {path} | grep -E 'nccl|cudart|not found'",
+        fix="unset LD_LIBRARY_PATH, and install torch again with its own libraries: `pip uninstall -y torch && pip "
+        "install --force-reinstall torch`. Uninstall a second nvidia-nccl-cu package",
+        link="https://github.com/pytorch/pytorch/issues/119932",
+    ),
+    Entry(
         id="undefined-symbol",
         doubtful=True,
         title="undefined symbol: ...",
@@ -146,6 +160,7 @@ ENTRIES = (
             r"Ninja is required to load C\+\+ extensions",
             r"Error building extension '(?P<extension>\w+)'",
             r"ninja: build stopped: subcommand failed",
+            r"CalledProcessError: Command '\['\S*ninja'.* returned non-zero exit status",
             r"error: command '\S*(?:gcc|g\+\+|cc|nvcc)' failed",
         ),
         cause="an extension could not be compiled on this host. The compiler's own message is above: ninja, a "

@@ -59,7 +59,8 @@ ENTRIES = (
         title="CANCELLED AT ... DUE TO NODE FAILURE; srun: error: Node failure on",
         patterns=(
             r"DUE TO NODE \S*\s?FAILURE",
-            r"srun: error: Node failure on (?P<host>\S+)",
+            r"srun: error: Node failure on (?P<host>[^\s,]+)",
+            r"salloc: error: Node failure on (?P<host>[^\s,]+)",
         ),
         cause="node {host|a node} of the job failed or stopped responding",
         probe="sinfo -R[; scontrol show node {host}]",

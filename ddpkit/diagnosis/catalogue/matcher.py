@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ddpkit.diagnosis.catalogue.entry import Entry
+from ddpkit.diagnosis.catalogue.entry import Entry, needed
 
 WORDS = re.compile(r"[a-z]{3,}")
 # Words of every log do not select lines.
@@ -102,4 +102,4 @@ class Matcher:
 
     def best(self, line: str) -> Match | None:
         """The best entry for a line that stands alone."""
-        return next((each for each in self.matches(line) if re.search(each.entry.needs, line)), None)
+        return next((each for each in self.matches(line) if re.search(needed(each.entry, each.values), line)), None)

@@ -42,6 +42,18 @@ ENTRIES = (
         link="https://docs.python.org/3/library/urllib.error.html",
     ),
     Entry(
+        id="download-unreachable",
+        doubtful=True,
+        title='Downloading: "https://download.pytorch.org/..."; URLError: urlopen error [Errno -2] Name or service not known',
+        patterns=(r"urlopen error (?:\[Errno (?:-2|-3|101|110|111|113)\]|timed out)",),
+        context=r"Downloading:? \"?https?://(?P<host>[\w.-]+)",
+        cause="this host cannot reach {host|the server} for a download. Compute nodes often have no internet access",
+        probe="on that node: curl -sSI https://{host|NAME}; env | grep -i proxy",
+        fix="run that download once on the login node, into a directory that all nodes share: TORCH_HOME=/shared/torch "
+        "for models of torch.hub and torchvision, `root=` for data sets. Then add --env TORCH_HOME=/shared/torch",
+        link="https://docs.pytorch.org/docs/stable/hub.html#where-are-my-downloaded-models-saved",
+    ),
+    Entry(
         id="hub-unreachable",
         doubtful=True,
         title="We couldn't connect to 'https://huggingface.co'; MaxRetryError",
@@ -52,9 +64,9 @@ ENTRIES = (
             r"Max retries exceeded with url",
             r"\bLocalEntryNotFoundError\b",
             r"\bOfflineModeIsEnabled\b",
-            r"urlopen error \[Errno (?:-2|-3|101|110|111|113)\]",
             r"HTTPSConnectionPool\(host='(?P<host>[\w.-]+)', port=\d+\): Read timed out",
             r"50\d Server Error: .*https://(?P<host>huggingface\.co)",
+            r"thrown while requesting [A-Z]+ https?://(?P<host>[\w.-]+)",
         ),
         cause="this host cannot reach {host|the server}. Compute nodes often have no internet access",
         probe="on that node: curl -sSI https://{host|huggingface.co}",
@@ -86,6 +98,7 @@ ENTRIES = (
         title="429 Client Error: Too Many Requests",
         patterns=(
             r"429 Client Error",
+            r"HTTP Error 429 thrown while requesting",
             r"Too Many Requests for url",
         ),
         cause="all ranks send requests to the same server, which rejects some of them",

@@ -103,6 +103,21 @@ ENTRIES = (
         link="https://slurm.schedmd.com/resource_limits.html",
     ),
     Entry(
+        id="slurm-no-config",
+        title="fetch_config: DNS SRV lookup failed; Could not establish a configuration source",
+        patterns=(
+            r"fetch_config: DNS SRV lookup failed",
+            r"resolve_ctls_from_dns_srv: .*error",
+        ),
+        explains=("slurm-unreachable",),
+        cause="SLURM's commands find no configuration on this host: it has no slurm.conf, and DNS has no record "
+        "_slurmctld._tcp with the controller",
+        probe="ls -l /etc/slurm/slurm.conf $SLURM_CONF; host -t SRV _slurmctld._tcp",
+        fix="run the command on a login node of the cluster, or export SLURM_CONF=/path/to/slurm.conf. In a container, "
+        "mount /etc/slurm. As administrator: repair DNS, or copy slurm.conf to this host",
+        link="https://slurm.schedmd.com/configless_slurm.html",
+    ),
+    Entry(
         id="slurm-unreachable",
         doubtful=True,
         title="Unable to contact slurm controller; Socket timed out on send/recv operation",
@@ -294,6 +309,7 @@ ENTRIES = (
         patterns=(
             r"error: (?P<reason>CPU count per node can not be satisfied)",
             r"Unable to allocate resources: (?P<reason>.*)",
+            r"Job submit/allocate failed: (?P<reason>.*)",
             r"Batch job submission failed: (?P<reason>.*)",
             r"invalid partition specified: (?P<partition>\S+)",
             r"error: (?P<reason>This does not look like a batch script.*)",
@@ -306,5 +322,22 @@ ENTRIES = (
         probe="sinfo -s; sacctmgr -n show assoc user=$USER format=account,partition,qos",
         fix="correct the option in the message (--account, --partition, --gres, --qos). `sbatch --test-only` tests it",
         link="https://slurm.schedmd.com/sbatch.html",
+    ),
+    # After all others: it takes what a site's plugin prints, which can be any text.
+    Entry(
+        id="slurm-site-rule",
+        title="sbatch: error: a rule of the site; Batch job submission failed: Unspecified error",
+        patterns=(
+            r"sbatch: error: (?!Batch job submission failed)(?P<reason>.*[A-Za-z]{3}.*)",
+            r"salloc: error: (?!Job submit/allocate failed|Unable to allocate)(?P<reason>.*[A-Za-z]{3}.*)",
+            r"srun: error: (?!Job submit/allocate failed|Unable to allocate)(?P<reason>.*[A-Za-z]{3}.*)",
+        ),
+        needs=r"(?:job submission failed|allocate resources|allocate failed): Unspecified error",
+        explains=("slurm-bad-request",),
+        cause="a rule of this site rejected the request: {reason}",
+        probe="sinfo -o '%P %l %G'; sacctmgr -n show assoc user=$USER format=account,partition,qos",
+        fix="change the request as the site wants it, for example --gres=gpu:N for a partition of GPUs, or --account. "
+        "`sbatch --test-only` tests it",
+        link="https://slurm.schedmd.com/job_submit_plugins.html",
     ),
 )

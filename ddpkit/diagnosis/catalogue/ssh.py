@@ -8,6 +8,7 @@ ENTRIES = (
     Entry(
         id="ssh-host-key",
         title="Host key verification failed",
+        explains=("deepspeed-ssh",),
         patterns=(
             r"Host key verification failed",
             r"REMOTE HOST IDENTIFICATION HAS CHANGED",
@@ -23,6 +24,7 @@ ENTRIES = (
     Entry(
         id="ssh-no-key",
         title="Permission denied (publickey)",
+        explains=("deepspeed-ssh",),
         patterns=(
             r"(?:(?P<user>[\w.-]+)@(?P<host>[\w.-]+): )?Permission denied \([\w,-]+\)",
             r"Too many authentication failures",
@@ -33,15 +35,50 @@ ENTRIES = (
         link="https://github.com/microsoft/DeepSpeed/issues/5709",
     ),
     Entry(
+        id="pod-name-unknown",
+        title="ssh: Could not resolve hostname job-worker-0.job: Name or service not known",
+        patterns=(
+            r"ssh: Could not resolve hostname (?P<host>(?P<service>[a-z0-9][a-z0-9-]*)(?:-[a-z0-9-]+)?-\d+\.(?P=service)(?:\.[\w.-]+)?): ",
+        ),
+        explains=(
+            "ssh-unreachable",
+            "deepspeed-ssh",
+            "mpi-daemon",
+        ),
+        cause="the name of the pod {host} does not resolve: the pod does not run or is not ready yet, or its headless "
+        "service {service|of the pods} does not exist",
+        probe="kubectl get pods -o wide; kubectl get service; in this pod: getent hosts {host}",
+        fix="wait for the pod, then start: `until getent hosts {host}; do sleep 2; done`. Set publishNotReadyAddresses: "
+        "true in the service, or use addresses in the host file",
+        link="https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/",
+    ),
+    Entry(
+        id="ssh-name-with-colon",
+        title="ssh: Could not resolve hostname node1:4: Name or service not known",
+        patterns=(r"ssh: Could not resolve hostname (?P<host>[\w.-]+:\d+): ",),
+        explains=(
+            "ssh-unreachable",
+            "deepspeed-ssh",
+            "mpi-daemon",
+        ),
+        cause="ssh got {host} as the name of a host. The part after the colon is a number of slots or a port, and the "
+        "launcher did not separate it",
+        probe="cat HOSTFILE; mpirun --version; echo $SLURM_JOB_ID $LSB_JOBID",
+        fix="use the form of this launcher: Open MPI -H node1:4 or a hostfile with `node1 slots=4`, DeepSpeed a hostfile "
+        "with `node1 slots=4`. Set a port with Port in ~/.ssh/config",
+        link="https://docs.open-mpi.org/en/main/launching-apps/scheduling.html",
+    ),
+    Entry(
         id="ssh-unreachable",
         title="ssh: connect to host ... port 22: Connection refused / timed out",
         patterns=(
             r"ssh: connect to host (?P<host>\S+) port (?P<port>\d+): (?P<reason>.*)",
-            r"ssh: Could not resolve hostname (?P<host>[^:]+): (?P<reason>.*)",
+            r"ssh: Could not resolve hostname (?P<host>\S+): (?P<reason>.*)",
             r"\b(?P<host>[\w.-]+): (?P<reason>its name (?:\S+ )?does not resolve) here",
             r"\b(?P<host>[\w.-]+): (?P<reason>its name does not resolve) on this machine",
             r"(?P<reason>no answer) from (?P<host>\S+) port \d+",
         ),
+        explains=("deepspeed-ssh",),
         cause="ssh cannot connect to {host}: {reason}",
         probe="getent hosts {host}; nc -vz {host} {port|22}",
         fix="correct the name, start sshd on the host, or open its port",

@@ -123,6 +123,7 @@ ENTRIES = (
             r"\bSocket Timeout$",
             r"Timeout waiting for key: (?P<key>\S+)",
             r"DistStoreError: Wait timeout",
+            r"waitForInput: socket .* timed out after (?P<ms>\d+)ms",
         ),
         cause="a rank waited at the store for another rank, which did not come in time. It died, hangs, was "
         "never started, or is slow: rank 0 prepares data, downloads or saves",

@@ -114,6 +114,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "container-runtime-directory": (
         ("mkdir: cannot create directory '/run/enroot': Permission denied", "coreutils 9.1, run"),
         ("mkdir: cannot create directory ‘/run/enroot’: Permission denied", "coreutils 9.1, run"),
+        (
+            "error: pyxis: couldn't mkdir /run/pyxis/100005: No such file or directory",
+            "https://github.com/NVIDIA/pyxis/issues/4",
+        ),
     ),
     "container-start-failed": (
         ("Error: crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied", "podman 4.3.1, run"),
@@ -481,6 +485,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Stalled op: allreduce.grad [missing ranks: 1, 3]",
             "Horovod 0.16, source",
         ),
+        (
+            "Stalled ops:HorovodBroadcast_dense_1_bias_0 [missing ranks: 1, 3]",
+            "Horovod 0.16, source",
+        ),
     ),
     "horovod-shutdown": (
         (
@@ -507,6 +515,52 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ddpkit: error: 1 of 2 nodes failed the checks, and nothing was started:",
             "ddpkit 0.2, run",
+        ),
+    ),
+    "container-program-missing": (
+        (
+            "slurmstepd: error: pyxis:     [ERROR] Command not found: nvidia-container-cli, see https://github.com/NVIDIA/libnvidia-container",
+            "https://github.com/NVIDIA/pyxis/issues/101",
+        ),
+        (
+            'FATA[0000] exec: "nvidia-container-cli": executable file not found in $PATH',
+            "nerdctl 1.7, documented",
+        ),
+    ),
+    "container-file-unreadable": (
+        (
+            "FATAL:   stat /home/rapids/entrypoint.sh: permission denied",
+            "https://github.com/rapidsai/docker/issues/669",
+        ),
+        (
+            "FATAL:   exec /opt/spm/standalone/run.sh failed: permission denied",
+            "https://github.com/jhuguetn/cat12-docker/issues/14",
+        ),
+        (
+            "FATAL:   failed to start %post proc: fork/exec /bin/sh: permission denied",
+            "https://github.com/apptainer/singularity/issues/2703",
+        ),
+    ),
+    "ray-node-not-started": (
+        (
+            "Exception: The current node timed out during startup. This could happen because some of the raylet failed to startup or the GCS has become overloaded.",
+            "Ray 2.9, source",
+        ),
+        (
+            "Exception: The current node has not been updated within 30 seconds, this could happen because of some of the Ray processes failed to startup.",
+            "https://github.com/ray-project/ray/issues/19834",
+        ),
+        (
+            "TimeoutError: Timed out after 60 seconds while waiting for node to startup. Did not find socket name /tmp/ray/plasma in the list of object store socket names.",
+            "Ray 2.9, source",
+        ),
+        (
+            "INFO node.py:362 -- Failed to get node info b'RPC error: Deadline Exceeded'",
+            "Ray 2.9, source",
+        ),
+        (
+            "RuntimeError: b'GCS cannot find the node with node ID 4f1c'",
+            "https://github.com/ray-project/ray/pull/47088",
         ),
     ),
 }

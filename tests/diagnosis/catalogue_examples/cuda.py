@@ -246,4 +246,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NVIDIA driver 570, documented",
         ),
     ),
+    "gpu-without-bf16": (
+        (
+            "ValueError: Your setup doesn't support bf16/gpu. You need torch>=1.10, using Ampere GPU with cuda>=11.0",
+            "transformers 4.28, source",
+        ),
+        (
+            "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your Tesla V100-SXM2-32GB GPU has compute capability 7.0.",
+            "vLLM 0.5, source",
+        ),
+        (
+            "RuntimeError: Current CUDA Device does not support bfloat16. Please switch dtype to float16.",
+            "torch 2.1, source",
+        ),
+        (
+            "ValueError: bf16 mixed precision requires PyTorch >= 1.10 and a supported device.",
+            "accelerate 0.30, source",
+        ),
+    ),
 }

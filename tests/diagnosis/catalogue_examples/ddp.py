@@ -210,13 +210,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("EOFError: Ran out of input", "Python 3.11, run"),
         (
-            "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
-            "safetensors, source",
-        ),
-        ("_pickle.UnpicklingError: invalid load key, 'v'.", "Python 3.11, run"),
-        (
             "RuntimeError: unexpected EOF, expected 20000 more bytes. The file might be corrupted.",
             "torch 2.13, run",
+        ),
+        (
+            'safetensors_rust.SafetensorError: Error while deserializing header: InvalidOffset("lm_head.weight")',
+            "safetensors 0.4, source",
+        ),
+        (
+            "_pickle.UnpicklingError: invalid load key, '\\x00'.",
+            "Python 3.11, run",
         ),
     ),
     "checkpoint-world-size": (
@@ -253,6 +256,46 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "FAILED test_loss.py::test_loss - assert 6 == 9",
             "pytest 8, run",
+        ),
+    ),
+    "checkpoint-without-prefix": (
+        (
+            'RuntimeError: Error(s) in loading state_dict for DataParallel:\n\tMissing key(s) in state_dict: "module.conv.weight". \n\tUnexpected key(s) in state_dict: "conv.weight". ',
+            "torch 2.1, source",
+        ),
+    ),
+    "checkpoint-with-prefix": (
+        (
+            'RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s) in state_dict: "conv.weight", "conv.bias". \n\tUnexpected key(s) in state_dict: "module.conv.weight", "module.conv.bias". ',
+            "torch 2.1, source",
+        ),
+    ),
+    "weights-are-text": (
+        (
+            "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
+            "safetensors 0.4, source",
+        ),
+        (
+            "_pickle.UnpicklingError: invalid load key, 'v'.",
+            "Python 3.11, run",
+        ),
+        (
+            "safetensors_rust.SafetensorError: Error while deserializing header: invalid UTF-8 in header: invalid utf-8 sequence",
+            "safetensors 0.6, source",
+        ),
+        (
+            "WeightsUnpickler error: Unsupported operand 118",
+            "torch 2.6, source",
+        ),
+    ),
+    "weights-cut-off": (
+        (
+            "safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer",
+            "safetensors 0.4, source",
+        ),
+        (
+            "safetensors_rust.SafetensorError: Error while deserializing header: invalid header length",
+            "safetensors 0.6, source",
         ),
     ),
 }

@@ -271,7 +271,37 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ddpkit 0.2, run",
         ),
     ),
-    "local-rank-not-accepted": (("train.py: error: unrecognized arguments: --local-rank=0", "Python 3.11, run"),),
+    "local-rank-not-accepted": (
+        ("train.py: error: unrecognized arguments: --local-rank=0", "Python 3.11, run"),
+        (
+            "KeyError: \"Override 'local-rank' not found in: ['seed', 'save_folder']\"",
+            "https://github.com/speechbrain/speechbrain/issues/2868",
+        ),
+        (
+            "Could not override 'local_rank'.",
+            "Hydra 1.3, source",
+        ),
+        (
+            "hydra_train.py: Unrecognized argument --local_rank=0",
+            "https://github.com/facebookresearch/fairseq/issues/4164",
+        ),
+        (
+            "Error: No such option: --local-rank",
+            "click 8.1, source",
+        ),
+        (
+            "ERROR: Could not consume arg: --local_rank=0",
+            "https://github.com/AILab-CVC/GPT4Tools/issues/18",
+        ),
+        (
+            "Unknown command line flag 'local_rank'. Did you mean: local_dir ?",
+            "absl-py 2.1, source",
+        ),
+        (
+            "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--local-rank=0']",
+            "transformers 4.30, source",
+        ),
+    ),
     "bad-arguments": (
         ("train.py: error: unrecognized arguments: --lrr 3", "Python 3.11, run"),
         ("train.py: error: the following arguments are required: --data", "Python 3.11, run"),

@@ -238,4 +238,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Python 3.11, source",
         ),
     ),
+    "dangling-link": (
+        (
+            "FileExistsError: [Errno 17] File exists: '/home/user/.cache'\nFileNotFoundError: [Errno 2] No such file or directory: '/home/user/.cache/nemo'",
+            "https://github.com/NVIDIA-NeMo/Megatron-Bridge/issues/6023",
+        ),
+    ),
+    "checkpoint-not-written": (
+        (
+            "RuntimeError: [enforce fail at inline_container.cc:471] . PytorchStreamWriter failed writing file data/807: file write failed",
+            "torch 2.1, source",
+        ),
+    ),
 }

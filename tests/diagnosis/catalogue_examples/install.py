@@ -25,10 +25,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "undefined-symbol": (
         (
-            "ImportError: /env/lib/python3.9/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister",
-            "https://github.com/pytorch/pytorch/issues/119932",
-        ),
-        (
             "ImportError: flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN2at4_ops9_pad_enum4callERKNS_6TensorE",
             "flash-attention, documented",
         ),
@@ -101,6 +97,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Error compiling objects for extension",
             "https://github.com/Dao-AILab/flash-attention/issues/279",
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.",
+            "torch 2.1, source",
         ),
     ),
     "compile-failed": (
@@ -199,6 +199,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ImportError: /root/.cache/torch_extensions/py310_cu118/cpu_adam/cpu_adam.so: cannot open "
             "shared object file: No such file or directory",
             "DeepSpeed 0.14, run",
+        ),
+    ),
+    "torch-broken": (
+        (
+            "ImportError: /env/lib/python3.9/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommRegister",
+            "https://github.com/pytorch/pytorch/issues/119932",
+        ),
+        (
+            "ImportError: /usr/lib/python3.8/site-packages/torch/lib/libtorch_python.so: undefined symbol: _ZN5torch4cuda4nccl6detail16throw_nccl_errorE12ncclResult_t",
+            "https://github.com/pytorch/pytorch/issues/32638",
         ),
     ),
 }

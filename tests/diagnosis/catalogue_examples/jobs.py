@@ -36,6 +36,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "SLURMCTLD LOG FOR DETAILS ***",
             "Slurm 22.05, source",
         ),
+        (
+            "salloc: error: Node failure on worker-1",
+            "https://github.com/nebius/soperator/issues/854",
+        ),
     ),
     "slurm-requeued": (
         (

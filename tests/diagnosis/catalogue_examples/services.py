@@ -16,10 +16,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "requests 2.34, source",
         ),
         (
-            "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>",
-            "Python 3.11, run",
-        ),
-        (
             "huggingface_hub.errors.OfflineModeIsEnabled: Cannot reach "
             "https://huggingface.co/api/models/gpt2: offline mode is enabled.",
             "huggingface_hub 0.34, source",
@@ -38,6 +34,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "huggingface_hub.utils._errors.HfHubHTTPError: 504 Server Error: Gateway Time-out for url: "
             "https://huggingface.co/api/models/x",
             "huggingface_hub 0.23, source",
+        ),
+        (
+            "'[Errno 101] Network is unreachable' thrown while requesting HEAD https://huggingface.co/gpt2/resolve/main/vocab.json\nTraceback (most recent call last):",
+            "huggingface_hub 0.30, source",
         ),
     ),
     "hub-no-access": (
@@ -79,6 +79,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/api/models/gpt2",
             "requests 2.34, source",
         ),
+        (
+            "HTTP Error 429 thrown while requesting HEAD https://huggingface.co/gpt2/resolve/main/config.json\nTraceback (most recent call last):",
+            "huggingface_hub 0.30, source",
+        ),
     ),
     "ssl-certificate": (
         (
@@ -109,6 +113,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Warning  FailedScheduling  default-scheduler  0/5 nodes are available: 5 Insufficient nvidia.com/gpu.",
             "Kubernetes 1.29, source",
+        ),
+    ),
+    "download-unreachable": (
+        (
+            'Downloading: "https://download.pytorch.org/models/resnet18-f37072fd.pth" to /home/ann/.cache/torch/hub/checkpoints/resnet18-f37072fd.pth\nurllib.error.URLError: <urlopen error [Errno -2] Name or service not known>',
+            "torch 2.1, source",
+        ),
+        (
+            "urllib.error.URLError: <urlopen error timed out>",
+            "Python 3.11, source",
         ),
     ),
 }

@@ -168,6 +168,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "srun: Requested partition configuration not available now",
             "Slurm 22.05, run",
         ),
+        (
+            "salloc: error: Job submit/allocate failed: Invalid qos specification",
+            "SLURM 23.11, source",
+        ),
     ),
     "slurm-spool-script": (
         (
@@ -228,6 +232,30 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: Job 17 step creation still disabled, retrying (Requested nodes are busy)",
             "Slurm 23.02, source",
+        ),
+    ),
+    "slurm-no-config": (
+        (
+            "squeue: error: fetch_config: DNS SRV lookup failed",
+            "https://github.com/ArjunaCluster/ArjunaUsers/issues/51",
+        ),
+        (
+            "srun: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host",
+            "https://github.com/awslabs/awsome-distributed-ai/issues/205",
+        ),
+    ),
+    "slurm-site-rule": (
+        (
+            "sbatch: error: Cannot find GPU specification, you may not submit a job not requesting GPUs in a GPU partition, partition: gpu\nsbatch: error: Batch job submission failed: Unspecified error",
+            "https://github.com/NVIDIA/exemplar-performance/issues/5",
+        ),
+        (
+            "salloc: error: You must request at least one GPU in this partition\nsalloc: error: Job submit/allocate failed: Unspecified error",
+            "SLURM 23.11, documented",
+        ),
+        (
+            "srun: error: You must request at least one GPU in this partition\nsrun: error: Unable to allocate resources: Unspecified error",
+            "SLURM 23.11, documented",
         ),
     ),
 }

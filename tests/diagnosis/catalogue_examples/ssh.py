@@ -137,4 +137,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ddpkit 0.1, run",
         ),
     ),
+    "pod-name-unknown": (
+        (
+            "ssh: Could not resolve hostname bert-worker-5.bert: Name or service not known",
+            "OpenSSH 9.2, source",
+        ),
+    ),
+    "ssh-name-with-colon": (
+        (
+            "ssh: Could not resolve hostname localhost:3: Name or service not known",
+            "https://github.com/zhijian-liu/torchpack/issues/24",
+        ),
+    ),
 }

@@ -60,5 +60,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /mykey", "torch 2.13, source"),
         ("RuntimeError: Timeout waiting for key: /mykey after 1000 ms", "torch 2.13, run"),
         ("torch.distributed.DistStoreError: Wait timeout", "torch 2.13, run"),
+        (
+            "[W516 14:34:56.854597329 socket.cpp:489] [c10d] waitForInput: socket SocketImpl(fd=79, addr=[localhost]:41170, remote=[localhost]:29500) timed out after 1800000ms",
+            "torch 2.7, source",
+        ),
     ),
 }

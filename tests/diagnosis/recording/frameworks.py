@@ -351,7 +351,7 @@ def _(scene: Scene) -> str:
 @case(
     "hub/refused",
     "no server listens at the proxy's address",
-    "hub-unreachable or ssl-certificate or own-exception",
+    "hub-unreachable or download-unreachable or ssl-certificate or own-exception",
     says="refused|connect|Connection",
 )
 def _(scene: Scene) -> str:

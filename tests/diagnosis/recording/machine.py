@@ -115,7 +115,11 @@ def _(scene: Scene) -> str:
     return scene.run("python resume.py")
 
 
-@case("files/text-checkpoint", "the checkpoint is a text: a Git LFS pointer", "checkpoint-broken or checkpoint-unsafe")
+@case(
+    "files/text-checkpoint",
+    "the checkpoint is a text: a Git LFS pointer",
+    "checkpoint-broken or checkpoint-unsafe or weights-are-text",
+)
 def _(scene: Scene) -> str:
     scene.write("last.pt", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 134\n")
     scene.write("resume.py", 'import torch\nstate = torch.load("last.pt", weights_only=False)\n')
