@@ -67,6 +67,13 @@ class Option:
             return " | ".join(typing.get_args(self.kind))
         return {bool: "true | false", int: "an integer", float: "a number"}.get(self.kind, "text")
 
+    def example(self, text: str) -> str:
+        """A value that may be given instead of `text`."""
+        if typing.get_origin(self.kind) is Literal:
+            allowed = typing.get_args(self.kind)
+            return similar(text.lower(), allowed) or str(allowed[0])
+        return "true" if self.kind is bool else str(self.default or 1)
+
 
 def _plug_ins() -> dict[str, str]:
     import importlib.metadata  # reads every installed package: only for names that are not built in
@@ -170,4 +177,5 @@ def _parse(backend: str, option: Option, value: object) -> Any:
             return text
     else:
         return text
-    raise UsageError(f"-o {option.name}={text}: backend {backend!r} requires {option.values}", option.doc or None)
+    what = f"-o {option.name}={text}: backend {backend!r} requires {option.values}"
+    raise UsageError(what, f"add -o {option.name}={option.example(text)}")
