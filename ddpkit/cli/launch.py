@@ -63,7 +63,12 @@ def launch(
     log_dir: LogDir = None,
     hang_timeout: Annotated[
         str | None,
-        flag("--hang-timeout", OUTPUT, "Report ranks without progress for this long. [default: 0 = never]", "SECONDS"),
+        flag(
+            "--hang-timeout",
+            OUTPUT,
+            "Report a hang: ranks wait in a collective, or are stopped, for this long. [default: 0 = never]",
+            "SECONDS",
+        ),
     ] = None,
     hang_action: Annotated[
         str | None,

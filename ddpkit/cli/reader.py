@@ -117,7 +117,7 @@ class _Reader(TypedLine):
         if name == "-e" and "--env" in self.options and re.match(r"\w+=", variable):
             corrected = self.corrected(self.at, 1 if value else 2, ["--env", variable])
             raise UsageError(f"-e {variable}: variables of the ranks are --env", corrected)
-        if name in self.options and not self._is_ambiguous(name, value):
+        if name in self.options and not self._is_of_sbatch(name, value):
             self._own(word, name, equals, value)
         elif not (self._of_backend(name, equals, value) or self._of_slurm(name, equals, value)):
             self._of_torchrun(name, equals, value)
@@ -179,16 +179,12 @@ class _Reader(TypedLine):
         request.add_option(key, text or self._value(name, equals, value))
         return True
 
-    def _is_ambiguous(self, name: str, value: str) -> bool:
-        """Tell whether a letter of ddpkit is sbatch's here. Raises UsageError if the request is ambiguous."""
-        if name not in slurm_flags.AMBIGUOUS or not self.request.scripted or not self.request.transport.slurm:
+    def _is_of_sbatch(self, name: str, value: str) -> bool:
+        """Tell whether a letter of ddpkit is sbatch's here: it has a value."""
+        if name not in slurm_flags.BOTH or not self.request.scripted or not self.request.transport.slurm:
             return False
         following = value or (self.rest[0] if self.rest else "-")
-        if following.startswith("-") or self.is_script(following):
-            own, theirs = slurm_flags.AMBIGUOUS[name]
-            what = f"{name} is {own} in ddpkit, and {theirs} in sbatch"
-            raise UsageError(what, self.corrected(self.at, 1, [own]))
-        return True
+        return not (following.startswith("-") or self.is_script(following))
 
     def _of_slurm(self, name: str, equals: str, value: str) -> bool:
         """Take an option of sbatch that is none of the backend's."""

@@ -25,7 +25,7 @@ LETTERS = {
     "-r": "--relative",
 }
 # Letters that ddpkit has as well: with a value they are sbatch's, without one nobody can tell.
-AMBIGUOUS = {"-d": ("--detach", "--dependency"), "-q": ("--quiet", "--qos")}
+BOTH = ("-d", "-q")  # with a value sbatch's --dependency and --qos, else --detach and --quiet
 # sbatch's names for flags of ddpkit.
 SAME = {"--nodes": "--nnodes", "--ntasks-per-node": "--nproc-per-node", "--chdir": "--workdir"}
 # Options that sbatch gets as they are, with a value.

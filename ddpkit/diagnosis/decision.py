@@ -48,7 +48,7 @@ def decide(end: End, before: Sequence[End], limits: Limits) -> Decision:
     if before and not _asked(end, limits) and _repeats(end, before[-1]):
         return _stop(f"the same failure ended the attempt before, without progress since: {wanted.reason}")
     if limits.retries < 1:
-        return _stop(f"{wanted.reason}; no retry is left")
+        return _stop(f"{wanted.reason}; all retries are used")
     if wanted.action == "replace" and (limits.script_lost or len(wanted.hosts) > limits.spares):
         if limits.requeue:
             return replace(wanted, action="requeue")

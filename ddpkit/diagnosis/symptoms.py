@@ -114,7 +114,7 @@ LOGIN_FIXES: Mapping[str, str] = {
     "no-answer": "ping {host}",
     "no-key": "ssh-copy-id {target}",
     "no-name": "correct the name, or add {host} to /etc/hosts on this machine",
-    "no-python": "set python = PATH under [host.{host}] in ddpkit.toml",
+    "no-python": "--python PATH; for this node alone python = PATH under [host.{host}] in ddpkit.toml",
     "no-sshd": "on {host}: systemctl status ssh",
     "revoked-key": "ask the administrator of the host",
     "second-factor": "launch from a terminal, and answer as for: ssh {target}",

@@ -43,7 +43,7 @@ def read_torch(environ: Environ, argv: Sequence[str], read_scheduler: Callable[[
             _check_partial(environ, present, task)
             return f"only {show_variables(environ, present)} is set, which agrees with {task.source}"
         raise EnvError(
-            f"{show_variables(environ, present)} is set, but {' and '.join(missing)} is not: "
+            f"{show_variables(environ, present)} {_verb(present)} set, but {_listed(missing)} {_verb(missing)} not: "
             "the variables of a launcher are incomplete, most likely from an earlier export",
             f"unset {' '.join(present)}, or start the script with torchrun or `ddpkit launch`",
         )
@@ -171,3 +171,11 @@ def _legacy_local_rank(argv: Sequence[str]) -> Num | None:
             return None
         return Num(parse_number(name, value), f"{name}={value.strip()}")
     return None
+
+
+def _verb(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

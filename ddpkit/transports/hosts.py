@@ -23,6 +23,7 @@ _NAME = re.compile(r"\w[\w.-]*")
 # For OpenSSH where nobody sits before it: what a user's configuration does for people's sessions is left out.
 ALONE = ("-a", "-x", "-oBatchMode=yes", "-oRemoteCommand=none", "-oClearAllForwardings=yes")
 _FORMS = "write it as node1, node[1-4], user@node1:2222, [fe80::1]:2222 or @group"
+_HOST_LINE = "write one host on each line, for example node1 slots=4"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +81,14 @@ def parse_file(
             before = specs.get(key)
             specs[key] = spec if before is None else replace(spec, slots=(before.slots or 1) + (spec.slots or 1))
     if not specs:
-        raise UsageError(f"{path} contains no host", "write one host on each line, for example node1 slots=4")
+        raise UsageError(f"{path} contains no host", _HOST_LINE)
     return _finish(list(specs.values()), own, exclude, groups or {})
 
 
 def _corrected(path: str, number: int, words: Sequence[str]) -> str:
     """Return the command that writes a wrong line in the form of OpenMPI: what cannot be read is removed."""
+    if not re.fullmatch(r"[\w.@:\[\],-]+", words[0]):
+        return _HOST_LINE
     options = [word for word in words[1:] if re.fullmatch(r"slots=\d{1,4}|port=\d{1,4}", word)]
     counts = re.findall(r" (?!slots|port)(?:\w+=)?(\d{1,4})\b", " " + " ".join(words[1:]))
     if not any(word.startswith("slots=") for word in options):

@@ -24,7 +24,11 @@ BAD = {
     "unknown backend": (["-b", "locla"], "backend 'locla' not found", "hint: ddpkit launch -b local"),
     "unknown option": (["-o", "stater=ranks"], "no option 'stater'", "did you mean 'starter'?"),
     "option without value": (["-o", "starter"], "-o starter: must be KEY=VALUE", "ddpkit backends"),
-    "option of another kind": (["-o", "max_restarts=lots"], "requires an integer", "hint: ddpkit launch -o max_restarts=1"),
+    "option of another kind": (
+        ["-o", "max_restarts=lots"],
+        "requires an integer",
+        "launch -o max_restarts=1",
+    ),
     "missing script": (["--", "missing.py"], "script missing.py not found in ", "ls "),
     "missing program": (
         ["--", "no-such-program"],

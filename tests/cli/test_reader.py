@@ -124,14 +124,6 @@ CORRECTED = {
         "ddpkit launch -n 2 -- ok.py",
     ),
     "launch -b slurm -r 3 -- train.py": ("srun's --relative", "ddpkit launch -b slurm --redirects 3 -- train.py"),
-    "launch -b slurm -q -- train.py": (
-        "-q is --quiet in ddpkit, and --qos in sbatch",
-        "ddpkit launch -b slurm --quiet -- train.py",
-    ),
-    "launch -b slurm -d train.py": (
-        "-d is --detach in ddpkit, and --dependency",
-        "ddpkit launch -b slurm --detach train.py",
-    ),
     "launch -b slurm -G 4 -- train.py": ("-G: ", "ddpkit launch -b slurm --gpus-per-node 4 -- train.py"),
     "launch -b slurm -N 2 -G 8 train.py": ("-G: ", "ddpkit launch -b slurm -N 2 --gpus-per-node 4 train.py"),
     "launch -b ssh node1 node2 -- torchrun --nnodes 2 --nproc_per_node 3 train.py": (

@@ -84,7 +84,7 @@ def test_a_lost_host_explains_the_errors_of_the_others() -> None:
     [
         (True, 1, "requeue", "SLURM lost the host"),
         (False, 1, "stop", "SLURM may not requeue the job: submit it again with --requeue"),
-        (True, 0, "stop", "no retry is left"),
+        (True, 0, "stop", "all retries are used"),
     ],
 )
 def test_the_node_of_the_script_is_lost(requeue: bool, retries: int, action: str, reason: str) -> None:
@@ -108,7 +108,7 @@ def test_two_hosts_need_two_spares() -> None:
 def test_no_retry_is_left() -> None:
     decision = decide(end(LOST), [], replace(LIMITS, retries=0))
     assert decision.action == "stop"
-    assert decision.reason.endswith("no retry is left")
+    assert decision.reason.endswith("all retries are used")
 
 
 KILLED = rank(number=signal.SIGKILL)

@@ -286,7 +286,7 @@ def test_what_is_incomplete_is_said() -> None:
     argv = [sys.executable, str(SCRIPT)]
     done = subprocess.run(argv, env=environment(RANK="0"), capture_output=True, text=True, check=False)
     assert done.returncode == 122
-    assert "RANK=0 is set, but WORLD_SIZE and MASTER_ADDR and MASTER_PORT is not" in done.stderr
+    assert "RANK=0 is set, but WORLD_SIZE, MASTER_ADDR and MASTER_PORT are not" in done.stderr
 
 
 # ---------------------------------------------------------------- with torch

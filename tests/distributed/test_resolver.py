@@ -195,7 +195,7 @@ TORCH_ROWS = [
     bad(
         "no master",
         {"RANK": "0", "WORLD_SIZE": "2"},
-        "RANK=0 WORLD_SIZE=2 is set, but MASTER_ADDR and MASTER_PORT is not",
+        "RANK=0 WORLD_SIZE=2 are set, but MASTER_ADDR and MASTER_PORT are not",
         hint="unset RANK WORLD_SIZE",
     ),
     bad("no LOCAL_RANK", without(torch_set(), "LOCAL_RANK"), "rank 1 of 4", "LOCAL_RANK is not set", hint="torchrun"),

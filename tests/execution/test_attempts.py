@@ -108,7 +108,7 @@ def test_without_retries_nothing_changes(ddpkit: DDPKIT, script: SCRIPT) -> None
         ("sys.exit(7)", [], 7, "rank 0 exited with code 7"),
         ("sys.exit(7)", ["--retry-codes", "7", "--stop-codes", "7"], 7, "exit code 7 refuses"),
         ("labels[9]", [], 1, "it would fail again: "),
-        ("sys.exit(75)", [], 75, "exit code 75 requests another attempt; no retry is left"),
+        ("sys.exit(75)", [], 75, "exit code 75 requests another attempt; all retries are used"),
     ],
 )
 def test_the_last_reason(ddpkit: DDPKIT, script: SCRIPT, text: str, words: list[str], code: int, reason: str) -> None:
