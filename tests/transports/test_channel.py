@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from ddpkit.transports import channel, protocol
-from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError, RefusedError
+from ddpkit.transports.channel import Channel, Heartbeat, NoAnswerError, RefusedError, not_started
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.openssh import OpenSshStream
 from ddpkit.transports.pdsh import PdshStream
@@ -479,3 +479,21 @@ def test_a_node_that_is_not_read_holds_up_pdsh_until_it_is(tmp_path: Any) -> Non
     assert len(stream.read()) >= 4 << 20
     waiting.join(PATIENCE)
     assert not waiting.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("code", "lines", "what", "fix"),
+    [
+        (127, ["bash: line 1: /no/python: No such file or directory"], "its Python cannot be started", "--python PATH"),
+        (1, ["sh: 1: enroot: not found", "sh: 1: enroot: not found"], "enroot not found", "ssh node1 which enroot"),
+        (1, ["bash: podman: command not found"], "podman not found", "ssh node1 which podman"),
+        (1, ["exec: /opt/x/podman: not found"], "/opt/x/podman not found", "ssh node1 which /opt/x/podman"),
+        (0, [], "its shell ended before the command", ""),
+        (1, ["no space left"], "ended with exit code 1 before ddpkit's process started; its output: no space left", ""),
+    ],
+)
+def test_a_shell_that_ended_before_our_program(code: int, lines: list[str], what: str, fix: str) -> None:
+    refused = not_started(code, lines, "node1")
+    assert refused is not None
+    assert what in refused.what
+    assert fix in refused.fix

@@ -136,6 +136,12 @@ def test_a_wrong_line_is_named(line: str, corrected: str, tmp_path: Path) -> Non
     assert len(hosts.parse_file(str(file), file.read_text(), {})) == 2
 
 
+def test_a_line_without_a_name_has_no_corrected_form() -> None:
+    with pytest.raises(UsageError, match="line 1: }{bad line: line is not valid") as error:
+        hosts.parse_file("hosts.txt", "}{bad line\n", {})
+    assert error.value.hint == "write one host on each line, for example node1 slots=4"
+
+
 def test_a_file_from_windows() -> None:
     text = "\ufeffnode1 slots=1\r\n# both\r\n\r\nnode2 slots=2\r\n"
     assert [(spec.name, spec.slots) for spec in hosts.parse_file("hosts.txt", text, {})] == [("node1", 1), ("node2", 2)]
