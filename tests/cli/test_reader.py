@@ -350,6 +350,14 @@ def test_letters_of_torchrun_stay_where_no_scheduler_is(typed: TYPED) -> None:
     assert [line.partition(":")[0] for line in re.findall(r"ddpkit: (--.*)", done.err)] == ["--tee 3", "--redirects 3"]
 
 
+@pytest.mark.parametrize("line", ["-b slurm -d -q --", "-b slurm -q -d", "-d -b slurm -q --"])
+def test_letters_of_sbatch_without_a_value_are_ddpkits(line: str, typed: TYPED) -> None:
+    done = typed(f"launch --dry-run {line} train.py")
+    assert done.code == 0, done.err
+    assert "--dependency" not in done.out
+    assert "--qos" not in done.out
+
+
 def test_the_letters_of_the_script_are_its_own(typed: TYPED) -> None:
     done = typed("launch -n 1 train.py -b slurm -p gpu --dry-run")
     assert (done.code, done.err.count("done in")) == (0, 1), done.err

@@ -137,7 +137,7 @@ def test_a_wrong_line_is_named(line: str, corrected: str, tmp_path: Path) -> Non
 
 
 def test_a_line_without_a_name_has_no_corrected_form() -> None:
-    with pytest.raises(UsageError, match="line 1: }{bad line: line is not valid") as error:
+    with pytest.raises(UsageError, match=r"line 1: \}\{bad line: line is not valid") as error:
         hosts.parse_file("hosts.txt", "}{bad line\n", {})
     assert error.value.hint == "write one host on each line, for example node1 slots=4"
 
