@@ -351,7 +351,7 @@ def test_noise_of_a_login_shell_gives_way_to_a_cause() -> None:
     assert first.id == "own-exception"
     first = of(shell).first
     assert first is not None
-    assert first.id == "command-not-found"
+    assert first.id == "modules-not-loaded"
 
 
 def test_hints_stand_beside_a_failure_that_they_may_explain() -> None:
