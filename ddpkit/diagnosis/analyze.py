@@ -11,6 +11,7 @@ from ddpkit.diagnosis.catalogue import BY_ID
 from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.log_reader import STRENGTH, LogReader
+from ddpkit.diagnosis.members import missing_members
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.plain_lines import plain_lines
 from ddpkit.diagnosis.progress import PROGRESS_LINES, RANKS, Course, reports_error
@@ -32,6 +33,9 @@ _ERROR_LINE = re.compile(r"\[[EF]\d{3,4} [\d:.]+ \S+\.cpp")
 _NO_CUDA = frozenset(("cuda-init-failed", "driver-library-mismatch", "no-cuda-gpus", "driver-too-old"))
 _ABOUT_GPUS = re.compile(r"(?i)\b(?:cuda|gpus?)\b")
 _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a process ended
+# After the one, SLURM starts the job again; the other shows that the new start failed.
+_RESTARTS = frozenset(("slurm-preempted", "slurm-requeued"))
+_AFTER_RESTART = frozenset(("store-shared",))
 
 
 @dataclass(kw_only=True)
@@ -75,6 +79,8 @@ def analyze_log(files: Iterable[tuple[str, str]]) -> LogAnalysis:
     if result.first is not None:
         _look_at_waiting(result, logs)
     result.lines = sum(log.numbers[-1] - (log.lines[-1] == "") for log in logs.values() if log.numbers)
+    if result.first is None:
+        _look_at_members(result, logs)
     if result.first is None or result.first.kind == "hint":
         _look_at_health(result, matches, logs)
     return _renumbered(result, logs)
@@ -97,7 +103,10 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     if not failures and hints:
         quiet = [each for each in hints if not logs[each.file].course.continues(each)]
         # A remark on speed leads to no failure.
-        result.first = first = min(quiet, key=lambda each: not each.may_end_a_run, default=None)
+        first = min(quiet, key=lambda each: not each.may_end_a_run, default=None)
+        if first is not None and first.was_cause:  # of two warnings, the one that is the reason of the other
+            first = next((each for each in quiet if each.was_cause and _explains(each, first)), first)
+        result.first = first
         rest = [each for each in hints if each is not first]
         result.alike = [each for each in rest if first is not None and _same(each, first)]
         result.hints = _without_repeats(each for each in rest if first is None or not _same(each, first))
@@ -131,6 +140,8 @@ def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
     elif all(each.when is not None for each in candidates):  # within one log lines of ranks come late, too
         candidates.sort(key=lambda each: each.when or 0.0)
     first = candidates[0]
+    if first.id in _RESTARTS:
+        first = next((each for each in candidates if each.id in _AFTER_RESTART), first)
     # The deciding line stands above a generic one, as a warning or as a text that healthy runs print, too.
     earlier = [each for each in (*hints, *failures) if each.file != first.file or each.number < first.number]
     deciding = next((each for each in earlier if _explains(each, first)), None)
@@ -222,6 +233,27 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     if (caught or (match.kind == "generic" and match.doubtful)) and course.steps_after(match) >= 3:
         return last <= match.end  # a handler printed a traceback or a warning, and the program continued
     return last <= match.end and not match.decisive and course.is_completed(match)
+
+
+def _look_at_members(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
+    """Where the logs end while ranks wait for others that never came: name those."""
+    found = missing_members([log.lines for log in logs.values()])
+    if found is None:
+        return
+    index, values = found
+    name = list(logs)[-1]
+    result.first = LogMatch(
+        entry=BY_ID["ranks-missing"],
+        kind="hint",  # the log may have been read while the others were still starting
+        file=name,
+        number=index + 1,
+        end=index + 1,
+        text=visible_line(logs[name].lines[index]).strip()[:MAX_TEXT],
+        speaker=_NONE,
+        when=None,
+        values=values,
+        warned=True,
+    )
 
 
 def _look_at_health(result: LogAnalysis, matches: list[LogMatch], logs: Mapping[str, _Log]) -> None:

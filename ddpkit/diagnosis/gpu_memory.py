@@ -19,6 +19,7 @@ _PROCESS = re.compile(rf"Process (?P<pid>\d+) has {_SIZE} memory in use")
 # Without a figure for this process, a part of the rest is its own: CUDA's context, NCCL's buffers, libraries.
 _SURE = 1 / 3
 _NOTABLE = 1 / 10
+_CONTEXT = 1.0  # GiB: what a rank holds on a GPU on which it computes nothing
 
 
 def memory_of_others(text: str) -> str:
@@ -46,6 +47,15 @@ def memory_of_others(text: str) -> str:
         return ""
     held = total - free - torch
     return f"about {held:.1f} GiB of {total:.1f}" if held >= total * _SURE else ""
+
+
+def contexts_of_ranks(text: str) -> str:
+    """Return the words on small processes of one size beside this one: the job's other ranks; empty without them."""
+    processes = list(_PROCESS.finditer(text))
+    sizes = {each["number"] for each in processes}
+    if len(processes) < 2 or len(sizes) != 1 or _in_gib(processes[0]) > _CONTEXT or not _OWN.search(text):
+        return ""
+    return f"{len(processes)} with {processes[0]['number']} {processes[0]['unit']} each"
 
 
 def _in_gib(match: re.Match[str]) -> float:

@@ -18,7 +18,7 @@ from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.catalogue.deaths import SIGNALS
 from ddpkit.diagnosis.catalogue.entry import needed
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
-from ddpkit.diagnosis.gpu_memory import memory_of_others
+from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_in_name, speaker_of, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
@@ -27,12 +27,18 @@ from ddpkit.diagnosis.tracebacks import RaisedException, Traceback
 
 MAX_MATCHES = 2000  # of one kind in one log
 MAX_NEEDS = 20  # texts that entries need, each searched in the whole log
+FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
 STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", *_SYNTAX_ERRORS))
 _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,})\b")
 _SPEAKING = ("cause", "hint", "noise")
+# Code that writes to one place only: its locks and queues are in /dev/shm, its cache is in the home directory.
+_FULL_PLACES = {
+    "shm-full": re.compile(r"/multiprocessing/(?:synchronize|queues|heap|shared_memory)\.py"),
+    "triton-cache-full": re.compile(r"/triton/runtime/cache\.py"),
+}
 
 
 @cache
@@ -147,10 +153,19 @@ class LogReader:
             if best is None:
                 self._add_exception(trace, trace.origin())
             else:
-                self._add_entry(best, by_line[best], trace)
+                self._add_entry(best, self._by_place(by_line[best], best), trace)
         for index, match in by_line.items():
             if index not in used and match.entry.kind != "noise":
-                self._add_entry(index, match)
+                self._add_entry(index, self._by_place(match, index))
+
+    def _by_place(self, match: Match, index: int) -> Match:
+        """Return the entry of the file system that is full, where the frame above the error shows it."""
+        if match.entry.id not in ("disk-full", "quota"):
+            return match
+        above = reversed(self.lines[max(0, index - FRAME_LINES) : index])
+        frame = next((line for line in above if tracebacks.is_frame(line)), "")
+        known = next((name for name, place in _FULL_PLACES.items() if place.search(frame)), "")
+        return Match(entry=BY_ID[known], values=match.values) if known else match
 
     def _is_same_rank(self, trace: Traceback, index: int) -> bool:
         """Whether a line between those of a traceback is of the same rank."""
@@ -270,8 +285,11 @@ class LogReader:
 
 def _by_sizes(match: Match, line: str) -> Match:
     """Return the entry of the processes that hold a GPU's memory, where the sizes in the line show them."""
-    others = memory_of_others(line) if match.entry.id == "cuda-out-of-memory" else ""
-    return Match(entry=BY_ID["gpu-memory-taken"], values={**match.values, "reason": others}) if others else match
+    if match.entry.id != "cuda-out-of-memory":
+        return match
+    others, contexts = memory_of_others(line), contexts_of_ranks(line)
+    known = "gpu-memory-taken" if others else "ranks-on-one-gpu" if contexts else ""
+    return Match(entry=BY_ID[known], values={**match.values, "reason": others or contexts}) if known else match
 
 
 def _where_to_look(origin: RaisedException) -> str:

@@ -351,7 +351,7 @@ def test_noise_of_a_login_shell_gives_way_to_a_cause() -> None:
     assert first.id == "own-exception"
     first = of(shell).first
     assert first is not None
-    assert first.id == "command-not-found"
+    assert first.id == "modules-not-loaded"
 
 
 def test_hints_stand_beside_a_failure_that_they_may_explain() -> None:
@@ -493,3 +493,64 @@ def test_a_run_is_named_by_its_id(ddpkit: DDPKIT, tmp_path: Path) -> None:
     done = ddpkit("explain", record["run_id"])
     assert done.returncode == 0, done.stderr
     assert "rank 0 on " in done.stdout.splitlines()[0]
+
+
+MEMBERS = "".join(f"initializing ddp: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/8\n" for rank in range(4))
+
+
+def test_members_that_never_came_are_named() -> None:
+    result = of("GPU available: True, used: True\n" + MEMBERS)
+    assert result.first is not None
+    assert result.first.id == "ranks-missing"
+    assert result.first.cause.startswith("4 of 8 ranks joined. The others, 4, 5, 6, 7, did not start")
+    # The log of one node, which goes on below its members.
+    assert of(MEMBERS + "distributed_backend=nccl\n").first is None
+    assert of(MEMBERS.replace("/8", "/4")).first is None
+
+
+FULL = """\
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    {call}
+  File "/usr/lib/python3.11/{file}", line 336, in __init__
+    {call}
+OSError: {error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "error", "known"),
+    [
+        ("multiprocessing/queues.py", "[Errno 28] No space left on device", "shm-full"),
+        ("multiprocessing/synchronize.py", "[Errno 28] No space left on device", "shm-full"),
+        ("site-packages/triton/runtime/cache.py", "[Errno 122] Disk quota exceeded", "triton-cache-full"),
+        ("site-packages/triton/runtime/cache.py", "[Errno 28] No space left on device", "triton-cache-full"),
+        ("shutil.py", "[Errno 28] No space left on device", "disk-full"),
+        ("shutil.py", "[Errno 122] Disk quota exceeded", "quota"),
+    ],
+)
+def test_the_place_of_an_error_shows_what_is_full(file: str, error: str, known: str) -> None:
+    first = of(FULL.format(file=file, error=error, call="start()")).first
+    assert first is not None
+    assert first.id == known
+
+
+def test_of_two_warnings_the_reason_of_the_other_leads() -> None:
+    first = of(
+        "[W1008 23:40:22.836678340 socket.cpp:767] [c10d] The client socket has failed to connect to [node1]:50745 "
+        "(errno: 22 - Invalid argument).\n"
+        "[W1008 23:40:22.781961348 socket.cpp:767] [c10d] The IPv6 network addresses of (node1, 50745) cannot be "
+        "retrieved (gai error: -2 - Name or service not known).\n"
+    ).first
+    assert first is not None
+    assert first.id == "master-name-unknown"
+
+
+def test_a_restart_that_failed_is_the_failure_and_not_the_preemption() -> None:
+    first = of(
+        "slurmstepd: error: *** JOB 4711 ON node1 CANCELLED AT 2021-03-15T18:00:46 DUE TO PREEMPTION ***\n"
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key: "
+        "store_based_barrier_key:1 (world_size=8, worker_count=16, timeout=0:30:00)\n"
+    ).first
+    assert first is not None
+    assert first.id == "store-shared"

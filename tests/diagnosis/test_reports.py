@@ -151,7 +151,7 @@ REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "https://github.com/NVIDIA/enroot/issues/83": (
-        "disk-full",
+        "image-no-space",
         (
             "slurmstepd: error: pyxis: failed to import docker image",
             "slurmstepd: error: pyxis:     Write failed because No space left on device",

@@ -181,6 +181,22 @@ ENTRIES = (
         link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
     ),
     Entry(
+        id="image-no-space",
+        title="Creating squashfs filesystem... Write failed because No space left on device",
+        patterns=(
+            r"Write failed because No space left on device",
+            r"FATAL ERROR: ?Failed to write to output filesystem",
+        ),
+        explains=("disk-full", "image-import-failed", "container-start-failed"),
+        cause="the file system where enroot writes the image is full. pyxis uses its runtime_path (/run/pyxis, often in "
+        "memory), and `enroot import` its cache and temporary directory",
+        probe="on that node: df -h /run /tmp; grep -i runtime_path /etc/slurm/plugstack.conf*; grep -E "
+        "'CACHE|TEMP|DATA|RUNTIME' /etc/enroot/enroot.conf",
+        fix="as administrator: set runtime_path= of pyxis in plugstack.conf, and ENROOT_TEMP_PATH, to a local disk with "
+        "room. As user: `enroot import` the image once into a .sqsh file on a shared disk, and pass its path",
+        link="https://github.com/NVIDIA/pyxis/wiki/Setup",
+    ),
+    Entry(
         id="image-import-failed",
         title="pyxis: failed to import docker image; child failed with error code",
         kind="generic",
@@ -332,6 +348,16 @@ ENTRIES = (
         link="https://docs.open-mpi.org/en/main/launching-apps/troubleshooting.html",
     ),
     Entry(
+        id="mpi-host-unknown",
+        title="HYDU_sock_connect: unable to get host address for NAME",
+        patterns=(r"HYDU_sock_connect .*unable to get host address for (?P<peer>\S+)",),
+        cause="a node cannot resolve {peer}, the name of the host on which mpirun runs",
+        probe="on that node: getent hosts {peer|NAME}; on the first host: hostname",
+        fix="add {peer|the name} to DNS, or to /etc/hosts of every node. Or pass an address: mpirun -localhost ADDRESS, "
+        "or -iface INTERFACE",
+        link="https://github.com/pmodels/mpich/issues/4712",
+    ),
+    Entry(
         id="mpi-root",
         title="mpirun has detected an attempt to run as root",
         patterns=(
@@ -350,7 +376,7 @@ ENTRIES = (
         kind="generic",
         patterns=(
             r"MPI_ABORT was invoked on rank (?P<rank>\d+)",
-            r"mpirun noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>(?!(?:4|6|7|8|9|11|15)\b)\d+)",
+            r"mpirun(?:\.real)? noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal (?P<signal>(?!(?:4|6|7|8|9|11|15)\b)\d+)",
             r"BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
             r"mpirun detected that one or more processes exited with non-zero status",
             r"Primary job +terminated normally, but \d+ process returned",
@@ -400,6 +426,7 @@ ENTRIES = (
         patterns=(
             r"No available node types can fulfill resource request (?P<request>\{[^}]*\})",
             r"Cannot provide a placement group of",
+            r"Cannot provide a placement group requiring (?P<request>[\d.]+ \w+)",
             r"required GPUs exceeds the total number of available GPUs in the placement group",
             r"Current node has no (?:GPU|TPU|XPU)s? available",
         ),
@@ -408,10 +435,11 @@ ENTRIES = (
             "ray-actor-died",
         ),
         cause="Ray has no node for a request[: {request}]. A `node:ADDRESS` in it is not the address under "
-        "which Ray knows that node, or the cluster has too few GPUs",
+        "which Ray knows that node, or the cluster has too few GPUs: a node has not joined it",
         probe="ray status; ray list nodes; echo $VLLM_HOST_IP",
-        fix="set VLLM_HOST_IP on each node to its own address in `ray list nodes` (the private one), start "
-        "ray with the same --node-ip-address, or start more nodes",
+        fix="set VLLM_HOST_IP on each node to its own address in `ray list nodes` (the private one), and start ray with "
+        "the same --node-ip-address. Or start the missing nodes (`ray status` counts the GPUs), or lower the "
+        "tensor-parallel size",
         link="https://github.com/vllm-project/vllm/issues/7815",
     ),
     Entry(
@@ -539,6 +567,63 @@ ENTRIES = (
         fix="unset CUDA_VISIBLE_DEVICES and choose GPUs with `deepspeed --include localhost:1`, or use a "
         "newer DeepSpeed. For other hosts, correct slots= in the host file",
         link="https://github.com/deepspeedai/DeepSpeed/issues/5818",
+    ),
+    Entry(
+        id="deepspeed-alone",
+        title="train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 256 != 4 * 8 * 1",
+        patterns=(r"gradient_acc_step \* world_size\D*(?P<batch>\d+) != (?P<micro>\d+) \* (?P<steps>\d+) \* 1$",),
+        explains=("batch-size-config",),
+        cause="DeepSpeed sees one rank (the last number is the world size). If more were started, this process does not "
+        "know of them: it has no WORLD_SIZE, or DeepSpeed read its configuration before init_distributed",
+        probe="echo $WORLD_SIZE $RANK in the ranks; ddpkit env --explain, started the same way",
+        fix="start it with a launcher (deepspeed, torchrun, accelerate launch), call deepspeed.init_distributed() before "
+        "the model is made, or update transformers and accelerate. For one rank: set train_batch_size to {micro} * "
+        "{steps}, or `auto`",
+        link="https://github.com/bigcode-project/starcoder/issues/41",
+    ),
+    Entry(
+        id="parallel-sizes",
+        title="The number of heads must be divisible by world size; tensor parallel size does not divide",
+        patterns=(
+            r"[Nn]umber of (?:attention )?heads (?:\(\d+\) )?must be divisible by (?:the )?(?:world|tensor)",
+            r"First dimension of the tensor should be divisible by tensor parallel size",
+            r"AssertionError: (?P<whole>\d+) is not divisible by (?P<parts>\d+)$",
+        ),
+        cause="a size of the model is split between ranks, and cannot be split evenly[: {whole} into {parts}]. All ranks "
+        "fail alike. It is the attention heads, a layer's width, the vocabulary or the sequence",
+        probe="the model's configuration: grep -E 'num_attention_heads|num_key_value_heads|hidden_size|vocab_size' "
+        "config.json; echo $WORLD_SIZE",
+        fix="use a tensor-parallel size that divides the heads (2, 4 or 8), and data or pipeline parallelism for the other "
+        "ranks. With sequence parallelism, pad the sequence to a multiple of that size, or omit --sequence-parallel",
+        link="https://github.com/foundation-model-stack/foundation-model-stack/issues/274",
+    ),
+    Entry(
+        id="deepspeed-hostfile-bad",
+        title="ValueError: Hostfile contains a bad entry",
+        patterns=(
+            r"Hostfile contains a bad entry",
+            r"Hostfile is not formatted correctly",
+        ),
+        cause="a line of DeepSpeed's host file is not of the form `HOST slots=N`: a misspelled word, a missing number or "
+        "a comma",
+        probe="cat -A /job/hostfile, or the file of --hostfile",
+        fix="write one line a host: `node1 slots=8`, with a space before `slots`, and no space beside `=`. Comments "
+        "begin with #",
+        link="https://www.deepspeed.ai/getting-started/#resource-configuration-multi-node",
+    ),
+    Entry(
+        id="mpi-world-differs",
+        title="MPI world size 16 does not match torch world size 8",
+        patterns=(
+            r"MPI world size (?P<mpi>\d+) does not match torch world size (?P<torch>\d+)",
+            r"MPI rank (?P<mpi>\d+) does not match torch rank (?P<torch>\d+)",
+        ),
+        cause="mpirun gave {mpi}, and torch was initialized with {torch}. The script sets WORLD_SIZE or RANK on its own, "
+        "or a second launcher runs under mpirun",
+        probe="in the ranks: env | grep -E '^(OMPI_COMM_WORLD|PMI|RANK|WORLD_SIZE|LOCAL_RANK|MASTER)'",
+        fix="use one launcher: mpirun alone, with RANK and WORLD_SIZE from OMPI_COMM_WORLD_RANK and _SIZE, or deepspeed "
+        "or torchrun without mpirun. Do not set WORLD_SIZE in the script",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/461",
     ),
     Entry(
         id="batch-size-config",

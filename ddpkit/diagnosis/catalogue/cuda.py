@@ -50,8 +50,6 @@ ENTRIES = (
             r"CUDA error: unspecified launch failure",
             r"CUDA error: an illegal instruction was encountered",
             r"NVRM: Xid \(PCI:(?P<device>[0-9a-fA-F:]+)\): (?:13|31)\b",
-            r"Memory access fault by GPU node",
-            r"HSA_STATUS_ERROR_(?P<status>\w+)",
         ),
         cause="a kernel accessed memory outside of its bounds: a bug in a custom or compiled kernel, an index out of "
         "range, or a defective GPU",
@@ -60,6 +58,21 @@ ENTRIES = (
         fix="disable custom kernels (flash-attention, xformers, torch.compile) one by one. If it is always the same "
         "GPU, exclude the node",
         link="https://docs.nvidia.com/deploy/xid-errors/",
+    ),
+    Entry(
+        id="amd-gpu-fault",
+        title="Memory access fault by GPU node-2 on address (nil); HSA_STATUS_ERROR_MEMORY_FAULT",
+        patterns=(
+            r"Memory access fault by GPU node",
+            r"HSA_STATUS_ERROR_(?P<status>\w+)",
+        ),
+        cause="a kernel on an AMD GPU accessed memory that is not its own. Usual: HSA_OVERRIDE_GFX_VERSION names "
+        "another architecture than this GPU has, or a kernel was built for another one. Otherwise a bug of a kernel",
+        probe="env | grep HSA_OVERRIDE_GFX_VERSION; rocminfo | grep gfx; python -c 'import torch; "
+        "print(torch.cuda.get_arch_list())'; sudo dmesg -T | grep -i amdgpu",
+        fix="unset HSA_OVERRIDE_GFX_VERSION, and install torch for this GPU's architecture and for the ROCm of the "
+        "driver. To find the kernel: --env AMD_SERIALIZE_KERNEL=3; then omit custom kernels one by one",
+        link="https://rocm.docs.amd.com/en/latest/reference/gpu-arch-specs.html",
     ),
     Entry(
         id="gpu-without-bf16",
@@ -132,6 +145,23 @@ ENTRIES = (
         link="https://docs.nvidia.com/deploy/cuda-compatibility/",
     ),
     Entry(
+        id="libcuda-of-other-driver",
+        doubtful=True,
+        title="Error 803: system has unsupported display driver / cuda driver combination",
+        explains=("no-cuda-gpus", "gpu-without-bf16", "cuda-init-failed"),
+        patterns=(
+            r"system has unsupported display driver / cuda driver combination",
+            r"\bcudaErrorSystemDriverMismatch\b",
+        ),
+        cause="the program loads a libcuda.so.1 that does not match the driver in this node's kernel. A second one is on "
+        "LD_LIBRARY_PATH or in the image (cuda/compat), or the driver was updated without a restart",
+        probe="cat /proc/driver/nvidia/version; ldconfig -p | grep libcuda.so; echo $LD_LIBRARY_PATH; ls "
+        "/usr/local/cuda/compat",
+        fix="remove the other libcuda: take cuda/compat and stubs out of LD_LIBRARY_PATH, uninstall driver packages of "
+        "the image. After an update of the driver, reboot the node, and restart its containers",
+        link="https://docs.nvidia.com/deploy/cuda-compatibility/",
+    ),
+    Entry(
         id="cuda-init-failed",
         doubtful=True,
         title="CUDA initialization: CUDA unknown error; Unexpected error from cudaGetDeviceCount()",
@@ -159,6 +189,7 @@ ENTRIES = (
         title="Failed to initialize NVML: Driver/library version mismatch",
         explains=(
             "library-missing",
+            "libcuda-missing",
             "no-cuda-gpus",
             "cuda-init-failed",
             "docker-no-gpu",

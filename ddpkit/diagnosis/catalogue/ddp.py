@@ -237,6 +237,23 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
     ),
     Entry(
+        id="loss-scale-floor",
+        title="OVERFLOW! Skipping step. Attempted loss scale: 1, reducing to 1",
+        # A scale that falls from a large number, 65536 to 32768, is healthy.
+        patterns=(
+            r"Attempted loss scale: (?P<scale>1(?:\.0)?|0?\.\d+), reducing to (?P=scale)(?![\d.]*\d)",
+            r"reducing loss scale to (?P<scale>0\.\d+|\d(?:\.\d+)?e-\d+)",
+        ),
+        explains=("loss-is-nan",),
+        cause="fp16 overflows, and the loss scale cannot fall any more ({scale}). Each such step is skipped: the model "
+        "does not learn. It was trained in bf16 (T5 and most newer ones), the learning rate is too large, or the loss "
+        "is NaN",
+        probe="the lines with OVERFLOW: how many of the steps are skipped; the first step at which the loss is NaN",
+        fix="use bf16 (DeepSpeed: bf16.enabled; Trainer: --bf16), or fp32 on GPUs without bf16. Otherwise a lower "
+        "learning rate, with a warm-up and gradient clipping",
+        link="https://github.com/huggingface/transformers/issues/14531",
+    ),
+    Entry(
         id="checkpoint-world-size",
         title="The checkpoint being loaded used a DP world size of 256 but the current world size is 2",
         patterns=(

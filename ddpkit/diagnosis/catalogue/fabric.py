@@ -28,7 +28,8 @@ ENTRIES = (
         cause="two InfiniBand or RoCE cards cannot connect. The subnets differ, the wrong card is selected, or the GID "
         "is wrong",
         probe="on each node: cat /sys/class/infiniband/*/ports/*/state; show_gids",
-        fix="export NCCL_IB_HCA=CARD, with a card that is ACTIVE on all nodes, and NCCL_IB_GID_INDEX",
+        fix="export NCCL_IB_HCA=CARD, with a card that is ACTIVE on all nodes, and NCCL_IB_GID_INDEX. Where cards reach only "
+        "the card of the same number on other nodes (rails): NCCL_CROSS_NIC=0",
         link="https://github.com/NVIDIA/nccl/issues/925",
     ),
     Entry(
@@ -107,6 +108,20 @@ ENTRIES = (
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     ),
     Entry(
+        id="efa-missing",
+        title="fi_getinfo: provider efa output empty list",
+        kind="hint",
+        patterns=(r"fi_getinfo: provider efa output empty list",),
+        explains=("efa-error", "nccl-net-not-found", "nccl-warning", "nccl-error"),
+        cause="libfabric finds no EFA device that it can use in this process. The container has no /dev/infiniband, the "
+        "instance has no EFA interface, or its driver is missing or too old",
+        probe="on the host and in the container: ls /dev/infiniband; fi_info -p efa; ulimit -l",
+        fix="pass the devices: docker run --device=/dev/infiniband --ulimit memlock=-1 (Kubernetes: "
+        "vpc.amazonaws.com/efa: 1), with libfabric of the EFA installer in the image. Without EFA: --env "
+        "NCCL_NET=Socket",
+        link="https://github.com/aws/aws-ofi-nccl/issues/889",
+    ),
+    Entry(
         id="efa-error",
         title="NET/OFI ... Request completed with error; libfabric",
         patterns=(
@@ -161,12 +176,24 @@ ENTRIES = (
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net",
     ),
     Entry(
+        id="amd-iommu",
+        title='NCCL WARN Missing "iommu=pt" from kernel command line',
+        kind="hint",
+        patterns=(r"Missing \"iommu=pt\" from kernel command line",),
+        explains=("collective-timeout", "watchdog-stuck"),
+        cause="the kernel of this node was started without iommu=pt. Copies between AMD GPUs can then be slow, fail or "
+        "hang",
+        probe="cat /proc/cmdline; rocm-smi --showtopo; sudo dmesg -T | grep -i -E 'iommu|amdgpu'",
+        fix="as administrator: add iommu=pt to GRUB_CMDLINE_LINUX in /etc/default/grub, run `update-grub`, and reboot. "
+        "Until then: --env NCCL_P2P_DISABLE=1",
+        link="https://rocm.docs.amd.com/en/latest/how-to/system-optimization/index.html",
+    ),
+    Entry(
         id="p2p-disabled",
         title="P2P is disabled between NVLINK connected GPUs",
         kind="hint",
         patterns=(
             r"P2P is disabled between NVLINK connected GPUs",
-            r"Missing \"iommu=pt\" from kernel command line",
             r"NUMA auto balancing (?:is )?enabled",
         ),
         explains=(
@@ -176,8 +203,7 @@ ENTRIES = (
         cause="GPUs of this node that share a link cannot use it: the driver or the hardware disabled peer "
         "access, or the kernel's settings slow it down",
         probe="nvidia-smi topo -p2p r; nvidia-smi nvlink -s; cat /proc/cmdline",
-        fix="reset the GPUs or reboot the node; if it stays, report it. For RCCL: add iommu=pt to the kernel "
-        "command line",
+        fix="reset the GPUs or reboot the node; if it stays, report it",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(

@@ -35,6 +35,18 @@ ENTRIES = (
         link="https://man7.org/linux/man-pages/man1/quota.1.html",
     ),
     Entry(
+        id="triton-cache-full",
+        # Found by the place that raised the error: see ddpkit.diagnosis.log_reader.
+        title="Disk quota exceeded, or No space left on device, in triton/runtime/cache.py",
+        explains=("compile-failed",),
+        cause="the file system of triton's cache is full, or its quota is used up. The cache is in the home directory: "
+        "~/.triton/cache",
+        probe="quota -s; df -h ~/.triton; du -sh ~/.triton ~/.cache",
+        fix="move the cache to a local disk: --env TRITON_CACHE_DIR=/tmp/triton-$USER --env "
+        "TORCHINDUCTOR_CACHE_DIR=/tmp/inductor-$USER. Or free the home directory: rm -rf ~/.triton/cache",
+        link="https://github.com/NOAA-EPIC/EAGLE/issues/121",
+    ),
+    Entry(
         id="checkpoint-not-written",
         title="PytorchStreamWriter failed writing file data/807: file write failed",
         kind="generic",

@@ -97,6 +97,18 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/4293",
     ),
     Entry(
+        id="ranks-on-one-gpu",
+        # Of `CUDA out of memory`, the sizes decide: see ddpkit.diagnosis.gpu_memory.
+        title="CUDA out of memory, and several processes have 540.00 MiB memory in use on this GPU",
+        explains=("cuda-out-of-memory",),
+        cause="the GPU's memory is full. A part is of other processes of one size[ ({reason})]: the job's other ranks use "
+        "this GPU, too, because they did not select their own in time",
+        probe="nvidia-smi: on each GPU, the processes of all ranks; ddpkit test NPROC",
+        fix="in each rank, call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) before any other CUDA call, and load "
+        "checkpoints with map_location='cpu'. Then reduce the batch per rank, as this rank needs most of the memory",
+        link="https://github.com/pytorch/pytorch/issues/4293",
+    ),
+    Entry(
         id="driver-too-old",
         title="The NVIDIA driver on your system is too old; CUDA driver version is insufficient",
         explains=(

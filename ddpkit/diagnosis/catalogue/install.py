@@ -31,6 +31,19 @@ ENTRIES = (
         link="https://github.com/huggingface/transformers/issues/34699",
     ),
     Entry(
+        id="libcuda-missing",
+        doubtful=True,
+        title="libcuda.so.1: cannot open shared object file",
+        patterns=(r"\blibcuda\.so(?:\.\d+)*: cannot open shared object file",),
+        explains=("library-missing",),
+        cause="this process finds no libcuda.so.1. It belongs to the NVIDIA driver of the host, and to no package of "
+        "Python. The container was started without its GPUs, or the host has no driver",
+        probe="on the host: nvidia-smi; ldconfig -p | grep libcuda.so.1. The same inside of the container",
+        fix="start the container with its GPUs: apptainer exec --nv, docker run --gpus all, or for pyxis an image with "
+        "NVIDIA_VISIBLE_DEVICES=all. Without a container, install the driver and run `sudo ldconfig`",
+        link="https://apptainer.org/docs/user/main/gpu.html",
+    ),
+    Entry(
         id="library-missing",
         doubtful=True,
         title="cannot open shared object file: No such file or directory",

@@ -124,6 +124,21 @@ ENTRIES = (
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
+        id="peer-access",
+        title="failed to open CUDA IPC handle : 217 peer access is not supported between these two devices",
+        patterns=(
+            r"failed to open CUDA IPC handle",
+            r"\bpeer access is not supported between these two devices",
+        ),
+        explains=("nccl-error", "nccl-warning", "nccl-cuda-failure", "cuda-ipc"),
+        cause="NCCL tried to copy directly between two GPUs of this host, and they have no peer access. Each process sees "
+        "its own GPU alone, or the GPUs or a virtual machine do not support it",
+        probe="nvidia-smi topo -p2p r; echo $CUDA_VISIBLE_DEVICES in each rank",
+        fix="export NCCL_P2P_DISABLE=1. Or show all GPUs of the host to each rank, and select one with "
+        "torch.cuda.set_device(LOCAL_RANK)",
+        link="https://github.com/ray-project/ray_lightning/issues/24",
+    ),
+    Entry(
         id="nccl-no-interface",
         title="NCCL WARN Bootstrap : no socket interface found",
         patterns=(

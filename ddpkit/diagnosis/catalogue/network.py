@@ -103,7 +103,7 @@ ENTRIES = (
         ),
         cause="a rank could not connect to another rank's port. A firewall drops packets, the interface is wrong, or "
         "the other rank has ended",
-        probe="on the other node: nc -l 45763; on this one: nc -vz OTHER 45763",
+        probe="on the other node: nc -l PORT, with a free port above 1024; on this one: nc -vz OTHER PORT",
         fix="open all ports between the nodes, or export GLOO_SOCKET_IFNAME=INTERFACE. `ddpkit test` shows the cause",
         link="https://github.com/NVIDIA/Megatron-LM/issues/877",
     ),

@@ -29,6 +29,19 @@ ENTRIES = (
         link="https://github.com/microsoft/DeepSpeed/issues/1481",
     ),
     Entry(
+        id="modules-not-loaded",
+        doubtful=True,
+        title="ml: command not found; module: command not found",
+        patterns=(r"\b(?P<program>ml|module): (?:command )?not found",),
+        explains=("command-not-found",),
+        cause="{program} is a function of the environment modules, and this shell has not defined it: a job script's shell "
+        "does not read /etc/profile.d, and srun cannot start a function",
+        probe="on that host: ls /etc/profile.d/ | grep -iE 'mod'; bash -lc 'type module'",
+        fix="begin the script with `#!/bin/bash -l`, or with `source /etc/profile.d/modules.sh` (Lmod: lmod.sh or "
+        "z00_lmod.sh). Call it in the script, not with srun",
+        link="https://github.com/envmodules/modules/issues/339",
+    ),
+    Entry(
         id="module-missing",
         doubtful=True,
         title="ModuleNotFoundError: No module named ...",
@@ -60,10 +73,12 @@ ENTRIES = (
             r"Error while creating shared memory segment /dev/shm/nccl-",
             r"Unexpected bus error encountered in worker",
             r"unable to write to file </torch_",
+            r"No space left on device\W+joblib will operate in serial mode",
             r"(?:include/shm\.h|shmutils\.cc|/dev/shm).*No space left on device",
         ),
         explains=("disk-full",),
-        cause="/dev/shm is full. DataLoader workers pass batches through it, and NCCL keeps buffers there",
+        cause="/dev/shm is full or too small. DataLoader workers pass batches through it, NCCL keeps buffers there, and "
+        "Python's multiprocessing its locks and queues",
         probe="df -h /dev/shm",
         fix="use docker run --ipc=host (or --shm-size=16g). Otherwise reduce num_workers, or call "
         "torch.multiprocessing.set_sharing_strategy('file_system')",
@@ -87,7 +102,8 @@ ENTRIES = (
         ),
         cause="the host's memory (not the GPU's) is full. The kernel killed a process, or refused an allocation",
         probe="on that host: dmesg -T | grep -i 'killed process'; free -g",
-        fix="use fewer DataLoader workers, load less data in each rank, or request more memory (SLURM: --mem)",
+        fix="use fewer DataLoader workers, load less data in each rank, or request more memory (SLURM: --mem; "
+        "Kubernetes: requests.memory and limits.memory of the pod)",
         link="https://www.kernel.org/doc/html/latest/admin-guide/mm/concepts.html",
     ),
     Entry(

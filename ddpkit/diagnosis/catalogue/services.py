@@ -101,10 +101,11 @@ ENTRIES = (
             r"HTTP Error 429 thrown while requesting",
             r"Too Many Requests for url",
         ),
-        cause="all ranks send requests to the same server, which rejects some of them",
+        cause="the server rejects requests: too many came from this address or account in a short time. Usual: each rank "
+        "downloads on its own",
         probe="count the ranks: grep -c 'Too Many Requests' LOG",
         fix="download on one rank, or before the run, into a shared cache. Then add --env HF_HUB_OFFLINE=1. Requests "
-        "with a token have higher limits",
+        "with a token have higher limits. For one process: wait some minutes, and set max_workers=1",
         link="https://huggingface.co/docs/hub/rate-limits",
     ),
     Entry(

@@ -153,6 +153,22 @@ ENTRIES = (
         link="https://github.com/dun/munge/wiki/FAQ",
     ),
     Entry(
+        id="slurm-credential",
+        title="Application launch failed: Invalid job credential; Credential signature check: Credential data mismatch",
+        patterns=(
+            r"Credential signature check: (?P<reason>.*)",
+            r"launch failed(?: on node (?P<host>[\w.-]+))?: Invalid job credential",
+            r"Invalid job credential from ",
+        ),
+        explains=("task-launch-failed",),
+        cause="a node rejected the credential of the job[ ({reason})]: its slurmd has another version than the "
+        "controller, its munge key or slurm.conf differs, or the clocks differ",
+        probe="on the controller and on that node: slurmd -V; md5sum /etc/munge/munge.key; date +%s",
+        fix="as administrator: install one version of SLURM on all nodes, with the same munge.key and slurm.conf, and "
+        "restart munge and slurmd. As user: srun --exclude={host|NODE}",
+        link="https://github.com/dun/munge/issues/126",
+    ),
+    Entry(
         id="slurm-spool-script",
         title="/var/spool/slurmd/job123/...: No such file or directory, often inside of a container",
         patterns=(
@@ -225,6 +241,7 @@ ENTRIES = (
             r"[Uu]nable to look up current user",
             r"couldn't get passw\w* entry",
             r"Group ID not found on host",
+            r"(?:srun|slurmstepd|slurmd)\S*: (?:fatal|error): Invalid user id: (?P<uid>\d+)",
         ),
         explains=(
             "task-launch-failed",
@@ -320,7 +337,8 @@ ENTRIES = (
         ),
         cause="SLURM rejected the request[: {reason}]",
         probe="sinfo -s; sacctmgr -n show assoc user=$USER format=account,partition,qos",
-        fix="correct the option in the message (--account, --partition, --gres, --qos). `sbatch --test-only` tests it",
+        fix="correct the option in the message (--account, --partition, --gres, --qos). Of a node configuration, lower -N, "
+        "-n, -c or --mem to what `sinfo -o '%P %D %c %m %G'` shows; some cores may be reserved. `sbatch --test-only` tests it",
         link="https://slurm.schedmd.com/sbatch.html",
     ),
     # After all others: it takes what a site's plugin prints, which can be any text.

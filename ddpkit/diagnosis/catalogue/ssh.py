@@ -13,7 +13,7 @@ ENTRIES = (
             r"Host key verification failed",
             r"REMOTE HOST IDENTIFICATION HAS CHANGED",
             r"No \S+ host key is known for (?P<host>\S+)",
-            r"Host key for (?P<host>\S+) has changed",
+            r"[Hh]ost key for (?P<host>\S+) has changed",
         ),
         cause="the host key of {host|the host} is not known to ssh, or has changed, and ssh cannot ask for confirmation",
         probe="ssh-keygen -F {host|NAME}",

@@ -90,9 +90,10 @@ ENTRIES = (
         id="ranks-missing",
         title="Timed out waiting for clients. 1/2 clients joined",
         patterns=(r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<wanted>\d+) clients joined",),
-        cause="{joined} of {wanted} ranks joined. The others did not start, or WORLD_SIZE is too large",
+        cause="{joined} of {wanted} ranks joined. The others[, {late},] did not start, or WORLD_SIZE is too large",
         probe="on each node: pgrep -af train.py",
-        fix="start the missing ranks, or set WORLD_SIZE (-n, --nnodes) to the number of ranks that start",
+        fix="start the missing ranks, or set WORLD_SIZE (-n, --nnodes) to the number of ranks that start. With Lightning "
+        "under SLURM: `srun python train.py`, with --nodes and --ntasks-per-node of num_nodes and devices",
         link="https://github.com/pytorch/pytorch/issues/79388",
     ),
     Entry(

@@ -423,6 +423,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "ray-placement": (
         (
+            "ValueError: Cannot provide a placement group requiring 4.0 GPUs (placement_group_specs=[{'GPU': 1.0}, {'GPU': 1.0}]) within 1800 seconds.",
+            "https://github.com/gpustack/gpustack/issues/5181",
+        ),
+        (
             "(autoscaler +41s) Error: No available node types can fulfill resource request "
             "{'node:172.16.10.33': 0.001, 'GPU': 1.0}. Add suitable node types to this cluster to "
             "resolve this issue.",
@@ -561,6 +565,53 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: b'GCS cannot find the node with node ID 4f1c'",
             "https://github.com/ray-project/ray/pull/47088",
+        ),
+    ),
+    "image-no-space": (
+        (
+            "slurmstepd: error: pyxis:     Write failed because No space left on device",
+            "https://github.com/NVIDIA/enroot/issues/83",
+        ),
+        (
+            "slurmstepd: error: pyxis:     FATAL ERROR:Failed to write to output filesystem",
+            "https://github.com/NVIDIA/enroot/issues/83",
+        ),
+    ),
+    "deepspeed-alone": (
+        (
+            "AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size 256 != 4 * 8 * 1",
+            "https://github.com/bigcode-project/starcoder/issues/41",
+        ),
+    ),
+    "parallel-sizes": (
+        (
+            "AssertionError: The number of heads must be divisible by world size",
+            "https://github.com/foundation-model-stack/foundation-model-stack/issues/274",
+        ),
+        (
+            "AssertionError: First dimension of the tensor should be divisible by tensor parallel size",
+            "https://github.com/alibaba/Pai-Megatron-Patch/issues/332",
+        ),
+        ("AssertionError: 50257 is not divisible by 4", "Megatron-LM, source"),
+    ),
+    "deepspeed-hostfile-bad": (
+        (
+            "ValueError: Hostfile contains a bad entry: node1 lots=8, unable to proceed with launching",
+            "https://github.com/deepspeedai/DeepSpeed/issues/3669",
+        ),
+        ("ValueError: Hostfile is not formatted correctly, unable to proceed with training.", "DeepSpeed 0.6, source"),
+    ),
+    "mpi-world-differs": (
+        (
+            "AssertionError: MPI world size 16 does not match torch world size 8",
+            "https://github.com/deepspeedai/DeepSpeed/issues/461",
+        ),
+        ("AssertionError: MPI rank 3 does not match torch rank 0", "DeepSpeed, source"),
+    ),
+    "mpi-host-unknown": (
+        (
+            "[proxy:0:1@node2] HYDU_sock_connect (utils/sock/sock.c:113): unable to get host address for node1",
+            "https://github.com/pmodels/mpich/issues/4712",
         ),
     ),
 }

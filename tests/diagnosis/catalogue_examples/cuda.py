@@ -48,15 +48,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("cudaErrorIllegalAddress: an illegal memory access was encountered", "CUDA 12.9, source"),
         ("RuntimeError: CUDA error: misaligned address", "CUDA 12.9, source"),
         ("RuntimeError: CUDA error: an illegal instruction was encountered", "CUDA 12.9, source"),
-        (
-            "Memory access fault by GPU node-4 (Agent handle: 0x55) on address 0x7f. Reason: Unknown.",
-            "ROCm 6, source",
-        ),
-        (
-            ":0:rocdevice.cpp:2726: Callback: Queue 0x7f aborting with error : "
-            "HSA_STATUS_ERROR_MEMORY_FAULT: Agent attempted to access an inaccessible address.",
-            "ROCm 6, source",
-        ),
     ),
     "no-kernel-image": (
         (
@@ -263,5 +254,23 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: bf16 mixed precision requires PyTorch >= 1.10 and a supported device.",
             "accelerate 0.30, source",
         ),
+    ),
+    "amd-gpu-fault": (
+        (
+            "Memory access fault by GPU node-4 (Agent handle: 0x55) on address 0x7f. Reason: Unknown.",
+            "ROCm 6, source",
+        ),
+        (
+            ":0:rocdevice.cpp:2726: Callback: Queue 0x7f aborting with error : "
+            "HSA_STATUS_ERROR_MEMORY_FAULT: Agent attempted to access an inaccessible address.",
+            "ROCm 6, source",
+        ),
+    ),
+    "libcuda-of-other-driver": (
+        (
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 803: system has unsupported display driver / cuda driver combination",
+            "https://github.com/votchallenge/toolkit/issues/56",
+        ),
+        ("cudaErrorSystemDriverMismatch: the driver library and the kernel module differ", "CUDA 12.9, documented"),
     ),
 }

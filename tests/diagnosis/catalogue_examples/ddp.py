@@ -298,4 +298,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "safetensors 0.6, source",
         ),
     ),
+    "loss-scale-floor": (
+        (
+            "[deepscale] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 1, reducing to 1",
+            "https://github.com/huggingface/transformers/issues/14531",
+        ),
+        (
+            "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 4.76837158203125e-07",
+            "apex 0.1, source",
+        ),
+    ),
 }

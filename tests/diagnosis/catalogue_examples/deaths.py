@@ -3,6 +3,11 @@
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "teardown-abort": (("terminate called without an active exception", "torch 2.13, documented"),),
     "killed": (
+        ("Exit Code:    137", "https://github.com/googlefonts/fontbakery-dashboard/issues/100"),
+        (
+            "mpirun.real noticed that process rank 1 with PID 39 on node mpijob-worker-1 exited on signal 9 (Killed).",
+            "https://github.com/kubeflow/mpi-operator/issues/90",
+        ),
         ("[1]    4711 killed     python train.py", "zsh 5.9, https://github.com/amazon-science/mm-cot/issues/25"),
         (
             "[2024-01-05 10:11:12,123] [ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python3', '-u', 'train.py'] exits with return code = -9",

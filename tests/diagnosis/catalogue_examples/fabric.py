@@ -110,10 +110,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL 2.19, source",
         ),
         (
-            'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system instablity or hang!',
-            "RCCL 2.18, source",
-        ),
-        (
             "NCCL WARN NUMA auto balancing enabled which can lead to variability in the RCCL performance!",
             "RCCL 2.18, source",
         ),
@@ -140,6 +136,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "node1:10:99 [3] init.cc:99 NCCL WARN something that no entry knows",
             "NCCL 2.20, source",
+        ),
+    ),
+    "amd-iommu": (
+        (
+            'NCCL WARN Missing "iommu=pt" from kernel command line which can lead to system instablity or hang!',
+            "RCCL 2.18, source",
+        ),
+    ),
+    "efa-missing": (
+        (
+            "libfabric:85:1747438790::core:core:fi_getinfo_():1392<warn> fi_getinfo: provider efa output empty list",
+            "https://github.com/aws/aws-ofi-nccl/issues/889",
         ),
     ),
 }

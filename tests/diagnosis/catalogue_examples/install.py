@@ -211,4 +211,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/pytorch/issues/32638",
         ),
     ),
+    "libcuda-missing": (
+        (
+            "./test_detid: error while loading shared libraries: libcuda.so.1: cannot open shared object file: No such file or directory",
+            "https://github.com/apptainer/singularity/issues/4783",
+        ),
+    ),
 }

@@ -120,4 +120,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/NVIDIA/nccl-tests/issues/166",
         ),
     ),
+    "peer-access": (
+        (
+            "node1:4711:4712 [0] transport/p2p.cc:238 NCCL WARN failed to open CUDA IPC handle : 217 peer access is not supported between these two devices",
+            "https://github.com/ray-project/ray_lightning/issues/24",
+        ),
+        ("RuntimeError: CUDA error: peer access is not supported between these two devices", "CUDA 12.9, source"),
+    ),
 }

@@ -28,6 +28,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "module-missing": (("ModuleNotFoundError: No module named 'torch'", "Python 3.11, documented"),),
     "shm-full": (
         (
+            "UserWarning: [Errno 28] No space left on device.  joblib will operate in serial mode",
+            "https://github.com/Plachtaa/VITS-fast-fine-tuning/issues/397",
+        ),
+        (
             "node1:10:99 [3] include/shm.h:28 NCCL WARN Call to posix_fallocate failed : No space left on device",
             "https://github.com/NVIDIA/nccl/issues/290",
         ),
@@ -137,6 +141,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Version mismatch: The cluster was started with:",
             "Ray 2.9, source",
+        ),
+    ),
+    "modules-not-loaded": (
+        (
+            "/var/spool/slurmd/job00156/slurm_script: line 4: ml: command not found",
+            "https://github.com/envmodules/modules/issues/339",
         ),
     ),
 }

@@ -107,6 +107,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "task-launch-failed": (
+        ("srun: error: Application launch failed: Communication connection failure", "SLURM 22.05, source"),
         (
             "slurmstepd: error: execve(): /tmp/slurmd/job2997/slurm_script: No such file or directory",
             "https://github.com/ArjunaCluster/ArjunaUsers/issues/21",
@@ -115,10 +116,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: Task launch for StepId=4.0 failed on node node2: Communication connection failure",
             "Slurm 22.05, source",
-        ),
-        (
-            "srun: error: Application launch failed: Invalid job credential",
-            "https://slurm.schedmd.com/troubleshoot.html",
         ),
         (
             "srun: error: Task launch for StepId=12.0 failed: Communication connection failure",
@@ -188,6 +185,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "user-unknown": (
+        ("srun: fatal: Invalid user id: 1046", "https://github.com/montefiore-institute/alan-cluster/issues/41"),
         (
             "srun: error: task 3 launch failed: User not found on host",
             "Slurm 23.11, source",
@@ -256,6 +254,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: You must request at least one GPU in this partition\nsrun: error: Unable to allocate resources: Unspecified error",
             "SLURM 23.11, documented",
+        ),
+    ),
+    "slurm-credential": (
+        (
+            "srun: error: Application launch failed: Invalid job credential",
+            "https://slurm.schedmd.com/troubleshoot.html",
+        ),
+        (
+            "[2022-09-10T17:40:58.753] error: Credential signature check: Credential data mismatch",
+            "https://github.com/dun/munge/issues/126",
+        ),
+        (
+            "error: Invalid job credential from 20004@10.0.0.30: Invalid job credential",
+            "https://github.com/dun/munge/issues/126",
         ),
     ),
 }

@@ -343,7 +343,7 @@ def _(scene: Scene) -> str:
     return scene.run("source /home/user/venv/bin/activate && python train.py")
 
 
-@case("environment/module-command", "the job uses module, which this node does not have", "command-not-found")
+@case("environment/module-command", "the job uses module, which this node does not have", "modules-not-loaded")
 def _(scene: Scene) -> str:
     return scene.run("module load cuda/12.4 && python train.py")
 

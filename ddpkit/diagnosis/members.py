@@ -1,0 +1,28 @@
+"""Ranks that never reported to Lightning, in a log that ends while the others wait for them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+_MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
+
+
+def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, dict[str, str]] | None:
+    """Return the index of the last line of a member, and values of an entry; None where all came or the log goes on.
+
+    The log of one node has its own members only. Where it goes on below them, the others came.
+    """
+    seen: set[int] = set()
+    wanted = last = 0
+    for lines in logs:
+        members = [(index, match) for index, line in enumerate(lines) if (match := _MEMBER.search(line))]
+        if not members or any(line.strip() for line in lines[members[-1][0] + 1 :]):
+            return None
+        last = members[-1][0]
+        seen |= {int(match["rank"]) for _, match in members}
+        wanted = max(wanted, *(int(match["wanted"]) for _, match in members))
+    missing = [rank for rank in range(wanted) if rank not in seen]
+    if not missing:
+        return None
+    return last, {"joined": str(len(seen)), "wanted": str(wanted), "late": ", ".join(map(str, missing))}
