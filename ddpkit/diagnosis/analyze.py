@@ -237,10 +237,10 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
 
 def _look_at_members(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
     """Where the logs end while ranks wait for others that never came: name those."""
-    found = missing_members([log.lines for log in logs.values()])
-    if found is None:
+    missing = missing_members([log.lines for log in logs.values()])
+    if missing is None:
         return
-    index, values = found
+    index, values = missing
     name = list(logs)[-1]
     result.first = LogMatch(
         entry=BY_ID["ranks-missing"],

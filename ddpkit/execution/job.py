@@ -194,7 +194,7 @@ def _kind_by_form(command: tuple[str, ...]) -> Kind:
     return "module" if command[0] in _PYTHON_FLAGS else "script" if command[0].endswith(".py") else "program"
 
 
-def _not_found(kind: str, path: str, workdir: Path) -> str:
+def _absent(kind: str, path: str, workdir: Path) -> str:
     return f"{kind} {path} not found" + ("" if Path(path).is_absolute() else f" in {workdir}")
 
 
@@ -210,7 +210,7 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
     if first.endswith(".py"):
         if not path.is_file():
             scripts = [str(each.relative_to(workdir)) for each in path.parent.glob("*.py")]
-            meant, what, hint = similar(first, scripts), _not_found("script", first, workdir), f"ls {path.parent}"
+            meant, what, hint = similar(first, scripts), _absent("script", first, workdir), f"ls {path.parent}"
             if source == "default":
                 meant = meant or (scripts[0] if len(scripts) == 1 else "SCRIPT")
                 what = f"no script given, and {first} not found in {workdir}"
@@ -220,7 +220,7 @@ def _look_up(command: tuple[str, ...], workdir: Path, source: str) -> Kind:
         return "script"
     if "/" in first or path.is_file():
         if not path.is_file():
-            raise UsageError(_not_found("program", first, workdir), f"ls {path.parent}")
+            raise UsageError(_absent("program", first, workdir), f"ls {path.parent}")
         if not os.access(path, os.X_OK):
             raise UsageError(f"{path} is not executable", f"chmod +x {path}")
         if "/" not in first:

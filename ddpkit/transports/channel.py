@@ -91,7 +91,7 @@ def unresolved(host: str) -> RefusedError:
     return RefusedError(what, login_fix("no-name", host))
 
 
-_NOT_FOUND = re.compile(r"(?:^|: )([\w./+-]+): (?:command )?not found$")
+_NO_PROGRAM = re.compile(r"(?:^|: )([\w./+-]+): (?:command )?not found$")
 
 
 def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | None:
@@ -106,7 +106,7 @@ def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | No
     if code == 0:
         what = "its shell ended before the command: an exit in a start-up file, or a forced command"
         return RefusedError(f"{what}{words}", login_fix("shell-exits", host))
-    absent = next((each for line in lines if (each := _NOT_FOUND.search(line))), None)
+    absent = next((each for line in lines if (each := _NO_PROGRAM.search(line))), None)
     if code > 0 and absent:
         return RefusedError(f"{absent[1]} not found", f"ssh {quote(host)} which {quote(absent[1])}")
     if code > 0:
