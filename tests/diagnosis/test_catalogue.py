@@ -95,6 +95,9 @@ def test_an_example_says_how_it_is_known(name: str) -> None:
 
 # What healthy runs print, and warnings behind which nothing is wrong: none of it is a cause.
 HARMLESS = """\
+[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768
+[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 2, reducing to 1
+Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 16384.0
 epoch 3 step 1200 loss 0.1234 lr 0.001 121.3 samples/s
 Epoch 12/100:  37%|███▋      | 37/100 [00:12<00:20,  3.01it/s, loss=0.412]
 100%|██████████| 10/10 [00:00<00:00, 512.31it/s]
