@@ -11,6 +11,7 @@ import glob
 import os
 import select
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 COMMAND_TIMEOUT = 30.0  # seconds; a command may wait for its controller
+END_TIME = 10.0  # seconds after SIGTERM, then SIGKILL
 NOT_RUN = 127  # exit codes of a shell for a command that could not run, and of `timeout` for one that did not end
 TIMED_OUT = 124
 
@@ -201,8 +203,17 @@ class _LocalStream:
             self._process.wait(patience)
         except subprocess.TimeoutExpired:
             self._process.terminate()
-            with suppress(subprocess.TimeoutExpired):
+            try:
                 self._process.wait(1.0)
+            except subprocess.TimeoutExpired:  # srun waits for its controller; nobody waits for it
+                threading.Thread(target=self._reap, daemon=True).start()
+
+    def _reap(self) -> None:
+        try:
+            self._process.wait(END_TIME)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 def changed(changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from ddpkit import scheduler
 from ddpkit.launchers.plan import Scheduled
 from ddpkit.run import job_status
 from ddpkit.run.record import Run
-from ddpkit.scheduler import NOT_RUN, TIMED_OUT, run_command
+from ddpkit.scheduler import HERE, NOT_RUN, TIMED_OUT, run_command
 
 
 def test_an_end_has_its_code_and_both_outputs() -> None:
@@ -59,6 +61,18 @@ JOB = Scheduled(
     many=True,
     torchrun=False,
 )
+
+
+def test_a_program_that_ignores_sigterm_is_killed_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "END_TIME", 0.1)
+    text = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+    stream = HERE.open([sys.executable, "-c", text], {})
+    assert stream.read(60.0)[0].startswith(b"up")
+    stream.close(0.0)
+    until = time.monotonic() + 60.0
+    while not stream.ended:
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(

@@ -296,10 +296,13 @@ def test_nohup_keeps_running(start: Callable[..., Command], script: Callable[[st
 
 
 RESTARTED = """
-import os, sys
-attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+import os, sys, time
+attempt, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), os.environ["RANK"]
 print("attempt", attempt, flush=True)
-sys.exit(3 if attempt == 0 and os.environ["RANK"] == "1" else 0)
+open(f"printed.{attempt}.{rank}", "w").close()
+while not all(os.path.exists(f"printed.{attempt}.{each}") for each in "01"):  # a failed rank ends the others
+    time.sleep(0.02)
+sys.exit(3 if attempt == 0 and rank == "1" else 0)
 """
 
 
@@ -337,7 +340,7 @@ def test_ranks_that_torchrun_restarts_do_not_find_the_addresses_of_those_before_
 def test_the_last_attempt_of_torchrun_is_the_verdict(
     start: Callable[..., Command], script: Callable[[str], str]
 ) -> None:
-    script(RESTARTED.replace("attempt == 0 and os", "os").replace("3 if", "3 + attempt if"))
+    script(RESTARTED.replace("attempt == 0 and ", "").replace("3 if", "3 + attempt if"))
     command = start("launch", "-n", "2", "-o", "starter=torchrun", "-o", "max_restarts=1", "--", "job.py")
     assert command.end() == 4, command.tail
     (again,) = [line for line in command.lines if line.startswith("ddpkit: restart ")]
