@@ -102,7 +102,7 @@ def ways(ranks: int, delay: int, slow: dict[str, str]) -> list[Way]:
             ranks=ranks,
             delay=delay,
             base=f"srun, {label}",
-            bound=BOUND,
+            bound=None if delay else BOUND,
         ),
     ]
 

@@ -257,6 +257,7 @@ ENTRIES = (
         title="exit code 126: Permission denied, cannot execute",
         patterns=(
             r"(?:^|[ :])(?P<path>\./\S+|/\S+): Permission denied$",
+            r"execve\(\): (?P<path>\S+): Permission denied$",
             r"cannot execute binary file: Exec format error",
             r"\[Errno 8\] Exec format error",
         ),

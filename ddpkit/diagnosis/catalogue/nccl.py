@@ -48,6 +48,16 @@ ENTRIES = (
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
+        id="shm-not-writable",
+        title="NCCL WARN Call to shm_open failed : Permission denied",
+        explains=("nccl-warning", "nccl-error"),
+        patterns=(r"\bshm_open\b.*: Permission denied",),
+        cause="this user may not write to /dev/shm[ on {host}]. NCCL and DataLoader workers exchange data there",
+        probe="[on {host}: ]ls -ld /dev/shm; touch /dev/shm/test",
+        fix="as root: chmod 1777 /dev/shm. In a container, mount a tmpfs there that its user can write to",
+        link="https://github.com/pytorch/pytorch/issues/37004",
+    ),
+    Entry(
         id="env-differs",
         title="NCCL_ variables differ between nodes",
         cause="an NCCL_ variable is set on one node only: in .bashrc, a module, /etc/nccl.conf or ~/.nccl.conf",

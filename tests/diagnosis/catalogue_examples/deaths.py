@@ -318,6 +318,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "not-executable": (
         ("bash: ./train.sh: Permission denied", "bash 5.2, documented"),
+        (
+            "slurmstepd: error: execve(): start-agent.sh: Permission denied",
+            "https://github.com/elyall/wandb_on_slurm/issues/5",
+        ),
         ("bash: ./prog: cannot execute binary file: Exec format error", "bash 5.2, documented"),
         ("OSError: [Errno 8] Exec format error: './train.sh'", "Python 3.11, run"),
     ),

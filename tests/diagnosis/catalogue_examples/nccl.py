@@ -36,6 +36,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ),
     ),
+    "shm-not-writable": (
+        (
+            "node08:27106:27302 [0] include/shm.h:27 NCCL WARN Call to shm_open failed : Permission denied",
+            "https://github.com/pytorch/pytorch/issues/37004",
+        ),
+    ),
     "collective-mismatch": (
         (
             "NCCL WARN NET/Socket : collective mismatch error, local size 1048576 remote size 4194304",
