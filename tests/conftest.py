@@ -80,6 +80,17 @@ def _state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         os.environ["XDG_STATE_HOME"] = before
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """A command that runs in the process of the tests changes its signals: programs of later tests inherit them."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        return (yield)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 @pytest.fixture
 def clean_environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """This environment without what a launcher, a scheduler or a user's habit may have put into it."""
