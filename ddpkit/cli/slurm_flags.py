@@ -24,8 +24,8 @@ LETTERS = {
     "-H": "--hold",
     "-r": "--relative",
 }
-# Letters that ddpkit has as well: with a value they are sbatch's, without one nobody can tell.
-BOTH = ("-d", "-q")  # with a value sbatch's --dependency and --qos, else --detach and --quiet
+# Letters that ddpkit has as well: with a value sbatch's --dependency and --qos, else --detach and --quiet.
+BOTH = ("-d", "-q")
 # sbatch's names for flags of ddpkit.
 SAME = {"--nodes": "--nnodes", "--ntasks-per-node": "--nproc-per-node", "--chdir": "--workdir"}
 # Options that sbatch gets as they are, with a value.

@@ -9,9 +9,9 @@ _MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)
 
 
 def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, dict[str, str]] | None:
-    """Return the index of the last line of a member, and values of an entry; None where all came or the log goes on.
+    """Return the index of the last line of a member, and values of an entry; None if all joined or the log continues.
 
-    The log of one node has its own members only. Where it goes on below them, the others came.
+    The log of a node has only members of that node. If it continues after them, the others joined.
     """
     seen: set[int] = set()
     wanted = last = 0

@@ -91,7 +91,7 @@ def unresolved(host: str) -> RefusedError:
     return RefusedError(what, login_fix("no-name", host))
 
 
-_NO_PROGRAM = re.compile(r"(?:^|: )([\w./+-]+): (?:command )?not found$")
+_NO_PROGRAM = re.compile(r"(?:^|: )([\w./+-]+): (?:command )?not found$")  # of a shell
 
 
 def not_started(code: int, lines: Sequence[str], host: str) -> RefusedError | None:
