@@ -234,12 +234,22 @@ def wait_for(event: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+# An import of torch in each rank takes longer than all else: with it, one script of each way to start ranks.
+MEET = ("slurm_train.sh", "run_distributed.slurm")
+OTHERS = [name for name in KINDS if name not in MEET]
+
+
 @pytest.mark.torch
-@pytest.mark.parametrize("name", KINDS)
-def test_ranks_get_their_environment_and_arguments(cluster: Cluster, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "meets"),
+    [
+        *((name, True) for name in MEET),
+        *((name, False) for name in OTHERS),
+        *(pytest.param(name, True, marks=pytest.mark.thorough) for name in OTHERS),
+    ],
+)
+def test_ranks_get_their_environment_and_arguments(cluster: Cluster, name: str, meets: bool) -> None:
     options, world, log = KINDS[name]
-    # An import of torch in each rank takes longer than all else: with it, one script of each way to start ranks.
-    meets = name in ("slurm_train.sh", "run_distributed.slurm")
     job = cluster.submit(name, ["sum" if meets else "seen", *ARGS], options)
     assert job.end() == "0:0", job.said()
     seen, environs = cluster.seen(world), cluster.environs(world)

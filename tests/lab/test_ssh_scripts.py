@@ -152,9 +152,17 @@ def check_environs(nodes: Nodes, world: int, master: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("name", FROM_ONE_PLACE)
-def test_ranks_get_their_environment_and_arguments(nodes: Nodes, name: str) -> None:
-    meets = name == LEGACY  # an import of torch takes longer than all else; those of torchrun meet in the tests below
+# An import of torch takes longer than all else; ranks of torchrun also meet in the tests below.
+@pytest.mark.parametrize(
+    ("name", "meets"),
+    [
+        (LEGACY, True),
+        (AUTO, False),
+        (PDSH, False),
+        *(pytest.param(name, True, marks=pytest.mark.thorough) for name in (AUTO, PDSH)),
+    ],
+)
+def test_ranks_get_their_environment_and_arguments(nodes: Nodes, name: str, meets: bool) -> None:
     process = nodes.start(name, "sum" if meets else "seen", *FROM_ONE_PLACE[name], "--", *ARGS)
     said = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 0, said
