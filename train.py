@@ -298,17 +298,20 @@ def run(config: Config, env: ddp.DistEnv) -> int:
     ddp.init(config.distributed_backend, env=env)
     stop = Stop(ddp.device(env))  # before init() there is nothing to save: a signal simply ends the process
     log = Log(config, ddp.is_main(env))
+    code, refused = 0, None
     try:
         code = train(Training(config, env, batch, data), log, stop)
-    except UsageError:  # found by every rank alike
-        ddp.shutdown()
-        raise
+    except UsageError as error:  # found by every rank alike
+        refused = error.with_traceback(None)
     finally:
         log.close()
     # Only here: after any other error the peers may be inside a collective, and would be waited for. The end of this
-    # process is what tells them.
-    gc.collect()  # ends the data workers
+    # process is what tells them. The model goes first, and without the traceback nothing holds it: a model that is freed
+    # after its group waits for threads of gloo, which may wait for it (pytorch/pytorch#56297).
+    gc.collect()  # ends the data workers as well
     ddp.shutdown()
+    if refused:
+        raise refused
     return code
 
 

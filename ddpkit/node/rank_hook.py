@@ -8,7 +8,8 @@ it does with `fork_server.py`, which takes `register` from here. What a rank get
   into a file in memory that nobody else sees. Its descriptor has a high number, which a script that closes or counts
   descriptors does not meet, and its name says whose it is;
 * from the moment when torch has its default process group, the thread of `rank_responder.py`. Not earlier: from then on
-  the process has threads of gloo or NCCL, and to fork it is no more of a risk than before (Python 3.12 warns of it);
+  the process has threads of gloo or NCCL, and to fork it is no more of a risk than before (Python 3.12 warns of it).
+  When the group is destroyed, torch's threads get the interpreter lock once more, as `rank_responder.py` says;
 * from the moment when it begins to import torch, `rank_events.py`, which reports the progress of the start and the
   length of steps to the supervisor. Its events go into a pipe that never blocks: where nobody reads, they are lost.
   Under SLURM there is no such pipe, and `rank_events_file.py` takes them.
@@ -65,14 +66,20 @@ def register(folder: str, times: Sequence[tuple[str, float]] = ()) -> None:
         for name, when in times or [("python", time.time())]:
             tell("mark", rank, name, when)
         asked = _wait_for_questions()
+        responder: dict[str, Any] = {}
 
-        def start() -> None:
-            if os.getpid() == pid:  # not in a fork that makes a process group of its own
-                mark("group")
-                if asked is not None:
-                    _run(folder, "rank_responder")["start"](*asked)
+        def changed(group: Any) -> None:
+            if os.getpid() != pid or asked is None and group is None:
+                return  # a fork that makes a process group of its own
+            if group is None:
+                responder["rest"]()
+                return
+            mark("group")
+            if asked is not None:
+                responder.update(responder or _run(folder, "rank_responder"))
+                responder["start"](*asked)
 
-        wanted: dict[str, Any] = {MODULE: (None, lambda module: _watch(module, start))}
+        wanted: dict[str, Any] = {MODULE: (None, lambda module: _watch(module, changed))}
         if rank.isdigit():
 
             def marks() -> None:
@@ -196,18 +203,14 @@ def _quietly(call: Any, *args: Any) -> None:
         pass  # a script must not see it
 
 
-def _watch(module: Any, start: Callable[[], None]) -> None:
-    """torch keeps its default group in a property (since 2.0; 2.13, seen), which nobody looks at."""
+def _watch(module: Any, changed: Callable[[Any], None]) -> None:
+    """torch keeps its default group in a property (since 2.0; 2.13, seen), which nobody looks at. None ends it."""
     try:
         before = module._World.default_pg
 
         def setter(world: Any, group: Any) -> None:
             before.fset(world, group)
-            if group is not None:
-                try:
-                    start()
-                except Exception:
-                    pass  # stacks alone
+            _quietly(changed, group)
 
         module._World.default_pg = property(before.fget, setter, before.fdel, before.__doc__)
     except Exception:

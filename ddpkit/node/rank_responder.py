@@ -40,20 +40,24 @@ def start(fd: int, number: int) -> None:
     if THREAD not in [_name(task) for task in tasks]:
         import atexit
 
-        atexit.register(_finish_threads, os.getpid(), _thread.get_native_id())
+        atexit.register(rest, os.getpid())
         _thread.start_new_thread(_run, (fd, number, os.getpid(), _thread.get_ident(), name))
 
 
-def _finish_threads(pid: int, main: int) -> None:
-    """Let torch's own threads drop the last tensors before Python ends, for at most `LAST` seconds.
+def rest(pid: int = 0) -> None:
+    """Let torch's own threads drop the last tensors, for at most `LAST` seconds: before Python or the group ends.
 
-    A thread of gloo releases a tensor just after the main thread continues, and needs the interpreter lock for it. Once
-    Python ends (before 3.14), that lock ends the thread inside a destructor of C++: "terminate called without an
-    active exception", SIGABRT (https://github.com/pytorch/pytorch/pull/179291). `destroy_process_group` does not help
-    while a DistributedDataParallel holds the group. Nothing is destroyed here, and no other rank is waited for. Threads
-    of Python itself are left alone: some never rest.
+    A thread of gloo releases a tensor just after the main thread continues, and needs the interpreter lock for it.
+
+    * Once Python ends (before 3.14), that lock ends the thread inside a destructor of C++: "terminate called without an
+      active exception", SIGABRT (https://github.com/pytorch/pytorch/pull/179291).
+    * A DistributedDataParallel that outlives `destroy_process_group` ends the group's threads when it is freed. It
+      waits for them, and keeps the lock (https://github.com/pytorch/pytorch/issues/56297): the rank hangs for ever.
+
+    Nothing is destroyed here, and no other rank is waited for. Threads of Python itself are left alone: some never
+    rest. `pid` is the process in which this may happen; a fork has none of these threads.
     """
-    if os.getpid() != pid:
+    if pid and os.getpid() != pid:
         return
     try:
         import time
@@ -62,14 +66,14 @@ def _finish_threads(pid: int, main: int) -> None:
         until, before = time.monotonic() + LAST, None
         while time.monotonic() < until:
             now = {task: _activity(task) for task in os.listdir("/proc/self/task") if task not in python}
-            now.pop(str(main), None)
+            now.pop(str(_thread.get_native_id()), None)
             # The lock is free during the sleep: who waited for it has run since, or is running.
             if now == before and not any(text.startswith(("R", "D")) for text in now.values()):
                 return
             before = now
             time.sleep(0.001)
     except Exception:
-        pass  # the end of a script must not show it
+        pass  # the script must not show it
 
 
 def _activity(task: str) -> str:

@@ -39,18 +39,34 @@ else:
     while not began:
         time.sleep(0.001)
 """
+# The group is destroyed while the thread runs, and a DistributedDataParallel is freed later, as that of a function is.
+OUTLIVES = LATE.replace("began = []", "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))\nbegan = []")
+OUTLIVES += "dist.destroy_process_group()\ndel model\n__import__('gc').collect()\n"
 # It neither rests nor ends: the end of the rank does not wait for it for ever.
 BUSY = LATE.replace("time.thread_time() + 0.2", "float('inf')")
 
 
-@pytest.mark.parametrize(
+STARTERS = pytest.mark.parametrize(
     "options", [(), ("-o", "starter=torchrun"), ("-o", "preload=torch")], ids=["ranks", "torchrun", "preload"]
 )
+
+
+@STARTERS
 def test_a_thread_of_gloo_finishes_before_python_ends(
     options: tuple[str, ...], start: Callable[..., Command], tmp_path: Path
 ) -> None:
     (tmp_path / "late.py").write_text(LATE)
     command = start("launch", "-b", "local", "-n", "2", *options, "--", "late.py")
+    assert command.end() == 0, command.tail
+    assert command.text.count("finished") == 1, command.text
+
+
+@STARTERS
+def test_a_model_that_outlives_its_group_does_not_hang(
+    options: tuple[str, ...], start: Callable[..., Command], tmp_path: Path
+) -> None:
+    (tmp_path / "outlives.py").write_text(OUTLIVES)
+    command = start("launch", "-b", "local", "-n", "2", *options, "--", "outlives.py")
     assert command.end() == 0, command.tail
     assert command.text.count("finished") == 1, command.text
 
