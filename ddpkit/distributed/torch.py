@@ -101,7 +101,11 @@ def init(
 
 
 def shutdown() -> None:
-    """Destroy the process group, if there is one."""
+    """Destroy the process group, if there is one.
+
+    Delete a DistributedDataParallel before, with what refers to it: one that outlives a gloo group may hang when it is
+    freed (https://github.com/pytorch/pytorch/issues/56297).
+    """
     dist = _dist()
     if dist is not None:
         dist.destroy_process_group()

@@ -39,9 +39,27 @@ else:
     while not began:
         time.sleep(0.001)
 """
-# The group is destroyed while the thread runs, and a DistributedDataParallel is freed later, as that of a function is.
-OUTLIVES = LATE.replace("began = []", "model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))\nbegan = []")
-OUTLIVES += "dist.destroy_process_group()\ndel model\n__import__('gc').collect()\n"
+# A DistributedDataParallel of a function, as in torch's tutorial: it is freed after its group was destroyed. Without the
+# hook a rank hangs in about one of five such ends.
+OUTLIVES = """
+import os
+import torch
+import torch.distributed as dist
+
+
+def train(name):
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo", f"file://{os.getcwd()}/{name}", rank=rank, world_size=count)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))
+    model(torch.ones(1, 2)).sum().backward()
+    dist.broadcast_object_list([dist.get_rank()])
+    dist.destroy_process_group()
+
+
+for name in range(30):
+    train(name)
+print("finished", flush=True)
+"""
 # It neither rests nor ends: the end of the rank does not wait for it for ever.
 BUSY = LATE.replace("time.thread_time() + 0.2", "float('inf')")
 
@@ -68,7 +86,7 @@ def test_a_model_that_outlives_its_group_does_not_hang(
     (tmp_path / "outlives.py").write_text(OUTLIVES)
     command = start("launch", "-b", "local", "-n", "2", *options, "--", "outlives.py")
     assert command.end() == 0, command.tail
-    assert command.text.count("finished") == 1, command.text
+    assert command.text.count("finished") == 2, command.text
 
 
 def test_it_is_waited_for_only_so_long(start: Callable[..., Command], tmp_path: Path) -> None:
