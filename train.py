@@ -306,8 +306,8 @@ def run(config: Config, env: ddp.DistEnv) -> int:
     finally:
         log.close()
     # Only here: after any other error the peers may be inside a collective, and would be waited for. The end of this
-    # process is what tells them. The model goes first, and without the traceback nothing holds it: a model that is freed
-    # after its group waits for threads of gloo, which may wait for it (pytorch/pytorch#56297).
+    # process is what tells them. The model goes first, and no traceback holds it: a model that is freed after its group
+    # waits for threads of gloo, which may wait for it (https://github.com/pytorch/pytorch/issues/56297).
     gc.collect()  # ends the data workers as well
     ddp.shutdown()
     if refused:

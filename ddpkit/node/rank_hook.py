@@ -69,15 +69,15 @@ def register(folder: str, times: Sequence[tuple[str, float]] = ()) -> None:
         responder: dict[str, Any] = {}
 
         def changed(group: Any) -> None:
-            if os.getpid() != pid or asked is None and group is None:
+            if os.getpid() != pid:
                 return  # a fork that makes a process group of its own
-            if group is None:
+            if group is not None:
+                mark("group")
+                if asked is not None:
+                    responder.update(responder or _run(folder, "rank_responder"))
+                    responder["start"](*asked)
+            elif responder:
                 responder["rest"]()
-                return
-            mark("group")
-            if asked is not None:
-                responder.update(responder or _run(folder, "rank_responder"))
-                responder["start"](*asked)
 
         wanted: dict[str, Any] = {MODULE: (None, lambda module: _watch(module, changed))}
         if rank.isdigit():

@@ -39,8 +39,8 @@ else:
     while not began:
         time.sleep(0.001)
 """
-# A DistributedDataParallel of a function, as in torch's tutorial: it is freed after its group was destroyed. Without the
-# hook a rank hangs in about one of five such ends.
+# A DistributedDataParallel of a function, as in torch's tutorial: it is freed after its group was destroyed.
+# Without the hook a rank hangs in about one of five such ends.
 OUTLIVES = """
 import os
 import torch
