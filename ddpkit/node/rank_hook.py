@@ -65,20 +65,7 @@ def register(folder: str, times: Sequence[tuple[str, float]] = ()) -> None:
 
         for name, when in times or [("python", time.time())]:
             tell("mark", rank, name, when)
-        asked = _wait_for_questions()
-        responder: dict[str, Any] = {}
-
-        def changed(group: Any) -> None:
-            if os.getpid() != pid:
-                return  # a fork that makes a process group of its own
-            if group is not None:
-                mark("group")
-                if asked is not None:
-                    responder.update(responder or _run(folder, "rank_responder"))
-                    responder["start"](*asked)
-            elif responder:
-                responder["rest"]()
-
+        changed = _with_group(folder, lambda: mark("group"))
         wanted: dict[str, Any] = {MODULE: (None, lambda module: _watch(module, changed))}
         if rank.isdigit():
 
@@ -99,6 +86,25 @@ def register(folder: str, times: Sequence[tuple[str, float]] = ()) -> None:
         _when_imported(wanted)
     except Exception:
         pass
+
+
+def _with_group(folder: str, begins: Callable[[], None]) -> Callable[[Any], None]:
+    """Prepare for questions. Returns what is called with each default process group that torch has; None: it ends."""
+    pid, asked = os.getpid(), _wait_for_questions()
+    responder: dict[str, Any] = {}
+
+    def changed(group: Any) -> None:
+        if os.getpid() != pid:
+            return  # a fork that makes a process group of its own
+        if group is not None:
+            begins()
+            if asked is not None:
+                responder.update(responder or _run(folder, "rank_responder"))
+                responder["start"](*asked)
+        elif responder:
+            responder["rest"]()
+
+    return changed
 
 
 def _record(torch: Any) -> None:
