@@ -432,7 +432,14 @@ class Lab:
                 self.run(LOGIN, "scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
             return all(states.get(name) == "idle" for name in nodes)
 
-        self._wait(idle, f"SLURM's nodes did not become idle: {self.folder}/log")
+        try:
+            # slurmctld learns of a node's end late where a message was lost: it asks again after two minutes.
+            self._wait(idle, "SLURM's nodes did not become idle", 3 * PATIENCE)
+        except RuntimeError as error:  # the folder is gone when somebody reads this
+            seen = [self.run(LOGIN, *each, check=False).stdout for each in (["sinfo", "-N", "-l"], ["squeue"])]
+            logs = (self.folder / f"log/{name}.log" for name in ("slurmctld", *(f"slurmd-{node}" for node in nodes)))
+            seen += ["\n".join([f"{log.name}:", *log.read_text().splitlines()[-40:]]) for log in logs if log.exists()]
+            raise RuntimeError("\n".join([str(error), *seen])) from None
 
     # ---- use
 
