@@ -433,8 +433,7 @@ class Lab:
             return all(states.get(name) == "idle" for name in nodes)
 
         try:
-            # slurmctld learns of a node's end late where a message was lost: it asks again after two minutes.
-            self._wait(idle, "SLURM's nodes did not become idle", 3 * PATIENCE)
+            self._wait(idle, "SLURM's nodes did not become idle")
         except RuntimeError as error:  # the folder is gone when somebody reads this
             seen = [self.run(LOGIN, *each, check=False).stdout for each in (["sinfo", "-N", "-l"], ["squeue"])]
             logs = (self.folder / f"log/{name}.log" for name in ("slurmctld", *(f"slurmd-{node}" for node in nodes)))
