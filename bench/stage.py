@@ -46,7 +46,7 @@ class Bench:
     """A lab whose hosts have a disk each, and a project."""
 
     def __init__(self, lab: Lab, top: Path, python: str) -> None:
-        self.lab, self.python = lab, python
+        self.lab, self.python = lab, os.path.abspath(python)  # noqa: PTH100, as its symbolic links matter
         self.disk, self.disks, self.work = top / "disk", top / "disks", top / "work"
         for folder in (self.disk, self.work):
             folder.mkdir()

@@ -57,6 +57,7 @@ class Answer(TypedDict):
 class ServeAnswer(TypedDict):
     """The answer of `stage_peer.serve`."""
 
+    problem: str
     addresses: tuple[str, ...]
     port: int
     key: str
@@ -282,20 +283,20 @@ class Stager:
     def _bring(self, spec: HostSpec, channel: Channel, content: Content) -> Problem | None:
         began = time.time()
 
-        def brought(size: int | None, source: str = "") -> None:
+        def brought(size: int | None, source: str = "") -> Problem | None:
             copied, ended = size is not None, time.time()
             copy = NodeCopy(kind=content.kind, copied=copied, size=size or 0, source=source, began=began, ended=ended)
             self.times.setdefault(spec.label, []).append(copy)
             if self.progress is not None and self.sources.wanted(content.name, spec.label, copied=copied):
-                self._serve(spec, channel, content)
+                return self._serve(spec, channel, content, fresh=copied)
+            return None
 
         answer = self._look(spec, channel, content)
         refused = check_node(content, answer)
         if refused is not None:
             return Problem(host=spec.label, what=refused[0], fix=refused[1], check="stage")
         if answer["state"] == "present":
-            brought(None)
-            return None
+            return brought(None)
         self.missing.setdefault(content.name, []).append(spec.label)
         if self.progress is None:
             return None
@@ -307,8 +308,7 @@ class Stager:
                     done: Mapping[str, str] = channel.answer(time.monotonic() + PATIENCE)
                     if done["problem"]:
                         return Problem(host=spec.label, what=done["problem"], fix=done["fix"])
-                    brought(size, served.label if served else "")
-                    return None
+                    return brought(size, served.label if served else "")
                 if served is None:
                     channel.ask("stage.release", {"root": self.root, "name": content.name})
                     return problem
@@ -337,11 +337,21 @@ class Stager:
             channel.ask("stage.release", {"root": self.root, "name": ""}, beats=True)  # it has no lock of that name
             channel.answer(time.monotonic() + PATIENCE)
 
-    def _serve(self, spec: HostSpec, channel: Channel, content: Content) -> None:
-        args = {"root": self.root, "name": content.name, "content": content.kind == "project"}
+    def _serve(self, spec: HostSpec, channel: Channel, content: Content, *, fresh: bool) -> Problem | None:
+        args = {"root": self.root, "name": content.name, "content": content.kind == "project", "fresh": fresh}
         channel.ask("stage_peer.serve", args, beats=True)
         answer: ServeAnswer = channel.answer(time.monotonic() + PATIENCE)
-        self.sources.add(content.name, ServedCopy(label=spec.label, **answer))
+        if answer["problem"]:
+            return Problem(host=spec.label, what=answer["problem"], fix="launch again, which repairs them")
+        served = ServedCopy(
+            label=spec.label,
+            addresses=answer["addresses"],
+            port=answer["port"],
+            key=answer["key"],
+            digest=answer["digest"],
+        )
+        self.sources.add(content.name, served)
+        return None
 
     def _look(self, spec: HostSpec, channel: Channel, content: Content) -> Answer:
         args = {"root": self.root, "name": content.name, "needs": content.needs, "dry": self.progress is None}

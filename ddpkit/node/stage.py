@@ -2,8 +2,9 @@
 
 Standard library only, Python 3.8 and later. Sent to a node's supervisor. The launcher uses `measure`.
 
-A copy is NAME/ in the stage directory. It is complete once NAME.ok lists its files. The process that copies holds a
-lock on NAME.lock, which the kernel releases at its end. A directory without NAME.ok and without a lock is a leftover.
+A copy is NAME/ in the stage directory. It is complete once NAME.ok, its marker, lists its files. The process that
+copies holds a lock on NAME.lock, which the kernel releases at its end. A directory without NAME.ok and without a lock
+is a leftover.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def look(root: str, name: str, needs: list[int], dry: bool) -> dict[str, Any]:
         _check_root(root)
         if not dry and name not in _locks and not _lock(root, name):
             return {**answer, "state": "busy"}
-        if _is_whole(root, name):
+        if is_whole(root, name, quick=name.startswith("env-"), dry=dry):
             if not dry:
                 os.utime(marker(root, name))
                 release(root, name)
@@ -132,12 +133,7 @@ def finish(root: str, name: str, names: str, wanted: str, content: bool, moved_f
                     "%s has no room for the path %s" % (small, place), "add --stage-dir DIR, a shorter path"
                 )
             _move_programs(place, moved_from, known)
-        data = json.dumps({"digest": digest(place, listed, False), "names": listed})
-        with open(marker(root, name) + ".new", "w") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(marker(root, name) + ".new", marker(root, name))
+        _mark(root, name, _verified(place, listed))
     except OSError as error:
         return _problem("cannot complete %s: %s" % (place, str(error.strerror).lower()), "add --stage-dir DIR")
     finally:
@@ -322,14 +318,58 @@ def release(root: str, name: str) -> None:
         os.close(fd)
 
 
-def _is_whole(root: str, name: str) -> bool:
-    """Compare a complete copy with the list of its files."""
+def is_whole(root: str, name: str, quick: bool, dry: bool = False) -> bool:
+    """Compare a complete copy with the list of its files.
+
+    `quick`: only its directories, if all files were verified since the machine started. A file that is added, removed
+    or replaced changes its directory; one that is written in place does not. After a crash files can be empty. `dry`:
+    change nothing.
+    """
+    place = os.path.join(root, name)
     try:
         with open(marker(root, name)) as file:
             listed = json.load(file)
     except (OSError, ValueError):
         return False
-    return bool(digest(os.path.join(root, name), listed["names"], False) == listed["digest"])
+    if quick and listed.get("stamp") and listed["stamp"] == _stamp(place, listed["directories"]):
+        return True
+    verified = _verified(place, listed["names"])
+    if verified["digest"] != listed["digest"]:
+        return False
+    if quick and not dry:
+        _mark(root, name, verified)
+    return True
+
+
+def _verified(place: str, names: list[str]) -> dict[str, Any]:
+    """Return what the marker of a copy holds."""
+    folders = {name.rpartition("/")[0] for name in names}
+    directories = sorted(each for each in folders if _COMPILED not in each.split("/"))
+    stamp = _stamp(place, directories)  # before the files: what changes after this is found the next time
+    return {"digest": digest(place, names, False), "names": names, "directories": directories, "stamp": stamp}
+
+
+def _stamp(place: str, directories: list[str]) -> str:
+    """Mode and time of these directories, and the start of the machine; empty: not known."""
+    whole = hashlib.sha256()
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            whole.update(file.read().encode())
+        for name in directories:
+            each = os.stat(os.path.join(place, name))
+            whole.update(("%s\0%o %d\0" % (name, each.st_mode, each.st_mtime_ns)).encode("utf-8", "surrogateescape"))
+    except OSError:
+        return ""
+    return whole.hexdigest()
+
+
+def _mark(root: str, name: str, listed: dict[str, Any]) -> None:
+    """Mark a copy as complete. Raises OSError."""
+    with open(marker(root, name) + ".new", "w") as file:
+        json.dump(listed, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(marker(root, name) + ".new", marker(root, name))
 
 
 def _sweep(root: str, name: str) -> None:

@@ -14,7 +14,7 @@ import socket
 import threading
 import zlib
 
-from ddpkit.node.stage import READERS, Directory, copy, marker, unpack
+from ddpkit.node.stage import READERS, Directory, copy, is_whole, marker, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,15 +163,22 @@ class Peer:
         return total
 
 
-def serve(root: str, name: str, content: bool) -> dict[str, Any]:
-    """Serve a complete copy. Returns `port`, `key`, `addresses` of this node, and `digest` (see `stage.finish`)."""
+def serve(root: str, name: str, content: bool, fresh: bool) -> dict[str, Any]:
+    """Serve a complete copy. Returns `port`, `key`, `addresses` of this node, and `digest` (see `stage.finish`).
+
+    `fresh`: this launch verified all files. A copy whose files changed is a `problem`, and is no longer complete.
+    """
+    answer = {"problem": "", "addresses": [], "port": 0, "key": "", "digest": ""}
+    if not fresh and not is_whole(root, name, quick=False):
+        os.unlink(marker(root, name))
+        return {**answer, "problem": "files of %s changed on this node" % os.path.join(root, name)}
     with open(marker(root, name)) as file:
         listed = json.load(file)
     server = Server(os.path.join(root, name), listed["names"], content)
     _served.append(server)
     # The address that the launcher reached is one that other nodes most likely reach as well.
     addresses = [*os.environ.get("SSH_CONNECTION", "").split()[2:3], os.uname().nodename]
-    return {"port": server.port, "key": server.key, "addresses": addresses, "digest": listed["digest"]}
+    return {**answer, "port": server.port, "key": server.key, "addresses": addresses, "digest": listed["digest"]}
 
 
 def fetch(

@@ -242,6 +242,47 @@ def test_a_damaged_copy_is_copied_again(node: Node, damage: Any) -> None:
     assert node.look()["state"] == "present"
 
 
+def test_of_a_verified_environment_only_the_directories_are_looked_at(node: Node, monkeypatch: Any) -> None:
+    """It has tens of thousands of files. What replaces one of them changes its directory."""
+    name = "env-a"
+    node.names = ["lib", "lib/part.py", "lib/__pycache__", "lib/__pycache__/part.pyc"]
+    (node.source / "lib/__pycache__").mkdir(parents=True)
+    (node.source / "lib/part.py").write_text("lr = 1")
+    (node.source / "lib/__pycache__/part.pyc").write_text("compiled")
+    described = list[str]()
+    describe = stage._describe
+
+    def count(path: str, content: bool) -> tuple[list[str], int]:
+        described.append(path)
+        return describe(path, content)
+
+    node.look(name)
+    node.copy(name)
+    monkeypatch.setattr(stage, "_describe", count)
+    copy = node.root / name
+
+    def looked_at(change: Any) -> tuple[str, bool]:
+        """Its state, and whether its files were looked at."""
+        described.clear()
+        change()
+        return node.look(name)["state"], bool(described)
+
+    assert looked_at(lambda: None) == ("present", False)
+    assert looked_at(lambda: (copy / "lib/__pycache__/more.pyc").write_text("compiled")) == ("present", False)
+    assert looked_at(lambda: (copy / "lib/more.py").write_text("not of the copy")) == ("present", True)
+    assert looked_at(lambda: None) == ("present", False)
+    stamp = stage._stamp
+    monkeypatch.setattr(stage, "_stamp", lambda *args: f"after a restart: {stamp(*args)}")
+    assert looked_at(lambda: None) == ("present", True)
+    assert looked_at(lambda: None) == ("present", False)
+    monkeypatch.setattr(stage, "_stamp", lambda *args: "")
+    assert looked_at(lambda: None) == ("present", True)
+    monkeypatch.setattr(stage, "_stamp", stamp)
+    (copy / "new.py").write_text("longer text")
+    assert looked_at(lambda: (copy / "new.py").rename(copy / "lib/part.py")) == ("absent", True)
+    stage.release(str(node.root), name)
+
+
 def test_a_torn_copy_is_never_complete(node: Node) -> None:
     node.look()
     subprocess.run(["cp", "-a", f"{node.source}/.", str(node.root / "project-a")], check=True)

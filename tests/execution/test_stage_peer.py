@@ -61,7 +61,7 @@ def copies(tmp_path: Path) -> Iterator[Copies]:
 
 @pytest.fixture
 def served(copies: Copies) -> Iterator[dict[str, Any]]:
-    yield stage_peer.serve(str(copies.one), NAME, True)
+    yield stage_peer.serve(str(copies.one), NAME, True, fresh=False)
     stage_peer.close()
 
 
@@ -82,6 +82,13 @@ def test_a_copy_is_fetched_whole_and_then_its_changes_alone(copies: Copies, serv
     (copies.two / "project-b/0.bin").unlink()
     assert copies.fetch(served["port"], served["key"], "project-b") == {"size": len("#!/bin/sh"), "problem": ""}
     assert copies.finish(copies.two, "project-b") == ""
+
+
+def test_a_copy_that_changed_on_its_node_is_not_served(copies: Copies) -> None:
+    (copies.one / NAME / "run.sh").write_text("other")
+    assert "changed on this node" in stage_peer.serve(str(copies.one), NAME, True, fresh=False)["problem"]
+    assert copies.look(copies.one)["state"] == "absent"
+    stage.release(str(copies.one), NAME)
 
 
 def test_nobody_without_the_key_gets_or_gives_a_file(copies: Copies, served: dict[str, Any]) -> None:
