@@ -38,6 +38,7 @@ PACE = ((5.0, 0.25), (60.0, 1.0), (float("inf"), 5.0))
 # Texts of a RuntimeError that follows from the end of another rank, as gloo, TCPStore and NCCL write them.
 PEER_ENDED = ("closed by peer", "reset by peer", "got 0 bytes", "remote process exited", "Broken pipe")
 PEER_WAIT = 5.0  # seconds in which that rank, whose sockets are closed before its process ends, can end first
+STOP = 15  # SIGTERM, by which a launcher ends the other ranks
 
 
 def start(tell: Callable[..., None], mark: Callable[[str], None], rank: str, wanted: dict[str, Any]) -> None:
@@ -66,10 +67,12 @@ def _when_raised(say: Callable[[str], None]) -> None:
             frame = trace.tb_frame
             if frame.f_back is None and frame.f_code.co_name in ("<module>", "_run_module_as_main"):
                 if isinstance(raised, RuntimeError) and any(text in str(raised) for text in PEER_ENDED):
-                    time.sleep(PEER_WAIT)
+                    _wait_for_signal(signals, STOP, PEER_WAIT)
                 say(type(raised).__name__)
 
     import threading  # torch needs it anyway
+
+    signals = _note_signals()
 
     try:
         # Called before other threads are waited for, some of which may never end. Python 3.9 and later; not documented.
@@ -78,6 +81,49 @@ def _when_raised(say: Callable[[str], None]) -> None:
         import atexit
 
         atexit.register(ending)
+
+
+def _note_signals() -> int:
+    """Return a file descriptor that gets the number of each signal the script handles; -1: there is none.
+
+    Also of one that came before somebody reads it. A signal without a handler ends the process.
+    """
+    import os
+    import signal
+
+    def forget() -> None:
+        """Leave the signals of a forked child to it."""
+        other = signal.set_wakeup_fd(-1)
+        if other != written:
+            signal.set_wakeup_fd(other)
+
+    read, written = os.pipe()
+    os.set_blocking(written, False)
+    try:
+        before = signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+    except ValueError:  # not the main thread
+        before = None
+    if before == -1:
+        os.register_at_fork(after_in_child=forget)
+        return read
+    if before is not None:  # an event loop has it
+        signal.set_wakeup_fd(before)
+    os.close(read)
+    os.close(written)
+    return -1
+
+
+def _wait_for_signal(noted: int, number: int, seconds: float) -> None:
+    """Wait for a signal, which can have come before. `noted`: of `_note_signals`."""
+    import os
+    import select
+
+    until, arrived = time.monotonic() + seconds, select.poll()
+    if noted >= 0:
+        arrived.register(noted, select.POLLIN)
+    while time.monotonic() < until:
+        if arrived.poll(1000 * (until - time.monotonic())) and number in os.read(noted, 1 << 16):
+            return
 
 
 def _meeting(module: Any, mark: Callable[[str], None]) -> None:

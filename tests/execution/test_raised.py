@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -71,6 +74,43 @@ def test_a_rank_whose_peer_ended_is_not_the_first_failure(way: str, start: Start
     command = start("launch", "-n", "2", *WAYS[way])
     assert command.end() == 7, command.text
     assert "rank 1 on " in next(line for line in command.lines if "failed first" in line)
+
+
+# The launcher ends the other ranks once it knows which one failed first; this one has a handler for that, as many have.
+WAITS = """
+import os, signal, sys
+from ddpkit.node import rank_events
+rank_events.PEER_WAIT = 600
+rank_events._when_raised(lambda kind: print("told", kind, flush=True))
+signal.signal(signal.SIGTERM, lambda *_: print("stop", flush=True))
+if os.fork() == 0:  # a data loader's worker
+    signal.raise_signal(signal.SIGTERM)
+    os._exit(0)
+os.wait()
+if sys.argv[1] == "early":
+    signal.raise_signal(signal.SIGTERM)
+print("waits", flush=True)
+raise RuntimeError("[pair.cc:553] Connection closed by peer [10.0.0.2]:48330.")
+"""
+
+
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_a_rank_that_is_told_to_stop_waits_no_longer_for_its_peer(when: str) -> None:
+    command = [sys.executable, "-c", WAITS, when]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3 if when == "early" else 2)]
+        if when == "late":
+            process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert (
+        "".join([*lines, out]).split("\n")
+        == {
+            "early": ["stop", "stop", "waits", "told RuntimeError", ""],
+            "late": ["stop", "waits", "stop", "told RuntimeError", ""],
+        }[when]
+    ), err
+    assert process.returncode == 1
 
 
 # C code prints an exception, sets `sys.last_value` by that, and goes on.

@@ -207,7 +207,7 @@ class Bare:
         (self.lab.folder / f"ssh/sshd_{host}.conf").write_text(text)
         log = self.lab.folder / f"log/{host}.log"
         seen = log.stat().st_size
-        (pid,) = [pid for pid, line in self.lab.processes(host).items() if "sshd" in line and "[listener]" in line]
+        pid = min(pid for pid, line in self.lab.processes(host).items() if "sshd" in line and "[listener]" in line)
         self.lab.run(host, "kill", "-HUP", str(pid))
         self.wait(lambda: b"Server listening" in log.read_bytes()[seen:], f"sshd does not come back: {log}")
 

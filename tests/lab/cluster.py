@@ -503,7 +503,10 @@ class Lab:
         self._wait(lambda: not Path(f"/proc/{outer}").exists(), f"host {name} does not die")
 
     def processes(self, name: str) -> dict[int, str]:
-        """What runs on a host: process id there, command line."""
+        """What runs on a host: process id there, command line.
+
+        A process has the line of the one that started it until it runs its own program: of two, the lower id is meant.
+        """
         shown = self.run(name, "ps", "-e", "-o", "pid=,args=").stdout.splitlines()
         return {int(line.split(None, 1)[0]): line.split(None, 1)[1] for line in shown}
 

@@ -51,8 +51,7 @@ class Laptop:
 
     def launcher(self) -> int:
         """The process of the launch on the laptop."""
-        (pid,) = (pid for pid, (_, line) in self.left().items() if line.startswith(" ".join([*DDPKIT, "launch"])))
-        return pid
+        return min(pid for pid, (_, line) in self.left().items() if line.startswith(" ".join([*DDPKIT, "launch"])))
 
     def cut_session(self) -> None:
         """End sshd's process for the laptop's connection, not the one that listens."""

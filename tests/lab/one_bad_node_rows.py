@@ -458,7 +458,7 @@ def batch(lines: str, options: str = "-N 2 --ntasks-per-node 1") -> str:
 
 def no_slurmd(place: Place) -> None:
     """As when the daemon dies: SLURM finds out after SlurmdTimeout."""
-    (pid,) = [pid for pid, line in place.lab.processes(place.second).items() if line.startswith("slurmd ")]
+    pid = min(pid for pid, line in place.lab.processes(place.second).items() if line.startswith("slurmd "))
     place.lab.run(place.second, "kill", "-9", str(pid))  # the row is the last on its nodes
 
 

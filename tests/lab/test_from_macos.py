@@ -244,7 +244,7 @@ def test_the_end_of_its_launcher_is_the_end_of_all(end: int, laptop: Laptop, lab
     with subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as launch:
         assert launch.stdout is not None
         assert all("ready" in launch.stdout.readline() for _ in range(2))
-        (pid,) = [pid for pid, line in lab.processes(LOGIN).items() if "ddpkit" in line and " launch -n 2" in line]
+        pid = min(pid for pid, line in lab.processes(LOGIN).items() if "ddpkit" in line and " launch -n 2" in line)
         try:
             wait_until(lambda: "MiB" in laptop("status").stdout)
             assert "stacks are available only on Linux (here: sudo py-spy dump --pid" in laptop("dump").stdout

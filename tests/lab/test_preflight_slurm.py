@@ -196,7 +196,7 @@ def test_ended_from_outside_it_leaves_no_job(bare: Bare, number: signal.Signals)
     while "runs on" not in (line := process.stderr.readline()):
         assert line, "it ended before its job ran"
     shown = bare.lab.processes(LOGIN).items()
-    (pid,) = [pid for pid, line in shown if line.startswith(f"{sys.executable} -m ddpkit test")]
+    pid = min(pid for pid, line in shown if line.startswith(f"{sys.executable} -m ddpkit test"))
     bare.lab.run(LOGIN, "kill", f"-{int(number)}", str(pid))
     out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + number, err

@@ -95,8 +95,7 @@ def finish(factor: Factor, terminal: Terminal) -> None:
 
 def launcher(factor: Factor) -> int:
     shown = processes(factor.bare.lab, [LOGIN])
-    (pid,) = (pid for pid, (_, line) in shown.items() if "-m ddpkit launch" in line)
-    return pid
+    return min(pid for pid, (_, line) in shown.items() if "-m ddpkit launch" in line)
 
 
 def no_ssh_left(bare: Bare) -> None:

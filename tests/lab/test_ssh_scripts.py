@@ -286,7 +286,7 @@ def test_nothing_is_left_when_the_script_ends(nodes: Nodes, name: str, number: s
 def test_nothing_is_left_when_pdsh_is_killed(nodes: Nodes) -> None:
     process = nodes.start(PDSH, "stay", *FROM_ONE_PLACE[PDSH])
     nodes.wait_for(4, process)
-    (pid,) = [pid for pid, line in nodes.lab.processes("login").items() if line.startswith("pdsh ")]
+    pid = min(pid for pid, line in nodes.lab.processes("login").items() if line.startswith("pdsh "))
     nodes.lab.run("login", "kill", "-KILL", str(pid))
     said = process.communicate(timeout=PATIENCE)[0]
     assert process.returncode == 137, said
