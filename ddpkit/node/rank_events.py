@@ -38,7 +38,6 @@ PACE = ((5.0, 0.25), (60.0, 1.0), (float("inf"), 5.0))
 # Texts of a RuntimeError that follows from the end of another rank, as gloo, TCPStore and NCCL write them.
 PEER_ENDED = ("closed by peer", "reset by peer", "got 0 bytes", "remote process exited", "Broken pipe")
 PEER_WAIT = 5.0  # seconds in which that rank, whose sockets are closed before its process ends, can end first
-STOP = 15  # SIGTERM, by which a launcher ends the other ranks
 
 
 def start(tell: Callable[..., None], mark: Callable[[str], None], rank: str, wanted: dict[str, Any]) -> None:
@@ -67,12 +66,12 @@ def _when_raised(say: Callable[[str], None]) -> None:
             frame = trace.tb_frame
             if frame.f_back is None and frame.f_code.co_name in ("<module>", "_run_module_as_main"):
                 if isinstance(raised, RuntimeError) and any(text in str(raised) for text in PEER_ENDED):
-                    _wait_for_signal(signals, STOP, PEER_WAIT)
+                    _wait_for_sigterm(signals, PEER_WAIT)  # by which the launcher ends the others
                 say(type(raised).__name__)
 
     import threading  # torch needs it anyway
 
-    signals = _note_signals()
+    signals = _signal_pipe()
 
     try:
         # Called before other threads are waited for, some of which may never end. Python 3.9 and later; not documented.
@@ -83,11 +82,8 @@ def _when_raised(say: Callable[[str], None]) -> None:
         atexit.register(ending)
 
 
-def _note_signals() -> int:
-    """Return a file descriptor that gets the number of each signal the script handles; -1: there is none.
-
-    Also of one that came before somebody reads it. A signal without a handler ends the process.
-    """
+def _signal_pipe() -> int:
+    """Return the end of a pipe that gets the number of each signal with a handler of the script; -1: there is none."""
     import os
     import signal
 
@@ -113,16 +109,17 @@ def _note_signals() -> int:
     return -1
 
 
-def _wait_for_signal(noted: int, number: int, seconds: float) -> None:
-    """Wait for a signal, which can have come before. `noted`: of `_note_signals`."""
+def _wait_for_sigterm(signals: int, seconds: float) -> None:
+    """Wait for SIGTERM, which can have come before. `signals`: of `_signal_pipe`."""
     import os
     import select
+    import signal
 
     until, arrived = time.monotonic() + seconds, select.poll()
-    if noted >= 0:
-        arrived.register(noted, select.POLLIN)
+    if signals >= 0:
+        arrived.register(signals, select.POLLIN)
     while time.monotonic() < until:
-        if arrived.poll(1000 * (until - time.monotonic())) and number in os.read(noted, 1 << 16):
+        if arrived.poll(max(0.0, 1000 * (until - time.monotonic()))) and signal.SIGTERM in os.read(signals, 1 << 16):
             return
 
 

@@ -337,7 +337,10 @@ def is_whole(root: str, name: str, quick: bool, dry: bool = False) -> bool:
     if verified["digest"] != listed["digest"]:
         return False
     if quick and not dry:
-        _mark(root, name, verified)
+        try:
+            _mark(root, name, verified)
+        except OSError:
+            pass  # a full disk: the next launch looks at all files as well
     return True
 
 
@@ -365,11 +368,16 @@ def _stamp(place: str, directories: list[str]) -> str:
 
 def _mark(root: str, name: str, listed: dict[str, Any]) -> None:
     """Mark a copy as complete. Raises OSError."""
-    with open(marker(root, name) + ".new", "w") as file:
-        json.dump(listed, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(marker(root, name) + ".new", marker(root, name))
+    new = marker(root, name) + ".new"
+    try:
+        with open(new, "w") as file:
+            json.dump(listed, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, marker(root, name))
+    finally:
+        if os.path.exists(new):
+            os.unlink(new)
 
 
 def _sweep(root: str, name: str) -> None:
