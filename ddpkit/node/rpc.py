@@ -26,7 +26,7 @@ from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself is slow to import, and this starts with every run
-    from typing import Any, Iterator
+    from typing import Any, Iterator, NoReturn
 
 CHUNK = 1 << 16
 PIECE = 20000  # bytes of an answer in one event: a line that pdsh does not cut off (2.34: 131072)
@@ -65,6 +65,11 @@ class Programs:
         """Let each program close what it opened."""
         for parts in self._parts.values():
             getattr(sys.modules.get(parts[-1][0]), "close", int)()
+
+    def abandon(self) -> None:
+        """Let each program end what another connection of the lost launcher started here."""
+        for parts in self._parts.values():
+            getattr(sys.modules.get(parts[-1][0]), "abandon", int)()
 
 
 def answer_events(number: int, result: bytes, piece: int = PIECE) -> Iterator[dict[str, Any]]:
@@ -111,7 +116,14 @@ class CallServer:
         stdin = select.poll()
         stdin.register(0, getattr(select, "POLLRDHUP", select.POLLHUP))
         if stdin.poll(0) or time.monotonic() > self._call_deadline:
-            os._exit(1)  # the guard ends what the call started
+            self._leave()
+
+    def _leave(self) -> NoReturn:
+        """End without the launcher. The guard ends what calls started."""
+        try:
+            self._programs.abandon()
+        finally:
+            os._exit(1)
 
     def _read_line(self) -> bytes:
         while b"\n" not in self._received:
@@ -119,7 +131,7 @@ class CallServer:
             ready = select.select([0], [], [], self._silence_limit)[0]
             data = os.read(0, CHUNK) if ready else b""
             if not data:
-                os._exit(1)  # the launcher is gone; the guard ends what is left
+                self._leave()
             self._received += data
         line, _, self._received = self._received.partition(b"\n")
         return line

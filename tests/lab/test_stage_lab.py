@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,43 @@ def role(site: Site, host: str) -> str:
     return "fetches" if ports and "big.bin" in listed else ""
 
 
+def copy_slowly(site: Site, hosts: Sequence[str], silence: int) -> subprocess.Popen[str]:
+    """Start a launch that copies a large file over a slow network. `silence`: seconds, the heartbeat timeout."""
+    lab = site.bare.lab
+    slow = ("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "80mbit", "burst", "256kb", "limit", "1mb")
+    for host in hosts:
+        if host not in HOSTS:
+            site.bare.small(host, site.disk, "size=40M,nr_inodes=2000")
+    for host in (LOGIN, *hosts):
+        lab.run(host, *slow)
+        site.bare.later(lambda host=host: lab.run(host, "tc", "qdisc", "del", "dev", "eth0", "root"))  # type: ignore[misc]
+    with (site.bare.folder / "big.bin").open("wb") as file:
+        file.write(os.urandom(20 << 20))
+    option = f"heartbeat_timeout={silence}"
+    args = ("-b", "ssh", *RANKS, "-o", option, "--stage", "--stage-dir", f"{site.disk}/stage", *hosts)
+    argv = site.bare.argv(*args, "--", "job.py")
+    return subprocess.Popen(argv, env=site.bare.environ(), stdout=-1, stderr=-1, text=True, stdin=subprocess.DEVNULL)
+
+
+def test_a_node_that_is_cut_off_during_the_copy_keeps_no_process(site: Site) -> None:
+    lab = site.bare.lab
+    launcher = copy_slowly(site, HOSTS, silence=2)
+    try:
+        site.bare.wait(lambda: role(site, "node2") == "receives", "nothing is copied")
+        lab.cut("node2")
+        site.bare.later(lambda: lab.mend("node2"))
+        out, err = launcher.communicate(timeout=100)
+    finally:
+        launcher.kill()
+    assert launcher.returncode == 123, out + err
+    assert "  node2: " in err
+
+    def receives() -> bool:
+        return any("rsync --server" in line for line in lab.processes("node2").values())
+
+    site.bare.wait(lambda: not receives(), "rsync waits on the node")
+
+
 @pytest.mark.parametrize(
     ("does", "what"),
     [
@@ -215,20 +253,7 @@ def role(site: Site, host: str) -> str:
 def test_a_node_that_dies_during_the_copy(site: Site, does: str, what: str) -> None:
     """The others get their copies, from another node or from the launcher."""
     lab, hosts = site.bare.lab, NODES[:4]
-    slow = ("tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "80mbit", "burst", "256kb", "limit", "1mb")
-    for host in hosts:
-        if host not in HOSTS:
-            site.bare.small(host, site.disk, "size=40M,nr_inodes=2000")
-    for host in (LOGIN, *hosts):
-        lab.run(host, *slow)
-        site.bare.later(lambda host=host: lab.run(host, "tc", "qdisc", "del", "dev", "eth0", "root"))  # type: ignore[misc]
-    with (site.bare.folder / "big.bin").open("wb") as file:
-        file.write(os.urandom(20 << 20))
-    args = ("-b", "ssh", *RANKS, "-o", "heartbeat_timeout=10", "--stage", "--stage-dir", f"{site.disk}/stage", *hosts)
-    argv = site.bare.argv(*args, "--", "job.py")
-    launcher = subprocess.Popen(
-        argv, env=site.bare.environ(), stdout=-1, stderr=-1, text=True, stdin=subprocess.DEVNULL
-    )
+    launcher = copy_slowly(site, hosts, silence=10)
     found: list[str] = []
 
     def see() -> bool:
