@@ -5,6 +5,7 @@ The catalogue is loaded when a run has failed, and not before.
 
 from __future__ import annotations
 
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ddpkit.diagnosis.log_match import LogMatch
 
 LOG_END_BYTES = 1 << 20  # bytes at the end of a log
+QUOTED = 200  # characters of a line
+_RANK_LINE = re.compile(r"\[(\d+) [^\]]*\] (.*\S)")  # of all.log
 # Nobody prints an exception and then dies of one of these: what stands in the log was dealt with before.
 _SUDDEN = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -45,7 +48,25 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
     match, diagnosis = _find_cause(failure, all_log)
     host = "" if diagnosis is not None and diagnosis.whose else failure.host
     action = decide_match(match, [match.text], host) if match is not None else decide_failure(failure)
-    return replace(failure, diagnosis=diagnosis, action=action)
+    return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
+
+
+def _quote_other_rank(failure: Failure, all_log: Path) -> Diagnosis | None:
+    """Quote the last line of another rank for one that printed nothing: many scripts print on rank 0 alone."""
+    if not _is_silent(failure):
+        return None
+    lines = [match for line in _end(all_log).splitlines() if (match := _RANK_LINE.match(line))]
+    if not lines:
+        return None
+    rank, text = lines[-1].groups()
+    cause = f"the rank printed nothing. The last line of rank {rank}: {text[:QUOTED]}"
+    return Diagnosis(cause=cause, fix=f"less {all_log.with_name(f'rank_{rank}.log')}")
+
+
+def _is_silent(failure: Failure) -> bool:
+    """Whether a rank ended with an exit code, and without a line."""
+    spoke = failure.last_lines or failure.log or failure.reason
+    return failure.rank is not None and bool(failure.code) and not spoke
 
 
 def _find_cause(failure: Failure, all_log: Path) -> tuple[LogMatch | None, Diagnosis | None]:
@@ -143,8 +164,7 @@ def describe(failure: Failure, diagnosis: Diagnosis | None = None) -> tuple[str,
     next_step = hint(failure, diagnosis) if _has_hint(failure, diagnosis) else ""
     if failure.log and failure.log not in next_step:
         facts.append(("log", failure.log))
-    silent = failure.rank is not None and failure.code and not (failure.last_lines or failure.log or failure.reason)
-    if silent and not next_step:
+    if _is_silent(failure) and not next_step:
         next_step = f"the rank printed nothing; search the script for an exit with code {failure.code}"
     facts += [("hint", next_step)] if next_step else []
     if diagnosis is not None and diagnosis.id:

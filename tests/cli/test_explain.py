@@ -141,6 +141,28 @@ os.kill(os.getpid(), 9)
         [],
         None,
     ),
+    "printed on rank 0 alone": (
+        """
+import os, pathlib, sys, time
+mark = pathlib.Path("printed")
+if os.environ["RANK"] == "0":
+    print("job.py: --data is required; hint: --data DIR", flush=True)
+    time.sleep(0.2)
+    mark.touch()
+    time.sleep(600)
+while not mark.exists():
+    time.sleep(0.01)
+sys.exit(2)
+""",
+        [
+            "rank 1 on ",
+            "exit: exit code 2",
+            "cause: the rank printed nothing. The last line of rank 0: job.py: --data is required; hint: --data DIR",
+            "hint: less ",
+        ],
+        [],
+        None,
+    ),
 }
 
 

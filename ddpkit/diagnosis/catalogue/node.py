@@ -46,10 +46,10 @@ ENTRIES = (
         doubtful=True,
         title="ModuleNotFoundError: No module named ...",
         patterns=(r"(?<!Failed to initialize NumPy: )No module named '?(?P<module>[\w.]+)'?",),  # torch warns of NumPy
-        cause="this Python cannot import {module}. It is the wrong interpreter, its environment is not active, or the "
-        "package is missing on this node",
+        cause="this Python cannot import {module}. The package is not installed there, its environment is not active, or "
+        "it is the wrong Python",
         probe="on that node, the same way: python -c 'import sys; print(sys.executable, sys.path)'",
-        fix="install it into that Python (`python -m pip install PACKAGE`), or select the right Python with --python",
+        fix="python -m pip install {module} (some packages have another name), or select the right Python with --python",
         link="https://docs.python.org/3/library/exceptions.html#ModuleNotFoundError",
     ),
     Entry(
