@@ -1067,7 +1067,9 @@ def parse_args(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=30, metavar="SECONDS", help="for each step (default: 30)")
     parser.add_argument("--mib", type=int, default=64, help="the size of the large all_reduce (default: 64)")
     parser.add_argument("--speed", action="store_true", help="also measure each rank alone, and report a slow one")
-    parser.add_argument("--nodes", choices=("quick", "usual"), help=argparse.SUPPRESS)  # for `ddpkit test`
+    # For `ddpkit test` with a scheduler: report this node as well, or nothing else.
+    parser.add_argument("--nodes", choices=("quick", "usual"), help=argparse.SUPPRESS)
+    parser.add_argument("--no-ranks", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     args = parser.parse_args(argv)
     if not args.timeout > 0 or args.mib < 1:
@@ -1088,6 +1090,9 @@ def main(argv: list[str], identify: Callable[[int], tuple[str, str]] = identify_
     emit("rank", rank=env.rank, host=host, nodes=os.environ.get("SLURM_STEP_NODELIST", ""))
     if args.nodes and env.local_rank == 0:
         args.look = NodeReport(env, args.nodes != "quick").wait
+    if args.no_ranks:
+        args.look(SMI_WAIT)
+        return 0
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # the store's failed tries are reported here, once
     os.environ.setdefault("NCCL_DEBUG", "WARN")  # an error of NCCL has its reason in a warning
     before = import_age()

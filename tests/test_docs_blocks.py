@@ -77,7 +77,7 @@ def test_every_console_line_is_a_command_that_is_checked() -> None:
     for path, _, text in blocks("console"):
         for line in text.splitlines():
             words = shlex.split(line, comments=True)
-            if not words or words[0] in ("ddpkit", "make"):
+            if not words or words[0] in ("ddpkit", "make") or words == ["cd", "/path/to/this/clone"]:
                 continue
             if words[0] == "salloc":
                 assert words[words.index("ddpkit") + 1] == "launch", (

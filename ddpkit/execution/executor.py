@@ -404,6 +404,8 @@ class Carrier:
             self.tell({"c": "stop", "grace": self.plan.grace})
         else:
             self.stop(self.plan.grace)
+        with suppress(RuntimeError):  # no more threads
+            threading.Thread(target=_load_catalogue, name="ddpkit catalogue", daemon=True).start()
 
     def on_signal(self, number: int) -> None:
         if number in PASSED_ON:
@@ -462,6 +464,13 @@ class Carrier:
         hosts = [node.step.host for node in self.nodes if not node.ended]
         self.note(f"no answer from {', '.join(hosts)}: processes may still run there")
         self.outcome.lost |= dict.fromkeys(hosts, "it did not answer at the end of the attempt")
+
+
+def _load_catalogue() -> None:
+    """Load what the diagnosis needs while the ranks end."""
+    from ddpkit.diagnosis.log_reader import catalogue_matcher
+
+    catalogue_matcher()
 
 
 def _end(event: ExitEvent) -> str:

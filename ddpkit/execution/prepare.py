@@ -169,7 +169,8 @@ def prepare_offline(
     transport: SchedulerTransport | LocalTransport
     if issubclass(chosen, SlurmTransport):
         transport = chosen(nnodes, nproc, environ)
-        transport.named, transport.counts = requested_nodes.scheduled_hosts(settings)
+        named, transport.counts = requested_nodes.scheduled_hosts(settings)
+        transport.named = named or _hosts_of_allocation(settings, environ)
         transport.spares = settings.spares if settings.retries else None
     elif issubclass(chosen, SchedulerTransport):
         requested_nodes.check_no_hostfile(settings)
@@ -201,6 +202,14 @@ def prepare_offline(
         hosts=hosts,
         plan_again=plan_again,
     )
+
+
+def _hosts_of_allocation(settings: LaunchSettings, environ: Mapping[str, str]) -> tuple[str, ...]:
+    from ddpkit.transports.slurm_nodes import hosts_of_allocation
+
+    nodelist, exclude = (str(settings.options.get(name, "")) for name in ("nodelist", "exclude"))
+    width = settings.nnodes + settings.spares if isinstance(settings.nnodes, int) else None
+    return hosts_of_allocation(environ, nodelist, exclude, width)
 
 
 def plan_later(settings: LaunchSettings, environ: Mapping[str, str]) -> Plan:

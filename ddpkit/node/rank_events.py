@@ -59,6 +59,10 @@ def _when_raised(say: Callable[[str], None]) -> None:
     Not through `sys.excepthook`, which a script may call, replace or look at. `sys.last_value` is set by Python itself,
     but also when C code prints an exception and goes on: there the traceback does not begin where the script does.
     """
+    import atexit
+    import threading  # torch needs it anyway
+
+    failed: list[bool] = []
 
     def ending() -> None:
         raised, trace = getattr(sys, "last_value", None), getattr(sys, "last_traceback", None)
@@ -68,18 +72,32 @@ def _when_raised(say: Callable[[str], None]) -> None:
                 if isinstance(raised, RuntimeError) and any(text in str(raised) for text in PEER_ENDED):
                     _wait_for_sigterm(signals, PEER_WAIT)  # by which the launcher ends the others
                 say(type(raised).__name__)
-
-    import threading  # torch needs it anyway
+                failed.append(True)
 
     signals = _signal_pipe()
-
+    atexit.register(lambda: _skip_last_collections() if failed else None)
     try:
         # Called before other threads are waited for, some of which may never end. Python 3.9 and later; not documented.
         threading._register_atexit(ending)  # type: ignore[attr-defined]
     except (AttributeError, RuntimeError):
-        import atexit
-
         atexit.register(ending)
+
+
+def _skip_last_collections() -> None:
+    """Spare Python its last garbage collections: with torch they take half a second, in which the whole run waits.
+
+    All else of Python's end stays. Files that only a cycle of objects holds are written now: no collection closes them.
+    """
+    import gc
+    import io
+
+    for each in gc.get_objects():
+        if issubclass(type(each), io.IOBase):
+            try:
+                each.flush()
+            except Exception:
+                pass  # it is closed, or not to be written
+    gc.freeze()
 
 
 def _signal_pipe() -> int:

@@ -300,6 +300,7 @@ class PreflightOptions:
         mib = {"quick": 1, "usual": 16, "full": 64}[self.depth]
         words = ["--timeout", f"{self.timeout:g}", "--mib", str(mib)]
         words += ["--speed"] if self.depth == "full" else []
+        words += [] if self.ranks else ["--no-ranks"]
         return [*words, *(["--nodes", "quick" if self.depth == "quick" else "usual"] if nodes else [])]
 
 
@@ -310,6 +311,9 @@ def check_settings(settings: LaunchSettings, options: PreflightOptions) -> Launc
     helpers = ("probe", "inventory") if scheduled else ()
     words = command("check", "test", helpers=helpers, args=options.args(nodes=scheduled))
     chosen = settings_for(settings, words, {"DDPKIT_EVENTS": "1"})
+    if transport_class(kind).slurm and not options.ranks:  # neither torchrun nor a fork server, which import torch
+        plain = {name: text for name, text in chosen.options.items() if name != "preload"}
+        chosen = replace(chosen, backend="slurm-srun", options=plain)
     if scheduled:
         usual = {"time": "5", "job_name": "ddpkit-test"}
         known = {option.name for option in registry.options(kind)}

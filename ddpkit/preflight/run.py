@@ -61,17 +61,17 @@ def run_preflight(settings: LaunchSettings, environ: Mapping[str, str], options:
     result.checks += request_checks.check_request(
         settings.backend, settings.script, settings.env, environ, width, slurm=transport.slurm
     )
-    if transport.scheduled and not options.ranks:
-        raise UsageError(f"--no-ranks: backend {kind.name} checks its nodes through ranks", "remove --no-ranks")
-    if options.ranks:
+    writable = True
+    if options.ranks or transport.scheduled:
         room = disk_check.check_logs(settings.log_dir)
         result.checks.append(room)
-        options = replace(options, ranks=room.status != "fail")  # they would have nowhere to write
+        writable = room.status != "fail"
+        options = replace(options, ranks=options.ranks and writable)  # they would have nowhere to write
     if transport.names_nodes:
         _nodes(settings, environ, options, result)
     elif transport.local:
         _here(settings, environ, options, result)
-    elif options.ranks:
+    elif writable:
         _scheduled(settings, environ, options, result)
     # A second attempt at the mesh repeats some checks.
     result.checks = ordered(dict.fromkeys(software_checks.join_nccl(result.checks)), result.hosts)
@@ -84,8 +84,8 @@ def find_faults(
 ) -> dict[str, str]:
     """Check nodes of a failed attempt. Returns the fault of each that was checked, by host; empty: none.
 
-    Each is checked alone, so that one does not fail because of another: by a step in an allocation of SLURM, else
-    without ranks. Nodes of a job that is yet to be submitted are not checked. `log_dir`: for the files of these steps.
+    Each is checked alone, so that one does not fail because of another, and without ranks, whose import of torch would
+    delay the next attempt. Nodes of a job that is yet to be submitted are not checked. `log_dir`: for files of steps.
     """
     transport = transport_class(registry.load(settings.backend))
     held = transport.slurm and bool(local_facts.allocation(environ))
@@ -95,7 +95,7 @@ def find_faults(
     def fault(host: str) -> str:
         alone = replace(settings, hosts=(host,), hostfile="", nnodes=None, retries=0, spares=0, sync=False)
         alone = replace(alone, log_dir=str(log_dir))
-        checks = run_preflight(alone, environ, PreflightOptions(ranks=held)).checks
+        checks = run_preflight(alone, environ, PreflightOptions(ranks=False)).checks
         failed = first_fault(checks, host, socket.gethostname())
         return f"ddpkit test: {failed.cause or failed.evidence}" if failed else ""
 
@@ -271,7 +271,7 @@ def _here(settings: LaunchSettings, environ: Mapping[str, str], options: Preflig
 def _scheduled(
     settings: LaunchSettings, environ: Mapping[str, str], options: PreflightOptions, result: CheckReport
 ) -> None:
-    """One step of an allocation, or a short job: its ranks send facts of their nodes as well."""
+    """One step of an allocation, or a short job: its ranks send facts of their nodes as well, or nothing else."""
     try:
         ready = prepare.prepare_offline(check_settings(settings, options), environ)
         result.checks += _time_left(ready.plan, environ)
@@ -295,7 +295,11 @@ def _scheduled(
     if not any(check.id == "scheduler" for check in result.checks):
         evidence = "accepted the job" if ready.plan.batch else "accepted the step"
         result.checks.append(Check(id="scheduler", status="pass", evidence=evidence))
-    _causes(settings, environ, options, result)
+    if options.ranks:
+        _causes(settings, environ, options, result)
+        return
+    kept = [check for check in result.checks if check.status != "skip" or check.id not in rank_checks.STAGES]
+    result.checks = [*kept, _no_ranks(result)]
 
 
 def _time_left(plan: Plan, environ: Mapping[str, str]) -> Iterator[Check]:

@@ -63,7 +63,12 @@ def _check_versions(nodes: Sequence[Node]) -> Iterator[Check]:
         values = [each.rpartition(".")[0] if name == "python" else each for each in whole]
         usual = most_common(values)
         for node, value, shown in zip(nodes, values, whole, strict=True):
-            if value == usual:
+            if value == "None":
+                evidence = "its Python cannot import torch"
+                symptom = find_symptom(PROBLEMS["torch"], evidence)
+                fix = "-o setup='source venv/bin/activate', with the environment that has torch"
+                yield node.check(name, "fail", evidence, cause=symptom.cause, fix=fix, doc=symptom.entry)
+            elif value == usual:
                 yield node.check(name, "pass", shown)
             else:
                 evidence = f"has {name} {shown}, the others {usual}"

@@ -87,7 +87,7 @@ def unresolved(host: str) -> RefusedError:
     """Return the error of a name without an address. A program typed before `--` is one as well."""
     what = "its name does not resolve on this machine"
     if shutil.which(host):
-        return RefusedError(f"{what}; it is a program", "put a program after `--`")
+        return RefusedError(f"{what}; it is a program", f"ddpkit launch -- {quote(host)}")
     return RefusedError(what, login_fix("no-name", host))
 
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ddpkit.distributed.nodelist import expand_nodelist
-from ddpkit.errors import EnvError
+from ddpkit.errors import EnvError, UsageError
 from ddpkit.scheduler import HERE, Machine
+from ddpkit.transports.local_facts import allocation
 
 _PATIENCE = 5.0  # seconds for sinfo
 _ROW = re.compile(r"^(?P<name>\S+) \S+?(?P<default>\*?) (?P<state>\S+)$", re.MULTILINE)
@@ -46,6 +47,24 @@ def is_lost(script_node: str, nodes: str) -> bool:
         return bool(script_node and nodes) and script_node not in expand_nodelist(nodes)
     except EnvError:
         return False
+
+
+def hosts_of_allocation(environ: Mapping[str, str], nodelist: str, exclude: str, nnodes: int | None) -> tuple[str, ...]:
+    """Return the nodes of this process's allocation that --nodelist and --exclude choose; empty: they choose none.
+
+    As with srun, the node list can have fewer nodes than the `nnodes` that are requested. Raises UsageError.
+    """
+    if not allocation(environ) or not (nodelist or exclude) or "/" in nodelist + exclude:  # `/`: a file of names
+        return ()
+    held = expand_nodelist(environ.get("SLURM_JOB_NODELIST", ""))
+    listed, excluded = expand_nodelist(nodelist), expand_nodelist(exclude)
+    if not listed and set(excluded).isdisjoint(held):
+        return ()
+    more = held if nnodes or not listed else []
+    chosen = tuple(host for host in dict.fromkeys([*listed, *more]) if host not in excluded)[:nnodes]
+    if not chosen:
+        raise UsageError(f"--exclude {exclude}: no node of the allocation is left", f"remove --exclude {exclude}")
+    return chosen
 
 
 def count_listed(nodelist: str) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable
@@ -206,6 +207,28 @@ def test_one_machine_of_an_allocation(env: dict[str, str], ddpkit: DDPKIT) -> No
     done = ddpkit("launch", "-n", "1", "train.py", env=ALLOCATION | env)
     assert done.returncode == 0, done.stderr
     assert ("on all nodes of the job: -b slurm" in done.stderr) == ("DDPKIT_BACKEND" in env)
+
+
+@pytest.mark.parametrize(
+    ("words", "nodes"),
+    [
+        (["--nodelist", "node2"], "node2"),
+        (["--nodelist", "node[3-4]", "-N", "1"], "node3"),
+        (["--nodelist", "node4", "-N", "2"], "node4,node1"),
+        (["--exclude", "node1,node7", "-N", "2"], "node2,node3"),
+        (["--exclude", "node[1,3]"], "node2,node4"),
+        (["--exclude", "node7", "-N", "4"], ""),  # none of this allocation
+        (["--nodelist", "node2", "--exclude", "node2"], "no node of the allocation is left"),
+        (["--nodelist", "node9"], "node9 is not a node of allocation 7"),
+    ],
+)
+def test_nodes_of_an_allocation_are_chosen_as_by_srun(words: list[str], nodes: str, ddpkit: DDPKIT) -> None:
+    allocation = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-4]"}
+    done = ddpkit("launch", "-b", "slurm", "-n", "1", *words, "--dry-run", "train.py", env=allocation)
+    if " " in nodes:
+        assert (done.returncode, nodes in done.stderr) == (121, True), done.stderr
+        return
+    assert (re.findall(r"(?m)^nodes=['\"]?([^'\"\n]*)", done.stdout) or [""])[0] == nodes.replace(",", " "), done.stderr
 
 
 STEP = {"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "1", "SLURM_PROCID": "1", "SLURM_LOCALID": "1"}

@@ -472,6 +472,13 @@ def test_a_hint_of_a_check_is_a_whole_command(typed: TYPED) -> None:
     assert "    hint: ddpkit test -n 1 --no-ranks\n" in done.out
 
 
+def test_a_program_in_the_place_of_a_host_is_put_after_the_dashes(typed: TYPED) -> None:
+    done = typed("launch -b ssh 127.0.0.1:999 sha256sum")
+    assert done.code == 123
+    assert "sha256sum: its name does not resolve on this machine; it is a program\n" in done.err
+    assert "    hint: ddpkit launch -b ssh 127.0.0.1:999 -- sha256sum\n" in done.err
+
+
 def test_a_hint_in_a_list_of_problems_is_a_whole_command(capsys: pytest.CaptureFixture[str]) -> None:
     problem = "node1 failed the checks, and nothing was started:\n  node1: its own port\n    hint: "
     typed = app.CommandLine(["launch", "-b", "ssh", "-o", "master_addr=n9", "node1"], ["train.py"])

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from conftest import Command
@@ -111,6 +112,32 @@ def test_a_rank_that_is_told_to_stop_waits_no_longer_for_its_peer(when: str) -> 
                 process.send_signal(signal.SIGTERM)
     assert lines == LINES[when]
     assert process.returncode == 1
+
+
+# A file that only a cycle of objects holds: Python's last garbage collection would close it. What is registered before
+# the import of torch is called last.
+COLLECTS = """
+import atexit, gc, os, sys
+atexit.register(lambda: open("frozen", "w").write(str(gc.get_freeze_count())))
+import torch
+class Log:
+    def __init__(self):
+        self.file, self.me = open("log", "w"), self
+log = Log()
+log.file.write("last line")
+{end}
+"""
+
+
+@pytest.mark.parametrize(("end", "skips"), [("raise ValueError('so')", True), ("sys.exit(3)", False)])
+def test_a_failed_rank_skips_the_last_collections_and_loses_no_line(
+    end: str, skips: bool, start: Start, script: Script, tmp_path: Path
+) -> None:
+    script(TORCH, "torch.py")
+    command = start("launch", "-n", "1", "--", script(COLLECTS.format(end=end)))
+    assert command.end() == (1 if skips else 3), command.tail
+    assert (int((tmp_path / "frozen").read_text()) > 0) == skips
+    assert (tmp_path / "log").read_text() == "last line"
 
 
 # C code prints an exception, sets `sys.last_value` by that, and goes on.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sites
 from cluster import Lab
 from launching import BACKENDS, DDPKIT, Launch, torch, wait_until, wait_until_gone
 from test_heal import JOB
@@ -300,7 +301,9 @@ def test_a_cancelled_job_is_not_started_again(idle_lab: Lab, launch: START, fold
 
 @torch
 def test_a_job_that_is_cancelled_during_a_test_of_a_suspect(idle_lab: Lab, launch: START, folder: Path) -> None:
-    run = submitted(launch, folder, "slurm")
+    (folder / "site").mkdir()
+    (folder / "site/sitecustomize.py").write_text(sites.site("start", "time.sleep(60)"))  # of the test's rank alone
+    run = submitted(launch, folder, "slurm", "--env", f"PYTHONPATH={folder / 'site'}")
     run.wait_for("ready 1", times=2)
     rank = max(pid for pid, line in idle_lab.processes("node2").items() if line.endswith(" job.py"))
     idle_lab.run("node2", "kill", "-9", str(rank))

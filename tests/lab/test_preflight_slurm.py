@@ -155,6 +155,17 @@ def test_in_an_allocation(bare: Bare, backend: str) -> None:
     assert ranks["evidence"] == "4 of 4 joined"
 
 
+@pytest.mark.parametrize("backend", ["slurm", "slurm-torchrun"])
+def test_nodes_alone(bare: Bare, backend: str) -> None:
+    """Without ranks no torch is imported: one that cannot be imported is not noticed. A small /dev/shm is."""
+    row, site = ROWS["small-shm"], sites.plant(bare, "node2", "imported", "raise ImportError('libcudart')")
+    done = examine(bare, "-b", backend, "-N", "4", "-n", "2", "--no-ranks", *row.fault(bare), *site)
+    named(row, done)
+    assert {check["host"] for check in done.checks if check["id"] == "torch"} == set(NODES), done.text
+    stages = [check for check in done.checks if check["id"] in ("ranks", "gloo", "gpu-map", "nccl", "speed")]
+    assert [(check["id"], check["status"]) for check in stages] == [("ranks", "skip")], done.text
+
+
 @pytest.mark.parametrize("inner", [[], ["srun", "-N1", "-n1", "--overlap"]], ids=["shell", "step"])
 def test_a_local_test_in_an_allocation_waits_for_nobody(bare: Bare, inner: list[str]) -> None:
     """S14: the variables of the allocation are not those of two ranks here."""
