@@ -51,6 +51,13 @@ def diagnose(failure: Failure, all_log: Path) -> Failure:
     return replace(failure, diagnosis=diagnosis or _quote_other_rank(failure, all_log), action=action)
 
 
+def load_catalogue() -> None:
+    """Load what `diagnose` needs."""
+    from ddpkit.diagnosis.log_reader import catalogue_matcher
+
+    catalogue_matcher()
+
+
 def _quote_other_rank(failure: Failure, all_log: Path) -> Diagnosis | None:
     """Quote the last line of another rank for one that printed nothing: many scripts print on rank 0 alone."""
     if not _is_silent(failure):

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ddpkit.run import metrics, timeline
 from ddpkit.run.record import FILE, REQUESTS, Attempt, AttemptsFile, Rules, attempt_folder
 
 LOOK_EVERY = 0.1  # seconds between two looks for a signal while nodes are surveyed
+_KILLED = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _TESTS = "tests"  # directory of the files of `CheckHosts`, in that of the run
 _STAY = (FILE, REQUESTS, LOG, ATTEMPT_LOG, metrics.BEFORE, _TESTS)  # files of the run, not of an attempt
 
@@ -35,6 +37,27 @@ class NotPlanned:
     stopped_by: int | None = None
 
 
+class EarlyCheck:
+    """Check of a host that begins before the attempt has ended."""
+
+    def __init__(self, host: str, check: CheckHosts, folder: Path) -> None:
+        self.host = host
+        self._passed = False
+        self._thread = threading.Thread(target=self._run, args=(check, folder), name="ddpkit check", daemon=True)
+        with suppress(RuntimeError):  # no more threads
+            self._thread.start()
+
+    def _run(self, check: CheckHosts, folder: Path) -> None:
+        with suppress(DdpkitError):
+            self._passed = check((self.host,), folder).get(self.host) == ""
+
+    def passed(self) -> bool:
+        """Wait for the result. A fault is none yet: the memory and the GPUs of ranks that end are not free."""
+        if self._thread.ident is not None:
+            self._thread.join()
+        return self._passed
+
+
 class Attempts:
     """Attempts of a run. `records` has one entry for each; the last one is running, or has ended."""
 
@@ -49,6 +72,7 @@ class Attempts:
         self._hosts = tuple(hosts)
         self._folder = folder
         self._down = down
+        self._early: EarlyCheck | None = None  # of the running attempt
 
     @classmethod
     def of_job(cls, file: AttemptsFile, folder: Path, down: Callable[[Sequence[str]], Mapping[str, str]]) -> Attempts:
@@ -124,11 +148,20 @@ class Attempts:
         last = self.records[-1]
         return {"DDPKIT_ATTEMPT": str(last.number + 1), "DDPKIT_PREVIOUS": _word(last)}
 
+    def begin_check(self, failure: Failure, check: CheckHosts) -> None:
+        """Begin to check the host of a killed rank while the other ranks end: the next attempt need not wait for it."""
+        left = self._rules.retries + 1 - len(self.records)
+        if left > 0 and failure.signal in _KILLED and not failure.oom and failure.host in self.records[-1].hosts:
+            self._early = EarlyCheck(failure.host, check, self._folder / _TESTS)
+
     def check_suspects(self, check: CheckHosts, note: Callable[[str], None]) -> None:
         """Check the hosts that the last decision suspects. Those with a fault are put aside. Raises DdpkitError."""
-        decision = self.records[-1].decision
+        decision, early = self.records[-1].decision, self._early
+        self._early = None
         if decision is not None and decision.action == "check":
-            for host, reason in check(decision.hosts, self._folder / _TESTS).items():
+            known = early is not None and decision.hosts == (early.host,) and early.passed()
+            reasons = dict.fromkeys(decision.hosts, "") if known else check(decision.hosts, self._folder / _TESTS)
+            for host, reason in reasons.items():
                 if reason:
                     self.replaced[host] = reason
                 note(f"{host}: " + (f"put aside; reason: {reason}" if reason else "passed the checks"))

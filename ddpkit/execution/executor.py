@@ -103,12 +103,19 @@ class Carrier:
     """One plan while it is carried out."""
 
     def __init__(
-        self, plan: Plan, relay: Relay, connect: Callable[[Step], Link], inbox: Inbox, screen: Display
+        self,
+        plan: Plan,
+        relay: Relay,
+        connect: Callable[[Step], Link],
+        inbox: Inbox,
+        screen: Display,
+        on_first_failure: Callable[[Failure], None],
     ) -> None:
         self.plan = plan
         self.relay = relay
         self.inbox = inbox
         self.screen = screen
+        self.on_first_failure = on_first_failure
         self.nodes = [Node(step=step, link=connect(step)) for step in plan.steps]
         self.hosts: set[str] = set()  # that have started a rank
         self.runtimes: dict[str, str] = {}  # by host: the program that enters the ranks' containers
@@ -404,8 +411,7 @@ class Carrier:
             self.tell({"c": "stop", "grace": self.plan.grace})
         else:
             self.stop(self.plan.grace)
-        with suppress(RuntimeError):  # no more threads
-            threading.Thread(target=_load_catalogue, name="ddpkit catalogue", daemon=True).start()
+        self.on_first_failure(failure)
 
     def on_signal(self, number: int) -> None:
         if number in PASSED_ON:
@@ -466,13 +472,6 @@ class Carrier:
         self.outcome.lost |= dict.fromkeys(hosts, "it did not answer at the end of the attempt")
 
 
-def _load_catalogue() -> None:
-    """Load what the diagnosis needs while the ranks end."""
-    from ddpkit.diagnosis.log_reader import catalogue_matcher
-
-    catalogue_matcher()
-
-
 def _end(event: ExitEvent) -> str:
     return f"signal {event['signal']}" if event["code"] is None else f"exit code {event['code']}"
 
@@ -485,13 +484,14 @@ def carry(
     screen: Display,
     hang_timeout: float = 0.0,
     hang_action: str = "warn",
+    on_first_failure: Callable[[Failure], None] = lambda _: None,
 ) -> Outcome:
     """Run a plan to its end. Blocks; takes no signals: (-1, signal) in `inbox` acts as one, from any thread.
 
     `connect` returns the `Link` of a step. Returns the outcome; a failed run raises nothing. `hang_timeout`: seconds,
-    see `ddpkit.monitor.watchdog`; 0: no watch.
+    see `ddpkit.monitor.watchdog`; 0: no watch. `on_first_failure` is called when the others begin to end.
     """
-    carrier = Carrier(plan, relay, connect, inbox, screen)
+    carrier = Carrier(plan, relay, connect, inbox, screen, on_first_failure)
     if hang_timeout:
         carrier.monitor.watch(hang_timeout, hang_action)
     screen.begin(carrier.standing)

@@ -117,9 +117,15 @@ class LiveRun:
 
         def attempt() -> Outcome:
             links = connect or self.connect
-            return executor.carry(self.plan, relay, links, self.inbox, screen, hang_timeout, hang_action)
+            watch, begin = (hang_timeout, hang_action), self._begin_diagnosis
+            return executor.carry(self.plan, relay, links, self.inbox, screen, *watch, on_first_failure=begin)
 
         return self._run_attempts(relay, attempt)
+
+    def _begin_diagnosis(self, failure: Failure) -> None:
+        """Load the catalogue while the ranks end."""
+        with suppress(RuntimeError):  # no more threads
+            threading.Thread(target=verdict.load_catalogue, name="ddpkit catalogue", daemon=True).start()
 
     def _run_attempts(self, relay: Relay, attempt: Callable[[], Outcome]) -> Outcome:
         """Run the plan once; a run with a record can repeat it."""
@@ -287,6 +293,11 @@ class RecordedRun(LiveRun):
                 return replace(outcome, stopped_by=following.stopped_by)
             outcome = attempt()
         return outcome
+
+    def _begin_diagnosis(self, failure: Failure) -> None:
+        super()._begin_diagnosis(failure)
+        if self._attempts is not None:
+            self._attempts.begin_check(failure, self._check)
 
     def _plan_next(self, attempts: Attempts, relay: Relay, outcome: Outcome, decision: Decision) -> Plan | NotPlanned:
         """Prepare the attempt that follows: its nodes, its plan, its logs and its record."""

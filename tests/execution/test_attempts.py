@@ -6,14 +6,15 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Command
 
-from ddpkit.diagnosis.outcome import Decision
+from ddpkit.diagnosis.outcome import Decision, Failure
 from ddpkit.execution.attempts import Attempts
 from ddpkit.run.record import Rules
 
@@ -170,14 +171,55 @@ def test_a_program_sees_the_attempts(script: SCRIPT, tmp_path: Path, monkeypatch
     assert ddpkit.open_run(run.folder).attempts == run.attempts
 
 
+def on_three_nodes(folder: Path, retries: int = 1) -> Attempts:
+    """A run whose first attempt runs."""
+    rules = Rules(
+        retries=retries,
+        retry_codes=(),
+        stop_codes=(),
+        progress="",
+        metrics="",
+        bad_nodes="",
+        workdir=".",
+        command=("x",),
+    )
+    attempts = Attempts(rules, ["node1", "node2", "node3"], folder, lambda _: {})
+    attempts.begin(attempts.hosts)
+    return attempts
+
+
 def test_each_checked_node_has_a_line(tmp_path: Path) -> None:
     """Also one without a fault; a node that cannot be checked has none."""
-    rules = Rules(
-        retries=1, retry_codes=(), stop_codes=(), progress="", metrics="", bad_nodes="", workdir=".", command=("x",)
-    )
-    attempts, notes = Attempts(rules, ["node1", "node2", "node3"], tmp_path, lambda _: {}), list[str]()
-    attempts.begin(attempts.hosts)
+    attempts, notes = on_three_nodes(tmp_path), list[str]()
     attempts.keep(Decision(action="check", hosts=attempts.hosts, reason="the cause is not known"))
     attempts.check_suspects(lambda _hosts, _folder: {"node1": "", "node2": "its disk is full"}, notes.append)
     assert notes == ["node1: passed the checks", "node2: put aside; reason: its disk is full"]
     assert attempts.hosts == ("node1", "node3")
+
+
+KILLED = Failure(host="node2", rank=1, what="rank", signal=signal.SIGKILL)
+# The failure, the retries, the faults that each check finds in turn, the checks that are made, the reason at the end.
+EARLY = {
+    "passed": (KILLED, 1, [""], 1, ""),
+    "ranks that end still hold its memory": (KILLED, 1, ["memory", ""], 2, ""),
+    "a fault that stays": (KILLED, 1, ["memory", "memory"], 2, "memory"),
+    "another host is suspected": (replace(KILLED, host="node3"), 1, ["", "memory"], 2, "memory"),
+    "an exit code": (replace(KILLED, signal=None, code=1), 1, ["memory"], 1, "memory"),
+    "out of memory": (replace(KILLED, oom="dmesg"), 1, ["memory"], 1, "memory"),
+    "no other attempt": (KILLED, 0, ["memory"], 1, "memory"),
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_the_host_of_a_killed_rank_is_checked_while_the_others_end(name: str, tmp_path: Path) -> None:
+    failure, retries, faults, number, reason = EARLY[name]
+    attempts, checks = on_three_nodes(tmp_path, retries), list[str]()
+
+    def check(hosts: Sequence[str], _folder: Path) -> dict[str, str]:
+        checks.extend(hosts)
+        return {host: faults[len(checks) - 1] for host in hosts}
+
+    attempts.begin_check(failure, check)
+    attempts.keep(Decision(action="check", hosts=("node2",), reason="a rank was killed"))
+    attempts.check_suspects(check, lambda _: None)
+    assert (len(checks), attempts.replaced.get("node2", "")) == (number, reason)
