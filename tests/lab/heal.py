@@ -240,7 +240,11 @@ def wrongs(
         found.append(f"{sorted(dead)}: in a later attempt {attempts[1:]}")
     if right == 0 and code == 0 and expected is not None and not same(result(folder), expected):
         found.append("metrics or weights differ from those of an undisturbed run")
-    if left := launch.left(lambda host, line: host in dead):
+    # A program that the launcher had just started may outlive its SIGKILL by a moment.
+    until = time.monotonic() + (5.0 if plan.fault == "launcher killed" else 0.0)
+    while (left := launch.left(lambda host, line: host in dead)) and time.monotonic() < until:
+        time.sleep(0.1)
+    if left:
         found.append(f"left behind: {left}")
     return [f"{text}\n{launch.text}" for text in found]
 
