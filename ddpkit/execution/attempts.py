@@ -20,6 +20,7 @@ from ddpkit.run import metrics, timeline
 from ddpkit.run.record import FILE, REQUESTS, Attempt, AttemptsFile, Rules, attempt_folder
 
 LOOK_EVERY = 0.1  # seconds between two looks for a signal while nodes are surveyed
+# After one of these the decision may suspect the host; the catalogue, which knows, is not loaded yet.
 _KILLED = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 _TESTS = "tests"  # directory of the files of `CheckHosts`, in that of the run
 _STAY = (FILE, REQUESTS, LOG, ATTEMPT_LOG, metrics.BEFORE, _TESTS)  # files of the run, not of an attempt
@@ -87,6 +88,10 @@ class Attempts:
         """Hosts that another attempt can use, in the order of the request."""
         return tuple(host for host in self._hosts if host not in self.replaced)
 
+    @property
+    def _retries_left(self) -> int:
+        return self._rules.retries + 1 - len(self.records)
+
     def begin(self, used: Sequence[str], started: float | None = None) -> None:
         """Add an attempt on these hosts. `started`: seconds since the epoch; None: it begins now."""
         self.spares = spare_hosts(used, self.hosts)
@@ -121,7 +126,7 @@ class Attempts:
         lost = {**outcome.lost, **(self._down(ends[-1].hosts) if outcome.failure else {})}
         stopped = outcome.stopped_by is not None or outcome.stopped_later
         limits = Limits(
-            retries=self._rules.retries + 1 - len(self.records),
+            retries=self._retries_left,
             spares=len(self.spares),
             requeue=requeue,
             script_lost=script_lost,
@@ -150,8 +155,12 @@ class Attempts:
 
     def begin_check(self, failure: Failure, check: CheckHosts) -> None:
         """Begin to check the host of a killed rank while the other ranks end: the next attempt need not wait for it."""
-        left = self._rules.retries + 1 - len(self.records)
-        if left > 0 and failure.signal in _KILLED and not failure.oom and failure.host in self.records[-1].hosts:
+        if (
+            self._retries_left > 0
+            and failure.signal in _KILLED
+            and not failure.oom
+            and failure.host in self.records[-1].hosts
+        ):
             self._early = EarlyCheck(failure.host, check, self._folder / _TESTS)
 
     def check_suspects(self, check: CheckHosts, note: Callable[[str], None]) -> None:

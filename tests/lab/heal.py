@@ -157,6 +157,8 @@ def play(lab: Lab, plan: Round, expected: tuple[Any, Any] | None, times: list[An
         wait_for_steps(launch, folder, plan.steps)
         dead = happen(lab, plan, launch, folder)
         code = launch.end(LIMIT)
+        if plan.fault == "launcher killed":  # a program that it had just started may outlive its SIGKILL by a moment
+            launch.wait_for_nothing_left(5.0, lambda host, line: host in dead, folders=False)
         found = list(wrongs(plan, launch, folder, code, dead, expected))
         times.extend(filter(None, [change(folder)]))
         return found
@@ -240,11 +242,7 @@ def wrongs(
         found.append(f"{sorted(dead)}: in a later attempt {attempts[1:]}")
     if right == 0 and code == 0 and expected is not None and not same(result(folder), expected):
         found.append("metrics or weights differ from those of an undisturbed run")
-    # A program that the launcher had just started may outlive its SIGKILL by a moment.
-    until = time.monotonic() + (5.0 if plan.fault == "launcher killed" else 0.0)
-    while (left := launch.left(lambda host, line: host in dead)) and time.monotonic() < until:
-        time.sleep(0.1)
-    if left:
+    if left := launch.left(lambda host, line: host in dead):
         found.append(f"left behind: {left}")
     return [f"{text}\n{launch.text}" for text in found]
 
