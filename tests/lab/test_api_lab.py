@@ -1,4 +1,4 @@
-"""`import ddpkit` in the lab: outcomes of runs over ssh, pdsh and SLURM, and a killed program, which leaves no rank."""
+"""`import ddpkit` in the lab: outcomes of runs over ssh, pdsh and SLURM; a killed program or kernel leaves no rank."""
 
 from __future__ import annotations
 
@@ -45,6 +45,16 @@ wait_for_ranks(run)
 print("launched", os.getpid(), flush=True)
 time.sleep(3600)
 """
+# The cells of a notebook run in a kernel, which is another process.
+NOTEBOOK = """
+import jupyter_client
+manager, client = jupyter_client.manager.start_new_kernel()
+cells = "import sys; sys.argv = " + repr(sys.argv) + open("cells.py").read()
+answer = client.execute_interactive(cells, timeout=100)
+assert answer["content"]["status"] == "ok", answer
+print("launched", manager.provisioner.pid, flush=True)
+time.sleep(3600)
+"""
 FORKS = "if os.fork() == 0:\n    time.sleep(3600)\n"
 OUTCOMES = """
 failure = launch("fails.py").wait().failure
@@ -65,6 +75,7 @@ class Program:
         for name, script in (("program.py", BEGIN + text), ("sleeps.py", SLEEPS), ("fails.py", FAILS)):
             (folder / name).write_text(script)
         kept = {"NO_COLOR": "1", "PYTHONPATH": str(ROOT), "DDPKIT_GPUS": "0", MARK: self.mark, "TMPDIR": lab.tmp}
+        kept["IPYTHONDIR"] = str(folder / "ipython")
         argv = [*before, sys.executable, "program.py", json.dumps(keywords)]
         self.process = subprocess.Popen(
             lab.argv("login", argv, folder),
@@ -113,10 +124,12 @@ def program(idle_lab: Lab, tmp_path: Path) -> Iterator[Callable[..., Program]]:
         each.close()
 
 
-def start_to_kill(program: Callable[..., Program], way: str, more: str = "", **keywords: Any) -> Program:
+def start_to_kill(
+    program: Callable[..., Program], way: str, more: str = "", text: str = KILLED, **keywords: Any
+) -> Program:
     # The allocation outlives the program, so that not its end ends the ranks.
     before = [*SALLOC, "sh", "-c", '"$@"; sleep 3600', "sh"] if way == "slurm" else []
-    return program(KILLED.format(more=more), {**NODES[way], **keywords}, *before)
+    return program(text.replace("{more}", more), {**NODES[way], **keywords}, *before)
 
 
 def kill(lab: Lab, process: Program) -> None:
@@ -129,6 +142,17 @@ def kill(lab: Lab, process: Program) -> None:
 @pytest.mark.parametrize("way", NODES)
 def test_a_killed_program_leaves_no_rank(way: str, lab: Lab, program: Callable[..., Program]) -> None:
     process = start_to_kill(program, way)
+    kill(lab, process)
+    wait_until(lambda: not process.ranks(), process.ranks)
+
+
+@pytest.mark.parametrize("way", NODES)
+def test_a_killed_kernel_of_a_notebook_leaves_no_rank(
+    way: str, lab: Lab, program: Callable[..., Program], tmp_path: Path
+) -> None:
+    pytest.importorskip("ipykernel")
+    (tmp_path / "cells.py").write_text(BEGIN + "run = launch('sleeps.py')\nwait_for_ranks(run)\n")
+    process = start_to_kill(program, way, text=NOTEBOOK)
     kill(lab, process)
     wait_until(lambda: not process.ranks(), process.ranks)
 
