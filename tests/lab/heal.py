@@ -80,7 +80,7 @@ class Round:
 
 
 def draw(chance: random.Random, choice: argparse.Namespace) -> Round:
-    backend = choice.backend or chance.choice(list(BACKENDS))
+    backend = choice.backend or chance.choice([name for name in BACKENDS if choice.only not in BACKENDS[name]])
     faults = [name for name in FAULTS if name not in BACKENDS[backend]]
     return Round(
         backend=backend,
@@ -254,6 +254,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--only", choices=FAULTS)
     parser.add_argument("--backend", choices=BACKENDS)
     choice = parser.parse_args(argv)
+    if choice.backend and choice.only in BACKENDS[choice.backend]:
+        parser.error(f"there is no round of {choice.only!r} over {choice.backend}")
     undo_ignored_signals()
     folder = Path(tempfile.mkdtemp(prefix="ddpkit-heal-"))
     lab, bad, times = Lab(folder), 0, list[Any]()
