@@ -68,6 +68,8 @@ RETRY: Mapping[str, str] = {
     "rendezvous-timeout": "a node did not join in time",
     "rendezvous-closed": "a node joined after the rendezvous had closed",
     "k8s-unschedulable": "no node had free resources",
+    "pod-evicted-disk": "the node's disk was nearly full",
+    "pod-evicted-memory": "the node's memory was nearly full",
     "shared-cache": "ranks used one cache at the same time",
     "rendezvous-host-gone": "the host of the rendezvous ended",
     "ranks-missing": "a rank did not join in time",

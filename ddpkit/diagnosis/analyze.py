@@ -90,6 +90,8 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     """Choose the first failure. A cause beats a consequence; an earlier cause a later one, unless the run went on."""
     result = LogAnalysis()
     hints = [each for each in matches if each.kind == "hint"]
+    # A run that went on after the warning of a failure did not fail of it.
+    hints = [each for each in hints if not (each.was_cause and logs[each.file].course.continues(each))]
     failures = [each for each in matches if each.kind != "hint"]
     last: dict[str, int] = {}  # the last failure of each file that was not survived
     survived: set[int] = set()
@@ -102,8 +104,8 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     failures = [each for each in failures if id(each) not in survived]
     if not failures and hints:
         quiet = [each for each in hints if not logs[each.file].course.continues(each)]
-        # A remark on speed leads to no failure.
-        first = min(quiet, key=lambda each: not each.may_end_a_run, default=None)
+        # NCCL's INFO lines are no warnings, and a remark on speed leads to no failure.
+        first = min(quiet, key=lambda each: (_is_info(each), not each.may_end_a_run), default=None)
         if first is not None and first.was_cause:  # of two warnings, the one that is the reason of the other
             first = next((each for each in quiet if each.was_cause and _explains(each, first)), first)
         result.first = first
@@ -150,6 +152,10 @@ def _first_of(failures: list[LogMatch], hints: list[LogMatch]) -> LogMatch:
     # NCCL's `Last error:` follows the class of the error.
     below = (each for each in failures if each.file == first.file and first.number < each.number <= first.end + 3)
     return next((each for each in below if _explains(each, first)), first)
+
+
+def _is_info(match: LogMatch) -> bool:
+    return "NCCL INFO" in match.text
 
 
 def _explains(match: LogMatch, failure: LogMatch) -> bool:

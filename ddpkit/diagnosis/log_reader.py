@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TypeVar
 
 from ddpkit.diagnosis import torchrun_table, tracebacks
@@ -18,6 +18,7 @@ from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.catalogue.deaths import SIGNALS
 from ddpkit.diagnosis.catalogue.entry import needed
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
+from ddpkit.diagnosis.driver_version import cuda_of_driver
 from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_in_name, speaker_of, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
@@ -29,6 +30,8 @@ MAX_MATCHES = 2000  # of one kind in one log
 MAX_NEEDS = 20  # texts that entries need, each searched in the whole log
 FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
+CONTEXT_BELOW = 3  # and lines below it, where none above has it
+HOST_LINES = 5000  # lines that are searched for hosts
 STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
 _TRACEBACK_WORDS = frozenset(("traceback", "cause", *_SYNTAX_ERRORS))
@@ -39,6 +42,14 @@ _FULL_PLACES = {
     "shm-full": re.compile(r"/multiprocessing/(?:synchronize|queues|heap|shared_memory)\.py"),
     "triton-cache-full": re.compile(r"/triton/runtime/cache\.py"),
 }
+
+
+# Frames of FSDP, torch.distributed.checkpoint and ZeRO-3 that gather a model, and those that load one.
+_GATHERING = re.compile(
+    r"_state_dict_utils\.py\""
+    r"|in (?:_\w*post_state_dict_hook|get_(?:model_|optimizer_)?state_dict|_zero3_consolidated\w+)\b"
+)
+_LOADING = re.compile(r"in \w*load_state_dict|in set_(?:model_|optimizer_)?state_dict")
 
 
 @cache
@@ -112,7 +123,9 @@ class LogReader:
             _append(self._tracebacks, tracebacks.read_boxed_traceback(self.lines, index))
 
     def _is_fulfilled(self, match: Match) -> bool:
-        """Whether the log holds the text without which the entry is not meant."""
+        """Whether the log holds the text and the hosts without which the entry is not meant."""
+        if match.entry.hosts > 1 and len(self._hosts) < match.entry.hosts:
+            return False
         if not match.entry.needs:
             return True
         needs = needed(match.entry, match.values)
@@ -121,12 +134,19 @@ class LogReader:
             self._fulfilled[needs] = searched and any(re.search(needs, line) for line in self.lines)
         return self._fulfilled[needs]
 
+    @cached_property
+    def _hosts(self) -> set[str]:
+        """The hosts that print in this log."""
+        visible = (visible_line(line) for line in self.lines[:HOST_LINES] if line)
+        return {host for line in visible if (host := speaker_of(split_prefix(line), line).host)}
+
     def _context(self, index: int, match: Match) -> dict[str, str]:
-        """Return values from the nearest line above a match that has its context."""
+        """Return values from the nearest line above a match, or else below it, that has its context."""
         if not match.entry.context or self._counts[match.entry.id] > CONTEXT_LINES:
             return {}
         above = reversed(self.lines[max(0, index - CONTEXT_LINES) : index + 1])
-        context = next((each for line in above if (each := re.search(match.entry.context, line))), None)
+        around = (*above, *self.lines[index + 1 : index + 1 + CONTEXT_BELOW])
+        context = next((each for line in around if (each := re.search(match.entry.context, line))), None)
         return {name: value for name, value in context.groupdict().items() if value} if context else {}
 
     def _join(self) -> None:
@@ -153,7 +173,7 @@ class LogReader:
             if best is None:
                 self._add_exception(trace, trace.origin())
             else:
-                self._add_entry(best, self._by_place(by_line[best], best), trace)
+                self._add_entry(best, self._by_frames(self._by_place(by_line[best], best), trace), trace)
         for index, match in by_line.items():
             if index not in used and match.entry.kind != "noise":
                 self._add_entry(index, self._by_place(match, index))
@@ -166,6 +186,14 @@ class LogReader:
         frame = next((line for line in above if tracebacks.is_frame(line)), "")
         known = next((name for name, place in _FULL_PLACES.items() if place.search(frame)), "")
         return Match(entry=BY_ID[known], values=match.values) if known else match
+
+    def _by_frames(self, match: Match, trace: Traceback) -> Match:
+        """Return the entry of a full GPU while a state dict was gathered, where frames of its traceback show that."""
+        if match.entry.id != "cuda-out-of-memory":
+            return match
+        frames = [self.lines[index] for index in trace.own if tracebacks.is_frame(self.lines[index])]
+        gathered = any(map(_GATHERING.search, frames)) and not any(map(_LOADING.search, frames))
+        return Match(entry=BY_ID["state-dict-memory"], values=match.values) if gathered else match
 
     def _is_same_rank(self, trace: Traceback, index: int) -> bool:
         """Whether a line between those of a traceback is of the same rank."""
@@ -192,6 +220,8 @@ class LogReader:
     def _add_entry(self, index: int, match: Match, trace: Traceback | None = None) -> None:
         speaker, when = self._speaker(index, trace.speaker if trace else None)
         values = {**self._context(index, match), **match.values}
+        if match.entry.id == "driver-too-old":
+            values |= cuda_of_driver(values.get("version", ""))
         # The host of a text is the one it speaks of; the rank that it names is the guilty one.
         ranks = values.get("rank", "")
         if ranks[:1].isdecimal():

@@ -89,3 +89,35 @@ def test_the_other_hosts_of_one_failure_are_named() -> None:
     shown = explained(refused + ended.format(2) + refused + ended.format(1))
     assert shown.startswith("line 1, rank 2 on node2: ")
     assert "repeated: 1 more time, also on node1" in shown
+
+
+def test_a_warning_that_the_run_overcame_is_no_possible_cause() -> None:
+    warning = (
+        "[W socket.cpp:401] [c10d] The IPv6 network addresses of (node1, 29400) cannot be retrieved "
+        "(gai error: -2 - Name or service not known).\n"
+    )
+    joined = "INFO:torch.distributed.elastic.agent.server.api:[default] Rendezvous complete for workers. Result:\n"
+    assert [each.id for each in of(warning + joined).hints] == []
+    first = of(warning + "waiting\n").first
+    assert first is not None
+    assert (first.id, first.kind) == ("master-name-unknown", "hint")
+
+
+def test_a_line_of_level_info_does_not_outrank_a_warning() -> None:
+    info = "node1:31:90 [0] NCCL INFO Could not find NET with id 1\n"
+    warning = "node1:31:90 [0] NCCL WARN NET/Socket : peer address 10.0.0.2 sent an unknown type\n"
+    for text in (info + warning, warning + info):
+        first = of(text).first
+        assert first is not None
+        assert (first.id, first.kind) == ("nccl-warning", "hint")
+    alone = of(info).first
+    assert alone is not None
+    assert alone.id == "nccl-topology"
+
+
+def test_loopback_is_wrong_only_between_hosts() -> None:
+    line = "{0}:31:90 [0] NCCL INFO Bootstrap : Using lo:127.0.0.1<0>\n"
+    assert of(line.format("node1") * 2).first is None
+    first = of(line.format("node1") + line.format("node2")).first
+    assert first is not None
+    assert first.id == "nccl-uses-loopback"

@@ -33,6 +33,32 @@ ENTRIES = (
         link="https://github.com/NVIDIA/pyxis/issues/101",
     ),
     Entry(
+        id="container-hook-program",
+        title="[ERROR] Command not found: ldconfig, then /etc/enroot/hooks.d/90-aws-ofi-nccl.sh exited with return code 1",
+        patterns=(
+            r"\[ERROR\]:? Command not found: (?P<program>(?!nvidia-container-cli)[\w.+-]+)",
+            r"(?P<hook>/\S*hooks\.d/\S+): line \d+: (?P<program>\S+): command not found",
+        ),
+        needs=r"hooks\.d/\S+ exited with return code",
+        context=r"\[ERROR\] (?P<hook>/\S*hooks\.d/\S+) exited with return code",
+        explains=(
+            "container-program-missing",
+            "container-hook-failed",
+            "container-start-failed",
+            "image-import-failed",
+            "docker-no-gpu",
+            "command-not-found",
+        ),
+        cause="the hook {hook|of enroot} stopped the container before its start: {program} was not found on the hook's "
+        "PATH",
+        probe="on that node, outside of the container: echo $PATH; ls -l /sbin/{program} /usr/sbin/{program}; head -30 "
+        "{hook|/etc/enroot/hooks.d/*}",
+        fix="export PATH=$PATH:/usr/sbin:/sbin before srun. Or switch the hook off if the job does not need it: drop its "
+        "annotation from the environment file (com.hooks.aws_ofi_nccl.enabled) or set its variable "
+        "(MELLANOX_VISIBLE_DEVICES=void). Otherwise the administrator installs {program} on the nodes",
+        link="https://github.com/NVIDIA/enroot/blob/master/doc/configuration.md",
+    ),
+    Entry(
         id="docker-no-gpu",
         title="could not select device driver with capabilities: [[gpu]]",
         patterns=(
@@ -256,7 +282,7 @@ ENTRIES = (
         ),
         explains=("container-start-failed",),
         cause="a hook of the container runtime failed before the container started[: {hook}]. Its own message "
-        "is in the line above, for example a program that the image lacks",
+        "is in the line above",
         probe="on that node, as the hook's first lines need it: enroot start IMAGE true",
         fix="switch the hook off if the job does not need it: drop its annotation "
         "(com.hooks.aws_ofi_nccl.enabled) or variable (NVIDIA_VISIBLE_DEVICES=void, "

@@ -26,6 +26,20 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/notes/faq.html#my-model-reports-cuda-runtime-error-2-out-of-memory",
     ),
     Entry(
+        id="state-dict-memory",
+        # Of `CUDA out of memory`, the frames of its traceback decide, too: see ddpkit.diagnosis.log_reader.
+        title="CUDA out of memory while FSDP or ZeRO-3 gathers the state dict; Failed to clone() tensor with name",
+        patterns=(r"Failed to clone\(\) tensor with name .*\bout of memory",),
+        explains=("cuda-out-of-memory",),
+        cause="the GPU's memory is full while the whole model is gathered for a checkpoint. Each rank collects all "
+        "parameters on its GPU. A checkpoint that was written in spite of this is not usable",
+        probe="the size of the model in bytes, compared with the free memory of nvidia-smi",
+        fix="gather on the CPU of rank 0 alone: FullStateDictConfig(offload_to_cpu=True, rank0_only=True), or "
+        "StateDictOptions(full_state_dict=True, cpu_offload=True). Or save shards: SHARDED_STATE_DICT, "
+        "torch.distributed.checkpoint; DeepSpeed: stage3_gather_16bit_weights_on_model_save false, then zero_to_fp32.py",
+        link="https://docs.pytorch.org/docs/stable/fsdp.html#torch.distributed.fsdp.FullStateDictConfig",
+    ),
+    Entry(
         id="device-assert",
         title="CUDA error: device-side assert triggered",
         patterns=(
@@ -124,7 +138,9 @@ ENTRIES = (
             r"(?:CUDA|Cuda|cuda) is missing",
             r"but (?:CUDA|cuda) is not available",
             r"Torch did not find available GPUs",
+            r"[Bb]ut your machine only has: ?\[\]",
         ),
+        explains=("more-gpus-asked",),
         cause="this rank sees no GPU. The job requested none, CUDA_VISIBLE_DEVICES is empty or wrong, the container "
         "has no GPU access, the driver does not run, or torch was built without CUDA",
         probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES; python -c 'import torch; "

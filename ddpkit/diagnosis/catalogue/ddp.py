@@ -314,8 +314,6 @@ ENTRIES = (
         patterns=(
             r"Error\(s\) in loading state_dict for (?P<model>\w+)",
             r"size mismatch for \S+: copying a param with shape",
-            r"loaded state dict contains a parameter group that doesn't match the size",
-            r"loaded state dict has a different number of parameter groups",
         ),
         cause="the checkpoint belongs to another model: layers or sizes differ. If all names begin with `module.`, it "
         "was saved from inside DDP",
@@ -323,6 +321,21 @@ ENTRIES = (
         fix="save model.module.state_dict() under DDP, or remove `module.` from the names. Build the model with the "
         "configuration of the checkpoint",
         link="https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html",
+    ),
+    Entry(
+        id="optimizer-state-differs",
+        title="loaded state dict has a different number of parameter groups; contains a parameter group that doesn't match the size",
+        patterns=(
+            r"loaded state dict contains a parameter group that doesn't match the (?:size of )?optimizer's group",
+            r"loaded state dict has a different number of parameter groups",
+        ),
+        cause="the checkpoint's optimizer state is of another set-up than this optimizer. Other parameters are trained "
+        "(frozen layers, LoRA), or they are grouped in another way. Or another wrapper or number of GPUs was used (FSDP, "
+        "ZeRO, apex)",
+        probe="print([len(group['params']) for group in optimizer.param_groups]), and the same of the saved state",
+        fix="resume with the settings, the wrapper and the number of ranks of the run that saved it. Or load the weights "
+        "alone, and begin with a new optimizer (mmcv: load_from in place of resume_from)",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.optim.Optimizer.load_state_dict.html",
     ),
     Entry(
         id="checkpoint-unsafe",

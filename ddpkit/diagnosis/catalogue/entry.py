@@ -20,7 +20,8 @@ class Entry:
     matcher selects lines by these words. Named groups fill `{host}`, `{port}`, `{rank}` ... in `cause`, `probe` and
     `fix`. `{host|that host}` has words for an unknown value, and a part in brackets, `[ on {host}]`, is left out
     without it. `needs` must occur somewhere in the same log; in it, `(?P=path)` stands for the text of a named group.
-    `context` is looked for in the lines above, and its named groups fill, too.
+    `context` is looked for in the lines above and in a few lines below, and its named groups fill, too. `hosts` is the
+    least number of hosts that print in the same log.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Entry:
     patterns: tuple[str, ...] = ()  # empty: nothing is printed; a check detects it
     needs: str = ""
     context: str = ""
+    hosts: int = 1
     doubtful: bool = False  # also printed by healthy runs: outside of a traceback, other causes take precedence
     explains: tuple[str, ...] = ()  # ids of failures whose reason this is, where it stands above them
 

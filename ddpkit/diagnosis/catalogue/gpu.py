@@ -34,9 +34,9 @@ ENTRIES = (
         id="more-gpus-asked",
         title="You requested gpu: [0, 1] But your machine only has: [0]",
         patterns=(
-            r"You requested (?:gpu|GPU)s?: .* [Bb]ut your machine only has",
+            r"You requested (?:gpu|GPU)s?: (?!\{).* [Bb]ut your machine only has",
             r"You requested (?:gpu|GPU)s?: \[",
-            r"[Bb]ut your machine only has: ?\[",
+            r"[Bb]ut your machine only has: ?\[\d",
         ),
         cause="the script requests more GPUs than this rank sees",
         probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",
@@ -118,14 +118,15 @@ ENTRIES = (
         ),
         patterns=(
             r"NVIDIA driver on your system is too old \(found version (?P<version>\d+)\)",
-            r"CUDA [Dd]river version (?:found is \d+\. Minimum|is insufficient for CUDA runtime)",
+            r"CUDA [Dd]river version (?:found is (?P<version>\d+)\. Minimum|is insufficient for CUDA runtime)",
             r"provided PTX was compiled with an unsupported toolchain",
             r"cudaErrorInsufficientDriver",
         ),
-        cause="torch was built for a newer CUDA than this node's driver supports",
-        probe="nvidia-smi --query-gpu=driver_version --format=csv; python -c 'import torch; print(torch.version.cuda)'",
-        fix="install torch for the driver's CUDA version (`pip install torch --index-url "
-        "https://download.pytorch.org/whl/cu126`), or update the driver",
+        cause="torch was built for a newer CUDA than this node's driver supports[: the driver has CUDA {cuda}]",
+        probe="nvidia-smi, whose head shows the driver's CUDA version; python -c 'import torch; print(torch.version.cuda)'",
+        fix="update the driver, or install a torch for the driver's CUDA version or an older one[ (`pip install torch "
+        "--index-url https://download.pytorch.org/whl/{wheel}`)]. For old versions, see "
+        "https://pytorch.org/get-started/previous-versions/",
         link="https://docs.nvidia.com/deploy/cuda-compatibility/",
     ),
     Entry(

@@ -149,6 +149,18 @@ ENTRIES = (
         link="https://github.com/ray-project/ray_lightning/issues/24",
     ),
     Entry(
+        id="gloo-interface-syntax",
+        title="ifa != nullptr. Unable to find address for: ^lo",
+        patterns=(r"Unable to find address for: (?P<interface>[\^=]\S+)",),
+        explains=("nccl-no-interface", "vllm-engine-failed"),
+        cause="GLOO_SOCKET_IFNAME is {interface}, and gloo takes the whole name of an interface. Only NCCL understands ^ "
+        "(all but these) and = in NCCL_SOCKET_IFNAME",
+        probe="echo $GLOO_SOCKET_IFNAME; ip -4 route get MASTER_ADDR shows the interface after `dev`",
+        fix="export GLOO_SOCKET_IFNAME=eth0, with the interface that has the route to the other nodes. "
+        "NCCL_SOCKET_IFNAME may keep its value",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
+    ),
+    Entry(
         id="nccl-no-interface",
         title="NCCL WARN Bootstrap : no socket interface found",
         patterns=(
@@ -157,8 +169,8 @@ ENTRIES = (
             r"Unable to find address for: (?P<interface>\S+)",
             r"(?:Gloo|makeDeviceForInterface).*unsupported gloo device",
         ),
-        cause="no interface of this host matches NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME. The interface has another "
-        "name here",
+        cause="no interface of this host matches NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME[: {interface}]. The interface has "
+        "another name here",
         probe="ip -br addr; env | grep SOCKET_IFNAME",
         fix="unset the variable, or set each host's own interface name under [host.NAME] env in ddpkit.toml",
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",

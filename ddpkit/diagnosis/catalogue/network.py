@@ -62,14 +62,41 @@ ENTRIES = (
             "firewall-reject",
         ),
         patterns=(
-            r"NET/Socket ?: Using \[0\](?P<interface>(?:docker|veth|br-|virbr|cni|flannel|cali|tailscale|wg|lo\b)[\w.-]*)",
-            r"Bootstrap ?: Using (?P<interface>(?:docker|veth|br-|virbr|cni|flannel|cali|tailscale|wg|lo\b)[\w.-]*):",
+            r"NET/Socket ?: Using \[0\](?P<interface>(?:docker|veth|br-|virbr|cni|flannel|cali|tailscale|wg)[\w.-]*)",
+            r"Bootstrap ?: Using (?:\[0\])?(?P<interface>(?:docker|veth|br-|virbr|cni|flannel|cali|tailscale|wg)[\w.-]*):",
+            r"NET ?: Using interface (?P<interface>(?:docker|veth|br-|virbr|cni|flannel|cali|tailscale|wg)[\w.-]*):",
         ),
-        cause="NCCL uses {interface}, a virtual interface that other hosts cannot reach",
+        cause="NCCL uses {interface}, an interface that other hosts cannot reach",
         probe="ip -br addr",
         fix="export NCCL_SOCKET_IFNAME==INTERFACE with the interface that has the route to the other nodes. `ip route "
-        "get HOST` shows it",
+        "get HOST` shows it. Or exclude some: NCCL_SOCKET_IFNAME=^lo,docker",
         link="https://github.com/NVIDIA/nccl/issues/913",
+    ),
+    Entry(
+        id="nccl-uses-loopback",
+        title="NCCL INFO Bootstrap : Using lo:127.0.0.1<0>, on several hosts",
+        kind="hint",
+        hosts=2,
+        explains=(
+            "firewall-reject",
+            "nccl-loopback",
+            "nccl-store-wait",
+            "nccl-remote",
+            "nccl-error",
+            "nccl-warning",
+            "collective-timeout",
+        ),
+        patterns=(
+            r"NET/Socket ?: Using (?:\[\d+\][\w.]+:\S+ )*\[\d+\](?P<interface>lo):127\.",
+            r"Bootstrap ?: Using (?:\[0\])?(?P<interface>lo):127\.",
+            r"NET ?: Using interface (?P<interface>lo):127\.",
+        ),
+        cause="NCCL uses the loopback interface {interface}, and the ranks run on several hosts. 127.0.0.1 of one host cannot "
+        "be reached from another",
+        probe="echo $NCCL_SOCKET_IFNAME; cat /etc/nccl.conf ~/.nccl.conf; ip -br addr",
+        fix="unset NCCL_SOCKET_IFNAME, or set it to the interface that has the route to the other nodes, for example eth0. "
+        "`ip route get HOST` shows it. To exclude some: NCCL_SOCKET_IFNAME=^lo,docker",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",
     ),
     Entry(
         id="firewall-reject",
@@ -85,7 +112,9 @@ ENTRIES = (
             r"[Cc]onnect to (?P<peer>[\d.a-f:]+)<(?P<port>\d+)> returned \d+\(",
             r"SO_ERROR: (?:No route to host|Network is unreachable), remote=\[(?P<peer>[^\]]+)\]",
             r"connect \[(?P<peer>[\w.:]+)\]:(?P<port>\d+): (?:Connection refused|No route to host|Connection timed out)",
+            r"Call to connect (?:timeout|failed) : (?P<reason>.*)",
         ),
+        explains=("nccl-warning", "nccl-error"),
         cause="this node cannot connect to a dynamic port of NCCL or gloo[ on {peer}]. A firewall rejects the "
         "connection, the address has no route, or the process there has ended",
         probe="on {peer|the other node}: sudo nft list ruleset (or: sudo ufw status; sudo firewall-cmd --list-all)",
@@ -158,12 +187,48 @@ ENTRIES = (
         link="https://github.com/NVIDIA/nccl/issues/210",
     ),
     Entry(
+        id="gloo-address-families",
+        title="enforce fail at gloo/transport/tcp/device.cc: ss1.ss_family == ss2.ss_family. 2 vs 10",
+        patterns=(r"\bss1\.ss_family == ss2\.ss_family\. \d+ vs \d+",),
+        explains=("address-family",),
+        cause="gloo got an IPv4 address (2) of one rank and an IPv6 address (10) of another. It uses the address to which "
+        "the host's own name resolves, or that of GLOO_SOCKET_IFNAME, and the hosts differ there",
+        probe="on each node: getent ahosts $(hostname); echo $GLOO_SOCKET_IFNAME; ip -br addr",
+        fix="export GLOO_SOCKET_IFNAME=eth0, or the name of the interface that has an IPv4 address on each host. Or write "
+        "the host's name with its IPv4 address into /etc/hosts",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
+    ),
+    Entry(
+        id="nccl-loopback",
+        title="NCCL WARN socketStartConnect: Connect to 127.0.0.1<41087> failed : Connection refused",
+        patterns=(
+            r"[Cc]onnect to (?P<peer>127\.[\d.]+|::1)<\d+> failed ?: Connection (?:refused|timed out)",
+            r"[Cc]onnect to (?P<peer>127\.[\d.]+|::1)<\d+> returned .*Connection (?:refused|timed out)",
+        ),
+        explains=("firewall-reject", "nccl-warning", "nccl-error"),
+        cause="a rank published the loopback address {peer|127.0.0.1}, and other hosts cannot connect to it. Its "
+        "NCCL_SOCKET_IFNAME is lo, or its host has no other interface. If all ranks run on one host, the rank there has "
+        "ended",
+        probe="on each node: echo $NCCL_SOCKET_IFNAME; ip -br addr",
+        fix="unset NCCL_SOCKET_IFNAME, or set it to the interface that has the route to the other nodes. `ip route get "
+        "HOST` shows it",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname",
+    ),
+    Entry(
         id="container-bridge",
-        title="Other nodes try to reach 172.17.0.x",
-        kind="hint",
-        cause="a rank in a container publishes[ {host},] the address of docker's bridge. Other hosts cannot reach it",
-        probe="in the container: ip -br addr",
-        fix="start the container with --network=host --ipc=host",
+        title="Connect to 172.17.0.2<38021> failed; other nodes try to reach 172.17.0.x",
+        patterns=(
+            r"[Cc]onnect to (?P<peer>(?:172\.(?:1[7-9]|2\d|3[01])|10\.88)\.0\.\d+)<\d+> failed",
+            r"[Cc]onnect to (?P<peer>(?:172\.(?:1[7-9]|2\d|3[01])|10\.88)\.0\.\d+)<\d+> returned",
+            r"SO_ERROR: .*, remote=\[(?P<peer>(?:172\.(?:1[7-9]|2\d|3[01])|10\.88)\.0\.\d+)\]",
+            r"connect \[(?P<peer>(?:172\.(?:1[7-9]|2\d|3[01])|10\.88)\.0\.\d+)\]:\d+: (?:Connection refused|No route to host|Connection timed out)",
+        ),
+        explains=("firewall-reject", "firewall-drop", "nccl-warning", "nccl-error"),
+        cause="a rank in a container published[ {host},][ {peer},] an address of the container engine's bridge. Other "
+        "hosts cannot reach it",
+        probe="in the container: ip -br addr; on its host: docker network inspect bridge",
+        fix="start the container with --network=host --ipc=host. If it is an address of your own network, open all ports "
+        "between the nodes",
         link="https://github.com/vllm-project/vllm/issues/19670",
     ),
     Entry(

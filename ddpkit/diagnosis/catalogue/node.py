@@ -98,7 +98,6 @@ ENTRIES = (
             r"Cannot allocate memory$",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*the kernel ended it: out of memory",
             r"\bOOMKilled\b",
-            r"node was low on resource: memory",
         ),
         cause="the host's memory (not the GPU's) is full. The kernel killed a process, or refused an allocation",
         probe="on that host: dmesg -T | grep -i 'killed process'; free -g",

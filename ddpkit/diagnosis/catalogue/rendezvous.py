@@ -145,7 +145,7 @@ ENTRIES = (
             r"socket\.gaierror: .*(?:Temporary failure in name resolution|nodename nor servname)",
             r"host not found: (?:Name or service|Temporary failure|No address|nodename)",
         ),
-        cause="this node cannot resolve the name {host|in MASTER_ADDR}. The last error reports only a timeout",
+        cause="this node cannot resolve the name {host|in MASTER_ADDR}. A later error can report only a timeout",
         probe="on each node: getent hosts {host|$MASTER_ADDR}",
         fix="use an IP address for MASTER_ADDR, or add {host|the name} to DNS or to /etc/hosts on every node. On "
         "Kubernetes, the master's pod may not have started: wait for its service, or restart this pod",

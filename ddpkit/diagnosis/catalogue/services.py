@@ -30,6 +30,67 @@ ENTRIES = (
         link="https://kubernetes.io/docs/concepts/scheduling-eviction/",
     ),
     Entry(
+        id="pod-evicted-disk",
+        title="The node was low on resource: ephemeral-storage",
+        patterns=(
+            r"node was low on resource: ephemeral-storage(?:.*Container (?P<container>\S+) was using (?P<used>\w+),.*request (?:is|of) (?P<request>\w+))?",
+            r"node had condition: \[DiskPressure\]",
+        ),
+        cause="the node's local disk was nearly full, and Kubernetes evicted the pod[: its container {container} used {used}, "
+        "with a request of {request}]. Files in the container, its log, and emptyDir volumes count",
+        probe="kubectl describe pod NAME; kubectl describe node NODE | grep -A8 Allocated; in the container: du -xsh /* ~/.cache",
+        fix="write checkpoints, data and caches (HF_HOME, TMPDIR, WANDB_DIR) to a mounted volume. Then set "
+        "resources.requests.ephemeral-storage and limits.ephemeral-storage to what the pod needs",
+        link="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+    ),
+    Entry(
+        id="pod-evicted-memory",
+        title="The node was low on resource: memory",
+        patterns=(
+            r"node was low on resource: memory(?:.*Container (?P<container>\S+) was using (?P<used>\w+),.*request (?:is|of) (?P<request>\w+))?",
+            r"node had condition: \[MemoryPressure\]",
+        ),
+        cause="the node's memory was nearly full, and Kubernetes evicted the pod[: its container {container} used {used}, with "
+        "a request of {request}]. Pods that use more than their request are evicted first",
+        probe="kubectl describe pod NAME; kubectl top pod; kubectl describe node NODE | grep -A8 Allocated",
+        fix="set resources.requests.memory and limits.memory to what the pod needs, and both to the same value. Or use fewer "
+        "DataLoader workers, and a smaller emptyDir at /dev/shm: it is memory, too",
+        link="https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+    ),
+    Entry(
+        id="pod-storage-limit",
+        title="Pod ephemeral local storage usage exceeds the total limit of containers; Usage of EmptyDir volume exceeds the limit",
+        patterns=(
+            r"Pod ephemeral local storage usage exceeds the total limit of containers (?P<limit>\w+)",
+            r"exceeded its local ephemeral storage limit \"(?P<limit>\w+)\"",
+            r"Usage of EmptyDir volume \"(?P<volume>[^\"]+)\" exceeds the limit \"(?P<limit>\w+)\"",
+        ),
+        cause="the pod wrote more than its limit of {limit} to the node's disk[: the emptyDir volume {volume}], and Kubernetes "
+        "evicted it",
+        probe="kubectl get pod NAME -o yaml | grep -B3 -A3 -iE 'ephemeral|sizeLimit'; in the container: du -xsh /* ~/.cache",
+        fix="write checkpoints, data and caches (HF_HOME, TMPDIR, WANDB_DIR) to a mounted volume, or raise "
+        "limits.ephemeral-storage, or sizeLimit of the emptyDir",
+        link="https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#local-ephemeral-storage",
+    ),
+    Entry(
+        id="config-key-unknown",
+        title="KeyError: 'Non-existent config key: X'; Key 'X' is not in struct; 'ConfigDict' object has no attribute 'X'",
+        patterns=(
+            r"Non-existent (?:config )?key: (?P<key>[\w.]+)",
+            r"Key (?P<key>[\w.]+) was renamed to \S+; please update your config",
+            r"\bKey '(?P<key>[\w.@/]+)' is not in struct",
+            r"Could not override '(?P<key>(?!hydra/|local[-_]rank)[\w.@/]+)'",
+            r"'(?:ConfigDict|CfgNode)' object has no attribute '(?P<key>\w+)'",
+        ),
+        explains=("launcher-summary",),
+        cause="the configuration and the code differ in the key {key}: it is misspelled, or missing, or the file was written "
+        "for another version of the code",
+        probe="grep -rn '{key}' in the code and in the configuration files",
+        fix="correct the configuration file (--config, --config-file) or the override on the command line, or use the "
+        "file that belongs to this version of the code. Hydra adds a new key with a plus: +{key}=VALUE",
+        link="https://github.com/rbgirshick/yacs",
+    ),
+    Entry(
         id="download-refused",
         doubtful=True,
         title="urllib.error.HTTPError: HTTP Error 403: Forbidden",

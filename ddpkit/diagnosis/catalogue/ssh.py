@@ -174,6 +174,7 @@ ENTRIES = (
             r"Received 1 death signal",
             r"SignalException: Process \d+ got signal: 1\b",
             r"Received Signals\.SIGHUP death signal",
+            r"Sending process \d+ closing signal SIGHUP",
         ),
         cause="the terminal or the SSH session closed. torchrun ends at SIGHUP, also under nohup",
         probe="last -n 5 $USER shows when your SSH session ended",

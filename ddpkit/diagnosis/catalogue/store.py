@@ -28,7 +28,7 @@ ENTRIES = (
             r"RuntimeError: File already exists: (?P<path>\S+)",
             r"(?:^|\]: )File already exists: (?P<path>\S*(?:init|rdzv|rendezvous|store|sync)\S*)$",
         ),
-        explains=("store-barrier-timeout",),
+        explains=("store-barrier-timeout", "new-group-timeout"),
         cause="torch does not support this init_method, or the file of a file:// init remains from an earlier run",
         probe="[ls -l {path}; ]env | grep -E 'MASTER|INIT'",
         fix="use env:// with ddpkit launch. For file://, use a new file name for each run",
@@ -37,18 +37,38 @@ ENTRIES = (
     Entry(
         id="store-shared",
         title="Waiting in store based barrier ... (world_size=4, worker_count=8)",
-        explains=("store-barrier-timeout",),
+        explains=("store-barrier-timeout", "new-group-timeout"),
         patterns=(
             r"in store based barrier.*\((?P<count>world_size=(?:1, \w+=(?:[2-9]|\d\d+)|2, \w+=(?:[3-9]|\d\d+)"
             r"|[34], \w+=(?:[5-9]|\d\d+)|[5-8], \w+=(?:9|\d\d+)|\d, \w+=\d\d+|\d\d, \w+=\d{3}))\b",
         ),
-        cause="more processes than ranks use this store ({count}): two jobs or two launchers share one address and port, "
+        context=r"(?P<spawn>\bmp\.spawn|multiprocessing[./]spawn)\b",
+        cause="more processes than ranks use this store ({count}):[ each process that was started spawns ranks of its own "
+        "({spawn}), and several were started, for example by srun. Or] two jobs or two launchers share one address and port, "
         "for example srun with one torchrun per task. Or a file:// init found the file of an earlier run, or torchrun "
         "started the ranks again and counts those of earlier attempts",
         probe="ps -ww -C python,torchrun -o pid,ppid,args",
-        fix="end the other job's processes, start one launcher per node, and use a separate port for each job; delete an "
+        fix="[spawn no ranks in the script ({spawn}), or start it once for each node (srun --ntasks-per-node=1). Otherwise ]end the "
+        "other job's processes, start one launcher per node, and use a separate port for each job; delete an "
         "old file of a file:// init. After a restart, read the failure of the first attempt",
         link="https://github.com/ultralytics/yolov5/issues/4574",
+    ),
+    Entry(
+        id="new-group-timeout",
+        title="Timed out initializing process group in store based barrier, for key: store_based_barrier_key:32",
+        patterns=(
+            r"Timed out initializing process group in store based barrier on rank:? (?P<rank>\d+), "
+            r"for key: store_based_barrier_key:(?P<key>(?!1\b)\d+) "
+            r"\(world_size=(?P<wanted>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)",
+        ),
+        explains=("store-barrier-timeout",),
+        cause="only {joined} of {wanted} ranks came to group number {key}. The groups before it were made, so all ranks had "
+        "started and reached the store. The other ranks create their groups in another order, skip this one, are slow, "
+        "or have ended",
+        probe="the last lines of the ranks that do not print this; on their hosts: py-spy dump -p PID",
+        fix="call new_group on all ranks, for the same groups and in the same order, also for groups that a rank is no "
+        "part of. If a rank was slow, pass a longer timeout to init_process_group and new_group. If one ended, read its log",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.new_group",
     ),
     Entry(
         id="store-barrier-timeout",

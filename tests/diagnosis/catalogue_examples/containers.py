@@ -614,4 +614,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pmodels/mpich/issues/4712",
         ),
     ),
+    "container-hook-program": (
+        (
+            "slurmstepd: error: pyxis:     [ERROR] Command not found: ldconfig\nslurmstepd: error: pyxis:     [ERROR] /etc/enroot/hooks.d/90-aws-ofi-nccl.sh exited with return code 1",
+            "enroot 3.5, source",
+        ),
+        (
+            "/etc/enroot/hooks.d/90-aws-ofi-nccl.sh: line 20: ldconfig: command not found\nslurmstepd: error: pyxis:     [ERROR] /etc/enroot/hooks.d/90-aws-ofi-nccl.sh exited with return code 127",
+            "enroot 3.5, source",
+        ),
+    ),
 }

@@ -111,6 +111,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Warning: Torch did not find available GPUs on this system.",
             "apex, source",
         ),
+        (
+            " But your machine only has: []",
+            "Lightning 2.2, source",
+        ),
     ),
     "cuda-compat-refused": (
         (
@@ -272,5 +276,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/votchallenge/toolkit/issues/56",
         ),
         ("cudaErrorSystemDriverMismatch: the driver library and the kernel module differ", "CUDA 12.9, documented"),
+    ),
+    "state-dict-memory": (
+        (
+            "UserWarning: Failed to clone() tensor with name model.layers.3.mlp.up_proj.weight on rank 1. This may mean that this state_dict entry could point to invalid memory regions after returning from state_dict() call if this parameter is managed by FSDP. Please check clone implementation of model.layers.3.mlp.up_proj.weight. Error: CUDA out of memory. Tried to allocate 172.00 MiB",
+            "torch 2.4, source",
+        ),
     ),
 }

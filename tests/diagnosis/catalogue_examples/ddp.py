@@ -191,11 +191,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
         ("RuntimeError: Error(s) in loading state_dict for Linear:", "torch 2.13, run"),
-        (
-            "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
-            "torch 2.13, source",
-        ),
-        ("ValueError: loaded state dict has a different number of parameter groups", "torch 2.13, run"),
     ),
     "checkpoint-unsafe": (
         (
@@ -306,6 +301,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 4.76837158203125e-07",
             "apex 0.1, source",
+        ),
+    ),
+    "optimizer-state-differs": (
+        (
+            "ValueError: loaded state dict has a different number of parameter groups",
+            "torch 2.13, run",
+        ),
+        (
+            "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
+            "torch 2.13, source",
         ),
     ),
 }

@@ -78,6 +78,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 7",
             "ddpkit 0.2, run",
         ),
+        (
+            "[node1:3039 :0:3095] Caught signal 7 (Bus error: nonexistent physical address)",
+            "UCX 1.14, source",
+        ),
+        (
+            "[node1:12345] Signal: Bus error (7)",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "Fatal Python error: Bus error",
+            "Python 3.11, source",
+        ),
+        (
+            "zsh: bus error  python train.py",
+            "zsh 5.9, source",
+        ),
     ),
     "segfault": (
         ("zsh: segmentation fault  python train.py", "zsh 5.9, documented"),
@@ -126,6 +142,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 11",
             "ddpkit 0.2, run",
         ),
+        (
+            "[node1:12345] Signal: Segmentation fault (11)",
+            "Open MPI 4.1, source",
+        ),
     ),
     "aborted": (
         ("Aborted (core dumped)", "bash 5.2, documented"),
@@ -162,6 +182,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 6",
             "ddpkit 0.2, run",
         ),
+        (
+            "[node1:12345] Signal: Aborted (6)",
+            "Open MPI 4.1, source",
+        ),
     ),
     "illegal-instruction": (
         ("Illegal instruction (core dumped)", "bash 5.2, documented"),
@@ -187,6 +211,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 4",
             "ddpkit 0.2, run",
         ),
+        (
+            "[node1:3039 :0:3095] Caught signal 4 (Illegal instruction: illegal operand)",
+            "UCX 1.14, source",
+        ),
+        (
+            "[node1:12345] Signal: Illegal instruction (4)",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "Fatal Python error: Illegal instruction",
+            "Python 3.11, source",
+        ),
+        (
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGILL",
+            "torch 2.13, source",
+        ),
     ),
     "floating-point-exception": (
         (
@@ -208,6 +248,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ddpkit: rank 1 on node2 failed first, after 12.7 s: killed by signal 8",
             "ddpkit 0.2, run",
+        ),
+        (
+            "[node1:3039 :0:3095] Caught signal 8 (Floating point exception: integer divide by zero)",
+            "UCX 1.14, source",
+        ),
+        (
+            "[node1:12345] Signal: Floating point exception (8)",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "Fatal Python error: Floating-point exception",
+            "Python 3.11, source",
+        ),
+        (
+            "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGFPE",
+            "torch 2.13, source",
         ),
     ),
     "terminated": (

@@ -13,10 +13,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "tar: a: Wrote only 4608 of 10240 bytes",
             "tar 1.34, run",
         ),
-        (
-            "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi",
-            "Kubernetes 1.29, source",
-        ),
     ),
     "quota": (("OSError: [Errno 122] Disk quota exceeded: 'checkpoint.pt'", "Python 3.11, run"),),
     "file-lock": (
@@ -222,6 +218,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ERROR: ld.so: object 'libtcmalloc.so' from LD_PRELOAD cannot be preloaded (cannot open "
             "shared object file): ignored.",
             "glibc 2.35, source",
+        ),
+        (
+            "[WARNING] cpu_lion cuda is missing or is incompatible with installed torch, only cpu ops can be compiled!",
+            "DeepSpeed 0.14, source",
         ),
     ),
     "shared-cache": (

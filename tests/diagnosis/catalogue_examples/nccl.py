@@ -133,4 +133,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("RuntimeError: CUDA error: peer access is not supported between these two devices", "CUDA 12.9, source"),
     ),
+    "gloo-interface-syntax": (
+        (
+            "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != nullptr. Unable to find address for: ^docker0",
+            "torch 2.4, source",
+        ),
+    ),
 }

@@ -25,6 +25,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/horovod/horovod/issues/310",
         ),
         ("node1:123:123 [0] NCCL INFO Bootstrap : Using docker0:172.17.0.1<0>", "NCCL 2.21, source"),
+        (
+            "node1:123:123 [0] NCCL INFO NET : Using interface docker0:172.17.0.1<0>",
+            "NCCL 2.3, source",
+        ),
     ),
     "nccl-network-differs": (
         (
@@ -85,6 +89,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[10.0.0.2]:17593: No route to host",
             "torch 1.5, source",
         ),
+        (
+            "node2:4153:4209 [1] include/socket.h:361 NCCL WARN Call to connect timeout : Connection refused",
+            "NCCL 2.3, source",
+        ),
     ),
     "firewall-drop": (
         (
@@ -117,6 +125,54 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Using the loopback address as fallback. Manually set the network interface to bind to with "
             "GLOO_SOCKET_IFNAME. (function operator())",
             "torch 2.6, source",
+        ),
+    ),
+    "gloo-address-families": (
+        (
+            "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:276] ss1.ss_family == ss2.ss_family. 10 vs 2",
+            "torch 2.4, source",
+        ),
+    ),
+    "nccl-uses-loopback": (
+        (
+            "node1:4152:4206 [0] NCCL INFO Bootstrap : Using lo:127.0.0.1<0>\nnode2:4152:4206 [0] NCCL INFO Bootstrap : Using lo:127.0.0.1<0>",
+            "NCCL 2.21, source",
+        ),
+        (
+            "node1:4152:4206 [0] NCCL INFO NET/Socket : Using [0]lo:127.0.0.1<0>\nnode2:4152:4206 [0] NCCL INFO NET/Socket : Using [0]lo:127.0.0.1<0>",
+            "NCCL 2.21, source",
+        ),
+        (
+            "node1:4152:4206 [0] NCCL INFO NET : Using interface lo:127.0.0.1<0>\nnode2:4152:4206 [0] NCCL INFO NET : Using interface lo:127.0.0.1<0>",
+            "NCCL 2.3, source",
+        ),
+    ),
+    "nccl-loopback": (
+        (
+            "node2:4152:4206 [0] misc/socket.cc:550 NCCL WARN socketStartConnect: Connect to 127.0.0.1<41087> failed : Connection refused",
+            "NCCL 2.18, source",
+        ),
+        (
+            "node2:4152:4206 [0] NCCL WARN socketPollConnect: connect to 127.0.0.1<41087> returned Connection refused, exceeded error retry count after 35 attempts",
+            "NCCL 2.27, source",
+        ),
+    ),
+    "container-bridge": (
+        (
+            "node2:4152:4206 [0] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to 172.17.0.2<38021> failed : Software caused connection abort",
+            "NCCL 2.18, source",
+        ),
+        (
+            "node2:4152:4206 [0] NCCL WARN socketPollConnect: connect to 172.18.0.3<38021> returned Connection timed out, exceeded error retry count after 35 attempts",
+            "NCCL 2.27, source",
+        ),
+        (
+            "Gloo connectFullMesh failed with [gloo/transport/tcp/pair.cc:152] timed out connecting: SO_ERROR: No route to host, remote=[172.17.0.3]:6557$1",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [172.17.0.2]:17593: Connection refused",
+            "torch 1.5, source",
         ),
     ),
 }

@@ -105,10 +105,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "      Reason:       OOMKilled",
             "Kubernetes 1.29, source",
         ),
-        (
-            "The node was low on resource: memory. Container pytorch was using 120Gi",
-            "Kubernetes 1.29, source",
-        ),
     ),
     "one-core": (
         (

@@ -125,4 +125,60 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Python 3.11, source",
         ),
     ),
+    "pod-evicted-disk": (
+        (
+            "The node was low on resource: ephemeral-storage. Threshold quantity: 10120387530, available: 9702960Ki. Container trainer was using 31457280Ki, request is 0, has larger consumption of ephemeral-storage. ",
+            "Kubernetes 1.29, source",
+        ),
+        (
+            "The node had condition: [DiskPressure]. ",
+            "Kubernetes 1.29, source",
+        ),
+    ),
+    "pod-evicted-memory": (
+        (
+            "The node was low on resource: memory. Threshold quantity: 100Mi, available: 17348Ki. Container trainer was using 188Gi, request is 64Gi, has larger consumption of memory. ",
+            "Kubernetes 1.29, source",
+        ),
+        (
+            "The node had condition: [MemoryPressure]. ",
+            "Kubernetes 1.29, source",
+        ),
+    ),
+    "pod-storage-limit": (
+        (
+            "Pod ephemeral local storage usage exceeds the total limit of containers 20Gi. ",
+            "Kubernetes 1.29, source",
+        ),
+        (
+            'Container trainer exceeded its local ephemeral storage limit "20Gi". ',
+            "Kubernetes 1.29, source",
+        ),
+        (
+            'Usage of EmptyDir volume "scratch" exceeds the limit "50Gi". ',
+            "Kubernetes 1.29, source",
+        ),
+    ),
+    "config-key-unknown": (
+        (
+            "KeyError: 'Non-existent config key: SOLVER.MAX_ITERS'",
+            "yacs 0.1.8, source",
+        ),
+        (
+            "KeyError: 'Key SOLVER.LR was renamed to SOLVER.BASE_LR; please update your config'",
+            "yacs 0.1.8, source",
+        ),
+        (
+            "omegaconf.errors.ConfigAttributeError: Key 'max_iters' is not in struct",
+            "omegaconf 2.3, source",
+        ),
+        (
+            "Could not override 'trainer.max_iters'.",
+            "hydra 1.3, source",
+        ),
+        (
+            "AttributeError: 'ConfigDict' object has no attribute 'max_iters'",
+            "mmcv 1.7, source",
+        ),
+    ),
 }

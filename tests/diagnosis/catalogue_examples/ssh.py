@@ -62,6 +62,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "srun: error: node1: task 0: Hangup",
             "Slurm 22.05, run",
         ),
+        (
+            "WARNING:torch.distributed.elastic.multiprocessing.api:Sending process 4711 closing signal SIGHUP",
+            "torch 1.11, source",
+        ),
     ),
     "tmux-missing": (
         ("no server running on /tmp/tmux-1000/default", "tmux 3.3, source"),

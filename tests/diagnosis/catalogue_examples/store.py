@@ -65,4 +65,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.7, source",
         ),
     ),
+    "new-group-timeout": (
+        (
+            "RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for key: store_based_barrier_key:5 (world_size=8, worker_count=6, timeout=0:30:00)",
+            "torch 1.13, source",
+        ),
+    ),
 }
