@@ -70,6 +70,8 @@ RETRY: Mapping[str, str] = {
     "k8s-unschedulable": "no node had free resources",
     "pod-evicted-disk": "the node's disk was nearly full",
     "pod-evicted-memory": "the node's memory was nearly full",
+    "pod-gpus-gone": "the node did not have the GPUs",
+    "pod-preempted": "the pod was preempted",
     "shared-cache": "ranks used one cache at the same time",
     "rendezvous-host-gone": "the host of the rendezvous ended",
     "ranks-missing": "a rank did not join in time",

@@ -158,6 +158,9 @@ ENTRIES = (
             "image-import-failed",
         ),
         patterns=(
+            r"\bErrImagePull\b",
+            r"Back-off pulling image \"(?P<image>[^\"]+)\"",
+            r"Failed to pull image \"(?P<image>[^\"]+)\"",
             r"pull access denied for (?P<image>\S+?),",
             r"returned error code: (?:401 Unauthorized|404 Not Found)",
             r"toomanyrequests: You have reached your (?:unauthenticated )?pull rate limit",
@@ -428,6 +431,8 @@ ENTRIES = (
         title="subprocess.CalledProcessError: Command ... returned non-zero exit status 1",
         kind="consequence",
         patterns=(
+            r"Job has reached the specified backoff limit",
+            r"Back-off restarting failed container",
             r"CalledProcessError: Command '\['.*'--local_rank=(?P<local>\d+)'.*returned non-zero exit status (?P<code>\d+)",
             r"CalledProcessError: Command '\[?'?\S*(?:python|torchrun|deepspeed|accelerate|bash|sh)\S*'?.*returned non-zero exit status (?P<code>\d+)",
             r"(?:--local_rank=(?P<local>\d+).*)?exits with return code = (?P<code>[1-9]\d*)",
@@ -445,6 +450,20 @@ ENTRIES = (
         probe="read the lines before it",
         fix="read the output of the process that failed first, or run `ddpkit explain LOG`",
         link="https://docs.pytorch.org/docs/stable/elastic/errors.html",
+    ),
+    Entry(
+        id="mpi-tcp-interface",
+        title="Open MPI failed to TCP connect to a peer MPI process; accepted a TCP connection from what appears to be another Open MPI process",
+        patterns=(
+            r"Open MPI failed to TCP connect to a peer MPI process",
+            r"Open MPI accepted a TCP connection from what appears",
+        ),
+        cause="Open MPI uses an interface that the other hosts do not reach, or that has the same address on each host "
+        "(docker0, virbr0)",
+        probe="on each node: ip -br addr",
+        fix="mpirun --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0, with the interface or the subnet that has the "
+        "route to the other nodes. For NCCL, also -x NCCL_SOCKET_IFNAME=eth0",
+        link="https://docs.open-mpi.org/en/main/tuning-apps/networking/tcp.html",
     ),
     Entry(
         id="ray-placement",
@@ -507,6 +526,21 @@ ENTRIES = (
         probe="ray logs; on the node: dmesg -T | grep -i 'killed process'",
         fix="read the worker's own log (/tmp/ray/session_latest/logs/worker-*.err)",
         link="https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-failures.html",
+    ),
+    Entry(
+        id="vllm-cache-too-small",
+        title="No available memory for the cache blocks; max seq len is larger than the maximum number of tokens that can be stored in KV cache",
+        patterns=(
+            r"No available memory for the cache blocks",
+            r"max seq len \((?P<length>\d+)\) is larger than the maximum number of tokens that can be stored in KV cache \((?P<room>\d+)\)",
+        ),
+        explains=("vllm-engine-failed", "ray-actor-died"),
+        cause="the weights leave too little memory of the GPU for vLLM's cache[: it has room for {room} tokens, and the model "
+        "may use {length}]",
+        probe="the line with `KV cache` in the log; nvidia-smi",
+        fix="pass a smaller --max-model-len, a higher --gpu-memory-utilization, or a larger --tensor-parallel-size. A "
+        "quantised model needs less",
+        link="https://docs.vllm.ai/en/latest/usage/troubleshooting.html",
     ),
     Entry(
         id="vllm-engine-failed",
@@ -650,6 +684,29 @@ ENTRIES = (
         fix="use one launcher: mpirun alone, with RANK and WORLD_SIZE from OMPI_COMM_WORLD_RANK and _SIZE, or deepspeed "
         "or torchrun without mpirun. Do not set WORLD_SIZE in the script",
         link="https://github.com/deepspeedai/DeepSpeed/issues/461",
+    ),
+    Entry(
+        id="deepspeed-config-differs",
+        title="Please correct the following DeepSpeed config values that mismatch TrainingArguments values",
+        patterns=(r"correct the following DeepSpeed config values that mismatch TrainingArguments",),
+        cause="the DeepSpeed configuration and the arguments of transformers set the same thing to different values. The lines "
+        "below it list them",
+        probe="the lines below it: `ds` is the configuration, `hf` the argument",
+        fix='set these values of the DeepSpeed configuration to "auto", or remove the arguments',
+        link="https://huggingface.co/docs/transformers/deepspeed",
+    ),
+    Entry(
+        id="accelerate-one-gpu-id",
+        title="Less than two GPU ids were configured and tried to run on on multiple GPUs",
+        patterns=(
+            r"Less than two GPU ids were configured and tried to run on on multiple GPUs",
+            r"You need to use at least 2 processes to use `--multi_gpu`",
+        ),
+        cause="accelerate was started for several GPUs (--multi_gpu, or its configuration file), and got one",
+        probe="accelerate env; cat ~/.cache/huggingface/accelerate/default_config.yaml",
+        fix="pass --num_processes with the number of GPUs and `--gpu_ids all`. For one GPU: remove --multi_gpu, or "
+        "distributed_type: 'NO' in the file",
+        link="https://huggingface.co/docs/accelerate/package_reference/cli",
     ),
     Entry(
         id="batch-size-config",

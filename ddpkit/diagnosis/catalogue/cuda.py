@@ -9,6 +9,9 @@ ENTRIES = (
         id="cuda-out-of-memory",
         title="CUDA out of memory",
         patterns=(
+            r"Allocation on device .*would exceed allowed memory",
+            r"Triton Error \[CUDA\]: out of memory",
+            r"\bNVML_SUCCESS == .*INTERNAL ASSERT FAILED at .*CUDACachingAllocator",
             r"CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ \w+)",
             r"\bCUDA out of memory\b",
             r"\bCUDA error: out of memory\b",
@@ -44,7 +47,7 @@ ENTRIES = (
         title="CUDA error: device-side assert triggered",
         patterns=(
             r"Assertion `(?P<assertion>[^`]+)` failed\.?$",
-            r"CUDA error: device-side assert triggered",
+            r"\b(?:CUDA error|cuda runtime error \(\d+\) ?): device-side assert triggered",
             r"\bcudaErrorAssert\b",
         ),
         cause="an index is out of range on the GPU: a label is not below the number of classes, or a token id not "
@@ -126,6 +129,9 @@ ENTRIES = (
         id="no-cuda-gpus",
         title="No CUDA GPUs are available; Found no NVIDIA driver; Torch not compiled with CUDA enabled",
         patterns=(
+            r"ProcessGroupNCCL is only supported with GPUs, no GPUs found",
+            r"can not run on your system since (?:the accelerator is|GPUs are) not available",
+            r"[Mm]ixed precision training with AMP or APEX .*can only be used on CUDA",
             r"No CUDA GPUs are available",
             r"Found no NVIDIA driver on your system",
             r"Torch not compiled with CUDA enabled",
@@ -244,13 +250,15 @@ ENTRIES = (
         id="cudnn-error",
         title="cuDNN error: CUDNN_STATUS_...",
         patterns=(
+            r"\bunable to find an engine to execute this computation",
+            r"\bUnable to find an engine to execute this computation",
             r"cuDNN error: (?P<status>CUDNN_STATUS_\w+)",
             r"Unable to find a valid cuDNN algorithm",
             r"Could not load library libcudnn\w*\.so",
             r"cuDNN version incompatibility",
         ),
         cause="cuDNN failed. The GPU's memory is nearly full, an earlier GPU error occurred, or a libcudnn other than "
-        "torch's is loaded",
+        "torch's is loaded. Or this cuDNN does not support the GPU: it is too old or too new for it",
         probe="echo $LD_LIBRARY_PATH; nvidia-smi; repeat with --env CUDA_LAUNCH_BLOCKING=1",
         fix="unset LD_LIBRARY_PATH, or reduce the batch. To test without cuDNN: torch.backends.cudnn.enabled = False",
         link="https://docs.nvidia.com/deeplearning/cudnn/latest/",
@@ -259,10 +267,12 @@ ENTRIES = (
         id="cublas-error",
         title="CUDA error: CUBLAS_STATUS_NOT_INITIALIZED, CUBLAS_STATUS_EXECUTION_FAILED",
         patterns=(
+            r"cuFFT error: (?P<status>CUFFT_\w+)",
+            r"cusolver error: (?P<status>CUSOLVER_STATUS_\w+)",
             r"\bCUBLAS_STATUS_(?P<status>NOT_INITIALIZED|EXECUTION_FAILED|INTERNAL_ERROR|INVALID_VALUE|NOT_SUPPORTED)\b when calling",
         ),
-        cause="a matrix product failed on the GPU. The GPU's memory is full, an index was out of range before, or "
-        "libcublas is not torch's",
+        cause="a call of cuBLAS, cuFFT or cuSOLVER failed on the GPU. The GPU's memory is full, an index was out of range "
+        "before, or the library is not torch's or too old for this GPU",
         probe="repeat with --env CUDA_LAUNCH_BLOCKING=1; nvidia-smi; echo $LD_LIBRARY_PATH",
         fix="reduce the batch, check labels and token ids, and unset LD_LIBRARY_PATH",
         link="https://docs.nvidia.com/cuda/cublas/",
@@ -270,8 +280,12 @@ ENTRIES = (
     Entry(
         id="cuda-after-fork",
         title="Cannot re-initialize CUDA in forked subprocess",
-        patterns=(r"Cannot re-initialize CUDA in forked subprocess",),
-        cause="the script used CUDA before it forked a process (DataLoader workers or multiprocessing)",
+        patterns=(
+            r"Cannot re-initialize CUDA in forked subprocess",
+            r"can't create new processes if CUDA is already initialized",
+        ),
+        cause="the script used CUDA before it forked a process (DataLoader workers, multiprocessing, or ranks of a "
+        "notebook)",
         probe="grep -n 'cuda' train.py, before the workers start",
         fix="use no CUDA in the Dataset. Otherwise call torch.multiprocessing.set_start_method('spawn'), or pass "
         "multiprocessing_context='spawn' to the DataLoader",

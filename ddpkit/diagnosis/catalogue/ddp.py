@@ -93,7 +93,11 @@ ENTRIES = (
     Entry(
         id="no-process-group",
         title="Default process group has not been initialized",
-        patterns=(r"Default process group has not been initialized",),
+        patterns=(
+            r"Default process group has not been initialized",
+            r"Default process group is not initialized",
+            r"DeepSpeed backend not set, please initialize it using init_process_group",
+        ),
         cause="a collective was called before init_process_group or after destroy_process_group",
         probe="grep -n 'process_group' train.py",
         fix="call ddpkit.distributed.torch.init() or torch.distributed.init_process_group() first, in every process "
@@ -176,6 +180,143 @@ ENTRIES = (
         fix="unfreeze the parameters to train. With activation checkpointing: model.enable_input_require_grads(), or "
         "use_reentrant=False",
         link="https://docs.pytorch.org/docs/stable/notes/autograd.html",
+    ),
+    Entry(
+        id="ddp-model-device",
+        title="device_ids and output_device arguments only work with single-device/multiple-device GPU modules, but got module parameters {device(type='cpu')}",
+        patterns=(
+            r"\boutput_device arguments only work with single-device/multiple-device GPU modules.*module parameters (?P<devices>\{.*\}|on device \S+)",
+            r"SyncBatchNorm expected input tensor to be on GPU",
+        ),
+        cause="the model is not on the rank's own GPU when DDP wraps it[: its parameters are {devices}]",
+        probe="print({p.device for p in model.parameters()}) before DDP",
+        fix="call model.to(torch.device('cuda', LOCAL_RANK)) before DistributedDataParallel(model, device_ids=[LOCAL_RANK]). "
+        "For a model on CPUs or on several GPUs (device_map), omit device_ids and output_device",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
+    ),
+    Entry(
+        id="nothing-to-train",
+        title="DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient; optimizer got an empty parameter list",
+        patterns=(
+            r"DistributedDataParallel is not needed when a module doesn't have any parameters",
+            r"optimizer got an empty parameter list",
+        ),
+        cause="the model has no parameter to train. All are frozen, or the model was built in another place than where "
+        "its parameters were collected",
+        probe="print([n for n, p in model.named_parameters() if p.requires_grad])",
+        fix="set requires_grad_(True) on the parameters to train. For a frozen model (a teacher, a VAE): do not wrap it in "
+        "DDP",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
+    ),
+    Entry(
+        id="wrapped-attribute",
+        title="'DistributedDataParallel' object has no attribute 'generate'",
+        patterns=(
+            r"'(?P<wrapper>DistributedDataParallel|DataParallel|FullyShardedDataParallel|DeepSpeedEngine)' object has no attribute '(?P<name>\w+)'",
+        ),
+        cause="the script uses {name} of the model, and the model is wrapped in {wrapper}, which does not have it",
+        probe="grep -rn '\\.{name}' of the script",
+        fix="use model.module.{name}, or unwrap first: accelerator.unwrap_model(model).{name}. With FSDP and ZeRO-3, gather "
+        "the parameters first (FSDP.summon_full_params), as model.module holds only a part of them",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
+    ),
+    Entry(
+        id="sharded-parameter-used",
+        title="'weight' must be 2-D; The tensor has a non-zero number of elements, but its data is not allocated yet",
+        patterns=(
+            r"'weight' must be 2-D",
+            r"has a non-zero number of elements, but its data is not allocated yet",
+            r"\bsetStorage: .*are out of bounds for storage of size 0",
+        ),
+        cause="a parameter is used while it is empty: FSDP or ZeRO-3 has split it over the ranks. Its module is called "
+        "outside of the wrapped model's forward, its weight is read directly, or two modules share it",
+        probe="the traceback shows the call; grep -n 'module\\.\\|summon_full_params\\|GatheredParameters' in the script",
+        fix="call the wrapped model itself, not model.module or a part of it. Otherwise gather first: "
+        "FSDP.summon_full_params(model), or deepspeed.zero.GatheredParameters(params). Put modules with shared weights into "
+        "one FSDP unit",
+        link="https://docs.pytorch.org/docs/stable/fsdp.html",
+    ),
+    Entry(
+        id="checkpoint-recompute-differs",
+        title="torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass",
+        patterns=(
+            r"Recomputed values for the following tensors have different metadata",
+            r"A different number of tensors was saved during the original forward and recomputation",
+        ),
+        cause="activation checkpointing computed a part of the model again in backward, and got other tensors than in "
+        "forward. Parameters are split (ZeRO-3), autocast is on in one of both only, or the code depends on a state that "
+        "changed",
+        probe="the shapes and types in the message; torch.utils.checkpoint.set_checkpoint_debug_enabled(True) shows the calls",
+        fix="checkpoint(..., use_reentrant=True); transformers: gradient_checkpointing_kwargs={'use_reentrant': True}. "
+        "Or run forward and backward under the same autocast, and switch caches off: use_cache=False",
+        link="https://docs.pytorch.org/docs/stable/checkpoint.html",
+    ),
+    Entry(
+        id="ddp-graph-changed",
+        title="Your training graph has changed in this iteration: not compatible with static_graph set to True",
+        patterns=(r"Your training graph has changed in this iteration",),
+        cause="with static_graph=True, DDP expects that each step uses the same parameters, and a step used others",
+        probe="grep -rn static_graph in the script and its configuration",
+        fix="remove static_graph=True, and use find_unused_parameters=True if some parameters are not used in each step",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
+    ),
+    Entry(
+        id="batch-of-one",
+        title="Expected more than 1 value per channel when training, got input size torch.Size([1, 512])",
+        patterns=(
+            r"Expected more than 1 value per channel when training, got input size (?P<shape>torch\.Size\(\[[\d, ]*\]\))",
+        ),
+        cause="batch normalization got one sample ({shape}) and needs two. Often it is the last batch of an epoch, which is "
+        "smaller",
+        probe="len(dataset) modulo (batch size * ranks)",
+        fix="DataLoader(..., drop_last=True), a larger batch for each rank, or SyncBatchNorm",
+        link="https://docs.pytorch.org/docs/stable/data.html",
+    ),
+    Entry(
+        id="fp16-parameters",
+        title="ValueError: Attempting to unscale FP16 gradients",
+        patterns=(r"Attempting to unscale FP16 gradients",),
+        cause="the parameters themselves are fp16, and mixed precision with a gradient scaler needs them in fp32",
+        probe="print({p.dtype for p in model.parameters() if p.requires_grad})",
+        fix="load the model in fp32 (without torch_dtype=torch.float16 or .half()), and keep --fp16. With LoRA, convert the "
+        "trained parameters to fp32. Or use bf16, which needs no scaler",
+        link="https://docs.pytorch.org/docs/stable/amp.html",
+    ),
+    Entry(
+        id="dtype-not-implemented",
+        title="\"LayerNormKernelImpl\" not implemented for 'Half'",
+        patterns=(r"\"(?P<kernel>\w+)\" not implemented for '(?P<dtype>\w+)'",),
+        cause="torch has no kernel {kernel} for {dtype} on this device. Mostly a model in half precision runs on the CPU: no "
+        "GPU is visible, or the model was not moved to one",
+        probe="print({(p.device, p.dtype) for p in model.parameters()}); python -c 'import torch; "
+        "print(torch.cuda.is_available())'",
+        fix="move the model and the input to the GPU. On CPUs, use fp32 or bf16: model.float()",
+        link="https://docs.pytorch.org/docs/stable/amp.html",
+    ),
+    Entry(
+        id="index-out-of-range",
+        title="IndexError: index out of range in self; Target 10 is out of bounds",
+        patterns=(
+            r"IndexError: index out of range in self",
+            r"IndexError: Target (?P<label>-?\d+) is out of bounds",
+        ),
+        cause="[the label {label} is not below the number of classes. Or ]a token id is not below the size of an "
+        "embedding: the tokenizer, the vocabulary or the longest position does not match the model",
+        probe="print the minimum and maximum of labels and token ids before the step; print(len(tokenizer), "
+        "model.get_input_embeddings().weight.shape)",
+        fix="correct the data or the size of the layer: model.resize_token_embeddings(len(tokenizer)), a truncated "
+        "sequence, the number of classes, ignore_index for padding",
+        link="https://docs.pytorch.org/docs/stable/generated/torch.nn.Embedding.html",
+    ),
+    Entry(
+        id="dataset-empty",
+        title="num_samples should be a positive integer value, but got num_samples=0",
+        patterns=(r"num_samples should be a positive integer value, but got num_samples=0",),
+        cause="the data set is empty on this rank: its path or pattern matches no file, a filter removed all samples, or "
+        "there are fewer shards than ranks",
+        probe="on this host: ls the data directory; print(len(dataset))",
+        fix="correct the path of the data, or mount it on this host. Use at least one shard for each rank",
+        link="https://docs.pytorch.org/docs/stable/data.html",
     ),
     Entry(
         id="devices-differ",

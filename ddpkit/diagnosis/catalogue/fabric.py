@@ -207,6 +207,19 @@ ENTRIES = (
         link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     ),
     Entry(
+        id="ib-device-refused",
+        title="NCCL WARN NET/IB : Unable to open device mlx5_0",
+        kind="hint",
+        patterns=(r"NET/IB ?: Unable to open device (?P<device>\w+)",),
+        explains=("ib-not-used", "nccl-warning", "nccl-network-differs", "nccl-net-not-found"),
+        cause="NCCL sees the network adapter {device} and cannot open it. In a container its device files are missing, or "
+        "this user may not use them. NCCL continues with sockets, which are slow",
+        probe="the same way: ls -l /dev/infiniband; ibv_devinfo",
+        fix="docker: --device=/dev/infiniband --cap-add=IPC_LOCK; Kubernetes: request the RDMA device of the plugin. Or as "
+        "administrator: permissions of /dev/infiniband/uverbs*",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    ),
+    Entry(
         id="nccl-topology",
         title="NCCL WARN Could not find a path / Failed to find NET; NCCL_TOPO_FILE",
         patterns=(

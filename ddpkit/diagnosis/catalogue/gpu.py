@@ -34,6 +34,7 @@ ENTRIES = (
         id="more-gpus-asked",
         title="You requested gpu: [0, 1] But your machine only has: [0]",
         patterns=(
+            r"Invalid CUDA '(?:--)?device",
             r"You requested (?:gpu|GPU)s?: (?!\{).* [Bb]ut your machine only has",
             r"You requested (?:gpu|GPU)s?: \[",
             r"[Bb]ut your machine only has: ?\[\d",
@@ -88,12 +89,16 @@ ENTRIES = (
         id="gpu-memory-taken",
         # Of `CUDA out of memory`, the sizes decide: see ddpkit.diagnosis.gpu_memory.
         title="GPU memory is in use before the start; CUDA out of memory, and Process 4711 has 71.62 GiB memory in use",
-        explains=("cuda-out-of-memory",),
+        explains=("cuda-out-of-memory", "vllm-engine-failed"),
+        patterns=(
+            r"Free memory on device .*?\((?P<reason>[\d.]+/[\d.]+ GiB)\) on startup is less than desired GPU memory utilization",
+        ),
         cause="other processes use the memory of this GPU[ ({reason})]: a rank of an earlier run, or a process of another "
         "user or in a container. Or other ranks of this job use the same GPU",
         probe="nvidia-smi; sudo fuser -v /dev/nvidia*",
         fix="find the process with `nvidia-smi`, and end it if it is yours: `ddpkit stop RUN`, or `kill PID`. Otherwise "
-        "use another GPU. In the script, call torch.cuda.set_device(LOCAL_RANK) before any other CUDA call",
+        "use another GPU. In the script, call torch.cuda.set_device(LOCAL_RANK) before any other CUDA call. vLLM: a lower "
+        "--gpu-memory-utilization",
         link="https://github.com/pytorch/pytorch/issues/4293",
     ),
     Entry(
@@ -115,8 +120,10 @@ ENTRIES = (
             "no-cuda-gpus",
             "gpu-without-bf16",
             "cuda-init-failed",
+            "nccl-cuda-failure",
         ),
         patterns=(
+            r"API call is not supported in the installed CUDA driver",
             r"NVIDIA driver on your system is too old \(found version (?P<version>\d+)\)",
             r"CUDA [Dd]river version (?:found is (?P<version>\d+)\. Minimum|is insufficient for CUDA runtime)",
             r"provided PTX was compiled with an unsupported toolchain",

@@ -16,15 +16,25 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/87279",
     ),
     Entry(
+        id="model-type-unknown",
+        title="The checkpoint has model type `qwen3` but Transformers does not recognize this architecture",
+        patterns=(r"has model type `(?P<model>[\w.-]+)` but Transformers does not recognize this architecture",),
+        explains=("vllm-engine-failed",),
+        cause="the installed transformers does not know models of type {model}: it is older than the model",
+        probe="pip show transformers; grep -E 'model_type|transformers_version' config.json",
+        fix="pip install -U transformers, on all nodes. Or pass trust_remote_code=True for a model that brings its code",
+        link="https://huggingface.co/docs/transformers/installation",
+    ),
+    Entry(
         id="packages-differ",
         title="TypeError: Accelerator.__init__() got an unexpected keyword argument 'dispatch_batches'",
         patterns=(
-            r"TypeError: (?P<call>(?:Accelerator|AcceleratorState|DataLoaderConfiguration|FullyShardedDataParallelPlugin|"
+            r"TypeError: (?P<call>(?:Trainer|TrainingArguments|SFTTrainer|SFTConfig|Accelerator|AcceleratorState|DataLoaderConfiguration|FullyShardedDataParallelPlugin|"
             r"DeepSpeedPlugin|DeepSpeedEngine|GradScaler|Adafactor|PeftConfig|LoraConfig)\.__init__\(\)) got an unexpected "
             r"keyword argument '(?P<argument>\w+)'",
         ),
-        cause="two packages do not fit: one calls {call} with {argument}, which the installed version of the other does "
-        "not know",
+        cause="two packages do not fit, or the script and a package. {call} is called with {argument}, which its installed "
+        "version does not know",
         probe="pip list | grep -iE 'torch|transformers|accelerate|deepspeed|peft|trl'; pip check",
         fix="update the calling package, or install the other one in the version from its requirements: pip install -U "
         "transformers accelerate",
@@ -169,6 +179,7 @@ ENTRIES = (
         kind="generic",
         explains=("library-missing",),
         patterns=(
+            r"'DeepSpeedCPU(?P<extension>\w+)' object has no attribute 'ds_opt_\w+'",
             r"Error compiling objects for extension",
             r"Ninja is required to load C\+\+ extensions",
             r"Error building extension '(?P<extension>\w+)'",

@@ -29,6 +29,7 @@ ENTRIES = (
             "io-error",
         ),
         patterns=(
+            r"Pod was active on the node longer than the specified deadline",
             r"(?:STEP|JOB) (?P<job>\d+)\S* ON (?P<host>\S+) CANCELLED AT \S+ DUE TO TIME LIMIT",
             r"DUE TO TIME LIMIT",
             r"[Jj]ob (?P<job>\d+) has exceeded its time limit",

@@ -76,8 +76,10 @@ ENTRIES = (
     ),
     Entry(
         id="collective-mismatch",
+        explains=("nccl-warning", "nccl-error"),
         title="collective mismatch error, local size ... remote size ...",
         patterns=(
+            r"caused by a collective mismatch around rank (?P<rank>\d+)",
             r"collective mismatch error",
             r"Mismatched collective detected, please check your collective calls at and around rank (?P<rank>\d+)",
         ),
@@ -87,6 +89,20 @@ ENTRIES = (
         fix="use the same script, arguments and NCCL_ variables on every node. TORCH_DISTRIBUTED_DEBUG=DETAIL reports "
         "the call",
         link="https://github.com/NVIDIA/nccl/issues/969",
+    ),
+    Entry(
+        id="nccl-root-mismatch",
+        title="NCCL WARN Bootstrap Root : rank 0 of 4 ranks has already checked in; mismatch in rank count from procs",
+        patterns=(
+            r"rank \d+ of \d+ (?:ranks )?has already checked in",
+            r"mismatch in rank count from procs (?P<one>\d+) : (?P<other>\d+)",
+        ),
+        explains=("nccl-warning", "nccl-error", "nccl-remote"),
+        cause="two processes came to NCCL's first meeting as the same rank, or with different numbers of ranks[ ({one} and "
+        "{other})]. RANK or WORLD_SIZE differs between the processes, or two jobs share one store or NCCL_COMM_ID",
+        probe="in the ranks: env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK|MASTER_|NCCL_COMM_ID)'",
+        fix="start all ranks with one launcher, and use another port for each job. Unset NCCL_COMM_ID",
+        link="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-comm-id",
     ),
     Entry(
         id="nccl-error",
@@ -159,6 +175,28 @@ ENTRIES = (
         fix="export GLOO_SOCKET_IFNAME=eth0, with the interface that has the route to the other nodes. "
         "NCCL_SOCKET_IFNAME may keep its value",
         link="https://docs.pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
+    ),
+    Entry(
+        id="gloo-address-not-here",
+        title="ifa != nullptr. Unable to find interface for: [10.0.0.9]",
+        patterns=(r"Unable to find interface for: \[?(?P<address>[\w.:]+)",),
+        explains=("vllm-engine-failed",),
+        cause="gloo listens on {address}, and no interface of this host has that address. The host's own name resolves to "
+        "it in DNS or /etc/hosts, for example after a move, or behind NAT",
+        probe="getent ahosts $(hostname); ip -br addr",
+        fix="correct the host's line in /etc/hosts, or export GLOO_SOCKET_IFNAME=eth0 with the interface that has the route "
+        "to the other nodes",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
+    ),
+    Entry(
+        id="gloo-without-transport",
+        title="makeDeviceForHostname(): unsupported gloo device",
+        patterns=(r"\bmakeDeviceForHostname\(\): unsupported gloo device",),
+        cause="this build of torch has no transport of gloo for this system. Builds for Windows from 2.7 on print this",
+        probe="python -c 'import torch; print(torch.__version__)'",
+        fix="run it under Linux or WSL, or install another version of torch. For one process: do not call "
+        "init_process_group",
+        link="https://github.com/RVC-Boss/GPT-SoVITS/issues/2626",
     ),
     Entry(
         id="nccl-no-interface",

@@ -51,6 +51,7 @@ ENTRIES = (
         id="port-in-use",
         title="Address already in use, EADDRINUSE",
         patterns=(
+            r"Bind for \S+:(?P<port>\d+) failed: port is already allocated",
             r"server socket has failed to (?:listen on any local network address|bind to).*(?:port: |:)(?P<port>\d+)",
             r"distributed communication on port `(?P<port>\d+)`, but another process is utilizing it",
             r"\bEADDRINUSE\b",
@@ -233,7 +234,10 @@ ENTRIES = (
     Entry(
         id="rank-not-set",
         title="environment variable RANK expected, but not set",
-        patterns=(r"environment variable (?P<variable>[A-Z_]+) expected, but not set",),
+        patterns=(
+            r"environment variable (?P<variable>[A-Z_]+) expected, but not set",
+            r"rendezvous: (?P<variable>rank|world_size|world size) parameter missing",
+        ),
         cause="{variable} is not set. The script was started without a launcher, or with a launcher that sets other "
         "variables (srun, mpirun)",
         probe="ddpkit env --explain, started the same way",
@@ -241,6 +245,17 @@ ENTRIES = (
         "train.py`. Under srun and mpirun, set the variables from SLURM_PROCID or OMPI_COMM_WORLD_RANK, "
         "or call ddpkit.distributed.torch.init()",
         link="https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization",
+    ),
+    Entry(
+        id="no-libuv-in-torch",
+        title="use_libuv was requested but PyTorch was built without libuv support",
+        patterns=(r"\buse_libuv was requested but PyTorch was built without libuv support",),
+        explains=("no-node-is-host", "master-unreachable"),
+        cause="the store of the ranks uses libuv by default, and this torch was built without it. Builds for Windows are",
+        probe="python -c 'import torch; print(torch.__version__)'",
+        fix="set USE_LIBUV=0 before the start. Where torchrun ignores it: start the ranks without torchrun, with "
+        "init_method='tcp://127.0.0.1:29500?use_libuv=0'. Or run under Linux or WSL",
+        link="https://docs.pytorch.org/tutorials/intermediate/TCPStore_libuv_backend.html",
     ),
     Entry(
         id="no-nccl-in-torch",

@@ -33,7 +33,7 @@ ENTRIES = (
         id="pod-evicted-disk",
         title="The node was low on resource: ephemeral-storage",
         patterns=(
-            r"node was low on resource: ephemeral-storage(?:.*Container (?P<container>\S+) was using (?P<used>\w+),.*request (?:is|of) (?P<request>\w+))?",
+            r"node was low on resource: (?:ephemeral-storage|inodes)(?:.*Container (?P<container>\S+) was using (?P<used>\w+),.*request (?:is|of) (?P<request>\w+))?",
             r"node had condition: \[DiskPressure\]",
         ),
         cause="the node's local disk was nearly full, and Kubernetes evicted the pod[: its container {container} used {used}, "
@@ -71,6 +71,57 @@ ENTRIES = (
         fix="write checkpoints, data and caches (HF_HOME, TMPDIR, WANDB_DIR) to a mounted volume, or raise "
         "limits.ephemeral-storage, or sizeLimit of the emptyDir",
         link="https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#local-ephemeral-storage",
+    ),
+    Entry(
+        id="pod-gpus-gone",
+        title="UnexpectedAdmissionError: requested number of devices unavailable for nvidia.com/gpu; no healthy devices present",
+        patterns=(
+            r"requested number of devices unavailable for (?P<resource>\S+)\. Requested: (?P<wanted>\d+), Available: (?P<free>\d+)",
+            r"no healthy devices present; cannot allocate unhealthy devices (?P<resource>[\w./-]+)",
+        ),
+        cause="the scheduler sent the pod to a node that does not have its GPUs any more: {resource}[, {wanted} requested, "
+        "{free} free]. The node or its device plugin has just restarted, or a GPU there has an error",
+        probe="kubectl describe node NODE | grep -A8 Allocatable; on that node: nvidia-smi; dmesg -T | grep -i xid",
+        fix="start the pod again (a Job does so itself). If it comes back on one node: kubectl cordon NODE, and restart its "
+        "device plugin",
+        link="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
+    ),
+    Entry(
+        id="k8s-quota",
+        title="pods is forbidden: exceeded quota: gpu-quota, requested: requests.nvidia.com/gpu=8",
+        patterns=(
+            r"exceeded quota: (?P<quota>\S+), requested: (?P<wanted>.+?), used: (?P<used>.+?), limited: (?P<limit>\S+)",
+        ),
+        cause="the namespace's quota {quota} does not permit the pod: it requests {wanted}, and {used} of {limit} are used",
+        probe="kubectl describe quota",
+        fix="request less, or end other pods of the namespace. Otherwise request a larger quota from the administrators",
+        link="https://kubernetes.io/docs/concepts/policy/resource-quotas/",
+    ),
+    Entry(
+        id="pod-preempted",
+        title="Preempted in order to admit critical pod; Preempted by a pod of higher priority",
+        patterns=(
+            r"Preempted in order to admit critical pod",
+            r"\bPreempted by (?:pod )?\S+ on node (?P<host>\S+)",
+        ),
+        cause="Kubernetes ended the pod for a pod with a higher priority",
+        probe="kubectl describe pod NAME; kubectl get priorityclass",
+        fix="save checkpoints, and let the Job start the pod again. Or use a priorityClassName with a higher value",
+        link="https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/",
+    ),
+    Entry(
+        id="pod-volume",
+        doubtful=True,
+        title='MountVolume.SetUp failed for volume "data"; Unable to attach or mount volumes',
+        patterns=(
+            r"MountVolume\.\w+ failed for volume \"(?P<volume>[^\"]+)\" : (?!failed to sync)(?P<reason>.*)",
+            r"Unable to attach or mount volumes: unmounted volumes=\[(?P<volume>[^\]]+)\]",
+        ),
+        cause="Kubernetes cannot mount the volume {volume}, and the pod does not start[: {reason}]",
+        probe="kubectl describe pod NAME; kubectl get pvc,pv; on that node: journalctl -u kubelet | grep -i mount",
+        fix="create the claim, the secret or the ConfigMap that the volume names, in the pod's namespace. For NFS: install "
+        "its client on the node, and check the path. A ReadWriteOnce volume can be used on one node only",
+        link="https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
     ),
     Entry(
         id="config-key-unknown",

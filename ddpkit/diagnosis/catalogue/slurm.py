@@ -287,6 +287,33 @@ ENTRIES = (
         link="https://slurm.schedmd.com/troubleshoot.html",
     ),
     Entry(
+        id="dos-line-breaks",
+        title="Batch script contains DOS line breaks; $'\\r': command not found; /bin/bash^M: bad interpreter",
+        patterns=(
+            r"Batch script contains DOS line breaks",
+            r"\$'.*\\r': command not found",
+            r"\^M: bad interpreter",
+        ),
+        explains=("command-not-found", "slurm-bad-request", "file-missing"),
+        cause="the script has line ends of Windows (CR LF), and the shell takes CR for a part of each command",
+        probe="file SCRIPT; head -1 SCRIPT | od -c",
+        fix="sed -i 's/\\r$//' SCRIPT, or dos2unix SCRIPT",
+        link="https://slurm.schedmd.com/sbatch.html",
+    ),
+    Entry(
+        id="slurm-tmpdir",
+        title="slurmstepd: error: Unable to create TMPDIR; Setting TMPDIR to /tmp",
+        kind="noise",
+        patterns=(
+            r"Unable to create TMPDIR \[",
+            r"error: Setting TMPDIR to /tmp",
+        ),
+        cause="the directory in TMPDIR cannot be made on this node, and SLURM uses /tmp. This is harmless while /tmp has room",
+        probe="echo $TMPDIR; df -h /tmp",
+        fix="nothing to do, or unset TMPDIR before sbatch and srun",
+        link="https://slurm.schedmd.com/srun.html",
+    ),
+    Entry(
         id="slurm-memory-invalid",
         title="Memory specification can not be satisfied",
         explains=("slurm-bad-request",),

@@ -99,6 +99,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[ERROR] No such file or directory: /images/pytorch.sqsh",
             "enroot 3.4, source",
         ),
+        (
+            "  Warning  Failed  kubelet  Error: ErrImagePull",
+            "Kubernetes 1.29, source",
+        ),
+        (
+            'Back-off pulling image "registry.example.com/train:1"',
+            "Kubernetes 1.29, source",
+        ),
+        (
+            'Failed to pull image "registry.example.com/train:1": rpc error: code = NotFound',
+            "Kubernetes 1.29, source",
+        ),
     ),
     "image-unreadable": (
         (
@@ -220,6 +232,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Process 1 exit with status code 1.",
             "Horovod 0.28, source",
+        ),
+        (
+            "Job has reached the specified backoff limit",
+            "Kubernetes 1.29, source",
+        ),
+        (
+            "Warning  BackOff  kubelet  Back-off restarting failed container",
+            "Kubernetes 1.29, source",
         ),
     ),
     "ray-actor-died": (
@@ -622,6 +642,42 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "/etc/enroot/hooks.d/90-aws-ofi-nccl.sh: line 20: ldconfig: command not found\nslurmstepd: error: pyxis:     [ERROR] /etc/enroot/hooks.d/90-aws-ofi-nccl.sh exited with return code 127",
             "enroot 3.5, source",
+        ),
+    ),
+    "deepspeed-config-differs": (
+        (
+            "ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments values:",
+            "transformers 4.40, source",
+        ),
+    ),
+    "accelerate-one-gpu-id": (
+        (
+            "ValueError: Less than two GPU ids were configured and tried to run on on multiple GPUs. Please ensure at least two are specified for `--gpu_ids`, or use `--gpu_ids='all'`.",
+            "accelerate 0.30, source",
+        ),
+        (
+            "ValueError: You need to use at least 2 processes to use `--multi_gpu`.",
+            "accelerate 0.30, source",
+        ),
+    ),
+    "vllm-cache-too-small": (
+        (
+            "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.",
+            "vLLM 0.9, source",
+        ),
+        (
+            "ValueError: The model's max seq len (32768) is larger than the maximum number of tokens that can be stored in KV cache (12000). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.",
+            "vLLM 0.6, source",
+        ),
+    ),
+    "mpi-tcp-interface": (
+        (
+            "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This",
+            "Open MPI 4.1, source",
+        ),
+        (
+            "WARNING: Open MPI accepted a TCP connection from what appears to be a",
+            "Open MPI 4.1, source",
         ),
     ),
 }

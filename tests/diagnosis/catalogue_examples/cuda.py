@@ -26,6 +26,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: cuda runtime error (2) : out of memory at THCStorage.cu:58",
             "torch 1.2, source",
         ),
+        (
+            "RuntimeError: Triton Error [CUDA]: out of memory",
+            "triton 3.1, source",
+        ),
+        (
+            'RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":1154, please report a bug to PyTorch.',
+            "torch 2.1, source",
+        ),
+        (
+            "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)",
+            "torch 2.4, source",
+        ),
     ),
     "device-assert": (
         (
@@ -37,6 +49,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/milesial/Pytorch-UNet/issues/258",
         ),
         ("cudaErrorAssert: device-side assert triggered", "CUDA 12.9, source"),
+        (
+            "RuntimeError: cuda runtime error (59) : device-side assert triggered at Loss.cu:58",
+            "torch 1.4, source",
+        ),
     ),
     "illegal-memory-access": (
         ("RuntimeError: CUDA error: an illegal memory access was encountered", "CUDA 12.9, source"),
@@ -115,6 +131,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             " But your machine only has: []",
             "Lightning 2.2, source",
         ),
+        (
+            "ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",
+            "torch 2.13, source",
+        ),
+        (
+            "lightning.fabric.utilities.exceptions.MisconfigurationException: `CUDAAccelerator` can not run on your system since the accelerator is not available.",
+            "Lightning 2.2, source",
+        ),
+        (
+            "ValueError: FP16 Mixed precision training with AMP or APEX (`--fp16`) and FP16 half precision evaluation (`--fp16_full_eval`) can only be used on CUDA devices.",
+            "transformers 4.30, source",
+        ),
     ),
     "cuda-compat-refused": (
         (
@@ -176,6 +204,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "shared object file: No such file or directory",
             "https://github.com/daswer123/xtts-finetune-webui/issues/31",
         ),
+        (
+            "RuntimeError: GET was unable to find an engine to execute this computation",
+            "torch 2.1, source",
+        ),
+        (
+            "RuntimeError: Unable to find an engine to execute this computation",
+            "torch 1.13, source",
+        ),
     ),
     "cublas-error": (
         (
@@ -186,11 +222,23 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm( handle, opa, opb, m, n, k)`",
             "torch 2.2, source",
         ),
+        (
+            "RuntimeError: cuFFT error: CUFFT_INTERNAL_ERROR",
+            "torch 1.13, source",
+        ),
+        (
+            "RuntimeError: cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`",
+            "torch 2.1, source",
+        ),
     ),
     "cuda-after-fork": (
         (
             "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method",
             "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: Lightning can't create new processes if CUDA is already initialized. Did you manually call `torch.cuda.*` functions, have moved the model to the device, or allocated memory on the GPU any other way?",
+            "Lightning 2.2, source",
         ),
     ),
     "nccl-shm-register": (

@@ -80,6 +80,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Default process group has not been initialized, please make sure to call init_process_group.",
             "torch 2.13, run",
         ),
+        (
+            "AssertionError: Default process group is not initialized",
+            "torch 1.5, source",
+        ),
+        (
+            "AssertionError: DeepSpeed backend not set, please initialize it using init_process_group()",
+            "DeepSpeed 0.14, source",
+        ),
     ),
     "process-group-twice": (("ValueError: trying to initialize the default process group twice!", "torch 2.13, run"),),
     "no-backend-for-device": (
@@ -310,6 +318,96 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
+            "torch 2.13, source",
+        ),
+    ),
+    "ddp-model-device": (
+        (
+            "ValueError: DistributedDataParallel device_ids and output_device arguments only work with single-device/multiple-device GPU modules or CPU modules, but got device_ids [0], output_device 0, and module parameters {device(type='cpu')}.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: SyncBatchNorm expected input tensor to be on GPU",
+            "torch 2.13, source",
+        ),
+    ),
+    "nothing-to-train": (
+        (
+            "RuntimeError: DistributedDataParallel is not needed when a module doesn't have any parameters that require a gradient.",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: optimizer got an empty parameter list",
+            "torch 2.13, source",
+        ),
+    ),
+    "wrapped-attribute": (
+        (
+            "AttributeError: 'DistributedDataParallel' object has no attribute 'generate'",
+            "torch 2.13, source",
+        ),
+    ),
+    "sharded-parameter-used": (
+        (
+            "RuntimeError: 'weight' must be 2-D",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: The tensor has a non-zero number of elements, but its data is not allocated yet.",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: setStorage: sizes [4096, 4096], strides [1, 4096], storage offset 0, and itemsize 2 requiring a storage size of 33554432 are out of bounds for storage of size 0",
+            "torch 2.13, source",
+        ),
+    ),
+    "checkpoint-recompute-differs": (
+        (
+            "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass.",
+            "torch 2.13, source",
+        ),
+        (
+            "torch.utils.checkpoint.CheckpointError: torch.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.",
+            "torch 2.13, source",
+        ),
+    ),
+    "ddp-graph-changed": (
+        (
+            "RuntimeError: Your training graph has changed in this iteration, e.g., one parameter is used in first iteration, but then got unused in the second iteration. this is not compatible with static_graph set to True.",
+            "torch 2.13, source",
+        ),
+    ),
+    "batch-of-one": (
+        (
+            "ValueError: Expected more than 1 value per channel when training, got input size torch.Size([1, 512, 1, 1])",
+            "torch 2.13, source",
+        ),
+    ),
+    "fp16-parameters": (
+        (
+            "ValueError: Attempting to unscale FP16 gradients.",
+            "torch 2.13, source",
+        ),
+    ),
+    "dtype-not-implemented": (
+        (
+            "RuntimeError: \"LayerNormKernelImpl\" not implemented for 'Half'",
+            "torch 2.0, source",
+        ),
+    ),
+    "index-out-of-range": (
+        (
+            "IndexError: index out of range in self",
+            "torch 2.13, source",
+        ),
+        (
+            "IndexError: Target 10 is out of bounds.",
+            "torch 2.13, source",
+        ),
+    ),
+    "dataset-empty": (
+        (
+            "ValueError: num_samples should be a positive integer value, but got num_samples=0",
             "torch 2.13, source",
         ),
     ),

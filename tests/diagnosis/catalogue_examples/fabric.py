@@ -150,4 +150,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/aws/aws-ofi-nccl/issues/889",
         ),
     ),
+    "ib-device-refused": (
+        (
+            "node1:10:99 [3] transport/net_ib.cc:117 NCCL WARN NET/IB : Unable to open device mlx5_0",
+            "NCCL 2.18, source",
+        ),
+    ),
 }

@@ -31,6 +31,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             " But your machine only has: [0]",
             "Lightning 2.2, source",
         ),
+        (
+            "AssertionError: Invalid CUDA '--device 0,1' requested, use '--device cpu' or pass valid CUDA device(s)",
+            "YOLOv5 7.0, source",
+        ),
     ),
     "gpus-isolated": (
         (
@@ -80,6 +84,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version",
             "CUDA 12.9, source",
         ),
+        (
+            "NCCL WARN Cuda failure 'API call is not supported in the installed CUDA driver'",
+            "CUDA 12.9, source",
+        ),
     ),
     "gpu-not-started": (
         (
@@ -108,6 +116,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to "
             "activate.",
             "https://docs.nvidia.com/deploy/xid-errors/",
+        ),
+    ),
+    "gpu-memory-taken": (
+        (
+            "ValueError: Free memory on device (3.25/23.43 GiB) on startup is less than desired GPU memory utilization (0.9, 21.09 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+            "vLLM 0.9, source",
         ),
     ),
 }

@@ -102,6 +102,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "subprocess.CalledProcessError: Command '['ninja', '-v']' returned non-zero exit status 1.",
             "torch 2.1, source",
         ),
+        (
+            "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",
+            "DeepSpeed 0.14, source",
+        ),
     ),
     "compile-failed": (
         (
@@ -215,6 +219,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "./test_detid: error while loading shared libraries: libcuda.so.1: cannot open shared object file: No such file or directory",
             "https://github.com/apptainer/singularity/issues/4783",
+        ),
+    ),
+    "model-type-unknown": (
+        (
+            "ValueError: The checkpoint you are trying to load has model type `qwen3` but Transformers does not recognize this architecture.",
+            "transformers 4.45, source",
         ),
     ),
 }

@@ -22,6 +22,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Job was active longer than specified deadline",
             "Kubernetes 1.29, source",
         ),
+        (
+            "Pod was active on the node longer than the specified deadline",
+            "Kubernetes 1.29, source",
+        ),
     ),
     "slurm-preempted": (
         (

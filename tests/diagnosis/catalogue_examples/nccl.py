@@ -52,6 +52,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "rank 3. You can use NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=COLL to see the collective logs",
             "NCCL 2.6, source",
         ),
+        (
+            "NCCL WARN Your program may be hanging, this may be caused by a collective mismatch around rank 1. Please check your collective calls at and around this rank.",
+            "NCCL 2.8, source",
+        ),
     ),
     "nccl-error": (
         (
@@ -137,6 +141,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != nullptr. Unable to find address for: ^docker0",
             "torch 2.4, source",
+        ),
+    ),
+    "nccl-root-mismatch": (
+        (
+            "bootstrap.cc:117 NCCL WARN Bootstrap Root : rank 0 of 4 ranks has already checked in",
+            "NCCL 2.18, source",
+        ),
+        (
+            "bootstrap.cc:112 NCCL WARN Bootstrap Root : mismatch in rank count from procs 8 : 4",
+            "NCCL 2.18, source",
+        ),
+    ),
+    "gloo-address-not-here": (
+        (
+            "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:208] ifa != nullptr. Unable to find interface for: [10.0.0.9]",
+            "torch 2.4, source",
+        ),
+    ),
+    "gloo-without-transport": (
+        (
+            "RuntimeError: makeDeviceForHostname(): unsupported gloo device",
+            "torch 2.8, source",
         ),
     ),
 }

@@ -21,7 +21,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "bash 5.2, run",
         ),
         (
-            "bash: ./run.sh: /bin/bash^M: bad interpreter: No such file or directory",
+            "bash: ./run.sh: /opt/conda/bin/python: bad interpreter: No such file or directory",
             "bash 5.0, run",
         ),
     ),

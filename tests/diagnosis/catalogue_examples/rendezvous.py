@@ -17,6 +17,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/microsoft/DeepSpeed/issues/3916",
         ),
         ("OSError: [Errno 98] Address already in use", "Python 3.11, run"),
+        (
+            "docker: Error response from daemon: driver failed programming external connectivity on endpoint train: Bind for 0.0.0.0:29500 failed: port is already allocated.",
+            "docker 24.0, source",
+        ),
     ),
     "master-unreachable": (
         (
@@ -118,6 +122,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
             "expected, but not set",
             "torch 2.13, run",
+        ),
+        (
+            "ValueError: Error initializing torch.distributed using tcp:// rendezvous: rank parameter missing",
+            "torch 2.13, source",
         ),
     ),
     "no-nccl-in-torch": (("RuntimeError: Distributed package doesn't have NCCL built in", "torch 2.13, run"),),
@@ -234,6 +242,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "OSError: [Errno 99] Cannot assign requested address",
             "Python 3.11, source",
+        ),
+    ),
+    "no-libuv-in-torch": (
+        (
+            "torch.distributed.DistStoreError: use_libuv was requested but PyTorch was built without libuv support, run with USE_LIBUV=0 to disable it.",
+            "torch 2.13, source",
         ),
     ),
 }

@@ -181,4 +181,40 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "mmcv 1.7, source",
         ),
     ),
+    "pod-gpus-gone": (
+        (
+            "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 8, Available: 7, which is unexpected",
+            "Kubernetes 1.29, source",
+        ),
+        (
+            "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected",
+            "Kubernetes 1.29, source",
+        ),
+    ),
+    "k8s-quota": (
+        (
+            'Error from server (Forbidden): error when creating "job.yaml": pods "train-0" is forbidden: exceeded quota: gpu-quota, requested: requests.nvidia.com/gpu=8, used: requests.nvidia.com/gpu=4, limited: requests.nvidia.com/gpu=8',
+            "Kubernetes 1.29, source",
+        ),
+    ),
+    "pod-preempted": (
+        (
+            "Preempted in order to admit critical pod",
+            "Kubernetes 1.29, source",
+        ),
+        (
+            "Preempted by pod 7a1c on node gpu-3",
+            "Kubernetes 1.29, source",
+        ),
+    ),
+    "pod-volume": (
+        (
+            'Warning  FailedMount  kubelet  MountVolume.SetUp failed for volume "data" : mount failed: exit status 32',
+            "Kubernetes 1.29, source",
+        ),
+        (
+            "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data]: timed out waiting for the condition",
+            "Kubernetes 1.27, source",
+        ),
+    ),
 }

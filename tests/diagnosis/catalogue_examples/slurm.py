@@ -270,4 +270,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/dun/munge/issues/126",
         ),
     ),
+    "dos-line-breaks": (
+        (
+            "sbatch: error: Batch script contains DOS line breaks (\\r\\n)",
+            "SLURM 23.11, source",
+        ),
+        (
+            "train.sh: line 1: $'ls\\r': command not found",
+            "bash 5.2, run",
+        ),
+        (
+            "-bash: ./train.sh: /bin/bash^M: bad interpreter: No such file or directory",
+            "bash 5.1, run",
+        ),
+    ),
+    "slurm-tmpdir": (
+        (
+            "slurmstepd: error: Unable to create TMPDIR [/local/job4711]: Permission denied",
+            "SLURM 23.11, source",
+        ),
+        (
+            "slurmstepd: error: Setting TMPDIR to /tmp",
+            "SLURM 23.11, source",
+        ),
+    ),
 }
