@@ -44,6 +44,8 @@ _FULL_PLACES = {
 }
 
 
+# torchrun reports its own end at the level WARNING.
+_END_BY_SIGNAL = re.compile(r"\b(?:death|closing) signal\b")
 # Frames of FSDP, torch.distributed.checkpoint and ZeRO-3 that gather a model, and those that load one.
 _GATHERING = re.compile(
     r"_state_dict_utils\.py\""
@@ -239,7 +241,7 @@ class LogReader:
             values.setdefault("rank", str(speaker.rank))
         line = visible_line(self.lines[index])
         mild = trace is None and is_mild(line)
-        warned = mild and match.entry.kind == "cause"
+        warned = mild and match.entry.kind == "cause" and not _END_BY_SIGNAL.search(line)
         doubtful = match.entry.doubtful or (mild and match.entry.kind == "generic") or says_it_continues(line)
         self.matches.append(
             LogMatch(

@@ -121,3 +121,11 @@ def test_loopback_is_wrong_only_between_hosts() -> None:
     first = of(line.format("node1") + line.format("node2")).first
     assert first is not None
     assert first.id == "nccl-uses-loopback"
+
+
+def test_torchruns_own_end_is_no_mere_warning() -> None:
+    head = "WARNING:torch.distributed.elastic.multiprocessing.api:"
+    for text in ("Sending process 4711 closing signal SIGHUP", "Received Signals.SIGHUP death signal, shutting down"):
+        first = of(f"{head}{text}\n").first
+        assert first is not None
+        assert (first.id, first.kind) == ("hangup", "cause")
