@@ -44,7 +44,8 @@ NODE: Mapping[str, str] = {
 }
 # The same id for another failure: its line shows a mistake that each host would repeat.
 REQUEST: Mapping[str, str] = {
-    "host-out-of-memory": r"DefaultCPUAllocator|MemoryError|Unable to allocate|Cannot allocate memory",
+    "host-out-of-memory": r"DefaultCPUAllocator|MemoryError|Unable to allocate|Cannot allocate memory|bad_alloc"
+    r"|memory allocation of",
     "ssh-unreachable": r"not resolve|not known|name resolution",
     "gpu-memory-taken": r"out of memory",  # ranks of this job may share the GPU
 }

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis import progress, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID
+from ddpkit.diagnosis.collectives import different_calls, lagging
 from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.log_reader import STRENGTH, LogReader
 from ddpkit.diagnosis.members import missing_members
+from ddpkit.diagnosis.nccl_versions import differing_versions
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.plain_lines import plain_lines
 from ddpkit.diagnosis.progress import PROGRESS_LINES, RANKS, Course, reports_error
@@ -26,7 +28,6 @@ WORK_LINES = 30  # lines before a timeout that are searched for other work of a 
 _NONE = Speaker()
 _TABLE_ROW = re.compile(r"^\s*rank\s*: (\d+) \(local_rank")  # of torchrun's table
 _TABLE_HOST = re.compile(r"^\s*host\s*: (\S+)")
-_SEQUENCE = re.compile(r"(?:\[PG (?:ID )?(?P<group>\S+) .*)?WorkNCCL\(SeqNum=(?P<number>\d+)")
 _PROMPT = re.compile(r"(?:^|[\]:>] ?)(?:> (?P<place>\S+\.py\(\d+\)\S*\(\))|\(Pdb\+*\)|ipdb>)")
 _BAR_BODY = re.compile(r"\|[^|]{12,}\|")
 _ERROR_LINE = re.compile(r"\[[EF]\d{3,4} [\d:.]+ \S+\.cpp")
@@ -36,6 +37,14 @@ _ENDINGS = frozenset(("aborted", "interrupted"))  # consequences that say how a 
 # After the one, SLURM starts the job again; the other shows that the new start failed.
 _RESTARTS = frozenset(("slurm-preempted", "slurm-requeued"))
 _AFTER_RESTART = frozenset(("store-shared",))
+# torch repeats these attempts until its timeout: their warnings are normal while other nodes start.
+_REPEATED = frozenset(("master-name-unknown", "master-unreachable"))
+# A warning about CUDA that is the failure itself: this process cannot use its GPUs.
+_NO_START = re.compile(
+    r"CUDA initialization: (?:Unexpected error|CUDA unknown error|CUDA driver initialization failed)"
+)
+_VERSIONED = frozenset(("nccl-versions-in-bootstrap", "nccl-mismatch"))
+_INTERNAL = re.compile(r"\bncclInternalError\b|\binternal error\b")
 
 
 @dataclass(kw_only=True)
@@ -77,13 +86,23 @@ def analyze_log(files: Iterable[tuple[str, str]]) -> LogAnalysis:
         matches += own_matches
     result = _decide(matches, logs)
     if result.first is not None:
+        _look_at_versions(result, logs)
         _look_at_waiting(result, logs)
     result.lines = sum(log.numbers[-1] - (log.lines[-1] == "") for log in logs.values() if log.numbers)
     if result.first is None:
         _look_at_members(result, logs)
     if result.first is None or result.first.kind == "hint":
         _look_at_health(result, matches, logs)
+    if result.first_alarm is None:
+        _allow_for_a_start(result)
     return _renumbered(result, logs)
+
+
+def _allow_for_a_start(result: LogAnalysis) -> None:
+    """Of a warning that torch repeats until its timeout: show that it is normal at first."""
+    first = result.first
+    if first is not None and first.kind == "hint" and first.id in _REPEATED:
+        result.first = replace(first, values={**first.values, "peers": "the other nodes or pods"})
 
 
 def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
@@ -103,12 +122,14 @@ def _decide(matches: list[LogMatch], logs: Mapping[str, _Log]) -> LogAnalysis:
     result.survived = _without_repeats(each for each in failures if id(each) in survived)
     failures = [each for each in failures if id(each) not in survived]
     if not failures and hints:
+        hints = [each for each in hints if not each.overcome]
         quiet = [each for each in hints if not logs[each.file].course.continues(each)]
         # NCCL's INFO lines are no warnings, and a remark on speed leads to no failure.
         first = min(quiet, key=lambda each: (_is_info(each), not each.may_end_a_run), default=None)
         if first is not None and first.was_cause:  # of two warnings, the one that is the reason of the other
             first = next((each for each in quiet if each.was_cause and _explains(each, first)), first)
-        result.first = first
+        shown = first is not None and first.was_cause and _NO_START.search(first.text)
+        result.first = replace(first, kind="cause") if first is not None and shown else first
         rest = [each for each in hints if each is not first]
         result.alike = [each for each in rest if first is not None and _same(each, first)]
         result.hints = _without_repeats(each for each in rest if first is None or not _same(each, first))
@@ -300,6 +321,17 @@ def _is_alarm(lines: Sequence[str], number: int) -> bool:
     return tracebacks.begins_failure(lines, number - 1) or (reports_error(line) and not tracebacks.is_frame(line))
 
 
+def _look_at_versions(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
+    """Where ranks print different versions of NCCL: show them, and take them for the reason of an internal error."""
+    first = result.first
+    if first is None or not (first.id in _VERSIONED or (first.id == "nccl-error" and _INTERNAL.search(first.text))):
+        return
+    versions = differing_versions(log.lines for log in logs.values())
+    if versions:
+        values = {**first.values, "versions": versions}
+        result.first = replace(first, entry=BY_ID["nccl-mismatch"], kind="cause", values=values)
+
+
 # ---- a rank that others wait for
 
 
@@ -312,6 +344,15 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
     waited = {each.speaker.rank for each in (first, *result.alike, *others)} | set(_cut_error(logs))
     speaking = _speaking(logs)
     result.silent_ranks = sorted(set(speaking) - waited)
+    calls, alone = different_calls((first, *result.alike), [log.lines for log in logs.values()])
+    if calls.get("group") or (calls and not result.silent_ranks):
+        speaker = first.speaker
+        if alone is not None and alone != speaker.rank:
+            speaker = next(each.speaker for each in result.alike if each.speaker.rank == alone)
+        kind = "cause" if "group" in calls else first.kind
+        values = {**first.values, **calls}
+        result.first = replace(first, entry=BY_ID["collectives-out-of-step"], kind=kind, speaker=speaker, values=values)
+        return
     if len(result.silent_ranks) == 1 and first.speaker.rank is not None:
         late = result.silent_ranks[0]
         host = next((each.speaker.host for each in result.consequences if each.speaker.rank == late), "")
@@ -319,7 +360,7 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
         values = {**first.values, "late": str(late)}
         result.first = first = replace(first, speaker=speaker, reporter=first.speaker, values=values)
     elif not result.silent_ranks:
-        result.first = first = replace(first, values={**first.values, **_lagging((first, *result.alike))})
+        result.first = first = replace(first, values={**first.values, **lagging((first, *result.alike))})
     prompt = _debugger_prompt(first, logs[first.file])
     work = prompt or _slow_work(result, first, logs[first.file])
     if work is not None:
@@ -327,24 +368,6 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
         result.alike = []
         entry = BY_ID["debugger-waits" if prompt else "slow-rank"]
         result.first = replace(first, entry=entry, values={**first.values, **work})
-
-
-def _lagging(waited: Iterable[LogMatch]) -> dict[str, str]:
-    """Return the rank with the lowest sequence number of one process group, as values of an entry."""
-    groups: dict[str, dict[int, int]] = {}
-    for each in waited:
-        sequence = _SEQUENCE.search(each.text)
-        if sequence and each.speaker.rank is not None:
-            ranks = groups.setdefault(sequence["group"] or "", {})
-            number = int(sequence["number"])
-            ranks[each.speaker.rank] = min(number, ranks.get(each.speaker.rank, number))
-    for ranks in groups.values():
-        lowest, highest = min(ranks.values()), max(ranks.values())
-        lagging = sorted(rank for rank, number in ranks.items() if number == lowest)
-        if lowest < highest:
-            names = ", ".join(map(str, lagging))
-            return {"lagging": names, "lowest": str(lowest), "highest": str(highest)}
-    return {}
 
 
 def _debugger_prompt(first: LogMatch, log: _Log) -> dict[str, str] | None:

@@ -30,6 +30,7 @@ class LogMatch:
     warned: bool = False  # the line is a warning, whatever its entry is
     top: bool = False  # a traceback from the program's first frame on: it ended the program
     reporter: Speaker | None = None  # the rank that printed the line, where `speaker` is the one that it waited for
+    overcome: bool = False  # the log shows that this warning did no harm
     decisive: bool = False  # a launcher or a kernel reports the end of a process
 
     @property

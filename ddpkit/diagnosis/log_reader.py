@@ -18,6 +18,7 @@ from ddpkit.diagnosis.catalogue import BY_ID, ENTRIES
 from ddpkit.diagnosis.catalogue.deaths import SIGNALS
 from ddpkit.diagnosis.catalogue.entry import needed
 from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
+from ddpkit.diagnosis.collectives import reasons_of_mismatch
 from ddpkit.diagnosis.driver_version import cuda_of_driver
 from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
 from ddpkit.diagnosis.line_prefixes import Speaker, speaker_in_name, speaker_of, split_prefix, visible_line
@@ -130,11 +131,14 @@ class LogReader:
             return False
         if not match.entry.needs:
             return True
-        needs = needed(match.entry, match.values)
-        if needs not in self._fulfilled:  # a long log can hold the same line thousands of times
+        return self._holds(needed(match.entry, match.values))
+
+    def _holds(self, text: str) -> bool:
+        """Whether a line of this log holds the text, a regular expression."""
+        if text not in self._fulfilled:  # a long log can hold the same line thousands of times
             searched = len(self._fulfilled) < MAX_NEEDS
-            self._fulfilled[needs] = searched and any(re.search(needs, line) for line in self.lines)
-        return self._fulfilled[needs]
+            self._fulfilled[text] = searched and any(re.search(text, line) for line in self.lines)
+        return self._fulfilled[text]
 
     @cached_property
     def _hosts(self) -> set[str]:
@@ -224,6 +228,8 @@ class LogReader:
         values = {**self._context(index, match), **match.values}
         if match.entry.id == "driver-too-old":
             values |= cuda_of_driver(values.get("version", ""))
+        if match.entry.id == "collectives-mismatch":
+            values |= reasons_of_mismatch(self.lines, index)
         # The host of a text is the one it speaks of; the rank that it names is the guilty one.
         ranks = values.get("rank", "")
         if ranks[:1].isdecimal():
@@ -257,6 +263,7 @@ class LogReader:
                 doubtful=trace is None and doubtful,
                 warned=warned,
                 top=trace is not None and trace.raised[0].top,
+                overcome=bool(match.entry.harmless_with) and self._holds(match.entry.harmless_with),
                 decisive=match.entry.kind == "death",
             )
         )

@@ -129,3 +129,163 @@ def test_torchruns_own_end_is_no_mere_warning() -> None:
         first = of(f"{head}{text}\n").first
         assert first is not None
         assert (first.id, first.kind) == ("hangup", "cause")
+
+
+VERSION = "NCCL version {0}+cuda12.4\n"
+ADDRESS = (
+    "n1:7:9 [0] misc/socket.cc:717 NCCL WARN ncclSocketInit: connecting to address  with family {0} is neither "
+    "AF_INET(2) nor AF_INET6(10)\n"
+)
+
+
+def test_versions_of_nccl_come_before_its_interface() -> None:
+    for family in (0, 59936):
+        first = of(ADDRESS.format(family)).first
+        assert first is not None
+        assert first.id == "nccl-versions-in-bootstrap"
+        first = of(VERSION.format("2.21.5") * 2 + ADDRESS.format(family)).first
+        assert first is not None
+        assert first.id == "nccl-versions-in-bootstrap"
+    first = of("n1:7:9 [0] NCCL WARN Bootstrap : no socket interface found\n" + ADDRESS.format(0)).first
+    assert first is not None
+    assert first.id == "nccl-interface-missing"
+
+
+def test_versions_of_nccl_that_differ_are_shown() -> None:
+    internal = "ncclInternalError: Internal check failed.\n"
+    for error in (ADDRESS.format(0), internal):
+        one, other = (VERSION.format(each) for each in ("2.21.5", "2.26.2"))
+        result = analyze_log([("node1.log", one), ("node2.log", other + error)])
+        assert result.first is not None
+        assert result.first.id == "nccl-mismatch"
+        assert result.first.cause.startswith("this log shows NCCL 2.21.5 and 2.26.2: ")
+    first = of(VERSION.format("2.21.5") + internal).first
+    assert first is not None
+    assert first.id == "nccl-error"
+
+
+def test_a_name_that_is_not_known_yet_is_normal_at_first() -> None:
+    warning = (
+        "[W socket.cpp:697] [c10d] The IPv6 network addresses of (job-0.job, 29500) cannot be retrieved "
+        "(gai error: -2 - Name or service not known).\n"
+    )
+    refused = (
+        "[W socket.cpp:697] [c10d] The client socket has failed to connect to [node1]:29500 "
+        "(errno: 111 - Connection refused).\n"
+    )
+    for text in (warning, refused):
+        first = of(text).first
+        assert first is not None
+        assert first.kind == "hint"
+        assert first.cause.startswith("this is normal while the other nodes or pods start")
+        assert first.fix.startswith("wait until")
+    first = of(warning.replace("[W ", "[E ")).first
+    assert first is not None
+    assert first.cause == "this node cannot resolve the name job-0.job"
+    assert "this may lead to one if it lasts" in explained(warning)
+
+
+WATCHDOG = (
+    "[rank{rank}]:[E816 01:45:4{rank}.183009389 ProcessGroupNCCL.cpp:607] {group}[Rank {rank}] Watchdog caught "
+    "collective operation timeout: WorkNCCL(SeqNum={number}, OpType={call}, NumelIn={size}, NumelOut={size}, "
+    "Timeout(ms)=600000) ran for 600026 milliseconds before timing out.\n"
+)
+GROUP = "[PG ID 0 PG GUID 0(default_pg) Rank {0}] "
+OTHER = "[PG ID 1 PG GUID {0}(tp) Rank 0] "
+
+
+def waiting(rank: int, call: str, number: int = 512, size: int = 64, group: str = "") -> str:
+    return WATCHDOG.format(rank=rank, call=call, number=number, size=size, group=group)
+
+
+def test_ranks_that_wait_in_different_collectives() -> None:
+    result = of(waiting(0, "ALLREDUCE") + waiting(1, "ALLREDUCE") + waiting(2, "BROADCAST"))
+    assert result.first is not None
+    assert (result.first.id, result.first.speaker.rank) == ("collectives-out-of-step", 2)
+    assert "number 512: ranks 0, 1 in ALLREDUCE, rank 2 in BROADCAST" in result.first.cause
+    sizes = (waiting(each, "ALLREDUCE", size=64 + each, group=GROUP.format(each)) for each in range(2))
+    first = of("".join(sizes)).first
+    assert first is not None
+    assert (first.id, first.kind) == ("collectives-out-of-step", "cause")
+    assert "of group 0: rank 0 in ALLREDUCE of 64 elements, rank 1 in ALLREDUCE of 65 elements" in first.cause
+
+
+def test_lines_that_show_no_different_collectives() -> None:
+    for text in (
+        waiting(0, "ALLREDUCE", size=64) + waiting(1, "ALLREDUCE", size=65),  # of two groups, perhaps
+        waiting(0, "ALLREDUCE", number=7) + waiting(1, "BROADCAST", number=8),
+        waiting(0, "SEND") + waiting(1, "RECV"),
+        waiting(0, "ALLREDUCE") + waiting(0, "BROADCAST") + waiting(1, "BROADCAST"),
+        waiting(0, "ALLREDUCE", group=OTHER.format(3)) + waiting(1, "BROADCAST", group=OTHER.format(4)),
+        "[rank3]: loading\n" + waiting(0, "ALLREDUCE") + waiting(1, "BROADCAST"),  # rank 3 may have ended
+    ):  # fmt: skip
+        first = of(text).first
+        assert first is not None
+        assert first.id == "collective-timeout"
+
+
+def test_a_frame_that_saves_is_shown_beside_a_mismatch() -> None:
+    frames = (
+        '  File "train.py", line 90, in save_everything\n    dist.broadcast_object_list(names)\n'
+        '  File "/env/torch/distributed_c10d.py", line 2603, in broadcast_object_list\n    broadcast(sizes)\n'
+    )
+    error = (
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: "
+        "CollectiveFingerPrint(SequenceNumber=9, OpType={0}, TensorShape=[1], TensorDtypes=Long), but Rank 1 is "
+        "running collective: CollectiveFingerPrint(SequenceNumber=9, OpType=ALLREDUCE, TensorShape=[25])."
+        "Collectives differ in the following aspects: \t Op type: {0}vs ALLREDUCE\t Tensor Tensor shapes: 1vs 25\n"
+    )
+    first = of(HEAD + frames + error.format("BROADCAST")).first
+    assert first is not None
+    assert "not every rank calls save_everything at this step" in first.cause
+    assert "they differ in Op type: BROADCAST and ALLREDUCE Tensor shapes: 1 and 25:" in first.cause
+    first = of(error.format("ALLREDUCE")).first
+    assert first is not None
+    assert first.fix.endswith(", as the sizes of ALLREDUCE differ here")
+    assert "not every rank" not in first.cause
+
+
+def test_gloo_that_reached_all_ranks_has_a_usable_address() -> None:
+    loopback = (
+        "[W ProcessGroupGloo.cpp:1] Unable to resolve hostname to a (local) address. Using the loopback address\n"
+    )
+    connected = "[Gloo] Rank 0 is connected to {0} peer ranks. Expected number of connected peer ranks is : {1}\n"
+    for have, want in ((0, 0), (1, 1)):
+        assert of(loopback + connected.format(have, want)).first is None
+    first = of(loopback + connected.format(0, 1)).first
+    assert first is not None
+    assert first.id == "loopback-fallback"
+    failed = "RuntimeError: Gloo connectFullMesh failed with [pair.cc:152] timed out connecting\n"
+    result = of(loopback + connected.format(0, 0) + failed)  # of a group of one rank
+    assert result.first is not None
+    assert result.first.id == "loopback-fallback"
+
+
+def test_cuda_that_does_not_start_is_a_failure_also_as_a_warning() -> None:
+    warning = (
+        "/env/torch/cuda/__init__.py:141: UserWarning: CUDA initialization: {0} (Triggered internally at x.cpp:1.)\n"
+    )
+    unsupported = "system has unsupported display driver / cuda driver combination"
+    broken = "Unexpected error from cudaGetDeviceCount(). Error {0}"
+    for reason, known in (
+        (broken.format("802: system not yet initialized"), "cuda-init-failed"),
+        (broken.format(f"803: {unsupported}"), "libcuda-of-other-driver"),
+        ("CUDA unknown error - this may be due to an incorrectly set up environment", "cuda-init-failed"),
+    ):  # fmt: skip
+        result = of(warning.format(reason) + "False\n")
+        assert result.first is not None
+        assert (result.first.id, result.first.kind, result.alike) == (known, "cause", [])
+    first = of(warning.format("Found no NVIDIA driver on your system.")).first
+    assert first is None or first.kind == "hint"
+    trained = "".join(f"epoch {each} loss 0.5\n" for each in range(9))
+    assert of(warning.format(broken.format("802: system not yet initialized")) + trained).first is None
+
+
+def test_an_old_handle_of_ray_is_no_dead_actor() -> None:
+    first = of(
+        "ray.exceptions.ActorHandleNotFoundError: ActorHandle objects are not valid across Ray sessions. The actor "
+        "handle was created in job 03000000, but the current job is 04000000.\n"
+    ).first
+    assert first is not None
+    assert first.id == "ray-old-handle"
+    assert "memory" not in first.cause

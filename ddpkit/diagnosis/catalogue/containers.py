@@ -516,7 +516,6 @@ ENTRIES = (
             r"\bActorDiedError\b",
             r"The actor (?:is dead|died unexpectedly)",
             r"Worker (?:unexpectedly exits|exit type: SYSTEM_ERROR)",
-            r"\bActorHandleNotFoundError\b",
             r"\bActorUnavailableError\b",
             r"\bWorkerCrashedError\b",
             r"\bNodeDiedError\b",
@@ -526,6 +525,21 @@ ENTRIES = (
         probe="ray logs; on the node: dmesg -T | grep -i 'killed process'",
         fix="read the worker's own log (/tmp/ray/session_latest/logs/worker-*.err)",
         link="https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-failures.html",
+    ),
+    Entry(
+        id="ray-old-handle",
+        title="ActorHandleNotFoundError: ActorHandle objects are not valid across Ray sessions",
+        kind="generic",
+        patterns=(
+            r"\bActorHandleNotFoundError\b",
+            r"ActorHandle objects are not valid across Ray sessions",
+        ),
+        cause="the program used the handle of an actor that an earlier Ray session had created. Ray was started again in "
+        "between, often because a first attempt failed: then the error of that attempt is above",
+        probe="the lines before it; `ray list actors`",
+        fix="read the first error above it. If no other error is there: `ray stop --force` on all nodes, start Ray again, and "
+        "create the actors after ray.init()",
+        link="https://github.com/ray-project/ray/pull/59425",
     ),
     Entry(
         id="vllm-cache-too-small",

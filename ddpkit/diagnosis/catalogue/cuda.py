@@ -158,6 +158,7 @@ ENTRIES = (
     Entry(
         id="cuda-compat-refused",
         title="Error 804: forward compatibility was attempted on non supported HW",
+        explains=("cuda-init-failed",),
         patterns=(r"forward compatibility was attempted on non supported HW",),
         cause="the process loads the libcuda.so of a `cuda-compat` package, and this GPU supports only that of the "
         "driver. Or the driver was updated, and the old kernel module is still loaded",
@@ -201,7 +202,7 @@ ENTRIES = (
         "nv-fabricmanager of an NVSwitch machine does not run, or is not of the driver's version. Other errors: the "
         "kernel modules do not match after an update, or nvidia-uvm is not loaded",
         probe="systemctl status nvidia-fabricmanager; nvidia-smi; lsmod | grep nvidia_uvm",
-        fix="run `sudo systemctl restart nvidia-fabricmanager` (same version as the driver) or `sudo modprobe "
+        fix="run `sudo systemctl restart nvidia-fabricmanager` (same version as the driver; install it if it is absent) or `sudo modprobe "
         "nvidia-uvm`, or reboot the node",
         link="https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide/",
     ),

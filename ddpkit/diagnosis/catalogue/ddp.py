@@ -83,11 +83,13 @@ ENTRIES = (
             r"Impossible to apply the desired operation due to inadequate shapes",
         ),
         cause="[rank {rank} called {call}, and rank {other} {othercall}: ][they differ in {aspects}: ]the ranks called "
-        "different collectives, or the same collective with different shapes or types. Common reasons are a collective under `if rank == 0`, uneven data, "
-        "and a part of the model that a rank skips for its batch",
+        "different collectives, or the same collective with different shapes or types. "
+        "Common reasons[, as not every rank calls {frame} at this step,] are a collective under `if rank == 0`, uneven "
+        "data, and a part of the model that a rank skips",
         probe="the message contains both calls; the tracebacks of both ranks show the lines",
         fix="make the same calls in the same order on every rank: move the collective out of the condition, and pad or "
-        "drop the last batch. Run each part of the model for every batch, also for one without images",
+        "drop the last batch. Run each part of the model for every batch, also for one without images["
+        ", as the sizes of {same} differ here]",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/19045",
     ),
     Entry(

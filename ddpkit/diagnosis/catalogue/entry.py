@@ -21,7 +21,8 @@ class Entry:
     `fix`. `{host|that host}` has words for an unknown value, and a part in brackets, `[ on {host}]`, is left out
     without it. `needs` must occur somewhere in the same log; in it, `(?P=path)` stands for the text of a named group.
     `context` is looked for in the lines above and in a few lines below, and its named groups fill, too. `hosts` is the
-    least number of hosts that print in the same log.
+    least number of hosts that print in the same log. `harmless_with` is a text of the same log: with it, and without a
+    failure, a hint means nothing.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Entry:
     needs: str = ""
     context: str = ""
     hosts: int = 1
+    harmless_with: str = ""
     doubtful: bool = False  # also printed by healthy runs: outside of a traceback, other causes take precedence
     explains: tuple[str, ...] = ()  # ids of failures whose reason this is, where it stands above them
 

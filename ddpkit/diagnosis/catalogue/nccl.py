@@ -13,7 +13,7 @@ ENTRIES = (
             r"Message truncated : received \d+ bytes instead of \d+",
             r"receiving \d+ bytes instead of \d+",
         ),
-        cause="the nodes load different NCCL libraries. torch differs, or LD_LIBRARY_PATH contains the system's "
+        cause="[this log shows NCCL {versions}: ]the nodes load different NCCL libraries. torch differs, or LD_LIBRARY_PATH contains the system's "
         "libnccl",
         probe="on each node: python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'; echo "
         "$LD_LIBRARY_PATH",
@@ -37,6 +37,17 @@ ENTRIES = (
         "longer timeout to init_process_group. If the network never worked: NCCL_DEBUG=INFO, and `ddpkit "
         "test` on these nodes",
         link="https://github.com/pytorch/pytorch/issues/118369",
+    ),
+    Entry(
+        id="collectives-out-of-step",
+        title="Watchdog caught collective operation timeout: the same SeqNum, and another OpType or NumelIn",
+        cause="ranks wait in different collectives with number {number}[ of group {group}]: {calls}. A rank called one "
+        "that the others did not, for example under `if rank == 0`, to save, to evaluate, or for a batch that others "
+        "skip. Or the ranks use several groups in different orders",
+        probe="repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL: it reports both calls with their tracebacks",
+        fix="make the same calls in the same order on every rank: move the collective out of the condition, and pad or "
+        "drop the last batch. Save and evaluate at the same step on all ranks",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#debugging-torch-distributed-applications",
     ),
     Entry(
         id="shm-unlinked",

@@ -9,6 +9,7 @@ ENTRIES = (
         id="loopback-fallback",
         title="Unable to resolve hostname to a (local) address. Using the loopback address as fallback",
         kind="hint",
+        harmless_with=r"is connected to (\d+) peer ranks\. Expected number of connected peer ranks is : \1\b",
         patterns=(r"Unable to resolve hostname to a \(local\) address",),
         explains=(
             "firewall-drop",
@@ -40,9 +41,10 @@ ENTRIES = (
     ),
     Entry(
         id="nccl-interface-missing",
-        title="ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)",
-        explains=("nccl-error", "nccl-warning", "nccl-remote"),
-        patterns=(r"\bncclSocketInit: connecting to address\s+with family \d+ is neither",),
+        title="no socket interface found, and: connecting to address with family N is neither AF_INET(2) nor AF_INET6(10)",
+        explains=("nccl-error", "nccl-warning", "nccl-remote", "nccl-no-interface"),
+        patterns=(r"connecting to address\s.*with family \d+ is neither AF_INET",),
+        needs=r"no socket interface found|NET/Socket : no (?:usable )?interface",
         cause="NCCL got an empty address of a rank. A host has no interface with the name in NCCL_SOCKET_IFNAME, or the "
         "interface has no address",
         probe="on each host: echo $NCCL_SOCKET_IFNAME; ip -br address",
@@ -139,13 +141,14 @@ ENTRIES = (
     Entry(
         id="nccl-versions-in-bootstrap",
         title="ncclSocketInit: connecting to address with family 0 is neither AF_INET(2) nor AF_INET6(10)",
-        patterns=(r"connecting to address .*with family \d+ is neither AF_INET",),
-        cause="the ranks load different NCCL versions, whose start-up messages do not match. Or one node has "
-        "no address of the same family",
+        patterns=(r"connecting to address\s.*with family \d+ is neither AF_INET",),
+        explains=("nccl-error", "nccl-warning", "nccl-remote"),
+        cause="the ranks load different versions of NCCL, or of its network plugin. Their start-up messages have different "
+        "forms, so an address is not read correctly. With equal versions: the interface of a rank has no address",
         probe="on each node: python -c 'import torch; print(torch.__version__, torch.cuda.nccl.version())'; "
         "echo $LD_LIBRARY_PATH",
-        fix="install the same torch and NCCL on all nodes, and unset LD_LIBRARY_PATH. If they are equal: "
-        "export NCCL_SOCKET_FAMILY=AF_INET",
+        fix="install the same torch and NCCL on all nodes, and unset LD_LIBRARY_PATH. If they are equal: set "
+        "NCCL_SOCKET_IFNAME to an interface with an address, and NCCL_SOCKET_FAMILY=AF_INET",
         link="https://github.com/NVIDIA/nccl/issues/1267",
     ),
     Entry(

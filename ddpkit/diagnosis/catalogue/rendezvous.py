@@ -81,11 +81,12 @@ ENTRIES = (
             r"client socket has failed to connect to any network address",
             r"client socket has failed to connect to \[(?P<host>[^\]]+)\]:(?P<port>\d+) \((?:errno: 1\d\d|system error: 100\d\d)",
         ),
-        cause="the address of rank 0[, {host}:{port},] does not answer. Rank 0 has not started, the address "
+        cause="[this is normal while {peers} start: torch tries again until its timeout. If it lasts, ]"
+        "the address of rank 0[, {host}:{port},] does not answer. Rank 0 has not started, the address "
         "belongs to another machine or to a network that this node does not reach, or a firewall drops "
         "the packets",
         probe="on each node: nc -vz {host|$MASTER_ADDR} {port|$MASTER_PORT}",
-        fix="start rank 0's node. Set MASTER_ADDR (torchrun: --rdzv-endpoint) to an address of that node that all nodes can reach, and "
+        fix="[wait until {peers} run. If it lasts: ]start rank 0's node. Set MASTER_ADDR (torchrun: --rdzv-endpoint) to an address of that node that all nodes can reach, and "
         "open port {port|29500} between the nodes",
         link="https://github.com/pytorch/pytorch/issues/105782",
     ),
@@ -146,9 +147,10 @@ ENTRIES = (
             r"socket\.gaierror: .*(?:Temporary failure in name resolution|nodename nor servname)",
             r"host not found: (?:Name or service|Temporary failure|No address|nodename)",
         ),
-        cause="this node cannot resolve the name {host|in MASTER_ADDR}. A later error can report only a timeout",
+        cause="[this is normal while {peers} start: torch tries again until its timeout. If it lasts, ]this node cannot "
+        "resolve the name {host|in MASTER_ADDR}",
         probe="on each node: getent hosts {host|$MASTER_ADDR}",
-        fix="use an IP address for MASTER_ADDR, or add {host|the name} to DNS or to /etc/hosts on every node. On "
+        fix="[wait until {peers} run. If it lasts: ]use an IP address for MASTER_ADDR, or add {host|the name} to DNS or to /etc/hosts on every node. On "
         "Kubernetes, the master's pod may not have started: wait for its service, or restart this pod",
         link="https://github.com/pytorch/pytorch/issues/73656",
     ),

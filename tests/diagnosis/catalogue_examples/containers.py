@@ -242,6 +242,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Kubernetes 1.29, source",
         ),
     ),
+    "ray-old-handle": (
+        (
+            "ray.exceptions.ActorHandleNotFoundError: ActorHandle objects are not valid across Ray sessions. The actor "
+            "handle was created in job 03000000, but the current job is 04000000.",
+            "Ray 2.54, source",
+        ),
+        (
+            "ray.exceptions.ActorHandleNotFoundError: It might be that the input actor handle was "
+            "created in a different job",
+            "https://github.com/aws-samples/aws-do-eks/pull/69",
+        ),
+    ),
     "ray-actor-died": (
         (
             "ray.exceptions.RayActorError: The actor died unexpectedly before finishing this task.",
@@ -252,11 +264,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Ray 2.60, source",
         ),
         ("Worker unexpectedly exits with a connection error code 2. End of file.", "Ray 2.60, source"),
-        (
-            "ray.exceptions.ActorHandleNotFoundError: It might be that the input actor handle was "
-            "created in a different job",
-            "https://github.com/aws-samples/aws-do-eks/pull/69",
-        ),
         (
             "ray.exceptions.ActorUnavailableError: The actor 3f is unavailable",
             "Ray 2.30, source",

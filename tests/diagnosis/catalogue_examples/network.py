@@ -15,8 +15,9 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "nccl-interface-missing": (
         (
-            "ncclSocketInit: connecting to address  with family 59936 is neither AF_INET(2) nor AF_INET6(10)",
-            "https://github.com/NVIDIA/nccl/issues/1837",
+            "NCCL WARN Bootstrap : no socket interface found\n"
+            "NCCL WARN ncclSocketInit: connecting to address  with family 0 is neither AF_INET(2) nor AF_INET6(10)",
+            "NCCL 2.21, source",
         ),
     ),
     "nccl-wrong-interface": (

@@ -96,6 +96,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("MemoryError", "Python 3.11, run"),
         ("OSError: [Errno 12] Cannot allocate memory", "Python 3.11, run"),
+        ("OSError: [Errno 12] Cannot allocate memory: '/data/train-7.bin'", "Python 3.11, source"),
+        ("Exception: Cannot allocate memory (os error 12)", "Rust 1.80, source"),
+        ("memory allocation of 4194304 bytes failed", "Rust 1.80, source"),
+        ("memory allocation of memory allocation of 41943044194304 bytes failed", "Rust 1.80, source"),
+        ("terminate called after throwing an instance of 'std::bad_alloc'", "libstdc++ 13, source"),
         (
             "ddpkit: rank 1 on node1 failed first, after 3.0 s: killed by signal 9 (SIGKILL): the kernel "
             "ended it: out of memory (cgroup /x)",

@@ -1,0 +1,140 @@
+"""Collectives in which ranks wait or differ, from the lines of NCCL's watchdog and of torch's DETAIL mode. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ddpkit.diagnosis.line_prefixes import speaker_of, split_prefix, visible_line
+from ddpkit.diagnosis.log_match import LogMatch
+
+_GROUP = r"\[PG (?:ID \S+ PG (?P<guid>GUID) )?(?P<group>[^\s(\]]+).*?"
+_WORK = re.compile(
+    rf"(?:{_GROUP})?WorkNCCL\(SeqNum=(?P<number>\d+)(?:, OpType=(?P<call>\w+))?(?:, NumelIn=(?P<size>\d+))?"
+)
+_GROUP_OF_WORK = re.compile(_GROUP + r"\bwork: (?P<number>\d+)")
+# These are of two ranks only, or of several collectives.
+_PAIRED = frozenset(("SEND", "RECV", "RECVANYSOURCE", "COALESCED", "UNKNOWN"))
+# All ranks pass the same number of elements to these.
+_EVEN = frozenset(("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
+_CALLS = re.compile(r"OpType=(?P<call>\w+), TensorShape=(?P<shape>\[[\d, ]*\])")
+_ASPECTS = re.compile(r"differ in the following aspects:\s*(?P<aspects>.*\S)")
+# A function that one rank alone, or each rank at another step, may call.
+_APART = re.compile(r"\bin (?P<frame>\w*(?:save|checkpoint|state_dict|evaluat|validat)\w*)$", re.IGNORECASE)
+MOST_RANKS = 8  # that are listed
+FRAME_LINES = 80  # lines above an exception that can be its frames
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """A collective that one rank did not finish."""
+
+    rank: int
+    group: str  # empty where it is not known to be the same on all ranks
+    number: int
+    call: str
+    size: str
+
+
+def lagging(waited: Iterable[LogMatch]) -> dict[str, str]:
+    """Return the rank with the lowest sequence number of one process group, as values of an entry."""
+    groups: dict[str, dict[int, int]] = {}
+    for each in waited:
+        work = _WORK.search(each.text)
+        if work and each.speaker.rank is not None:
+            ranks = groups.setdefault(work["group"] or "", {})
+            number = int(work["number"])
+            ranks[each.speaker.rank] = min(number, ranks.get(each.speaker.rank, number))
+    for ranks in groups.values():
+        lowest, highest = min(ranks.values()), max(ranks.values())
+        last = sorted(rank for rank, number in ranks.items() if number == lowest)
+        if lowest < highest:
+            return {"lagging": ", ".join(map(str, last)), "lowest": str(lowest), "highest": str(highest)}
+    return {}
+
+
+def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> tuple[dict[str, str], int | None]:
+    """Return values of an entry where ranks wait in different collectives of one number, and the rank that is alone.
+
+    `group` is among the values where all these lines are of one group.
+    """
+    by_number: dict[int, list[_Work]] = {}
+    for work in _works(waited, logs):
+        by_number.setdefault(work.number, []).append(work)
+    for number, works in sorted(by_number.items()):
+        groups = sorted({each.group for each in works if each.group})
+        for group in groups if len(groups) > 1 else [""]:
+            chosen = [each for each in works if not group or each.group == group]
+            certain = all(each.group for each in chosen)
+            calls = _by_call(chosen, certain)
+            if len(calls) < 2:
+                continue
+            words = ", ".join(f"{_ranks(ranks)} in {call}" for call, ranks in calls.items())
+            values = {"calls": words, "number": str(number), **({"group": chosen[0].group} if certain else {})}
+            alone = [ranks[0] for ranks in calls.values() if len(ranks) == 1]
+            return values, alone[0] if len(alone) == 1 and len(calls) == 2 else None
+    return {}, None
+
+
+def _works(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[_Work]:
+    pairs = [(match, work) for match in waited if match.speaker.rank is not None and (work := _WORK.search(match.text))]
+    known: dict[tuple[int | None, str], set[str]] = {}  # groups in other lines on the same collective
+    if len({match.speaker.rank for match, _ in pairs}) > 1:
+        for line in (each for lines in logs for each in lines if "[PG " in each and "work: " in each):
+            other = _GROUP_OF_WORK.search(line)
+            if other:
+                shown = visible_line(line)
+                rank = speaker_of(split_prefix(shown), shown).rank
+                known.setdefault((rank, other["number"]), set()).add(_shared_group(other))
+    works = []
+    for match, work in pairs:
+        rank = match.speaker.rank
+        groups = {_shared_group(work)} if work["group"] else known.get((rank, work["number"]), set())
+        if rank is not None and work["call"] and work["call"] not in _PAIRED:
+            group = next(iter(groups)) if len(groups) == 1 else ""
+            number = int(work["number"])
+            works.append(_Work(rank=rank, group=group, number=number, call=work["call"], size=work["size"] or ""))
+    return works
+
+
+def _shared_group(match: re.Match[str]) -> str:
+    """Return a name that is the same on all ranks. Other numbers are counted by each process."""
+    return match["group"] if match["guid"] or match["group"] == "0" else ""
+
+
+def _by_call(works: Sequence[_Work], certain: bool) -> dict[str, list[int]]:
+    """Return the ranks of each call; nothing where a rank has several, so that a pair is only a guess."""
+    calls = {(each.rank, each.call) for each in works}
+    if len(calls) > len({rank for rank, _ in calls}):
+        return {}
+    sized = certain and len({call for _, call in calls}) == 1 and works[0].call in _EVEN
+    ranks: dict[str, set[int]] = {}
+    for each in works:
+        ranks.setdefault(f"{each.call} of {each.size} elements" if sized else each.call, set()).add(each.rank)
+    return {call: sorted(of_call) for call, of_call in ranks.items()}
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:MOST_RANKS]))}{more}"
+
+
+def reasons_of_mismatch(lines: Sequence[str], index: int) -> dict[str, str]:
+    """Return what a mismatch of collectives and the frames above it show of its reason, as values of an entry."""
+    values: dict[str, str] = {}
+    aspects = _ASPECTS.search(lines[index])
+    if aspects:
+        text = " ".join(aspects["aspects"].split()).replace("Tensor Tensor", "Tensor")
+        values["aspects"] = re.sub(r"(?<=\S)vs (?=\S)", " and ", text)
+    calls = list(_CALLS.finditer(lines[index]))
+    if len(calls) == 2 and calls[0]["call"] == calls[1]["call"] and calls[0]["shape"] != calls[1]["shape"]:
+        values["same"] = calls[0]["call"]
+    for line in reversed(lines[max(0, index - FRAME_LINES) : index]):
+        text = split_prefix(visible_line(line)).text
+        if not text.startswith(" "):
+            break
+        frame = _APART.search(text)
+        if frame:
+            values["frame"] = frame["frame"]
+    return values
