@@ -285,11 +285,15 @@ except EnvError as error:
 
 
 # The ranks met, but one dies before gloo has connected them: torch alone would wait half an hour for it.
-HALF = """
-import sys
+# It waits for rank 0's port first: torch tries less and less often, and could miss the seconds in which rank 0 listens.
+HALF = r"""
+import re, sys, time
 from datetime import timedelta
 import torch.distributed as dist
 print("ready", flush=True)
+listens = re.compile(r":%04X [0:]+ 0A " % int(sys.argv[1]))
+while not any(listens.search(open("/proc/net/" + name).read()) for name in ("tcp", "tcp6")):
+    time.sleep(0.05)
 next(dist.rendezvous(f"tcp://127.0.0.1:{sys.argv[1]}", 1, 2, timeout=timedelta(seconds=60)))
 """
 
