@@ -422,13 +422,17 @@ class Lab:
     def wait_idle(self, nodes: Sequence[str] = NODES) -> None:
         """Wait until SLURM would give these nodes to a job. One that it drained or called down is resumed.
 
-        It drains a node where it starts a job again before slurmd has ended the script of the first start. With a short
-        SlurmdTimeout, a busy machine makes it call a living node down, and slurmd does not register again by itself.
+        It drains a node where it starts a job again before slurmd has ended the script of the first start. slurmd 22.05
+        can die ("free(): invalid pointer") where two steps start at the same time: such a host is booted again.
         """
 
         def idle() -> bool:
             shown = self.run(LOGIN, "sinfo", "-h", "-N", "-o", "%N %T", "-p", "main", check=False).stdout.splitlines()
             states = dict(line.split() for line in shown)
+            for name in (name for name in nodes if states.get(name, "").endswith("*")):  # it does not respond
+                if self.run(name, "pgrep", "-x", "slurmd", check=False).returncode:
+                    self.kill(name)
+                    self.boot(name)
             for name in (name for name, state in states.items() if state.startswith(("drain", "down"))):
                 self.run(LOGIN, "scontrol", "update", f"NodeName={name}", "State=RESUME", check=False)
             return all(states.get(name) == "idle" for name in nodes)

@@ -9,6 +9,7 @@ from pathlib import Path
 import cluster
 import pytest
 from cluster import GPUS, NODES, Lab
+from launching import wait_until
 
 
 def test_hosts_have_their_own_names_and_processes(lab: Lab) -> None:
@@ -35,6 +36,14 @@ def test_a_host_can_die_and_come_back(lab: Lab) -> None:
     lab.boot("node4")
     lab.wait_idle()
     assert lab.run("login", "ssh", "node4", "hostname").stdout.strip() == "node4"
+
+
+def test_a_host_without_its_slurmd_is_booted_again(idle_lab: Lab) -> None:
+    idle_lab.run("node2", "pkill", "-KILL", "-x", "slurmd")
+    wait_until(lambda: idle_lab.run("login", "sinfo", "-h", "-n", "node2", "-o", "%T").stdout.strip().endswith("*"))
+    idle_lab.wait_idle()
+    done = idle_lab.run("login", "srun", "-w", "node2", "hostname")
+    assert done.stdout == "node2\n"
 
 
 def test_two_labs_side_by_side_and_nothing_left(lab: Lab, tmp_path: Path) -> None:
