@@ -330,7 +330,7 @@ def _facts(first: LogMatch, alarm: tuple[str, int, str] | None = None) -> Iterat
     elif first.kind == "hint" and alarm is not None:
         yield "note", f"the failure is not known (line {alarm[1]}: {alarm[2][:80]}); this may have led to it"
     elif first.kind == "hint":
-        may = "may lead to one if it lasts" if "peers" in first.values else "may lead to one"
+        may = "may lead to one if it lasts" if first.is_normal_at_first else "may lead to one"
         yield "note", f"no failure is in this log; this {may if first.may_end_a_run else 'is a warning'}"
     yield "cause", first.cause
     if first.fix:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ddpkit.diagnosis.line_prefixes import speaker_of, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import speaker_of_line, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import LogMatch
 
 _GROUP = r"\[PG (?:ID \S+ PG (?P<guid>GUID) )?(?P<group>[^\s(\]]+).*?"
@@ -84,9 +84,7 @@ def _works(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[_W
         for line in (each for lines in logs for each in lines if "[PG " in each and "work: " in each):
             other = _GROUP_OF_WORK.search(line)
             if other:
-                shown = visible_line(line)
-                rank = speaker_of(split_prefix(shown), shown).rank
-                known.setdefault((rank, other["number"]), set()).add(_shared_group(other))
+                known.setdefault((speaker_of_line(line).rank, other["number"]), set()).add(_shared_group(other))
     works = []
     for match, work in pairs:
         rank = match.speaker.rank

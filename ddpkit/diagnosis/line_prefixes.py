@@ -180,6 +180,12 @@ def speaker_of(prefixed: PrefixedLine, raw: str) -> Speaker:
     return Speaker(rank=rank, host=host, local=speaker.local, agent=speaker.agent)
 
 
+def speaker_of_line(line: str) -> Speaker:
+    """Return the speaker of a line as it stands in a log."""
+    shown = visible_line(line)
+    return speaker_of(split_prefix(shown), shown)
+
+
 @lru_cache(maxsize=256)
 def speaker_in_name(path: str) -> Speaker:
     """Return the speaker that a file's name has: `rank_3.log`, torchrun's `attempt_0/3/stderr.log`."""

@@ -21,7 +21,14 @@ from ddpkit.diagnosis.catalogue.matcher import WORDS, Match, Matcher
 from ddpkit.diagnosis.collectives import reasons_of_mismatch
 from ddpkit.diagnosis.driver_version import cuda_of_driver
 from ddpkit.diagnosis.gpu_memory import contexts_of_ranks, memory_of_others
-from ddpkit.diagnosis.line_prefixes import Speaker, speaker_in_name, speaker_of, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import (
+    Speaker,
+    speaker_in_name,
+    speaker_of,
+    speaker_of_line,
+    split_prefix,
+    visible_line,
+)
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.progress import is_mild, says_it_continues
 from ddpkit.diagnosis.torchrun_table import TorchrunFailure
@@ -143,8 +150,7 @@ class LogReader:
     @cached_property
     def _hosts(self) -> set[str]:
         """The hosts that print in this log."""
-        visible = (visible_line(line) for line in self.lines[:HOST_LINES] if line)
-        return {host for line in visible if (host := speaker_of(split_prefix(line), line).host)}
+        return {host for line in self.lines[:HOST_LINES] if line and (host := speaker_of_line(line).host)}
 
     def _context(self, index: int, match: Match) -> dict[str, str]:
         """Return values from the nearest line above a match, or else below it, that has its context."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ddpkit.diagnosis.line_prefixes import speaker_of, split_prefix, visible_line
+from ddpkit.diagnosis.line_prefixes import speaker_of_line
 
 _VERSION = re.compile(r"\b[NR]CCL version ?:? (\d+\.\d+\.\d+)")
 MOST_LINES = 200  # with a version, of one log
@@ -18,8 +18,7 @@ def differing_versions(logs: Iterable[Sequence[str]]) -> str:
         for line in [each for each in lines if "CCL version" in each][:MOST_LINES]:
             version = _VERSION.search(line)
             if version:
-                shown = visible_line(line)
-                hosts[version[1]] = hosts.get(version[1]) or speaker_of(split_prefix(shown), shown).host
+                hosts[version[1]] = hosts.get(version[1]) or speaker_of_line(line).host
     if len(hosts) < 2:
         return ""
     words = [f"{version} on {host}" if host else version for version, host in hosts.items()]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ddpkit.diagnosis.catalogue.entry import Entry
 
+# Addresses that docker's and podman's bridges have by default.
+_BRIDGE = r"(?P<peer>(?:172\.(?:1[7-9]|2\d|3[01])|10\.88)\.0\.\d+)"
+
 ENTRIES = (
     Entry(
         id="loopback-fallback",
@@ -221,10 +224,10 @@ ENTRIES = (
         id="container-bridge",
         title="Connect to 172.17.0.2<38021> failed; other nodes try to reach 172.17.0.x",
         patterns=(
-            r"[Cc]onnect to (?P<peer>(?:172\.(?:1[7-9]|2\d|3[01])|10\.88)\.0\.\d+)<\d+> failed",
-            r"[Cc]onnect to (?P<peer>(?:172\.(?:1[7-9]|2\d|3[01])|10\.88)\.0\.\d+)<\d+> returned",
-            r"SO_ERROR: .*, remote=\[(?P<peer>(?:172\.(?:1[7-9]|2\d|3[01])|10\.88)\.0\.\d+)\]",
-            r"connect \[(?P<peer>(?:172\.(?:1[7-9]|2\d|3[01])|10\.88)\.0\.\d+)\]:\d+: (?:Connection refused|No route to host|Connection timed out)",
+            rf"[Cc]onnect to {_BRIDGE}<\d+> failed",
+            rf"[Cc]onnect to {_BRIDGE}<\d+> returned",
+            rf"SO_ERROR: .*, remote=\[{_BRIDGE}\]",
+            rf"connect \[{_BRIDGE}\]:\d+: (?:Connection refused|No route to host|Connection timed out)",
         ),
         explains=("firewall-reject", "firewall-drop", "nccl-warning", "nccl-error"),
         cause="a rank in a container published[ {host},][ {peer},] an address of the container engine's bridge. Other "
