@@ -57,7 +57,7 @@ def hosts_of_allocation(environ: Mapping[str, str], nodelist: str, exclude: str,
     if not allocation(environ) or not (nodelist or exclude) or "/" in nodelist + exclude:  # `/`: a file of names
         return ()
     held = expand_nodelist(environ.get("SLURM_JOB_NODELIST", ""))
-    listed, excluded = expand_nodelist(nodelist), expand_nodelist(exclude)
+    listed, excluded = _expand_option("nodelist", nodelist), _expand_option("exclude", exclude)
     if not listed and set(excluded).isdisjoint(held):
         return ()
     more = held if nnodes or not listed else []
@@ -65,6 +65,13 @@ def hosts_of_allocation(environ: Mapping[str, str], nodelist: str, exclude: str,
     if not chosen:
         raise UsageError(f"--exclude {exclude}: no node of the allocation is left", f"remove --exclude {exclude}")
     return chosen
+
+
+def _expand_option(option: str, nodes: str) -> list[str]:
+    try:
+        return expand_nodelist(nodes)
+    except EnvError as error:
+        raise UsageError(f"--{option}: {error.message}", error.hint) from None
 
 
 def count_listed(nodelist: str) -> int | None:

@@ -220,6 +220,8 @@ def test_one_machine_of_an_allocation(env: dict[str, str], ddpkit: DDPKIT) -> No
         (["--exclude", "node7", "-N", "4"], ""),  # none of this allocation
         (["--nodelist", "node2", "--exclude", "node2"], "no node of the allocation is left"),
         (["--nodelist", "node9"], "node9 is not a node of allocation 7"),
+        (["--nodelist", "node[1-"], "--nodelist: the node list 'node[1-' cannot be read: a bracket is not closed"),
+        (["--exclude", "node[x]"], "--exclude: the node list 'node[x]' cannot be read"),
     ],
 )
 def test_nodes_of_an_allocation_are_chosen_as_by_srun(words: list[str], nodes: str, ddpkit: DDPKIT) -> None:
