@@ -30,7 +30,7 @@ ORDER = (
     "console",
     "node",
     "templates",
-    "scheduler",
+    "machine",
     "files",
     "text",
     "errors",
@@ -63,7 +63,7 @@ def test_the_package_can_be_drawn() -> None:
     assert sum(map(len, between.values())) <= 70
 
 
-@pytest.mark.parametrize("room", ["console", "node", "templates", "scheduler", "files", "text", "errors"])
+@pytest.mark.parametrize("room", ["console", "node", "templates", "machine", "files", "text", "errors"])
 def test_lowest_rooms_import_nothing_of_ddpkit(room: str) -> None:
     assert rooms.rooms(MODULES)[room] == set()
 

@@ -334,7 +334,7 @@ def _carry(
     waits: str | None = None,
 ) -> int:
     """Carry out a plan, and show its lines. `waits`: see `ddpkit.run.tmux`."""
-    from ddpkit.cli.console import open_screen
+    from ddpkit.cli.screen import open_screen
     from ddpkit.cli.signals import forward_signals
     from ddpkit.execution.lifecycle import RecordedRun
     from ddpkit.run import tmux

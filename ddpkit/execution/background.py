@@ -11,8 +11,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 from ddpkit.config import LaunchSettings
+from ddpkit.console.plain import TextDisplay, TextStream
 from ddpkit.console.relay import Relay
-from ddpkit.console.text import TextDisplay, TextStream
 from ddpkit.errors import NO_THREAD, no_thread
 from ddpkit.execution.lifecycle import RecordedRun
 from ddpkit.run import launcher_process, record

@@ -83,7 +83,7 @@ def known_ranks(event: Event, world_size: int) -> bool:
 
 
 class Display(Protocol):
-    """The screen of a run: `ddpkit.console.writer.Screen`, or `ddpkit.console.text.TextDisplay`."""
+    """The screen of a run: `ddpkit.console.writer.Screen`, or `ddpkit.console.plain.TextDisplay`."""
 
     @property
     def has_status(self) -> bool: ...

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Literal, cast
 
 from ddpkit.config import LaunchSettings
+from ddpkit.console.plain import TextDisplay, TextStream
 from ddpkit.console.relay import Relay
 from ddpkit.console.style import Panel
-from ddpkit.console.text import TextDisplay, TextStream
 from ddpkit.diagnosis.outcome import Outcome
 from ddpkit.errors import LaunchError
 from ddpkit.execution import executor

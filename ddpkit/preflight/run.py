@@ -17,6 +17,7 @@ from ddpkit.launchers import registry
 from ddpkit.launchers.node_facts import NodeFacts, NodeInventory
 from ddpkit.launchers.plan import Plan
 from ddpkit.launchers.shell import count
+from ddpkit.machine import run_command
 from ddpkit.node import inventory as inventory_program
 from ddpkit.node import probe
 from ddpkit.preflight import (
@@ -34,7 +35,6 @@ from ddpkit.preflight.node import Node
 from ddpkit.preflight.node_survey import inventory_args, survey_nodes
 from ddpkit.preflight.program_events import Event
 from ddpkit.preflight.rank_program import Depth, PreflightOptions, SignalScope, check_settings, take_no_signals
-from ddpkit.scheduler import run_command
 from ddpkit.transports import compatibility, local_facts
 from ddpkit.transports.choose import transport_class
 from ddpkit.transports.compatibility import Requirements

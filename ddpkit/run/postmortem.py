@@ -11,10 +11,10 @@ from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.verdict import diagnose, verdict
 from ddpkit.launchers.events import Event, FailedEvent
 from ddpkit.launchers.slurm_output import SrunReader
+from ddpkit.machine import Machine
 from ddpkit.run.logs import line_of_job
 from ddpkit.run.record import Run
 from ddpkit.run.site import job_log, machine_of
-from ddpkit.scheduler import Machine
 
 HEAD = 1 << 20  # bytes at the beginning: there each rank names its host
 TAIL = 16 << 20  # bytes at the end, with the ends of the ranks; between them may be gigabytes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the start of every command imports this module
     from ddpkit.launchers.plan import Via
+    from ddpkit.machine import Machine
     from ddpkit.run.record import Run
-    from ddpkit.scheduler import Machine
 
 # Connections are above this room: the command line and `import ddpkit` set this function.
 connect: Callable[[Via, str], Machine] | None = None
@@ -17,7 +17,7 @@ _machines: dict[tuple[Via, str], Machine] = {}
 
 def machine_of(run: Run) -> Machine:
     """Return the machine with the scheduler and the output of a run's job. One connection serves all calls."""
-    from ddpkit.scheduler import HERE
+    from ddpkit.machine import HERE
 
     via = run.job.via if run.job else None
     if via is None:

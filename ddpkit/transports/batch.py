@@ -20,7 +20,7 @@ from ddpkit.launchers.plan import FACTS, Batch, Scheduled, Step, job_facts
 from ddpkit.launchers.shell import join
 from ddpkit.launchers.slurm_limits import compare_request, double_time
 from ddpkit.launchers.slurm_output import SrunReader
-from ddpkit.scheduler import HERE, LostError, Machine
+from ddpkit.machine import HERE, LostError, Machine
 from ddpkit.transports.protocol import revealed
 from ddpkit.transports.slurm_nodes import is_lost
 from ddpkit.transports.srun import Post

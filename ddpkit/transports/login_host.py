@@ -17,7 +17,7 @@ from typing import Any
 from ddpkit.errors import DdpkitError, LaunchError, PreflightError
 from ddpkit.launchers.nodes import NodeOptions
 from ddpkit.launchers.plan import Via
-from ddpkit.scheduler import COMMAND_TIMEOUT, NOT_RUN, TIMED_OUT, LostError, Reply, Stream
+from ddpkit.machine import COMMAND_TIMEOUT, NOT_RUN, TIMED_OUT, LostError, Reply, Stream
 from ddpkit.transports.connect import Connector
 from ddpkit.transports.hosts import HostSpec
 from ddpkit.transports.pool import NodePool

@@ -12,7 +12,7 @@ from typing import ClassVar
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import LaunchError
 from ddpkit.launchers.plan import Batch, Plan, Request, Step
-from ddpkit.scheduler import HERE, Machine, Reply, run_command
+from ddpkit.machine import HERE, Machine, Reply, run_command
 from ddpkit.transports import batch, local_facts
 from ddpkit.transports.protocol import Link, LocalLink
 from ddpkit.transports.slurm_nodes import lost_script_node

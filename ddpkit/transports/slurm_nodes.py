@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ddpkit.distributed.nodelist import expand_nodelist
 from ddpkit.errors import EnvError, UsageError
-from ddpkit.scheduler import HERE, Machine
+from ddpkit.machine import HERE, Machine
 from ddpkit.transports.local_facts import allocation
 
 _PATIENCE = 5.0  # seconds for sinfo

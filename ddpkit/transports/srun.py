@@ -9,7 +9,7 @@ from ddpkit.errors import LaunchError
 from ddpkit.launchers.events import Command, Event, FailedEvent
 from ddpkit.launchers.plan import Step
 from ddpkit.launchers.slurm_output import WAIT, SrunReader
-from ddpkit.scheduler import run_command
+from ddpkit.machine import run_command
 from ddpkit.transports.protocol import LocalLink
 from ddpkit.transports.srun_overlap import OverlapCalls
 

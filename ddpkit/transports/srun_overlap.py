@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 
 from ddpkit.launchers.events import AnswerEvent, Event
 from ddpkit.launchers.slurm_output import SrunReader
-from ddpkit.scheduler import HERE, Machine, Stream
+from ddpkit.machine import HERE, Machine, Stream
 from ddpkit.transports.protocol import ANSWER_TIME, BOOT, STEP_START_TIME, Caller, Pieces, program
 
 SILENCE_LIMIT = 60.0  # seconds without a call after which the step ends by itself

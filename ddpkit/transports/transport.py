@@ -9,7 +9,7 @@ from ddpkit.launchers.node_facts import DeviceFacts
 from ddpkit.launchers.plan import Plan, Request, Step, World
 
 if TYPE_CHECKING:
-    from ddpkit.scheduler import Machine
+    from ddpkit.machine import Machine
     from ddpkit.transports.protocol import Link
 
 
@@ -28,7 +28,7 @@ class Transport(Protocol):
     @property
     def machine(self) -> Machine:
         """The machine with the files of a plan, and with the commands of its scheduler."""
-        from ddpkit.scheduler import HERE
+        from ddpkit.machine import HERE
 
         return HERE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ddpkit.execution.executor import write_files
 from ddpkit.launchers.plan import File, Plan
-from ddpkit.scheduler import HERE
+from ddpkit.machine import HERE
 
 
 def test_no_other_user_changes_a_program_of_the_ranks(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from ddpkit.launchers.events import Event
 from ddpkit.launchers.plan import Host, Job, Plan, Request, Via
 from ddpkit.launchers.slurm import SlurmSrun
-from ddpkit.scheduler import LostError, ThisMachine
+from ddpkit.machine import LostError, ThisMachine
 from ddpkit.transports import batch
 from ddpkit.transports.batch import JobLink
 from ddpkit.transports.protocol import request

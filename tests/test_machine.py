@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ddpkit import scheduler
+from ddpkit import machine
 from ddpkit.launchers.plan import Scheduled
+from ddpkit.machine import HERE, NOT_RUN, TIMED_OUT, run_command
 from ddpkit.run import job_status
 from ddpkit.run.record import Run
-from ddpkit.scheduler import HERE, NOT_RUN, TIMED_OUT, run_command
 
 
 def test_an_end_has_its_code_and_both_outputs() -> None:
@@ -64,7 +64,7 @@ JOB = Scheduled(
 
 
 def test_a_program_that_ignores_sigterm_is_killed_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "END_TIME", 0.1)
+    monkeypatch.setattr(machine, "END_TIME", 0.1)
     text = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
     stream = HERE.open([sys.executable, "-c", text], {})
     assert stream.read(60.0)[0].startswith(b"up")
