@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INTEROP := .venv-interop
 CUDA := .venv-cuda
-PARALLEL := -n 5 --dist loadfile --no-loadscope-reorder
+PARALLEL := -n 7 --dist loadfile --no-loadscope-reorder
 # Up to torch 2.10 the flight recorder is off by default, from 2.11 it is on. 5 to 7 GB of disk each.
 CUDA_TORCH ?= 2.11.0 2.10.0
 # The lab's SLURM, 22.05, 24.11 or 26.05; without it, the machine's own. Another version than its own is a Debian system
@@ -20,7 +20,7 @@ demo: $(VENV)/.demo
 
 # All tests.
 # The lab's packages are installed where that may be done (root, Debian); elsewhere its tests are skipped, and say so.
-# Five at a time, each with a lab of its own: most of them wait for something. The longest files come first (conftest.py).
+# Seven at a time, each with a lab of its own: most of them wait for something. The longest files come first (conftest.py).
 test: $(VENV)/.dev $(VENV)/.torch
 	$(BIN)/python tests/lab/cluster.py install
 	$(BIN)/pytest $(PARALLEL) --durations=25 -m "not thorough"
