@@ -39,6 +39,7 @@ MAX_NEEDS = 20  # texts that entries need, each searched in the whole log
 FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
 CONTEXT_BELOW = 3  # and lines below it, where none above has it
+MAX_CODE = 200  # characters of a line of code that is quoted
 HOST_LINES = 5000  # lines that are searched for hosts
 STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
@@ -289,6 +290,7 @@ class LogReader:
         whose = f"{who}'s own exception" if who else "the script's own exception"
         if package:
             whose = f"an exception inside {package}" + (f", {who}" if who else "")
+        condition = self._condition(trace, origin)
         self.matches.append(
             LogMatch(
                 entry=None,
@@ -300,11 +302,23 @@ class LogReader:
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
                 values={},
-                summary=f"{whose}: {origin.words[:MAX_TEXT]}{where}{also}",
+                summary=f"{whose}: {origin.words[:MAX_TEXT]}{condition}{where}{also}",
                 location=_where_to_look(origin),
                 top=trace.raised[0].top,
             )
         )
+
+    def _condition(self, trace: Traceback, origin: RaisedException) -> str:
+        """Return the condition of an assertion that has no text of its own, from the code above it."""
+        if origin.text or not origin.kind.endswith("AssertionError"):
+            return ""
+        for index in range(origin.number - 1, max(trace.start, origin.number - FRAME_LINES), -1):
+            code = split_prefix(visible_line(self.lines[index])).text.strip()
+            if code.startswith("assert "):
+                return f" ({code.rstrip(chr(92)).rstrip()[:MAX_CODE]})"
+            if tracebacks.is_frame(self.lines[index]):
+                break
+        return ""
 
     def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
         """Add a death by a signal, which stands in torchrun's table alone."""

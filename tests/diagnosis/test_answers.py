@@ -289,3 +289,19 @@ def test_an_old_handle_of_ray_is_no_dead_actor() -> None:
     assert first is not None
     assert first.id == "ray-old-handle"
     assert "memory" not in first.cause
+
+
+def test_an_assertion_without_a_text_shows_its_condition() -> None:
+    frame = '  File "/app/trainer.py", line 430, in validate\n'
+    code = "    assert config.data.batch >= config.actor.mini_batch\n"
+    first = of(HEAD + frame + code + "AssertionError\n").first
+    assert first is not None
+    assert "AssertionError (assert config.data.batch >= config.actor.mini_batch) at /app/trainer.py:430" in first.cause
+
+
+def test_lightnings_ranks_need_the_signal_before_the_time_limit() -> None:
+    limit = "slurmstepd: error: *** STEP 123.0 ON node1 CANCELLED AT 2025-01-10T15:27:25 DUE TO TIME LIMIT ***\n"
+    for log, named in ((limit, False), (limit + "[rank: 0] Received SIGTERM: 15\n", True)):
+        first = of(log).first
+        assert first is not None
+        assert ("--signal=SIGUSR1@600" in first.fix) == named

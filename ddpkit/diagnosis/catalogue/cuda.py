@@ -99,6 +99,7 @@ ENTRIES = (
             r"(?i)\bbf(?:loat)?16 is only supported on GPUs with compute capability",
             r"CUDA Device does not support bfloat16",
             r"bf16 mixed precision requires .*supported device",
+            r"ValueError: Type bf16 is not supported",
         ),
         cause="bf16 is requested, and this GPU has none: it is older than Ampere (V100, T4). Or CUDA did not start, or "
         "this torch is a build for CPUs",
@@ -145,6 +146,9 @@ ENTRIES = (
             r"but (?:CUDA|cuda) is not available",
             r"Torch did not find available GPUs",
             r"[Bb]ut your machine only has: ?\[\]",
+            r"mixed precision requires a GPU \(not 'cpu'\)",
+            r"cuda is not available\. Please check your installation",
+            r"ValueError: Type fp16 is not supported",
         ),
         explains=("more-gpus-asked",),
         cause="this rank sees no GPU. The job requested none, CUDA_VISIBLE_DEVICES is empty or wrong, the container "

@@ -35,6 +35,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: Invalid CUDA '--device 0,1' requested, use '--device cpu' or pass valid CUDA device(s)",
             "YOLOv5 7.0, source",
         ),
+        (
+            "AssertionError: insufficient CUDA devices for DDP command",
+            "yolov5 7.0, source",
+        ),
     ),
     "gpus-isolated": (
         (

@@ -106,6 +106,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",
             "DeepSpeed 0.14, source",
         ),
+        (
+            "ERROR:megatron.core.datasets.utils:Failed to compile the C++ dataset helper functions",
+            "Megatron-LM core 0.9, source",
+        ),
+        (
+            "RuntimeError: Unable to JIT load the async_io op due to it not being compatible due to hardware/software issue. None",
+            "DeepSpeed 0.16, source",
+        ),
     ),
     "compile-failed": (
         (
