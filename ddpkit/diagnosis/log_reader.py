@@ -62,6 +62,13 @@ _GATHERING = re.compile(
 )
 _LOADING = re.compile(r"in \w*load_state_dict|in set_(?:model_|optimizer_)?state_dict")
 
+# A sentence of a message that says what to do.
+_ADVICE = re.compile(
+    r"(?:^|[.!?;:,] | - )((?:[Pp]lease|[Yy]ou (?:need|should|must|have to|can|may)|Try|Make sure|Ensure|Consider|Did you"
+    r"|Either|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
+)
+_ABOUT_BUGS = re.compile(r"(?i)report (?:a|this) (?:bug|issue)|(?:file|open|raise) an issue|feature request")
+
 
 @cache
 def catalogue_matcher() -> Matcher:
@@ -352,6 +359,14 @@ def _by_sizes(match: Match, line: str) -> Match:
 
 
 def _where_to_look(origin: RaisedException) -> str:
+    """Say where to look, after the advice that the message itself gives."""
+    advice = _ADVICE.search(origin.text)
+    if advice is None or _ABOUT_BUGS.search(advice[1]):
+        return _place_to_look(origin)
+    return f"as the message advises: {advice[1][:MAX_CODE].rstrip('. ')}. Otherwise {_place_to_look(origin)}"
+
+
+def _place_to_look(origin: RaisedException) -> str:
     """Say where to look: at the user's own line, or at a package's versions and arguments."""
     if origin.package and origin.last:
         return f"check the arguments of that call, and the version: pip show {origin.package}"

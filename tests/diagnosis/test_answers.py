@@ -305,3 +305,19 @@ def test_lightnings_ranks_need_the_signal_before_the_time_limit() -> None:
         first = of(log).first
         assert first is not None
         assert ("--signal=SIGUSR1@600" in first.fix) == named
+
+
+def test_the_advice_of_a_message_is_repeated() -> None:
+    frame = '  File "/app/train.py", line 86, in main\n'
+    for message, advice in (
+        (
+            "No columns fit. Please check the dataset. You may need another model.",
+            "Please check the dataset. You may need",
+        ),
+        ("unable to pad, you should activate truncation", "you should activate truncation"),
+        ("INTERNAL ASSERT FAILED, please report a bug to PyTorch.", ""),
+        ("a set of values is empty", ""),
+    ):
+        first = of(HEAD + frame + f"ValueError: {message}\n").first
+        assert first is not None
+        assert first.fix.startswith(f"as the message advises: {advice}" if advice else "look at /app/train.py, line 86")

@@ -151,6 +151,7 @@ ENTRIES = (
             r"Must flatten tensors with uniform (?P<what>dtype|requires_grad)",
             r"FlatParameter`? requires uniform (?P<what>dtype|requires_grad)",
             r"Cannot flatten integer dtype tensors",
+            r"Integer parameters are unsupported",
         ),
         cause="FSDP combines parameters of different types (bf16 and fp32, quantised, frozen) in one flat parameter",
         probe="print({p.dtype for p in model.parameters()}) before FSDP",

@@ -195,6 +195,7 @@ ENTRIES = (
             r"mkdir \"(?P<path>[^\"]+)\" failed: No such file",
             r"cannot be found at the path prefix (?P<path>\S+)",
             r"images not found, missing path '(?P<path>[^']+)'",
+            r"Checkpoint at (?P<path>\S+) not found\. Aborting training",
         ),
         cause="{path} does not exist on this host. The working directory differs, the path is not mounted, or rank 0 "
         "has not written the file yet",

@@ -39,7 +39,7 @@ ENTRIES = (
         title="Fatal error: gradients are inconsistent between workers",
         patterns=(r"gradients are inconsistent between workers",),
         cause="fairseq compared the gradient norms of the ranks after a step, and they differ. This DDP back end does not "
-        "synchronize all parameters, the GPUs are of different generations, or a rank skipped a batch",
+        "synchronize all parameters, the GPUs are of different kinds, or a rank skipped a batch",
         probe="the table grad_norm across the workers below it; nvidia-smi -L on each node",
         fix="--ddp-backend=legacy_ddp (older: no_c10d). Use GPUs of one kind. If one rank ran out of memory: a smaller "
         "--max-tokens",
@@ -75,6 +75,8 @@ ENTRIES = (
             r"parameters in the parameter fetch queue to be",
             r"RuntimeError: still have inflight params",
             r"'ds_numel': .*\} already in registry",
+            r"disagreement between rank\d+ and rank\d+: rank0",
+            r"AssertionError: \{'id': .*'status': 'AVAILABLE'.*'active_sub_modules': \{\d",
         ),
         cause="ZeRO-3 fetches parameters in the order of the first step, and this step used other ones or another order. Usual: "
         "batches with and without images, experts, layers that are skipped, or code that calls a part of the model",
@@ -82,6 +84,18 @@ ENTRIES = (
         fix="run each part for every batch (a dummy image, multiplied by 0), and declare experts with "
         "deepspeed.utils.set_z3_leaf_modules. To test: stage3_prefetch_bucket_size 0, ZeRO stage 2, or a newer DeepSpeed",
         link="https://github.com/deepspeedai/DeepSpeed/issues/3599",
+    ),
+    Entry(
+        id="zero3-generate",
+        title="IndexError: pop from an empty deque, in partitioned_param_coordinator.py",
+        patterns=(r"IndexError: pop from an empty deque",),
+        needs=r"partitioned_param_coordinator\.py",
+        cause="ZeRO-3 lost count of the modules of a step. Usual: the model generates text between training steps, or its hooks "
+        "were removed for that",
+        probe="pip list | grep -iE 'deepspeed|trl|transformers|accelerate'",
+        fix="pip install -U deepspeed trl accelerate. In TRL: ds3_gather_for_generation=False, or generation by vLLM (use_vllm). "
+        "Otherwise ZeRO stage 2",
+        link="https://github.com/huggingface/trl/issues/2304",
     ),
     Entry(
         id="zero3-low-memory-load",
@@ -360,6 +374,28 @@ ENTRIES = (
         fix="call the whole wrapped model, not a part of it or its weights. For a use outside of forward, take "
         "param.full_tensor(). Wrap all parts in the same way, and the root last",
         link="https://docs.pytorch.org/docs/stable/distributed.tensor.html",
+    ),
+    Entry(
+        id="cuda-device-expected",
+        title="ValueError: Expected a cuda device, but got: cpu",
+        patterns=(r"Expected a cuda device, but got: cpu",),
+        cause="a function of CUDA got the CPU as its device: a part of the model is there. Usual: a quantised model (QLoRA) with "
+        "CPU offload or with loading on rank 0 only",
+        probe="print({p.device for p in model.parameters()}); grep -rnE 'offload|cpu_ram_efficient' of the configuration",
+        fix="without offload for a quantised model: device_map={'': LOCAL_RANK}, and pip install -U bitsandbytes peft accelerate. "
+        "Otherwise correct the device that the call in the traceback gets",
+        link="https://github.com/huggingface/peft/issues/1674",
+    ),
+    Entry(
+        id="ddp-inner-model-called",
+        title="expect_autograd_hooks_ INTERNAL ASSERT FAILED at reducer.cpp",
+        patterns=(r"expect_autograd_hooks_ INTERNAL ASSERT FAILED",),
+        cause="backward ran for a DDP model whose own forward was not called: the script or a patch calls the model inside "
+        "(model.module), or the program does not support several GPUs",
+        probe="grep -nE '\\.module|unwrap_model' of the script",
+        fix="call the DDP model itself in each training step. Update the library that patches the trainer (unsloth), or use one "
+        "GPU with it",
+        link="https://docs.pytorch.org/docs/stable/notes/ddp.html",
     ),
     Entry(
         id="dispatched-batches-differ",

@@ -127,6 +127,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Cannot flatten integer dtype tensors",
             "https://github.com/meta-llama/llama-cookbook/issues/240",
         ),
+        (
+            "ValueError: Integer parameters are unsupported",
+            "https://github.com/artidoro/qlora/issues/198",
+        ),
     ),
     "inplace-modified": (
         (

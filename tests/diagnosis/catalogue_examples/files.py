@@ -84,6 +84,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Dataset 'data.yaml' error ❌ Dataset 'data.yaml' images not found, missing path '/data/val'",
             "ultralytics 8.3, source",
         ),
+        (
+            "FileNotFoundError: Checkpoint at saved/muti_benchmark_01/last-epoch.ckpt not found. Aborting training.",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/18413",
+        ),
     ),
     "permission-denied": (
         ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),

@@ -64,6 +64,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: {'id': 1014, 'status': 'INFLIGHT', 'numel': 0, 'ds_numel': 0, 'shape': (0,)} already in registry",
             "https://github.com/deepspeedai/DeepSpeed/issues/3528",
         ),
+        (
+            "RuntimeError: disagreement between rank0 and rank1: rank0: [0, 1, 2], rank1: [0, 1, 3]",
+            "https://github.com/deepspeedai/DeepSpeed/issues/5799",
+        ),
+        (
+            "AssertionError: {'id': 0, 'status': 'AVAILABLE', 'numel': 25755648, 'ds_numel': 25755648, 'shape': (50304, 512), 'ds_shape': (50304, 512), 'requires_grad': True, 'grad_shape': None, 'persist': False, 'active_sub_modules': {182}, 'ds_tensor.shape': torch.Size([3219456])}",
+            "https://github.com/huggingface/trl/pull/1617",
+        ),
     ),
     "zero3-low-memory-load": (
         (
@@ -479,6 +487,24 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: bad value(s) in fds_to_keep",
             "https://github.com/eric-mitchell/direct-preference-optimization/issues/14",
+        ),
+    ),
+    "zero3-generate": (
+        (
+            'IndexError: pop from an empty deque\n  File "/opt/lib/python3.10/site-packages/deepspeed/runtime/zero/partitioned_param_coordinator.py", line 194, in record_parameters',
+            "https://github.com/huggingface/trl/issues/2304",
+        ),
+    ),
+    "cuda-device-expected": (
+        (
+            "ValueError: Expected a cuda device, but got: cpu",
+            "https://github.com/axolotl-ai-cloud/axolotl/issues/1705",
+        ),
+    ),
+    "ddp-inner-model-called": (
+        (
+            'RuntimeError: expect_autograd_hooks_ INTERNAL ASSERT FAILED at "/pytorch/torch/csrc/distributed/c10d/reducer.cpp":1633, please report a bug to PyTorch.',
+            "https://github.com/OEvortex/unsloth/issues/14",
         ),
     ),
 }

@@ -39,6 +39,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: insufficient CUDA devices for DDP command",
             "yolov5 7.0, source",
         ),
+        (
+            "AssertionError: local_world_size (2) must be less than or equal to the number of visible devices (1).",
+            "https://github.com/lasgroup/SDPO/issues/34",
+        ),
     ),
     "gpus-isolated": (
         (

@@ -16,6 +16,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "TypeError: Accelerator.__init__() got an unexpected keyword argument 'dispatch_batches'",
             "https://github.com/huggingface/transformers/issues/34699",
         ),
+        (
+            "AttributeError: type object 'Trainer' has no attribute 'add_argparse_args'",
+            "Lightning 2.4, source",
+        ),
     ),
     "library-missing": (
         (
