@@ -64,8 +64,8 @@ _LOADING = re.compile(r"in \w*load_state_dict|in set_(?:model_|optimizer_)?state
 
 # A sentence of a message that says what to do.
 _ADVICE = re.compile(
-    r"(?:^|[.!?;:,] | - )((?:[Pp]lease|[Yy]ou (?:need|should|must|have to|can|may)|Try|Make sure|Ensure|Consider|Did you"
-    r"|Either|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
+    r"(?:^|[.!?;:,] | - )((?:[Pp]lease|[Yy]ou (?:need|should|must|have to|can|may)|Try|Make sure|Ensure|Consider|Either"
+    r"|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
 )
 _ABOUT_BUGS = re.compile(r"(?i)report (?:a|this) (?:bug|issue)|(?:file|open|raise) an issue|feature request")
 
@@ -172,6 +172,7 @@ class LogReader:
     def _join(self) -> None:
         """Make one match of a traceback and the entry that explains it; of each other entry one of its own."""
         code = {index for trace in self._tracebacks for index in trace.own}
+        code -= {self._condition(trace) for trace in self._tracebacks}
         used: set[int] = set()
         by_line = {index: match for index, match in self._entries if index not in code | self._ignored}
         order = list(by_line)
@@ -297,7 +298,8 @@ class LogReader:
         whose = f"{who}'s own exception" if who else "the script's own exception"
         if package:
             whose = f"an exception inside {package}" + (f", {who}" if who else "")
-        condition = self._condition(trace, origin)
+        asserted = self._condition(trace)
+        condition = f" ({self._code(asserted)[:MAX_CODE]})" if asserted is not None else ""
         self.matches.append(
             LogMatch(
                 entry=None,
@@ -315,17 +317,20 @@ class LogReader:
             )
         )
 
-    def _condition(self, trace: Traceback, origin: RaisedException) -> str:
-        """Return the condition of an assertion that has no text of its own, from the code above it."""
+    def _condition(self, trace: Traceback) -> int | None:
+        """Return the line with the condition of an assertion that has no text of its own."""
+        origin = trace.origin()
         if origin.text or not origin.kind.endswith("AssertionError"):
-            return ""
+            return None
         for index in range(origin.number - 1, max(trace.start, origin.number - FRAME_LINES), -1):
-            code = split_prefix(visible_line(self.lines[index])).text.strip()
-            if code.startswith("assert "):
-                return f" ({code.rstrip(chr(92)).rstrip()[:MAX_CODE]})"
+            if self._code(index).startswith("assert "):
+                return index
             if tracebacks.is_frame(self.lines[index]):
                 break
-        return ""
+        return None
+
+    def _code(self, index: int) -> str:
+        return split_prefix(visible_line(self.lines[index])).text.strip().rstrip("\\").rstrip()
 
     def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
         """Add a death by a signal, which stands in torchrun's table alone."""

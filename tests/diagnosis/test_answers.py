@@ -321,3 +321,19 @@ def test_the_advice_of_a_message_is_repeated() -> None:
         first = of(HEAD + frame + f"ValueError: {message}\n").first
         assert first is not None
         assert first.fix.startswith(f"as the message advises: {advice}" if advice else "look at /app/train.py, line 86")
+
+
+def test_an_assertion_without_a_text_is_known_by_its_condition() -> None:
+    frame = '  File "/opt/lib/python3.10/site-packages/deepspeed/runtime/state_dict_factory.py", line 200, in check\n'
+    first = of(HEAD + frame + "    assert len(self.ckpt_list) > 0\nAssertionError\n").first
+    assert first is not None
+    assert (first.id, first.kind) == ("resume-without-state", "cause")
+
+
+def test_a_rank_without_memory_is_the_reason_of_ranks_out_of_step() -> None:
+    full = "| WARNING: ran out of memory with exception: CUDA out of memory. Tried to allocate 20.00 MiB;\n"
+    frame = '  File "/app/distributed_utils.py", line 169, in all_gather_list\n'
+    error = "Exception: Unable to unpickle data from other workers. all_gather_list requires all workers\n"
+    first = of(full + HEAD + frame + error).first
+    assert first is not None
+    assert (first.id, first.kind) == ("cuda-out-of-memory", "cause")

@@ -8,6 +8,7 @@ ENTRIES = (
     Entry(
         id="cuda-out-of-memory",
         title="CUDA out of memory",
+        explains=("collectives-mismatch",),
         patterns=(
             r"Allocation on device .*would exceed allowed memory",
             r"Triton Error \[CUDA\]: out of memory",

@@ -110,8 +110,11 @@ ENTRIES = (
     Entry(
         id="zero3-mixed-dtypes",
         title="expected there to be only one unique element in <generator object Init._convert_to_deepspeed_param",
-        patterns=(r"expected there to be only one unique element in <generator object",),
-        cause="ZeRO-3 gathers the parameters of a module together, and they have different types. Usual: a quantised model "
+        patterns=(
+            r"expected there to be only one unique element in <generator object",
+            r"output tensor must have the same type as input tensor",
+        ),
+        cause="ZeRO-3 or FSDP gathers the parameters of a module together, and they have different types. Usual: a quantised model "
         "(QLoRA) or fp32 adapters in a bf16 model",
         probe="print({p.dtype for p in model.parameters()})",
         fix="load the whole model in one dtype. For a quantised model: ZeRO stage 2, FSDP with bnb_4bit_quant_storage, or "
@@ -139,8 +142,9 @@ ENTRIES = (
         patterns=(
             r"'(?:DeepSpeedZeRoOffload|DummyOptim)' object has no attribute '(?:backward|step|\w*grad\w*)'",
             r"max\(\) arg is an empty sequence",
+            r"zero stage \d requires an optimizer",
         ),
-        needs=r"DeepSpeedZeRoOffload|DummyOptim|fp16_partitioned_groups",
+        needs=r"DeepSpeedZeRoOffload|DummyOptim|fp16_partitioned_groups|requires an optimizer",
         cause="ZeRO has nothing to train: it got no optimizer, or none of the parameters requires a gradient. A frozen model (a "
         "reference or reward model) was prepared as a model to train",
         probe="print(sum(p.requires_grad for p in model.parameters())); grep -n optimizer of the configuration",
@@ -239,6 +243,7 @@ ENTRIES = (
             r"Can't find a valid checkpoint at (?P<path>\S+)",
             r"failed to resume from checkpoint (?P<path>\S+)",
             r"No valid checkpoint found in output directory \(?(?P<path>[^\s)]+)",
+            r"assert len\(self\.ckpt_list\) > 0",
         ),
         cause="{path} has no state of a training to continue from, at least not on this host. It was saved without optimizer "
         "states (save_only_model), by another framework, or only on the first node",
@@ -353,6 +358,7 @@ ENTRIES = (
             r"[Ee]xpected to be in states? .*but (?:current state is|got) (?P<name>\S*State\.\w+)",
             r"Expects \S+(?: or \S+)? (?:to be in )?\S* ?state but got (?P<name>\S*State\.\w+)",
             r"Invalid: ``_post_backward_hook_state``",
+            r"The `grad_fn` is needed to access the `AccumulateGrad`",
         ),
         cause="FSDP met a part of the model at a time when it did not expect it. Usual: a wrapped part is called directly, used "
         "twice in a step, or got no gradient; or activation checkpointing is reentrant",
@@ -436,9 +442,12 @@ ENTRIES = (
     Entry(
         id="lightning-two-packages",
         title="`model` must be a `LightningModule` or `torch._dynamo.OptimizedModule`, got",
-        patterns=(r"`model` must be a `LightningModule`.*, got `(?P<name>\w+)`",),
-        cause="{name} is no LightningModule of the package of this Trainer: `lightning` and `pytorch_lightning` are two "
-        "packages, and the script or its libraries mix them",
+        patterns=(
+            r"`model` must be a `LightningModule`.*, got `(?P<name>\w+)`",
+            r"must be either None or (?:pytorch_lightning|lightning\.pytorch)\.Trainer\. But got <class '(?P<name>[^']+)'",
+        ),
+        cause="{name} is not of the package that is expected here. `lightning` and `pytorch_lightning` are two packages, and the "
+        "script or its libraries mix them",
         probe="grep -rnE 'import (pytorch_lightning|lightning)|from (pytorch_lightning|lightning)' of the script",
         fix="import all from one of them: `import lightning.pytorch as pl`, or `import pytorch_lightning as pl`",
         link="https://github.com/Lightning-AI/pytorch-lightning/issues/17266",
@@ -495,11 +504,12 @@ ENTRIES = (
         patterns=(
             r"use `FORCE_TORCHRUN=1` to launch DeepSpeed",
             r"should be run via a distributed launcher",
+            r"DeepSpeed is not compatible with MP\. n_gpu: \d+, local_world_size: 1",
         ),
         cause="the program was started as one process without a launcher, and needs one: it found no RANK and WORLD_SIZE",
         probe="env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK)='",
-        fix="FORCE_TORCHRUN=1 llamafactory-cli train FILE; tune run --nproc_per_node N RECIPE. For others: torchrun "
-        "--nproc-per-node N SCRIPT",
+        fix="FORCE_TORCHRUN=1 llamafactory-cli train FILE; NPROC_PER_NODE=N swift sft ...; tune run --nproc_per_node N RECIPE. For "
+        "others: torchrun --nproc-per-node N SCRIPT",
         link="https://github.com/hiyouga/LLaMA-Factory",
     ),
     Entry(

@@ -84,6 +84,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: expected there to be only one unique element in <generator object Init._convert_to_deepspeed_param.<locals>.all_gather_coalesced.<locals>.<genexpr> at 0x7f0f04211eb0>",
             "https://github.com/axolotl-ai-cloud/axolotl/issues/207",
         ),
+        (
+            "RuntimeError: output tensor must have the same type as input tensor",
+            "https://github.com/deepspeedai/DeepSpeed/issues/4068",
+        ),
     ),
     "zero-optimizer": (
         (
@@ -107,6 +111,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: max() arg is an empty sequence\n    largest_numel = max([sum([p.ds_numel for p in psg]) for psg in self.fp16_partitioned_groups])",
             "https://github.com/hiyouga/LlamaFactory/issues/2546",
+        ),
+        (
+            "AssertionError: zero stage 2 requires an optimizer",
+            "https://github.com/deepspeedai/DeepSpeed/issues/4068",
         ),
     ),
     "nvme-offload": (
@@ -202,6 +210,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: No valid checkpoint found in output directory (out)",
             "transformers 4.49, source",
         ),
+        (
+            "    assert len(self.ckpt_list) > 0",
+            "https://github.com/huggingface/finetrainers/issues/29",
+        ),
     ),
     "resume-file-latest-missing": (
         (
@@ -288,6 +300,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: Invalid: ``_post_backward_hook_state``: (<torch.autograd.graph.Node object at 0x7f>, None)",
             "https://github.com/tianweiy/DMD2/issues/41",
         ),
+        (
+            "AssertionError: The `grad_fn` is needed to access the `AccumulateGrad` and register the post-backward hook",
+            "https://github.com/Lightning-AI/litgpt/issues/640",
+        ),
     ),
     "dtensor-mixed": (
         (
@@ -330,6 +346,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "TypeError: `model` must be a `LightningModule` or `torch._dynamo.OptimizedModule`, got `LitModel`",
             "Lightning 2.4, source",
         ),
+        (
+            "ValueError: trainer constructor argument must be either None or pytorch_lightning.Trainer. But got <class 'lightning.pytorch.trainer.trainer.Trainer'> instead.",
+            "https://github.com/NVIDIA-NeMo/Speech/issues/11458",
+        ),
     ),
     "val-check-interval": (
         (
@@ -367,6 +387,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Distributed finetune recipes should be run via a distributed launcher.If using tune CLI, please specify --nnodes 1 and --nproc_per_node [num_gpus]",
             "torchtune 0.5, source",
+        ),
+        (
+            "ValueError: DeepSpeed is not compatible with MP. n_gpu: 8, local_world_size: 1.",
+            "https://github.com/modelscope/ms-swift/issues/2698",
         ),
     ),
     "config-value-invalid": (
