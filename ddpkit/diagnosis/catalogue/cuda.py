@@ -289,12 +289,14 @@ ENTRIES = (
         patterns=(
             r"Cannot re-initialize CUDA in forked subprocess",
             r"can't create new processes if CUDA is already initialized",
+            r"To launch a multi-GPU training from your notebook",
         ),
         cause="the script used CUDA before it forked a process (DataLoader workers, multiprocessing, or ranks of a "
         "notebook)",
         probe="grep -n 'cuda' train.py, before the workers start",
         fix="use no CUDA in the Dataset. Otherwise call torch.multiprocessing.set_start_method('spawn'), or pass "
-        "multiprocessing_context='spawn' to the DataLoader",
+        "multiprocessing_context='spawn' to the DataLoader. In a notebook: restart it, and use CUDA inside of the launched "
+        "function only",
         link="https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",
     ),
     Entry(

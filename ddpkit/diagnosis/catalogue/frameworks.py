@@ -39,7 +39,7 @@ ENTRIES = (
         title="Fatal error: gradients are inconsistent between workers",
         patterns=(r"gradients are inconsistent between workers",),
         cause="fairseq compared the gradient norms of the ranks after a step, and they differ. This DDP back end does not "
-        "synchronize all parameters, the GPUs are of different kinds, or a rank skipped a batch",
+        "synchronize all parameters, the GPUs differ, or a rank skipped a batch",
         probe="the table grad_norm across the workers below it; nvidia-smi -L on each node",
         fix="--ddp-backend=legacy_ddp (older: no_c10d). Use GPUs of one kind. If one rank ran out of memory: a smaller "
         "--max-tokens",
@@ -265,6 +265,18 @@ ENTRIES = (
         link="https://github.com/tdrussell/diffusion-pipe/issues/73",
     ),
     Entry(
+        id="zero-shard-missing",
+        title="No such file or directory: '.../global_step100/zero_pp_rank_4_mp_rank_00_optim_states.pt'",
+        patterns=(r"No such file or directory: '?(?P<path>\S*?zero_pp_rank_(?P<name>\d+)_mp_rank_\d+\w*\.pt)",),
+        explains=("file-missing",),
+        cause="the checkpoint has no file of optimizer states for rank {name} here ({path}). It was saved by fewer ranks, with "
+        "another ZeRO stage, or on the local disks of other nodes. Or it holds converted weights only",
+        probe="on each node: ls {path|CHECKPOINT}, and its directory; echo $WORLD_SIZE",
+        fix="start as many ranks, with the ZeRO stage of that run. Save to a shared file system. For the weights alone: "
+        "load_checkpoint(..., load_optimizer_states=False, load_module_only=True)",
+        link="https://github.com/HuangLK/transpeeder/issues/28",
+    ),
+    Entry(
         id="model-file-missing",
         title="Error no file named pytorch_model.bin, model.safetensors found in directory; does not appear to have a file named config.json",
         patterns=(
@@ -402,6 +414,16 @@ ENTRIES = (
         fix="call the DDP model itself in each training step. Update the library that patches the trainer (unsloth), or use one "
         "GPU with it",
         link="https://docs.pytorch.org/docs/stable/notes/ddp.html",
+    ),
+    Entry(
+        id="dataset-smaller-than-ranks",
+        title="AssertionError: assert len(indices) == self.total_size, in DistributedSampler",
+        patterns=(r"assert len\(indices\) == self\.(?:total_size|num_samples)",),
+        cause="the data set has fewer samples than the job has ranks, or it was changed after the sampler was made",
+        probe="print(len(dataset)); echo $WORLD_SIZE",
+        fix="more data or fewer ranks. For a validation set of a few samples: no DistributedSampler, on rank 0 only. A newer "
+        "torch repeats samples",
+        link="https://github.com/pytorch/pytorch/issues/45324",
     ),
     Entry(
         id="dispatched-batches-differ",

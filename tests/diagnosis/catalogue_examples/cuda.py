@@ -252,6 +252,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Lightning can't create new processes if CUDA is already initialized. Did you manually call `torch.cuda.*` functions, have moved the model to the device, or allocated memory on the GPU any other way?",
             "Lightning 2.2, source",
         ),
+        (
+            "ValueError: To launch a multi-GPU training from your notebook, you need to avoid running any instruction using `torch.cuda` in any cell. Restart your notebook and make sure no cells use any CUDA function.",
+            "https://github.com/fastai/fastai/issues/4015",
+        ),
     ),
     "nccl-shm-register": (
         (

@@ -531,4 +531,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/OEvortex/unsloth/issues/14",
         ),
     ),
+    "zero-shard-missing": (
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: 'llama_13b_pp/global_step001/zero_pp_rank_0_mp_rank_03_optim_states.pt'",
+            "https://github.com/HuangLK/transpeeder/issues/28",
+        ),
+    ),
+    "dataset-smaller-than-ranks": (
+        (
+            "    assert len(indices) == self.total_size",
+            "https://github.com/ultralytics/yolov5/issues/475",
+        ),
+    ),
 }
