@@ -9,8 +9,8 @@ ENTRIES = (
         id="batch-not-divisible",
         title="The global train batch size (7 x 1) must be evenly divisible by the number of generations per prompt (8)",
         patterns=(
-            r"(?P<what>(?=[^\s:])[^:\n]*(?:[Bb]atch|generations)[^:\n]*?),? (?:must|should|needs to|has to) be (?:evenly)? ?divisible by (?P<by>[^.\n]*)",
-            r"(?P<what>(?=[^\s:])[^:\n]*(?:[Bb]atch|generations)[^:\n]*?),? (?:must|should|needs to|has to) be a? ?(?:round)? ?multiple of (?P<by>[^.\n]*)",
+            r"Error: (?P<what>[^:\n]*(?:[Bb]atch|generations)[^:\n]*?),? (?:must|should|needs to|has to) be (?:evenly)? ?divisible by (?P<by>[^.\n]*)",
+            r"Error: (?P<what>[^:\n]*(?:[Bb]atch|generations)[^:\n]*?),? (?:must|should|needs to|has to) be a? ?(?:round)? ?multiple of (?P<by>[^.\n]*)",
             r"only support equal chunk\. Got size of DataProto (?P<what>\d+) and chunk (?P<by>\d+)",
             r"(?P<what>\w*batch_size\S* \S+) should be larger than 0 after normalization",
         ),
@@ -137,6 +137,16 @@ ENTRIES = (
         link="https://www.deepspeed.ai/docs/config-json/#optimizer-parameters",
     ),
     Entry(
+        id="zero-backward-bypassed",
+        title="'DeepSpeedZeroOptimizer' object has no attribute 'ipg_index'",
+        patterns=(r"'DeepSpeedZero\w*' object has no attribute '(?P<name>ipg_\w+|averaged_gradients)'",),
+        cause="the script calls loss.backward() on a model of DeepSpeed's ZeRO, whose hooks need the engine's own backward",
+        probe="grep -nE '\\.backward\\(|\\.step\\(' of the script",
+        fix="engine.backward(loss) and engine.step() in place of loss.backward() and optimizer.step(), where engine is what "
+        "deepspeed.initialize returned. With accelerate: accelerator.backward(loss)",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/6995",
+    ),
+    Entry(
         id="zero-no-optimizer",
         title="'DeepSpeedZeRoOffload' object has no attribute 'backward'; largest_numel = max(): max() arg is an empty sequence",
         patterns=(
@@ -240,9 +250,9 @@ ENTRIES = (
         id="resume-without-state",
         title="Can't find a valid checkpoint at; [deepspeed] failed to resume from checkpoint",
         patterns=(
-            r"Can't find a valid checkpoint at (?P<path>\S+)",
-            r"failed to resume from checkpoint (?P<path>\S+)",
-            r"No valid checkpoint found in output directory \(?(?P<path>[^\s)]+)",
+            r"Error: Can't find a valid checkpoint at (?P<path>\S+)",
+            r"Error: .*failed to resume from checkpoint (?P<path>\S+)",
+            r"Error: No valid checkpoint found in output directory \(?(?P<path>[^\s)]+)",
             r"assert len\(self\.ckpt_list\) > 0",
         ),
         cause="{path} has no state of a training to continue from, at least not on this host. It was saved without optimizer "

@@ -15,7 +15,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/hiyouga/EasyR1/issues/44",
         ),
         (
-            "    assert self.config.actor.ppo_mini_batch_size > 0, f'ppo_mini_batch_size {self.config.actor.ppo_mini_batch_size} should be larger than 0 after normalization'",
+            "AssertionError: ppo_mini_batch_size 0 should be larger than 0 after normalization",
             "https://github.com/PRIME-RL/TTRL/issues/43",
         ),
     ),
@@ -123,7 +123,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/deepspeedai/DeepSpeed/issues/1627",
         ),
         (
-            "python: /home/jkkim/anaconda3/envs/transformers/lib/python3.9/site-packages/deepspeed/ops/csrc/aio/py_lib/deepspeed_py_aio_handle.cpp:223: int deepspeed_aio_handle_t::pread(const at::Tensor&, const char*, bool, bool): Assertion `static_cast<long long int>(buffer.nbytes()) == num_file_bytes' failed.",
+            "python: /opt/conda/lib/python3.9/site-packages/deepspeed/ops/csrc/aio/py_lib/deepspeed_py_aio_handle.cpp:223: int deepspeed_aio_handle_t::pread(const at::Tensor&, const char*, bool, bool): Assertion `static_cast<long long int>(buffer.nbytes()) == num_file_bytes' failed.",
             "https://github.com/deepspeedai/DeepSpeed/issues/1627",
         ),
         (
@@ -179,7 +179,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "accelerate 1.3, source",
         ),
         (
-            '    raise ValueError("Please specify the ZeRO optimization config in the DeepSpeed config.")',
+            "ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.",
             "https://github.com/zjunlp/KnowLM/issues/87",
         ),
         (
@@ -199,11 +199,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "resume-without-state": (
         (
-            '    raise ValueError(f"Can\'t find a valid checkpoint at {checkpoint_path}")',
+            "ValueError: Can't find a valid checkpoint at /out/checkpoint-400",
             "https://github.com/huggingface/open-r1/issues/553",
         ),
         (
-            '    raise ValueError(f"[deepspeed] failed to resume from checkpoint {checkpoint_path}")',
+            "ValueError: [deepspeed] failed to resume from checkpoint /input1/lumos/checkpoint-5439",
             "https://github.com/Haochen-Wang409/ross/issues/13",
         ),
         (
@@ -541,6 +541,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "    assert len(indices) == self.total_size",
             "https://github.com/ultralytics/yolov5/issues/475",
+        ),
+    ),
+    "zero-backward-bypassed": (
+        (
+            "AttributeError: 'DeepSpeedZeroOptimizer' object has no attribute 'ipg_index'",
+            "https://github.com/deepspeedai/DeepSpeed/issues/6995",
         ),
     ),
 }
