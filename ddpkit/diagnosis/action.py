@@ -81,6 +81,7 @@ RETRY: Mapping[str, str] = {
     "dataloader-worker-died": "a DataLoader worker died without a reason",
     "dataloader-timeout": "a DataLoader worker did not answer in time",
     "ray-actor-died": "a Ray actor died without a reason",
+    "vllm-memory-changed": "another process freed GPU memory while vLLM started",
 }
 # Ends that a person or a limit caused. A retry would ignore them.
 ENDED: Mapping[str, str] = {

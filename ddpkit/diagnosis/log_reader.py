@@ -39,6 +39,7 @@ MAX_NEEDS = 20  # texts that entries need, each searched in the whole log
 FRAME_LINES = 5  # of a frame: its place, its code, and marks below that
 CONTEXT_LINES = 400  # lines above a match that are searched for its context
 CONTEXT_BELOW = 3  # and lines below it, where none above has it
+MAX_CODE = 200  # characters of a line of code that is quoted
 HOST_LINES = 5000  # lines that are searched for hosts
 STRENGTH = {"cause": 0, "death": 1, "generic": 2, "consequence": 3, "hint": 4}
 _SYNTAX_ERRORS = frozenset(("syntaxerror", "indentationerror", "taberror"))
@@ -60,6 +61,13 @@ _GATHERING = re.compile(
     r"|in (?:_\w*post_state_dict_hook|get_(?:model_|optimizer_)?state_dict|_zero3_consolidated\w+)\b"
 )
 _LOADING = re.compile(r"in \w*load_state_dict|in set_(?:model_|optimizer_)?state_dict")
+
+# A sentence of a message that says what to do.
+_ADVICE = re.compile(
+    r"(?:^|[.!?;:,] | - )((?:[Pp]lease|[Yy]ou (?:need|should|must|have to|can|may)|Try|Make sure|Ensure|Consider|Either"
+    r"|Did you|HINT:|Perhaps|Use|Set|Install|Pass|Specify|Check|Run|Remove) .*)"
+)
+_ABOUT_BUGS = re.compile(r"(?i)report (?:a|this) (?:bug|issue)|(?:file|open|raise) an issue|feature request")
 
 
 @cache
@@ -164,6 +172,7 @@ class LogReader:
     def _join(self) -> None:
         """Make one match of a traceback and the entry that explains it; of each other entry one of its own."""
         code = {index for trace in self._tracebacks for index in trace.own}
+        code -= {self._condition(trace) for trace in self._tracebacks}
         used: set[int] = set()
         by_line = {index: match for index, match in self._entries if index not in code | self._ignored}
         order = list(by_line)
@@ -289,6 +298,8 @@ class LogReader:
         whose = f"{who}'s own exception" if who else "the script's own exception"
         if package:
             whose = f"an exception inside {package}" + (f", {who}" if who else "")
+        asserted = self._condition(trace)
+        condition = f" ({self._code(asserted)[:MAX_CODE]})" if asserted is not None else ""
         self.matches.append(
             LogMatch(
                 entry=None,
@@ -300,11 +311,26 @@ class LogReader:
                 speaker=speaker,
                 when=trace.when if trace.when is not None else when,
                 values={},
-                summary=f"{whose}: {origin.words[:MAX_TEXT]}{where}{also}",
+                summary=f"{whose}: {origin.words[:MAX_TEXT]}{condition}{where}{also}",
                 location=_where_to_look(origin),
                 top=trace.raised[0].top,
             )
         )
+
+    def _condition(self, trace: Traceback) -> int | None:
+        """Return the line with the condition of an assertion that has no text of its own."""
+        origin = trace.origin()
+        if origin.text or not origin.kind.endswith("AssertionError"):
+            return None
+        for index in range(origin.number - 1, max(trace.start, origin.number - FRAME_LINES), -1):
+            if self._code(index).startswith("assert "):
+                return index
+            if tracebacks.is_frame(self.lines[index]):
+                break
+        return None
+
+    def _code(self, index: int) -> str:
+        return split_prefix(visible_line(self.lines[index])).text.strip().rstrip("\\").rstrip()
 
     def _add_torchrun_failure(self, failure: TorchrunFailure) -> None:
         """Add a death by a signal, which stands in torchrun's table alone."""
@@ -338,6 +364,14 @@ def _by_sizes(match: Match, line: str) -> Match:
 
 
 def _where_to_look(origin: RaisedException) -> str:
+    """Say where to look, after the advice that the message itself gives."""
+    advice = _ADVICE.search(origin.text)
+    if advice is None or _ABOUT_BUGS.search(advice[1]):
+        return _place_to_look(origin)
+    return f"as the message advises: {advice[1][:MAX_CODE].rstrip('. ')}. Otherwise {_place_to_look(origin)}"
+
+
+def _place_to_look(origin: RaisedException) -> str:
     """Say where to look: at the user's own line, or at a package's versions and arguments."""
     if origin.package and origin.last:
         return f"check the arguments of that call, and the version: pip show {origin.package}"

@@ -289,3 +289,51 @@ def test_an_old_handle_of_ray_is_no_dead_actor() -> None:
     assert first is not None
     assert first.id == "ray-old-handle"
     assert "memory" not in first.cause
+
+
+def test_an_assertion_without_a_text_shows_its_condition() -> None:
+    frame = '  File "/app/trainer.py", line 430, in validate\n'
+    code = "    assert config.data.batch >= config.actor.mini_batch\n"
+    first = of(HEAD + frame + code + "AssertionError\n").first
+    assert first is not None
+    assert "AssertionError (assert config.data.batch >= config.actor.mini_batch) at /app/trainer.py:430" in first.cause
+
+
+def test_lightnings_ranks_need_the_signal_before_the_time_limit() -> None:
+    limit = "slurmstepd: error: *** STEP 123.0 ON node1 CANCELLED AT 2025-01-10T15:27:25 DUE TO TIME LIMIT ***\n"
+    for log, named in ((limit, False), (limit + "[rank: 0] Received SIGTERM: 15\n", True)):
+        first = of(log).first
+        assert first is not None
+        assert ("--signal=SIGUSR1@600" in first.fix) == named
+
+
+def test_the_advice_of_a_message_is_repeated() -> None:
+    frame = '  File "/app/train.py", line 86, in main\n'
+    for message, advice in (
+        (
+            "No columns fit. Please check the dataset. You may need another model.",
+            "Please check the dataset. You may need",
+        ),
+        ("unable to pad, you should activate truncation", "you should activate truncation"),
+        ("INTERNAL ASSERT FAILED, please report a bug to PyTorch.", ""),
+        ("a set of values is empty", ""),
+    ):
+        first = of(HEAD + frame + f"ValueError: {message}\n").first
+        assert first is not None
+        assert first.fix.startswith(f"as the message advises: {advice}" if advice else "look at /app/train.py, line 86")
+
+
+def test_an_assertion_without_a_text_is_known_by_its_condition() -> None:
+    frame = '  File "/opt/lib/python3.10/site-packages/deepspeed/runtime/state_dict_factory.py", line 200, in check\n'
+    first = of(HEAD + frame + "    assert len(self.ckpt_list) > 0\nAssertionError\n").first
+    assert first is not None
+    assert (first.id, first.kind) == ("resume-without-state", "cause")
+
+
+def test_a_rank_without_memory_is_the_reason_of_ranks_out_of_step() -> None:
+    full = "| WARNING: ran out of memory with exception: CUDA out of memory. Tried to allocate 20.00 MiB;\n"
+    frame = '  File "/app/distributed_utils.py", line 169, in all_gather_list\n'
+    error = "Exception: Unable to unpickle data from other workers. all_gather_list requires all workers\n"
+    first = of(full + HEAD + frame + error).first
+    assert first is not None
+    assert (first.id, first.kind) == ("cuda-out-of-memory", "cause")

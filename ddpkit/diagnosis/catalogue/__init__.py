@@ -10,6 +10,7 @@ from ddpkit.diagnosis.catalogue import (
     deaths,
     fabric,
     files,
+    frameworks,
     gpu,
     install,
     jobs,
@@ -38,6 +39,7 @@ PARTS = {
     "SSH, pdsh and terminals": ssh.ENTRIES,
     "DDP, FSDP and tensors": ddp.ENTRIES,
     "Models, trackers, containers and other launchers": services.ENTRIES + containers.ENTRIES,
+    "Training frameworks": frameworks.ENTRIES,
     "Hangs and failures during training": runtime.ENTRIES,
     "Signals and exit codes": deaths.ENTRIES,
 }

@@ -445,6 +445,10 @@ ENTRIES = (
             r"STEP \S+ ON \S+ CANCELLED AT \S+ DUE TO TASK FAILURE",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: exit code (?P<code>\d+)",
             r"Process (?P<rank>\d+) exit with status code (?P<code>[1-9]\d*)",
+            r"Killing subprocess \d+$",
+            r"(?:\[rank: (?P<rank>\d+)\] )?Child process with PID \d+ terminated with code (?P<code>[1-9]\d*)",
+            r"DeadLock detected from rank: (?P<rank>\d+)",
+            r"composer\.cli\.launcher:.*[Rr]ank (?P<rank>\d+) .*exit(?:ed with)? code (?P<code>[1-9]\d*)",
         ),
         cause="this is a launcher's summary. A process failed[, local rank {local}][, with exit code {code}]. The reason is in the output of that process",
         probe="read the lines before it",
@@ -474,6 +478,7 @@ ENTRIES = (
             r"Cannot provide a placement group requiring (?P<request>[\d.]+ \w+)",
             r"required GPUs exceeds the total number of available GPUs in the placement group",
             r"Current node has no (?:GPU|TPU|XPU)s? available",
+            r"Total available GPUs \S+ is less than total desired (?P<request>GPUs \d+)",
         ),
         explains=(
             "vllm-engine-failed",
@@ -662,13 +667,15 @@ ENTRIES = (
             r"[Nn]umber of (?:attention )?heads (?:\(\d+\) )?must be divisible by (?:the )?(?:world|tensor)",
             r"First dimension of the tensor should be divisible by tensor parallel size",
             r"AssertionError: (?P<whole>\d+) is not divisible by (?P<parts>\d+)$",
+            r"(?:[Nn]umber of |num_)layers should be divisible by (?:the )?pipeline",
+            r"\w+ \((?P<whole>\d+)\) must be a multiple of tensor_model_parallel_size \((?P<parts>\d+)\)",
         ),
         cause="a size of the model is split between ranks, and cannot be split evenly[: {whole} into {parts}]. All ranks "
-        "fail alike. It is the attention heads, a layer's width, the vocabulary or the sequence",
+        "fail alike. It is the attention heads, the layers, a layer's width, the vocabulary or the sequence",
         probe="the model's configuration: grep -E 'num_attention_heads|num_key_value_heads|hidden_size|vocab_size' "
         "config.json; echo $WORLD_SIZE",
         fix="use a tensor-parallel size that divides the heads (2, 4 or 8), and data or pipeline parallelism for the other "
-        "ranks. With sequence parallelism, pad the sequence to a multiple of that size, or omit --sequence-parallel",
+        "ranks. A pipeline-parallel size must divide the layers. With sequence parallelism, pad the sequence to a multiple of that size, or omit --sequence-parallel",
         link="https://github.com/foundation-model-stack/foundation-model-stack/issues/274",
     ),
     Entry(
@@ -729,6 +736,7 @@ ENTRIES = (
             r"[Bb]atch size(?: per gpu)?: \d+ has to be greater than 0",
             r"train_batch_size is not equal to micro_batch_per_gpu",
             r"[Bb]atch size \(?\d+\)? is not divisible by",
+            r"World size \(\d+\) is not valid with the current list of valid GPU counts",
         ),
         cause="the batch sizes in the configuration do not match this number of ranks",
         probe="grep -n batch_size CONFIG; echo $WORLD_SIZE",

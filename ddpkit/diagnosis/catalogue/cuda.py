@@ -8,6 +8,7 @@ ENTRIES = (
     Entry(
         id="cuda-out-of-memory",
         title="CUDA out of memory",
+        explains=("collectives-mismatch",),
         patterns=(
             r"Allocation on device .*would exceed allowed memory",
             r"Triton Error \[CUDA\]: out of memory",
@@ -99,6 +100,7 @@ ENTRIES = (
             r"(?i)\bbf(?:loat)?16 is only supported on GPUs with compute capability",
             r"CUDA Device does not support bfloat16",
             r"bf16 mixed precision requires .*supported device",
+            r"ValueError: Type bf16 is not supported",
         ),
         cause="bf16 is requested, and this GPU has none: it is older than Ampere (V100, T4). Or CUDA did not start, or "
         "this torch is a build for CPUs",
@@ -145,6 +147,9 @@ ENTRIES = (
             r"but (?:CUDA|cuda) is not available",
             r"Torch did not find available GPUs",
             r"[Bb]ut your machine only has: ?\[\]",
+            r"mixed precision requires a GPU \(not 'cpu'\)",
+            r"cuda is not available\. Please check your installation",
+            r"ValueError: Type fp16 is not supported",
         ),
         explains=("more-gpus-asked",),
         cause="this rank sees no GPU. The job requested none, CUDA_VISIBLE_DEVICES is empty or wrong, the container "
@@ -284,12 +289,14 @@ ENTRIES = (
         patterns=(
             r"Cannot re-initialize CUDA in forked subprocess",
             r"can't create new processes if CUDA is already initialized",
+            r"To launch a multi-GPU training from your notebook",
         ),
         cause="the script used CUDA before it forked a process (DataLoader workers, multiprocessing, or ranks of a "
         "notebook)",
         probe="grep -n 'cuda' train.py, before the workers start",
         fix="use no CUDA in the Dataset. Otherwise call torch.multiprocessing.set_start_method('spawn'), or pass "
-        "multiprocessing_context='spawn' to the DataLoader",
+        "multiprocessing_context='spawn' to the DataLoader. In a notebook: restart it, and use CUDA inside of the launched "
+        "function only",
         link="https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",
     ),
     Entry(

@@ -81,6 +81,8 @@ ENTRIES = (
             r"Mismatched root ranks: One rank",
             r"Cannot apply desired operation due to shape mismatches",
             r"Impossible to apply the desired operation due to inadequate shapes",
+            r"Unable to unpickle data from other workers",
+            r"Forward order differs across ranks: rank (?P<rank>\d+)",
         ),
         cause="[rank {rank} called {call}, and rank {other} {othercall}: ][they differ in {aspects}: ]the ranks called "
         "different collectives, or the same collective with different shapes or types. "
@@ -132,9 +134,11 @@ ENTRIES = (
         title="Global rank is not part of group; the global rank is not in the group",
         patterns=(
             r"Global rank \d+ is not part of group",
-            r"world[ _]size \(?(?P<world>\d+)\)? is not divisible by",
+            r"[Ww]orld[ _]size:? \(?(?P<world>\d+)\)? is not divisible by",
+            r"Invalid parallel dims: .* != WORLD_SIZE\((?P<world>\d+)\)",
+            r"\w*parallel_size \(\d+\) must divide world size \((?P<world>\d+)\)",
         ),
-        cause="the number of ranks does not match the parallel layout, or a rank calls a collective of a group to "
+        cause="the number of ranks[ ({world})] does not match the parallel layout, or a rank calls a collective of a group to "
         "which it does not belong",
         probe="echo $WORLD_SIZE; compare with the tensor, pipeline and data parallel sizes",
         fix="start as many ranks as the product of the sizes (-n, -N)",
@@ -147,6 +151,7 @@ ENTRIES = (
             r"Must flatten tensors with uniform (?P<what>dtype|requires_grad)",
             r"FlatParameter`? requires uniform (?P<what>dtype|requires_grad)",
             r"Cannot flatten integer dtype tensors",
+            r"Integer parameters are unsupported",
         ),
         cause="FSDP combines parameters of different types (bf16 and fp32, quantised, frozen) in one flat parameter",
         probe="print({p.dtype for p in model.parameters()}) before FSDP",
@@ -189,11 +194,12 @@ ENTRIES = (
         patterns=(
             r"\boutput_device arguments only work with single-device/multiple-device GPU modules.*module parameters (?P<devices>\{.*\}|on device \S+)",
             r"SyncBatchNorm expected input tensor to be on GPU",
+            r"module has CPU parameters.* when `sync_module_states=True`",
         ),
-        cause="the model is not on the rank's own GPU when DDP wraps it[: its parameters are {devices}]",
+        cause="the model is not on the rank's own GPU when DDP or FSDP wraps it[: its parameters are {devices}]",
         probe="print({p.device for p in model.parameters()}) before DDP",
         fix="call model.to(torch.device('cuda', LOCAL_RANK)) before DistributedDataParallel(model, device_ids=[LOCAL_RANK]). "
-        "For a model on CPUs or on several GPUs (device_map), omit device_ids and output_device",
+        "For a model on CPUs or on several GPUs (device_map), omit device_ids and output_device. FSDP takes device_id=LOCAL_RANK",
         link="https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
     ),
     Entry(
@@ -229,6 +235,7 @@ ENTRIES = (
             r"'weight' must be 2-D",
             r"has a non-zero number of elements, but its data is not allocated yet",
             r"\bsetStorage: .*are out of bounds for storage of size 0",
+            r"AssertionError: \{'id': .*'status': 'NOT_AVAILABLE'",
         ),
         cause="a parameter is used while it is empty: FSDP or ZeRO-3 has split it over the ranks. Its module is called "
         "outside of the wrapped model's forward, its weight is read directly, or two modules share it",
@@ -358,6 +365,7 @@ ENTRIES = (
             r"mat1 and mat2 must have the same dtype",
             r"expected scalar type (?P<one>\w+) but found (?P<other>\w+)",
             r"expected m1 and m2 to have the same dtype",
+            r"Found dtype (?P<one>\w+) but expected (?P<other>\w+)",
         ),
         cause="two tensors have different types. A part of the model or the input does not have the type of the mixed "
         "precision",
@@ -373,6 +381,10 @@ ENTRIES = (
             r"(?i)\bloss is nan\b(?!.*skip)",
             r"Function '(?P<function>\w+)' returned nan values",
             r"Current loss scale already at minimum",
+            r"Loss became infinite or NaN at iteration",
+            r"Minimum loss scale reached \(",
+            r"(?:Rank (?P<rank>\d+): )?found NaN in local (?:grad|forward)",
+            r"Rank (?P<rank>\d+), node (?P<host>[\w.-]+), .*Unexpected result (?:nan|inf)",
         ),
         cause="the loss became NaN or infinite. The learning rate is too large, fp16 overflows, or a sample is invalid",
         probe="torch.autograd.set_detect_anomaly(True) reports the operation",
@@ -415,7 +427,10 @@ ENTRIES = (
     Entry(
         id="zero3-not-gathered",
         title="size mismatch for ...: the shape in current model is torch.Size([0])",
-        patterns=(r"size mismatch for \S+: .*current model is torch\.Size\(\[0\]\)",),
+        patterns=(
+            r"size mismatch for \S+: .*current model is torch\.Size\(\[0\]\)",
+            r"Trying to set a tensor of shape \S.*which has shape torch\.Size\(\[0\]\)",
+        ),
         explains=("checkpoint-mismatch",),
         cause="the model's parameters are empty because DeepSpeed's ZeRO-3 has partitioned them, and the weights are "
         "loaded with torch's load_state_dict",
@@ -457,6 +472,7 @@ ENTRIES = (
         patterns=(
             r"Error\(s\) in loading state_dict for (?P<model>\w+)",
             r"size mismatch for \S+: copying a param with shape",
+            r"Missing key in checkpoint state_dict: (?!optim)(?P<key>\S+?)\.?$",
         ),
         cause="the checkpoint belongs to another model: layers or sizes differ. If all names begin with `module.`, it "
         "was saved from inside DDP",
@@ -471,6 +487,7 @@ ENTRIES = (
         patterns=(
             r"loaded state dict contains a parameter group that doesn't match the (?:size of )?optimizer's group",
             r"loaded state dict has a different number of parameter groups",
+            r"Missing key in checkpoint state_dict: optim\w*\.(?P<key>\S+?)\.?$",
         ),
         cause="the checkpoint's optimizer state is of another set-up than this optimizer. Other parameters are trained "
         "(frozen layers, LoRA), or they are grouped in another way. Or another wrapper or number of GPUs was used (FSDP, "

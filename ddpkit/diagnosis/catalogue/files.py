@@ -193,6 +193,9 @@ ENTRIES = (
             r"Parent directory (?P<path>\S+) does not exist",
             r"\bcd: (?P<path>[^:]+): No such file or directory",
             r"mkdir \"(?P<path>[^\"]+)\" failed: No such file",
+            r"cannot be found at the path prefix (?P<path>\S+)",
+            r"images not found, missing path '(?P<path>[^']+)'",
+            r"Checkpoint at (?P<path>\S+) not found\. Aborting training",
         ),
         cause="{path} does not exist on this host. The working directory differs, the path is not mounted, or rank 0 "
         "has not written the file yet",
@@ -340,6 +343,7 @@ ENTRIES = (
             r"df: .*\.triton/autotune",
             r"is not a symbolic link$",
             r"ERROR: ld\.so: object '.*' from LD_PRELOAD cannot be preloaded",
+            r"Importing \w+ failed\. .* will not work",
         ),
         cause="a library found an optional part missing, and continues without it. This is harmless",
         probe="nothing to check",

@@ -38,6 +38,8 @@ ENTRIES = (
             r"You requested (?:gpu|GPU)s?: (?!\{).* [Bb]ut your machine only has",
             r"You requested (?:gpu|GPU)s?: \[",
             r"[Bb]ut your machine only has: ?\[\d",
+            r"insufficient CUDA devices for DDP command",
+            r"local_world_size \(\d+\) must be less than or equal to the number of visible devices",
         ),
         cause="the script requests more GPUs than this rank sees",
         probe="the same way: nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES",

@@ -29,12 +29,14 @@ ENTRIES = (
         id="packages-differ",
         title="TypeError: Accelerator.__init__() got an unexpected keyword argument 'dispatch_batches'",
         patterns=(
-            r"TypeError: (?P<call>(?:Trainer|TrainingArguments|SFTTrainer|SFTConfig|Accelerator|AcceleratorState|DataLoaderConfiguration|FullyShardedDataParallelPlugin|"
+            r"(?P<call>\b(?:Trainer|TrainingArguments|SFTTrainer|SFTConfig|Accelerator|AcceleratorState|DataLoaderConfiguration|FullyShardedDataParallelPlugin|"
             r"DeepSpeedPlugin|DeepSpeedEngine|GradScaler|Adafactor|PeftConfig|LoraConfig)\.__init__\(\)) got an unexpected "
             r"keyword argument '(?P<argument>\w+)'",
+            r"TypeError: (?P<call>[\w.]*\(\)) got an unexpected keyword argument '(?P<argument>dispatch_batches|split_batches|even_batches|use_seedable_sampler|num_items_in_batch|keep_torch_compile|eval(?:uation)?_strategy|processing_class|force_all_finite)'",
+            r"AttributeError: (?:type object )?'(?P<call>LLMEngine|AsyncLLMEngine|Trainer|Accelerator|TrainingArguments|DynamicCache|GenerationConfig|PretrainedConfig)'(?: object)? has no attribute '(?P<argument>\w+)'",
         ),
-        cause="two packages do not fit, or the script and a package. {call} is called with {argument}, which its installed "
-        "version does not know",
+        cause="two packages do not fit, or the script and a package. {call} is used with {argument}, which its installed "
+        "version does not have",
         probe="pip list | grep -iE 'torch|transformers|accelerate|deepspeed|peft|trl'; pip check",
         fix="update the calling package, or install the other one in the version from its requirements: pip install -U "
         "transformers accelerate",
@@ -186,6 +188,8 @@ ENTRIES = (
             r"ninja: build stopped: subcommand failed",
             r"CalledProcessError: Command '\['\S*ninja'.* returned non-zero exit status",
             r"error: command '\S*(?:gcc|g\+\+|cc|nvcc)' failed",
+            r"Failed to compile the C\+\+ dataset helper functions",
+            r"Unable to JIT load the (?P<extension>\w+) op due to",
         ),
         cause="an extension could not be compiled on this host. The compiler's own message is above: ninja, a "
         "compiler or headers are missing, or several ranks compiled at the same time",

@@ -102,6 +102,7 @@ ENTRIES = (
             r"\bstd::bad_alloc\b(?!: (?:out_of_memory|CUDA))",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*the kernel ended it: out of memory",
             r"\bOOMKilled\b",
+            r"unable to mmap \d+ bytes from file <(?!/torch_)\S+>: Cannot allocate memory",
         ),
         cause="the host's memory (not the GPU's) is full. The kernel killed a process, or refused an allocation",
         probe="on that host: dmesg -T | grep -i 'killed process'; free -g",

@@ -241,6 +241,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Warning  BackOff  kubelet  Back-off restarting failed container",
             "Kubernetes 1.29, source",
         ),
+        (
+            "[2024-01-05 10:11:12,123] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 4711",
+            "https://github.com/haotian-liu/LLaVA/issues/1788",
+        ),
+        (
+            "[rank: 1] Child process with PID 1234 terminated with code 1. Forcefully terminating all other processes to avoid zombies 🧟",
+            "Lightning 2.4, source",
+        ),
+        (
+            "pytorch_lightning.utilities.exceptions.DeadlockDetectedException: DeadLock detected from rank: 0 ",
+            "Lightning 1.6, source",
+        ),
+        (
+            "ERROR:composer.cli.launcher:Global rank 0 (PID 208865) exited with code 1",
+            "composer 0.28, source",
+        ),
     ),
     "ray-old-handle": (
         (
@@ -311,6 +327,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: Micro batch size per gpu: 0 has to be greater than 0",
             "https://github.com/LIN-SHANG/InstructERC/issues/16",
+        ),
+        (
+            "deepspeed.elasticity.config.ElasticityIncompatibleWorldSize: World size (7) is not valid with the current list of valid GPU counts: [1, 2, 4, 8]",
+            "DeepSpeed 0.16, source",
         ),
     ),
     "image-registry-slash": (
@@ -472,6 +492,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Current node has no GPU available. current_node_resource={'CPU': 8.0}.",
             "vLLM 0.6, source",
         ),
+        (
+            "ValueError: Total available GPUs 4 is less than total desired GPUs 8",
+            "verl 0.3, source",
+        ),
     ),
     "vllm-engine-failed": (
         (
@@ -620,6 +644,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/alibaba/Pai-Megatron-Patch/issues/332",
         ),
         ("AssertionError: 50257 is not divisible by 4", "Megatron-LM, source"),
+        (
+            "AssertionError: Number of layers should be divisible by the pipeline-model-parallel size",
+            "https://github.com/modelscope/ms-swift/issues/5737",
+        ),
+        (
+            "ValueError: num_attention_heads (14) must be a multiple of tensor_model_parallel_size (4).",
+            "Megatron-LM core 0.9, source",
+        ),
     ),
     "deepspeed-hostfile-bad": (
         (

@@ -143,6 +143,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: FP16 Mixed precision training with AMP or APEX (`--fp16`) and FP16 half precision evaluation (`--fp16_full_eval`) can only be used on CUDA devices.",
             "transformers 4.30, source",
         ),
+        (
+            "ValueError: fp16 mixed precision requires a GPU (not 'cpu').",
+            "accelerate 1.3, source",
+        ),
+        (
+            "AssertionError: cuda is not available. Please check your installation.",
+            "detectron2 0.6, source",
+        ),
+        (
+            "ValueError: Type fp16 is not supported.",
+            "DeepSpeed 0.16, source",
+        ),
     ),
     "cuda-compat-refused": (
         (
@@ -240,6 +252,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Lightning can't create new processes if CUDA is already initialized. Did you manually call `torch.cuda.*` functions, have moved the model to the device, or allocated memory on the GPU any other way?",
             "Lightning 2.2, source",
         ),
+        (
+            "ValueError: To launch a multi-GPU training from your notebook, you need to avoid running any instruction using `torch.cuda` in any cell. Restart your notebook and make sure no cells use any CUDA function.",
+            "https://github.com/fastai/fastai/issues/4015",
+        ),
     ),
     "nccl-shm-register": (
         (
@@ -305,6 +321,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: bf16 mixed precision requires PyTorch >= 1.10 and a supported device.",
             "accelerate 0.30, source",
+        ),
+        (
+            "ValueError: Type bf16 is not supported.",
+            "DeepSpeed 0.12, source",
         ),
     ),
     "amd-gpu-fault": (

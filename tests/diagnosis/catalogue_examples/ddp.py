@@ -74,6 +74,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "operation due to inadequate shapes.",
             "accelerate 0.20, source",
         ),
+        (
+            "    'Unable to unpickle data from other workers. all_gather_list requires all '",
+            "https://github.com/facebookresearch/fairseq/issues/1821",
+        ),
+        (
+            "RuntimeError: Forward order differs across ranks: rank 0 is all-gathering 1 parameters while rank 1 is all-gathering 0 parameters",
+            "torch 2.6, source",
+        ),
     ),
     "no-process-group": (
         (
@@ -97,6 +105,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "invalid-group-rank": (
         ("ValueError: Global rank 3 is not part of group <torch.distributed.ProcessGroup>", "torch 2.6, source"),
         ("AssertionError: world size (8) is not divisible by total_model_size (3)", "Megatron-LM, source"),
+        (
+            "AssertionError: Invalid parallel dims: dp_replicate(1) * dp_shard(8) * cp(1) * tp(1) * pp(1) != WORLD_SIZE(4)",
+            "torchtitan 0.1, source",
+        ),
+        (
+            "ValueError: vllm_tensor_parallel_size (2) must divide world size (3) evenly.",
+            "TRL 0.19, source",
+        ),
     ),
     "fsdp-mixed-dtypes": (
         (
@@ -110,6 +126,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: Cannot flatten integer dtype tensors",
             "https://github.com/meta-llama/llama-cookbook/issues/240",
+        ),
+        (
+            "ValueError: Integer parameters are unsupported",
+            "https://github.com/artidoro/qlora/issues/198",
         ),
     ),
     "inplace-modified": (
@@ -176,6 +196,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: expected m1 and m2 to have the same dtype, but got: float != c10::BFloat16",
             "torch 2.13, run",
         ),
+        (
+            "RuntimeError: Found dtype Float but expected BFloat16",
+            "torch 2.6, source",
+        ),
     ),
     "loss-is-nan": (
         ("Loss is nan, stopping training", "MAE, source"),
@@ -184,12 +208,32 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
             "DeepSpeed, source",
         ),
+        (
+            "FloatingPointError: Loss became infinite or NaN at iteration=27!",
+            "https://github.com/facebookresearch/detectron2/issues/425",
+        ),
+        (
+            "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding. Try lowering the learning rate, using gradient clipping or increasing the batch size.",
+            "fairseq 0.12, source",
+        ),
+        (
+            "AssertionError: Rank 3: found NaN in local grad norm in backward pass before data-parallel communication collective. Device: 3, node: dgx07",
+            "Megatron-LM core 0.9, source",
+        ),
+        (
+            "RuntimeError: Rank 3, node dgx07, device 3, iteration 100: Unexpected result nan (message='found NaN in local forward loss calculation')",
+            "Megatron-LM core 0.9, source",
+        ),
     ),
     "zero3-not-gathered": (
         (
             "\tsize mismatch for layers.3.bias: copying a param with shape torch.Size([4096]) from checkpoint, the shape "
             "in current model is torch.Size([0]).",
             "https://github.com/THUDM/GLM/issues/60",
+        ),
+        (
+            'ValueError: Trying to set a tensor of shape torch.Size([32000, 4096]) in "weight" (which has shape torch.Size([0])), this look incorrect.',
+            "https://github.com/axolotl-ai-cloud/axolotl/issues/1240",
         ),
     ),
     "checkpoint-mismatch": (
@@ -199,6 +243,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
         ("RuntimeError: Error(s) in loading state_dict for Linear:", "torch 2.13, run"),
+        (
+            "RuntimeError: Missing key in checkpoint state_dict: model.layers.0.weight.",
+            "torch 2.6, source",
+        ),
     ),
     "checkpoint-unsafe": (
         (
@@ -320,6 +368,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
             "torch 2.13, source",
         ),
+        (
+            "RuntimeError: Missing key in checkpoint state_dict: optimizer.state.0.step.",
+            "https://github.com/huggingface/accelerate/issues/3971",
+        ),
     ),
     "ddp-model-device": (
         (
@@ -329,6 +381,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: SyncBatchNorm expected input tensor to be on GPU",
             "torch 2.13, source",
+        ),
+        (
+            "ValueError: The module has CPU parameters when `sync_module_states=True` is specified. Please specify `device_id` or move the module to GPU so that FSDP can broadcast the parameters: sync_module_states=True requires GPU.",
+            "https://github.com/huggingface/transformers/issues/25100",
         ),
     ),
     "nothing-to-train": (
@@ -359,6 +415,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: setStorage: sizes [4096, 4096], strides [1, 4096], storage offset 0, and itemsize 2 requiring a storage size of 33554432 are out of bounds for storage of size 0",
             "torch 2.13, source",
+        ),
+        (
+            "AssertionError: {'id': 0, 'status': 'NOT_AVAILABLE', 'numel': 0, 'ds_numel': 0, 'shape': (0,), 'ds_shape': (0,), 'requires_grad': True}",
+            "DeepSpeed 0.16, source",
         ),
     ),
     "checkpoint-recompute-differs": (

@@ -48,6 +48,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "worker exited with code 137",
             "docker compose 2.24, run",
         ),
+        (
+            "[rank: 1] Child process with PID 2053468 terminated with code -9. Forcefully terminating all other processes to avoid zombies",
+            "Lightning 2.4, source",
+        ),
+        (
+            "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -9.",
+            "composer 0.15, source",
+        ),
     ),
     "bus-error": (
         ("Bus error (core dumped)", "bash 5.2, documented"),
@@ -93,6 +101,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "zsh: bus error  python train.py",
             "zsh 5.9, source",
+        ),
+        (
+            "[rank: 1] Child process with PID 2053468 terminated with code -7. Forcefully terminating all other processes to avoid zombies",
+            "Lightning 2.4, source",
+        ),
+        (
+            "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -7.",
+            "https://github.com/mosaicml/llm-foundry/issues/258",
         ),
     ),
     "segfault": (
@@ -146,6 +162,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[node1:12345] Signal: Segmentation fault (11)",
             "Open MPI 4.1, source",
         ),
+        (
+            "[rank: 1] Child process with PID 2053468 terminated with code -11. Forcefully terminating all other processes to avoid zombies",
+            "Lightning 2.4, source",
+        ),
+        (
+            "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -11.",
+            "composer 0.15, source",
+        ),
     ),
     "aborted": (
         ("Aborted (core dumped)", "bash 5.2, documented"),
@@ -185,6 +209,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[node1:12345] Signal: Aborted (6)",
             "Open MPI 4.1, source",
+        ),
+        (
+            "[rank: 1] Child process with PID 2053468 terminated with code -6. Forcefully terminating all other processes to avoid zombies",
+            "Lightning 2.4, source",
+        ),
+        (
+            "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -6.",
+            "composer 0.15, source",
         ),
     ),
     "illegal-instruction": (
@@ -226,6 +258,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGILL",
             "torch 2.13, source",
+        ),
+        (
+            "[rank: 1] Child process with PID 2053468 terminated with code -4. Forcefully terminating all other processes to avoid zombies",
+            "Lightning 2.4, source",
+        ),
+        (
+            "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -4.",
+            "composer 0.15, source",
         ),
     ),
     "floating-point-exception": (
@@ -277,10 +317,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("    traceback : Signal 15 (SIGTERM) received by PID 4711", "torch 2.13, run"),
         (
-            "[2024-01-05 10:11:12,123] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 4711",
-            "https://github.com/haotian-liu/LLaVA/issues/1788",
-        ),
-        (
             "[ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py'] exits with return code = -15",
             "DeepSpeed 0.19, source",
         ),
@@ -309,6 +345,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ddpkit: ended by SIGTERM after 9.2 s; its ranks: 2 x signal 15",
             "ddpkit 0.2, run",
+        ),
+        (
+            "[rank: 1] Child process with PID 2053468 terminated with code -15. Forcefully terminating all other processes to avoid zombies",
+            "Lightning 2.4, source",
+        ),
+        (
+            "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -15.",
+            "composer 0.15, source",
         ),
     ),
     "interrupted": (
@@ -370,6 +414,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ddpkit: error: ddpkit launch has no option --nprocs",
             "ddpkit 0.2, run",
+        ),
+        (
+            "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--foo', '1']",
+            "transformers 4.49, source",
+        ),
+        (
+            "ValueError: remaining_argv: ['--model_type', 'qwen']",
+            "ms-swift 2.4, source",
         ),
     ),
     "not-executable": (

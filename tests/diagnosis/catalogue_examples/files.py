@@ -76,6 +76,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'rsync: [Receiver] mkdir "/nowhere/x" failed: No such file or directory (2)',
             "rsync 3.2, run",
         ),
+        (
+            "AssertionError: One or both of the .idx and .bin files cannot be found at the path prefix /data/my_text_document",
+            "Megatron-LM core 0.9, source",
+        ),
+        (
+            "RuntimeError: Dataset 'data.yaml' error ❌ Dataset 'data.yaml' images not found, missing path '/data/val'",
+            "ultralytics 8.3, source",
+        ),
+        (
+            "FileNotFoundError: Checkpoint at saved/muti_benchmark_01/last-epoch.ckpt not found. Aborting training.",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/18413",
+        ),
     ),
     "permission-denied": (
         ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),
@@ -222,6 +234,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "[WARNING] cpu_lion cuda is missing or is incompatible with installed torch, only cpu ops can be compiled!",
             "DeepSpeed 0.14, source",
+        ),
+        (
+            "Importing plotly failed. Interactive plots will not work.",
+            "https://github.com/intel/ipex-llm/pull/5059",
         ),
     ),
     "shared-cache": (

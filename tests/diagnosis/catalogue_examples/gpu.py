@@ -35,6 +35,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AssertionError: Invalid CUDA '--device 0,1' requested, use '--device cpu' or pass valid CUDA device(s)",
             "YOLOv5 7.0, source",
         ),
+        (
+            "AssertionError: insufficient CUDA devices for DDP command",
+            "yolov5 7.0, source",
+        ),
+        (
+            "AssertionError: local_world_size (2) must be less than or equal to the number of visible devices (1).",
+            "https://github.com/lasgroup/SDPO/issues/34",
+        ),
     ),
     "gpus-isolated": (
         (

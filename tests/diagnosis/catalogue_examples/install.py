@@ -16,6 +16,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "TypeError: Accelerator.__init__() got an unexpected keyword argument 'dispatch_batches'",
             "https://github.com/huggingface/transformers/issues/34699",
         ),
+        (
+            "AttributeError: type object 'Trainer' has no attribute 'add_argparse_args'",
+            "Lightning 2.4, source",
+        ),
     ),
     "library-missing": (
         (
@@ -105,6 +109,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AttributeError: 'DeepSpeedCPUAdam' object has no attribute 'ds_opt_adam'",
             "DeepSpeed 0.14, source",
+        ),
+        (
+            "ERROR:megatron.core.datasets.utils:Failed to compile the C++ dataset helper functions",
+            "Megatron-LM core 0.9, source",
+        ),
+        (
+            "RuntimeError: Unable to JIT load the async_io op due to it not being compatible due to hardware/software issue. None",
+            "DeepSpeed 0.16, source",
         ),
     ),
     "compile-failed": (

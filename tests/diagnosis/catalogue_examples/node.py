@@ -110,6 +110,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "      Reason:       OOMKilled",
             "Kubernetes 1.29, source",
         ),
+        (
+            "RuntimeError: unable to mmap 9976576152 bytes from file </models/pytorch_model-00001-of-00002.bin>: Cannot allocate memory (12)",
+            "torch 2.6, source",
+        ),
     ),
     "one-core": (
         (

@@ -1,0 +1,723 @@
+"""Errors of training frameworks: DeepSpeed, accelerate, transformers, Lightning, Megatron and others."""
+
+from __future__ import annotations
+
+from ddpkit.diagnosis.catalogue.entry import Entry
+
+ENTRIES = (
+    Entry(
+        id="batch-not-divisible",
+        title="The global train batch size (7 x 1) must be evenly divisible by the number of generations per prompt (8)",
+        patterns=(
+            r"Error: (?P<what>[^:\n]*(?:[Bb]atch|generations)[^:\n]*?),? (?:must|should|needs to|has to) be (?:evenly)? ?divisible by (?P<by>[^.\n]*)",
+            r"Error: (?P<what>[^:\n]*(?:[Bb]atch|generations)[^:\n]*?),? (?:must|should|needs to|has to) be a? ?(?:round)? ?multiple of (?P<by>[^.\n]*)",
+            r"only support equal chunk\. Got size of DataProto (?P<what>\d+) and chunk (?P<by>\d+)",
+            r"(?P<what>\w*batch_size\S* \S+) should be larger than 0 after normalization",
+        ),
+        cause="a batch cannot be divided evenly over ranks, generations or smaller batches[: {what} by {by}]",
+        probe="grep -rnE 'batch_size|num_generations' CONFIG; echo $WORLD_SIZE",
+        fix="choose sizes that divide: the global batch by the number of ranks, by the mini-batch, and by the generations of "
+        "a prompt. Or start another number of ranks",
+        link="https://github.com/huggingface/trl/issues/2858",
+    ),
+    Entry(
+        id="mesh-dimension-missing",
+        title="Mesh 'tp' is not available; Invalid mesh_dim_names ('dp_cp',) specified",
+        patterns=(
+            r"Mesh '(?P<name>\w+)' is not available\. Ensure the corresponding parallelism dimension is enabled",
+            r"Invalid mesh_dim_names?:? \(?'?(?P<name>\w+)'?,?\)? specified",
+        ),
+        cause="the code uses the part `{name}` of the device mesh, and this run has none: with these parallel sizes and this "
+        "number of ranks, its degree is 1",
+        probe="grep -rnE '_degree|parallel' CONFIG; echo $WORLD_SIZE",
+        fix="start with a degree above 1 for {name}, and ranks for it. Otherwise update the framework: it must not use a mesh "
+        "of degree 1",
+        link="https://github.com/pytorch/torchtitan/issues/2184",
+    ),
+    Entry(
+        id="gradients-differ",
+        title="Fatal error: gradients are inconsistent between workers",
+        patterns=(r"gradients are inconsistent between workers",),
+        cause="fairseq compared the gradient norms of the ranks after a step, and they differ. This DDP back end does not "
+        "synchronize all parameters, the GPUs differ, or a rank skipped a batch",
+        probe="the table grad_norm across the workers below it; nvidia-smi -L on each node",
+        fix="--ddp-backend=legacy_ddp (older: no_c10d). Use GPUs of one kind. If one rank ran out of memory: a smaller "
+        "--max-tokens",
+        link="https://github.com/facebookresearch/fairseq/issues/3920",
+    ),
+    Entry(
+        id="zero-no-sync",
+        title="no_sync context manager is incompatible with gradient partitioning logic of ZeRO stage 2",
+        patterns=(r"no_sync context manager is incompatible with gradient partitioning",),
+        cause="ZeRO stage 2 and 3 reduce gradients in each backward pass, and the script accumulates gradients under no_sync. "
+        "DeepSpeed 0.16 refuses that; accelerate and transformers called it",
+        probe="pip list | grep -iE 'deepspeed|accelerate|transformers'",
+        fix="pip install -U accelerate transformers, or deepspeed==0.15.4. Otherwise use gradient_accumulation_steps=1 in "
+        "the script, or ZeRO stage 1",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/6793",
+    ),
+    Entry(
+        id="zero-reduced-twice",
+        title="The parameter 447 has already been reduced. Gradient computed twice for this partition",
+        patterns=(r"The parameter (?P<name>\S+) has already been reduced",),
+        cause="ZeRO got two gradients for parameter {name} in one step. Common reasons are activation checkpointing with "
+        "use_reentrant=True, a layer that is used twice, and two calls of backward",
+        probe="grep -rnE 'gradient_checkpointing|backward' of the script",
+        fix="gradient_checkpointing_kwargs={'use_reentrant': False}, or no checkpointing. Call backward once, on the sum of the "
+        "losses. Otherwise ZeRO stage 1 with reduce_scatter false, or stage 0",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/988",
+    ),
+    Entry(
+        id="zero3-order",
+        title="tracing error at step; expected the next parameters in the parameter fetch queue to be; still have inflight params",
+        patterns=(
+            r"RuntimeError: tracing error at step \d+",
+            r"parameters in the parameter fetch queue to be",
+            r"RuntimeError: still have inflight params",
+            r"'ds_numel': .*\} already in registry",
+            r"disagreement between rank\d+ and rank\d+: rank0",
+            r"AssertionError: \{'id': .*'status': 'AVAILABLE'.*'active_sub_modules': \{\d",
+        ),
+        cause="ZeRO-3 fetches parameters in the order of the first step, and this step used other ones or another order. Usual: "
+        "batches with and without images, experts, layers that are skipped, or code that calls a part of the model",
+        probe="the module in the traceback: which batches skip it",
+        fix="run each part for every batch (a dummy image, multiplied by 0), and declare experts with "
+        "deepspeed.utils.set_z3_leaf_modules. To test: stage3_prefetch_bucket_size 0, ZeRO stage 2, or a newer DeepSpeed",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/3599",
+    ),
+    Entry(
+        id="zero3-generate",
+        title="IndexError: pop from an empty deque, in partitioned_param_coordinator.py",
+        patterns=(r"IndexError: pop from an empty deque",),
+        needs=r"partitioned_param_coordinator\.py",
+        cause="ZeRO-3 lost count of the modules of a step. Usual: the model generates text between training steps, or its hooks "
+        "were removed for that",
+        probe="pip list | grep -iE 'deepspeed|trl|transformers|accelerate'",
+        fix="pip install -U deepspeed trl accelerate. In TRL: ds3_gather_for_generation=False, or generation by vLLM (use_vllm). "
+        "Otherwise ZeRO stage 2",
+        link="https://github.com/huggingface/trl/issues/2304",
+    ),
+    Entry(
+        id="zero3-low-memory-load",
+        title="DeepSpeed Zero-3 is not compatible with `low_cpu_mem_usage=True` or with passing a `device_map`",
+        patterns=(r"DeepSpeed Zero-3 is not compatible with `?(?:low_cpu_mem_usage|passing)",),
+        cause="ZeRO-3 divides the weights over the ranks while they are loaded. device_map, low_cpu_mem_usage and a quantisation "
+        "place them in another way",
+        probe="grep -rnE 'device_map|low_cpu_mem_usage|load_in_[48]bit|BitsAndBytesConfig' of the script",
+        fix="remove device_map and low_cpu_mem_usage. For a quantised model (QLoRA): ZeRO stage 2, or zero3_init_flag: false",
+        link="https://github.com/huggingface/transformers/issues/24445",
+    ),
+    Entry(
+        id="zero3-mixed-dtypes",
+        title="expected there to be only one unique element in <generator object Init._convert_to_deepspeed_param",
+        patterns=(
+            r"expected there to be only one unique element in <generator object",
+            r"output tensor must have the same type as input tensor",
+        ),
+        cause="ZeRO-3 or FSDP gathers the parameters of a module together, and they have different types. Usual: a quantised model "
+        "(QLoRA) or fp32 adapters in a bf16 model",
+        probe="print({p.dtype for p in model.parameters()})",
+        fix="load the whole model in one dtype. For a quantised model: ZeRO stage 2, FSDP with bnb_4bit_quant_storage, or "
+        "unquantised LoRA",
+        link="https://github.com/axolotl-ai-cloud/axolotl/issues/207",
+    ),
+    Entry(
+        id="zero-optimizer",
+        title="You are using ZeRO-Offload with a client provided optimizer; You are using an untested ZeRO Optimizer",
+        patterns=(
+            r"using ZeRO-Offload with a client provided optimizer \(<class '(?P<name>[^']+)'",
+            r"You are using an untested ZeRO Optimizer",
+            r"CPUAdam param is on \S+ and must be 'cpu'",
+        ),
+        cause="DeepSpeed does not accept this optimizer[ ({name})] with ZeRO: optimizer states on the CPU need its own CPU Adam, "
+        "and others must be permitted",
+        probe="grep -nE 'optimizer|offload|zero_' of the DeepSpeed configuration",
+        fix='with offload_optimizer: use deepspeed.ops.adam.DeepSpeedCPUAdam, or "optimizer" in the configuration, or '
+        '"zero_force_ds_cpu_optimizer": false. Without offload, for another optimizer: "zero_allow_untested_optimizer": true',
+        link="https://www.deepspeed.ai/docs/config-json/#optimizer-parameters",
+    ),
+    Entry(
+        id="zero-backward-bypassed",
+        title="'DeepSpeedZeroOptimizer' object has no attribute 'ipg_index'",
+        patterns=(r"'DeepSpeedZero\w*' object has no attribute '(?P<name>ipg_\w+|averaged_gradients)'",),
+        cause="the script calls loss.backward() on a model of DeepSpeed's ZeRO, whose hooks need the engine's own backward",
+        probe="grep -nE '\\.backward\\(|\\.step\\(' of the script",
+        fix="engine.backward(loss) and engine.step() in place of loss.backward() and optimizer.step(), where engine is what "
+        "deepspeed.initialize returned. With accelerate: accelerator.backward(loss)",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/6995",
+    ),
+    Entry(
+        id="zero-no-optimizer",
+        title="'DeepSpeedZeRoOffload' object has no attribute 'backward'; largest_numel = max(): max() arg is an empty sequence",
+        patterns=(
+            r"'(?:DeepSpeedZeRoOffload|DummyOptim)' object has no attribute '(?:backward|step|\w*grad\w*)'",
+            r"max\(\) arg is an empty sequence",
+            r"zero stage \d requires an optimizer",
+        ),
+        needs=r"DeepSpeedZeRoOffload|DummyOptim|fp16_partitioned_groups|requires an optimizer",
+        cause="ZeRO has nothing to train: it got no optimizer, or none of the parameters requires a gradient. A frozen model (a "
+        "reference or reward model) was prepared as a model to train",
+        probe="print(sum(p.requires_grad for p in model.parameters())); grep -n optimizer of the configuration",
+        fix="pass an optimizer, or set one in the configuration. Unfreeze parameters or add an adapter. Prepare a frozen model "
+        "with a configuration of its own, and call it only under no_grad",
+        link="https://github.com/hiyouga/LLaMA-Factory/issues/2546",
+    ),
+    Entry(
+        id="nvme-offload",
+        title="buffer nbytes != file bytes; Assertion `n_completes >= min_completes' failed; More elements than buffer size",
+        patterns=(
+            r"(?P<path>\S*\.tensor\.swp): buffer nbytes != file bytes (?P<wanted>\d+) != (?P<used>\d+)",
+            r"Assertion `static_cast<long long int>\(buffer\.nbytes\(\)\) == num_file_bytes' failed",
+            r"Assertion `n_completes >= min_completes' failed",
+        ),
+        explains=("aborted", "terminated"),
+        cause="a swap file of ZeRO's offload to NVMe could not be written or read[: {path} has {used} bytes in place of "
+        "{wanted}]. The disk is full or slow, the path is no local file system, or sizes are not aligned",
+        probe="df -h and mount of nvme_path; cat /proc/sys/fs/aio-max-nr /proc/sys/fs/aio-nr",
+        fix="set nvme_path to an empty directory on a local disk with room for parameters and optimizer states. Delete old "
+        "files zero_stage_3 there. Raise fs.aio-max-nr, and use a newer DeepSpeed",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/2006",
+    ),
+    Entry(
+        id="nvme-offload-buffer",
+        title="More elements 524709888 than buffer size 100,000,000",
+        patterns=(r"More elements (?P<wanted>\d+) than buffer size (?P<used>[\d,]+)",),
+        cause="a parameter with {wanted} elements does not fit into a buffer of ZeRO's NVMe offload ({used})",
+        probe="grep -n buffer_size of the DeepSpeed configuration",
+        fix="set offload_param.buffer_size to at least {wanted}, with a buffer_count of 5 or more",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/3506",
+    ),
+    Entry(
+        id="nvme-offload-not-set-up",
+        title="'NoneType' object has no attribute 'available_swap_in_buffers'",
+        patterns=(
+            r"'NoneType' object has no attribute '(?:available_swap_in_buffers|reserve_partitioned_swap_space|swap_\w+|remove_partition\w*)'",
+        ),
+        cause="parameters are to be offloaded to NVMe, and the model was built without that setting: zero.Init did not get the "
+        "DeepSpeed configuration",
+        probe="grep -rn 'zero.Init' of the script; grep -n offload_param -A6 of the configuration",
+        fix="build the model under deepspeed.zero.Init(config_dict_or_path=CONFIG), with the file that deepspeed.initialize "
+        "gets. Or offload parameters to the CPU",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/1035",
+    ),
+    Entry(
+        id="deepspeed-set-twice",
+        title="You cannot specify an optimizer in the config file and in the code at the same time",
+        patterns=(
+            r"cannot specify an? (?P<name>optimizer|scheduler) in the config file and in the code at the same time",
+            r"cannot create a `(?P<name>Dummy\w+)` without specifying",
+            r"Found `(?P<name>optimizer)` configured in the DeepSpeed config, but no `scheduler`",
+            r"Do not set `(?P<name>\w+)` in the DeepSpeed config",
+            r"When using `deepspeed_config_file`, the following accelerate config variables will be ignored: (?P<name>.*)",
+            r"AssertionError: (?P<name>bf16 and fp16|fp16 and bf16) modes cannot be simultaneously enabled",
+        ),
+        cause="the same thing is set in two places, in the DeepSpeed configuration and in the code or the launcher's "
+        "configuration: {name}",
+        probe="grep -nE 'optimizer|scheduler|fp16|bf16|gradient_accumulation' of the DeepSpeed configuration; accelerate env",
+        fix="set it in one place: remove it from the DeepSpeed file, or from the code. With accelerate, an optimizer in the file "
+        "needs accelerate.utils.DummyOptim (and DummyScheduler) in the code",
+        link="https://huggingface.co/docs/accelerate/usage_guides/deepspeed",
+    ),
+    Entry(
+        id="deepspeed-config-missing",
+        title="Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided; Please specify the ZeRO optimization config",
+        patterns=(
+            r"Either (?P<name>train_batch_size or train_micro_batch_size_per_gpu) needs to be provided",
+            r"requires you to pass at least one of training or evaluation dataloaders .*`(?P<name>train_micro_batch_size_per_gpu)`",
+            r"Please specify the (?P<name>ZeRO optimization config) in the DeepSpeed config",
+            r"Expected a string path to an existing deepspeed config.* Received: (?P<name>\S+)",
+            r"DeepSpeed requires (?P<name>--deepspeed_config) to specify",
+        ),
+        cause="DeepSpeed's configuration, or a part of it, is missing: {name}. A file with a relative path is searched in the "
+        "working directory of each rank",
+        probe="on each node: ls -l and cat of the DeepSpeed configuration, started the same way; pwd",
+        fix='pass a full path, and add the missing key: "train_micro_batch_size_per_gpu", or "zero_optimization" with a stage. '
+        "Values of `auto` are filled in by transformers or accelerate only",
+        link="https://www.deepspeed.ai/docs/config-json/",
+    ),
+    Entry(
+        id="deepspeed-two-models",
+        title="You can't use same `Accelerator()` instance with multiple models when using DeepSpeed",
+        patterns=(r"can't use same `Accelerator\(\)` instance with multiple models when using DeepSpeed",),
+        cause="accelerate prepares one model for each DeepSpeed engine, and one Accelerator got several. Usual: a teacher, a reward "
+        "model, an EMA copy",
+        probe="grep -n 'accelerator.prepare' of the script",
+        fix="prepare only the model to train. For others: one Accelerator and one DeepSpeedPlugin each (accelerate 1.0 or newer), "
+        "or model.to(accelerator.device) without prepare for a frozen one",
+        link="https://huggingface.co/docs/accelerate/usage_guides/deepspeed_multiple_model",
+    ),
+    Entry(
+        id="resume-without-state",
+        title="Can't find a valid checkpoint at; [deepspeed] failed to resume from checkpoint",
+        patterns=(
+            r"Error: Can't find a valid checkpoint at (?P<path>\S+)",
+            r"Error: .*failed to resume from checkpoint (?P<path>\S+)",
+            r"Error: No valid checkpoint found in output directory \(?(?P<path>[^\s)]+)",
+            r"assert len\(self\.ckpt_list\) > 0",
+        ),
+        cause="{path} has no state of a training to continue from, at least not on this host. It was saved without optimizer "
+        "states (save_only_model), by another framework, or only on the first node",
+        probe="on each node: ls {path}; DeepSpeed needs `latest` and global_step*, Trainer needs trainer_state.json",
+        fix="pass a directory that holds the state, on a shared file system, and save the next with save_only_model=False. To "
+        "begin from the weights alone, pass the directory as the model's path, without resume_from_checkpoint",
+        link="https://github.com/huggingface/open-r1/issues/553",
+    ),
+    Entry(
+        id="resume-file-latest-missing",
+        title="Unable to find latest file at .../latest",
+        kind="hint",
+        patterns=(r"Unable to find latest file at (?P<path>\S+?),? if trying to load latest checkpoint",),
+        explains=("resume-without-state",),
+        cause="DeepSpeed found no file {path}, which names the newest checkpoint. So it loads nothing",
+        probe="ls -d on that host: the directory with global_step*",
+        fix="pass the directory that holds `latest`, or the tag of a checkpoint: load_checkpoint(DIRECTORY, tag='global_step100'). "
+        "A run that is to begin anew needs nothing",
+        link="https://github.com/tdrussell/diffusion-pipe/issues/73",
+    ),
+    Entry(
+        id="zero-shard-missing",
+        title="No such file or directory: '.../global_step100/zero_pp_rank_4_mp_rank_00_optim_states.pt'",
+        patterns=(r"No such file or directory: '?(?P<path>\S*?zero_pp_rank_(?P<name>\d+)_mp_rank_\d+\w*\.pt)",),
+        explains=("file-missing",),
+        cause="the checkpoint has no file of optimizer states for rank {name} here ({path}). It was saved by fewer ranks, with "
+        "another ZeRO stage, or on the local disks of other nodes. Or it holds converted weights only",
+        probe="on each node: ls {path|CHECKPOINT}, and its directory; echo $WORLD_SIZE",
+        fix="start as many ranks, with the ZeRO stage of that run. Save to a shared file system. For the weights alone: "
+        "load_checkpoint(..., load_optimizer_states=False, load_module_only=True)",
+        link="https://github.com/HuangLK/transpeeder/issues/28",
+    ),
+    Entry(
+        id="model-file-missing",
+        title="Error no file named pytorch_model.bin, model.safetensors found in directory; does not appear to have a file named config.json",
+        patterns=(
+            r"Error no file named (?P<name>\S+?),? .*found in directory (?P<path>\S+?)\.?$",
+            r"OSError: (?P<path>\S+) does not appear to have (?:a file|files) named (?P<name>.+?)\.(?: |$)",
+            r"Can't find '(?P<name>adapter_config\.json)' at '(?P<path>[^']+)'",
+        ),
+        cause="{path} has no {name}. The download or the copy is incomplete, or the path is wrong on this host. Or the directory "
+        "is of another kind: an adapter, or a sharded checkpoint of DeepSpeed or FSDP",
+        probe="on that host: ls -l {path}",
+        fix="correct the path, or download the model whole. An adapter is loaded with peft; a sharded checkpoint is converted "
+        "first (zero_to_fp32.py, accelerate merge-weights)",
+        link="https://huggingface.co/docs/transformers/main_classes/model",
+    ),
+    Entry(
+        id="quantised-model-placed",
+        title="You can't train a model that has been loaded in 8-bit precision on a different device than the one you're training on",
+        patterns=(
+            r"can't train a model that has been loaded in \S+ precision on (?:a different device|multiple devices)",
+        ),
+        cause="the quantised model is not on this rank's own GPU: each rank loaded it to GPU 0, or over all GPUs",
+        probe="grep -rn device_map of the script and its configuration",
+        fix="device_map={'': int(os.environ['LOCAL_RANK'])} in from_pretrained, in place of 'auto'",
+        link="https://github.com/huggingface/accelerate/issues/1840",
+    ),
+    Entry(
+        id="model-offloaded",
+        title="Some modules are dispatched on the CPU or the disk; You can't move a model that has some modules offloaded to cpu or disk",
+        patterns=(
+            r"modules are dispatched on the CPU or the disk",
+            r"can't move a model that has some modules offloaded to cpu or disk",
+            r"loaded in \S+ precision with CPU or disk offload",
+            r"`device_map` had weights offloaded to the disk",
+        ),
+        cause="device_map='auto' found too little free GPU memory for the model. It placed a part of it on the CPU or the disk",
+        probe="nvidia-smi: the free memory of the GPUs that the rank sees; print(model.hf_device_map)",
+        fix="free the GPUs, or use more or larger ones. In distributed training: device_map={'': LOCAL_RANK} for a model "
+        "that fits one GPU, otherwise FSDP or ZeRO-3 without device_map",
+        link="https://huggingface.co/docs/accelerate/usage_guides/big_modeling",
+    ),
+    Entry(
+        id="quantised-model-moved",
+        title="`.to` is not supported for `4-bit` or `8-bit` bitsandbytes models",
+        patterns=(r"`\.to` is not supported for `[48]-bit` or `[48]-bit`",),
+        cause="a quantised model is moved or converted (.to, .cuda, .half), which bitsandbytes refuses: by the script, or by an "
+        "older accelerate, or DeepSpeed",
+        probe="the traceback shows the caller; pip list | grep -iE 'bitsandbytes|accelerate|transformers'",
+        fix="remove the call, and load with device_map={'': LOCAL_RANK}. If a library calls it: pip install -U accelerate "
+        "transformers bitsandbytes",
+        link="https://github.com/huggingface/transformers/issues/24540",
+    ),
+    Entry(
+        id="accelerator-state",
+        title="AcceleratorState has already been initialized and cannot be changed; 'AcceleratorState' object has no attribute 'distributed_type'",
+        patterns=(
+            r"AcceleratorState has already been initialized and cannot be changed",
+            r"'(?:Accelerator|Partial)State' object has no attribute '(?P<name>\w+)'",
+        ),
+        cause="the process creates two Accelerators with different settings, or one before TrainingArguments or the launcher's "
+        "settings were read",
+        probe="grep -rnE 'Accelerator\\(|PartialState\\(|TrainingArguments\\(' of the script",
+        fix="create one Accelerator with all settings (mixed_precision, cpu, plugins), and TrainingArguments before any other use "
+        "of accelerate. In a notebook, restart the kernel. Otherwise: pip install -U accelerate transformers",
+        link="https://github.com/huggingface/accelerate/issues/1730",
+    ),
+    Entry(
+        id="meta-tensor",
+        title="Cannot copy out of meta tensor; no data!",
+        patterns=(r"Cannot copy out of meta tensor",),
+        cause="a part of the model has no data, only shapes: it was built on the device `meta`, and its weights were not loaded "
+        "on this rank. Usual: low_cpu_mem_usage, device_map, or rank 0 alone loads",
+        probe="print([n for n, p in model.named_parameters() if p.is_meta])",
+        fix="load without low_cpu_mem_usage and device_map. With FSDP: sync_module_states=True and a param_init_fn, or "
+        "fsdp_cpu_ram_efficient_loading: true with sync_module_states: true (accelerate)",
+        link="https://huggingface.co/docs/accelerate/usage_guides/fsdp",
+    ),
+    Entry(
+        id="fsdp-layer-class",
+        title="Could not find the transformer layer class LlamaDecoderLayer in the model",
+        patterns=(r"Could not find the transformer layer class(?: (?!to wrap)(?P<name>\S+))?",),
+        cause="FSDP is to wrap each layer of the class {name|in its configuration}, and the model has no such class",
+        probe="print({type(m).__name__ for m in model.modules()})",
+        fix="set fsdp_transformer_layer_cls_to_wrap to the class of the model's layers (Qwen2: Qwen2DecoderLayer), or omit it "
+        "and use the newest transformers",
+        link="https://huggingface.co/docs/accelerate/usage_guides/fsdp",
+    ),
+    Entry(
+        id="fsdp-state",
+        title="expected to be in states [<TrainingState.FORWARD_BACKWARD: 2>] but current state is TrainingState.IDLE",
+        patterns=(
+            r"[Ee]xpected to be in states? .*but (?:current state is|got) (?P<name>\S*State\.\w+)",
+            r"Expects \S+(?: or \S+)? (?:to be in )?\S* ?state but got (?P<name>\S*State\.\w+)",
+            r"Invalid: ``_post_backward_hook_state``",
+            r"The `grad_fn` is needed to access the `AccumulateGrad`",
+        ),
+        cause="FSDP met a part of the model at a time when it did not expect it. Usual: a wrapped part is called directly, used "
+        "twice in a step, or got no gradient; or activation checkpointing is reentrant",
+        probe="the traceback shows the module",
+        fix="call the outermost FSDP module only, once for each backward. Use use_reentrant=False for checkpointing. Do not wrap "
+        "embeddings or heads on their own; or use FSDP2 (fully_shard)",
+        link="https://github.com/pytorch/pytorch/issues/148756",
+    ),
+    Entry(
+        id="dtensor-mixed",
+        title="aten.mm.default: got mixed torch.Tensor and DTensor; does not have a sharding strategy registered",
+        patterns=(
+            r"(?P<name>[\w.]+): got mixed torch\.Tensor and DTensor",
+            r"Operator (?P<name>[\w.]+) does not have a sharding strategy registered",
+        ),
+        cause="{name} got a parameter that is split over ranks (DTensor: FSDP2 or tensor parallelism) together with a plain "
+        "tensor, or cannot work on split parameters",
+        probe="the traceback shows the call; print({n: type(p) for n, p in model.named_parameters()})",
+        fix="call the whole wrapped model, not a part of it or its weights. For a use outside of forward, take "
+        "param.full_tensor(). Wrap all parts in the same way, and the root last",
+        link="https://docs.pytorch.org/docs/stable/distributed.tensor.html",
+    ),
+    Entry(
+        id="cuda-device-expected",
+        title="ValueError: Expected a cuda device, but got: cpu",
+        patterns=(r"Expected a cuda device, but got: cpu",),
+        cause="a function of CUDA got the CPU as its device: a part of the model is there. Usual: a quantised model (QLoRA) with "
+        "CPU offload or with loading on rank 0 only",
+        probe="print({p.device for p in model.parameters()}); grep -rnE 'offload|cpu_ram_efficient' of the configuration",
+        fix="without offload for a quantised model: device_map={'': LOCAL_RANK}, and pip install -U bitsandbytes peft accelerate. "
+        "Otherwise correct the device that the call in the traceback gets",
+        link="https://github.com/huggingface/peft/issues/1674",
+    ),
+    Entry(
+        id="ddp-inner-model-called",
+        title="expect_autograd_hooks_ INTERNAL ASSERT FAILED at reducer.cpp",
+        patterns=(r"expect_autograd_hooks_ INTERNAL ASSERT FAILED",),
+        cause="backward ran for a DDP model whose own forward was not called: the script or a patch calls the model inside "
+        "(model.module), or the program does not support several GPUs",
+        probe="grep -nE '\\.module|unwrap_model' of the script",
+        fix="call the DDP model itself in each training step. Update the library that patches the trainer (unsloth), or use one "
+        "GPU with it",
+        link="https://docs.pytorch.org/docs/stable/notes/ddp.html",
+    ),
+    Entry(
+        id="dataset-smaller-than-ranks",
+        title="AssertionError: assert len(indices) == self.total_size, in DistributedSampler",
+        patterns=(r"assert len\(indices\) == self\.(?:total_size|num_samples)",),
+        cause="the data set has fewer samples than the job has ranks, or it was changed after the sampler was made",
+        probe="print(len(dataset)); echo $WORLD_SIZE",
+        fix="more data or fewer ranks. For a validation set of a few samples: no DistributedSampler, on rank 0 only. A newer "
+        "torch repeats samples",
+        link="https://github.com/pytorch/pytorch/issues/45324",
+    ),
+    Entry(
+        id="dispatched-batches-differ",
+        title="accelerate: Sizes of tensors must match except in dimension 0, in _fetch_batches",
+        patterns=(r"Sizes of tensors must match except in dimension",),
+        needs=r"accelerate/data_loader\.py.*_fetch_batches",
+        explains=("shapes-differ",),
+        cause="rank 0 reads the data for all ranks (dispatch_batches, the default of an IterableDataset), and joins batches of "
+        "different lengths",
+        probe="grep -rn 'dispatch_batches' of the script",
+        fix="dispatch_batches=False: in TrainingArguments, accelerator_config={'dispatch_batches': False}. Or pad all samples to "
+        "one length",
+        link="https://github.com/huggingface/transformers/issues/26548",
+    ),
+    Entry(
+        id="lightning-notebook",
+        title="`Trainer(strategy='ddp')` is not compatible with an interactive environment",
+        patterns=(r"is not compatible with an interactive environment",),
+        cause="Lightning starts the other ranks by running the script again, which a notebook is not",
+        probe="python -c 'import __main__; print(hasattr(__main__, \"__file__\"))'",
+        fix="run the code as a script, or strategy='ddp_notebook'",
+        link="https://lightning.ai/docs/pytorch/stable/accelerators/gpu_intermediate.html",
+    ),
+    Entry(
+        id="lightning-metric",
+        title="`ModelCheckpoint(monitor='val_loss')` could not find the monitored key in the returned metrics",
+        patterns=(
+            r"monitor='(?P<name>[^']+)'\)` could not find the monitored key in the returned metrics",
+            r"Early stopping conditioned on metric `?(?P<name>[^`]+?)`? which is not available",
+            r"ReduceLROnPlateau conditioned on metric (?P<name>\S+) which is not available",
+        ),
+        cause="a callback of Lightning watches {name}, and no step of this process has logged it so far",
+        probe="the names in the message: those are the metrics that exist",
+        fix="log it in validation_step on every rank: self.log('{name}', value, sync_dist=True), without rank_zero_only. Or "
+        "let the callback watch another metric, and run a validation before it",
+        link="https://lightning.ai/docs/pytorch/stable/common/checkpointing_intermediate.html",
+    ),
+    Entry(
+        id="lightning-two-packages",
+        title="`model` must be a `LightningModule` or `torch._dynamo.OptimizedModule`, got",
+        patterns=(
+            r"`model` must be a `LightningModule`.*, got `(?P<name>\w+)`",
+            r"must be either None or (?:pytorch_lightning|lightning\.pytorch)\.Trainer\. But got <class '(?P<name>[^']+)'",
+        ),
+        cause="{name} is not of the package that is expected here. `lightning` and `pytorch_lightning` are two packages, and the "
+        "script or its libraries mix them",
+        probe="grep -rnE 'import (pytorch_lightning|lightning)|from (pytorch_lightning|lightning)' of the script",
+        fix="import all from one of them: `import lightning.pytorch as pl`, or `import pytorch_lightning as pl`",
+        link="https://github.com/Lightning-AI/pytorch-lightning/issues/17266",
+    ),
+    Entry(
+        id="val-check-interval",
+        title="`val_check_interval` (2000) must be less than or equal to the number of the training batches (500)",
+        patterns=(
+            r"`val_check_interval` \((?P<wanted>\d+)\) must be less than or equal to the number of the training batches \((?P<used>\d+)\)",
+        ),
+        cause="Lightning is to validate each {wanted} batches, and a rank has {used} in an epoch: more ranks have fewer each",
+        probe="grep -rn val_check_interval of the script and its configuration",
+        fix="a smaller val_check_interval, a fraction (0.25), or check_val_every_n_epoch=None to count over epochs",
+        link="https://lightning.ai/docs/pytorch/stable/common/trainer.html",
+    ),
+    Entry(
+        id="cuda-max-connections",
+        title="Using sequence parallelism requires setting the environment variable CUDA_DEVICE_MAX_CONNECTIONS to 1",
+        patterns=(r"(?:requires|require) setting the environment variable CUDA_DEVICE_MAX_CONNECTIONS",),
+        cause="Megatron's tensor and sequence parallelism needs CUDA_DEVICE_MAX_CONNECTIONS=1, and this process does not have it",
+        probe="echo $CUDA_DEVICE_MAX_CONNECTIONS in the ranks",
+        fix="export CUDA_DEVICE_MAX_CONNECTIONS=1 on all nodes before the start (mpirun: -x; docker: -e). With Megatron's FSDP: "
+        "leave it unset",
+        link="https://github.com/NVIDIA/Megatron-LM",
+    ),
+    Entry(
+        id="megatron-groups-missing",
+        title="pipeline_model parallel group is not initialized",
+        patterns=(r"(?P<name>\w[\w -]*) parallel group is not initialized",),
+        cause="Megatron's parallel groups ({name}) were not made in this process. initialize_model_parallel was not called, or "
+        "in another copy of Megatron that is on the path as well",
+        probe="python -c 'import megatron; print(megatron.__path__)'; grep -rn initialize_model_parallel of the script",
+        fix="call initialize_megatron or parallel_state.initialize_model_parallel first, after init_process_group. Import all "
+        "from one copy: megatron.core.parallel_state, not a module mpu beside it",
+        link="https://github.com/zai-org/CodeGeeX/issues/271",
+    ),
+    Entry(
+        id="not-registered",
+        title="KeyError: 'X is not in the models registry'; Dataset 'X' is not registered!",
+        patterns=(
+            r"'?(?P<name>[\w.]+) is not in the (?P<what>[\w:. ]+?) registry\b",
+            r"Dataset '(?P<name>[^']+)' is not registered!",
+        ),
+        cause="{name} is not in the registry[ of {what}] in this process: the module that defines it was not imported here, or "
+        "is of another version. Spawned ranks do not run the code below `if __name__ == '__main__'`",
+        probe="grep -rnE '{name}|custom_imports|register' of the code and the configuration",
+        fix="import the module in each rank: custom_imports in the configuration (mmengine), or registration inside of the "
+        "function that launch() gets (detectron2). `None`: the configuration has no `type`",
+        link="https://github.com/open-mmlab/mmdetection/issues/9881",
+    ),
+    Entry(
+        id="launcher-needed",
+        title="Please use `FORCE_TORCHRUN=1` to launch DeepSpeed training; should be run via a distributed launcher",
+        patterns=(
+            r"use `FORCE_TORCHRUN=1` to launch DeepSpeed",
+            r"should be run via a distributed launcher",
+            r"DeepSpeed is not compatible with MP\. n_gpu: \d+, local_world_size: 1",
+        ),
+        cause="the program was started as one process without a launcher, and needs one: it found no RANK and WORLD_SIZE",
+        probe="env | grep -E '^(RANK|WORLD_SIZE|LOCAL_RANK)='",
+        fix="FORCE_TORCHRUN=1 llamafactory-cli train FILE; NPROC_PER_NODE=N swift sft ...; tune run --nproc_per_node N RECIPE. For "
+        "others: torchrun --nproc-per-node N SCRIPT",
+        link="https://github.com/hiyouga/LLaMA-Factory",
+    ),
+    Entry(
+        id="config-value-invalid",
+        title="pydantic: 1 validation error for DeepSpeedZeroConfig",
+        patterns=(r"\b\d+ validation errors? for (?P<name>[A-Za-z][\w.\[\]]*)$",),
+        context=r"(?:^|\s)(?P<reason>(?:Input|Value|Field|Extra|Unable|Assertion|value|field|extra|none|str|ensure)\b.*[\[(]type=.*[\])])$",
+        cause="a value of the configuration {name} is not accepted[: {reason}]",
+        probe="the lines below it: the key, the reason, and the value that was given",
+        fix="correct that key in the configuration file. In DeepSpeed's, sizes are integers, and `auto` is understood by "
+        "transformers and accelerate only. A key that is not known: update the package",
+        link="https://docs.pydantic.dev/latest/errors/validation_errors/",
+    ),
+    Entry(
+        id="tokenizer-file-newer",
+        title="data did not match any variant of untagged enum PyPreTokenizerTypeWrapper",
+        patterns=(r"data did not match any variant of untagged enum",),
+        cause="tokenizer.json was written by a newer version of tokenizers than the one that is installed here",
+        probe="pip list | grep -iE 'tokenizers|transformers'",
+        fix="pip install -U transformers tokenizers, on all nodes",
+        link="https://github.com/huggingface/transformers/issues/31789",
+    ),
+    Entry(
+        id="remote-code",
+        title="requires you to execute the configuration file in that repo; contains custom code which must be executed",
+        patterns=(
+            r"requires you to execute .* in that repo on your local machine",
+            r"contains custom code which must be executed to correctly load",
+        ),
+        cause="the model or data set has code of its own, which is run only with a permission",
+        probe="read the .py files of that model or data set",
+        fix="trust_remote_code=True in from_pretrained or load_dataset (many programs: --trust_remote_code), or a version of the "
+        "library that has this model",
+        link="https://huggingface.co/docs/transformers/custom_models",
+    ),
+    Entry(
+        id="dataset-script",
+        title="Dataset scripts are no longer supported, but found",
+        patterns=(r"Dataset scripts are no longer supported, but found (?P<name>\S+)",),
+        cause="the data set is loaded by a script ({name}), which datasets 4 does not run any more",
+        probe="pip list | grep datasets",
+        fix='pip install "datasets<4", or load its Parquet files: load_dataset(NAME, revision="refs/convert/parquet")',
+        link="https://huggingface.co/docs/datasets/loading",
+    ),
+    Entry(
+        id="map-worker-died",
+        title="One of the subprocesses has abruptly died during map operation",
+        kind="generic",
+        patterns=(r"One of the subprocesses has abruptly died during map operation",),
+        cause="a process of datasets.map was killed, mostly because the host's memory was full: each rank starts num_proc "
+        "processes",
+        probe="on that host: dmesg -T | grep -i 'killed process'; free -g",
+        fix="a smaller num_proc and writer_batch_size. Prepare the data on one rank before the others "
+        "(training_args.main_process_first), or before the run",
+        link="https://huggingface.co/docs/datasets/process",
+    ),
+    Entry(
+        id="dataset-generation-failed",
+        title="DatasetGenerationError: An error occurred while generating the dataset",
+        kind="generic",
+        patterns=(r"An error occurred while generating the dataset",),
+        cause="datasets could not read its source files. The exception above it shows why: a column or a format that differs "
+        "between files, a file that is cut off, or a full disk",
+        probe="the exception above it; df -h ~/.cache/huggingface",
+        fix="correct the file that the exception above it shows. After an interrupted download: download_mode='force_redownload'",
+        link="https://huggingface.co/docs/datasets/loading",
+    ),
+    Entry(
+        id="tied-weights-saved",
+        title="Some tensors share memory, this will lead to duplicate memory on disk",
+        patterns=(
+            r"Some tensors share memory, this will lead to duplicate memory on disk",
+            r"weights trying to be saved contained shared tensors",
+        ),
+        cause="two names of the model have one tensor (tied embeddings), and safetensors does not save that. Often a wrapper of "
+        "the model hides that they are tied",
+        probe="print(model.config.tie_word_embeddings)",
+        fix="save_safetensors=False in TrainingArguments, safe_serialization=False in save_pretrained and accelerator.save_state, "
+        "or safetensors.torch.save_model",
+        link="https://huggingface.co/docs/safetensors/torch_shared_tensors",
+    ),
+    Entry(
+        id="output-not-empty",
+        title="Output directory already exists and is not empty. Use --overwrite_output_dir to overcome",
+        patterns=(r"Output directory \(?(?P<path>[^\s)]+)\)? already exists and is not empty",),
+        cause="{path} holds files of an earlier run, and the script does not write over them",
+        probe="ls {path}",
+        fix="another --output_dir, --overwrite_output_dir true, or --resume_from_checkpoint to continue the earlier run",
+        link="https://huggingface.co/docs/transformers/main_classes/trainer",
+    ),
+    Entry(
+        id="adapter-modules-missing",
+        title="Target modules {'q_proj', 'v_proj'} not found in the base model",
+        patterns=(r"Target modules (?P<name>.+?) not found in the base model",),
+        cause="LoRA is to change {name}, and no layer of this model has such a name",
+        probe="print([n for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)])",
+        fix="set target_modules to names of this model's layers, or to 'all-linear'",
+        link="https://huggingface.co/docs/peft/developer_guides/troubleshooting",
+    ),
+    Entry(
+        id="vllm-memory-changed",
+        title="vLLM: Error in memory profiling. Initial free memory, current free memory",
+        patterns=(r"Error in memory profiling\. Initial free memory",),
+        cause="another process freed memory of this GPU while vLLM measured what is free: two engines or a training start on it at "
+        "the same time",
+        probe="nvidia-smi",
+        fix="start one engine after the other on a GPU, or after the training has loaded its model. Then start it again",
+        link="https://docs.vllm.ai/en/latest/usage/troubleshooting.html",
+    ),
+    Entry(
+        id="vllm-server-missing",
+        title="The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds",
+        patterns=(r"The vLLM server can't be reached at (?P<url>\S+) after",),
+        cause="the trainer reaches no vLLM server at {url}: it is not started, still loads its model, or is on another host",
+        probe="curl -sS {url}/health",
+        fix="start `trl vllm-serve --model NAME` first, on GPUs that the training does not use, and pass vllm_server_host of that "
+        "host. Or use vllm_mode='colocate'",
+        link="https://huggingface.co/docs/trl/vllm_integration",
+    ),
+    Entry(
+        id="wandb-run-missing",
+        title="AttributeError: 'NoneType' object has no attribute 'id', at wandb.run.id",
+        patterns=(r"'NoneType' object has no attribute '(?P<name>\w+)'",),
+        needs=r"\bwandb\.run\.(?P=name)\b",
+        cause="wandb.run is None on this rank: only rank 0 called wandb.init, and another rank uses wandb.run.{name}",
+        probe="grep -rn 'wandb.run' of the script",
+        fix="use it on rank 0 only (`if wandb.run is not None`), and send the value to the other ranks with "
+        "torch.distributed.broadcast_object_list",
+        link="https://docs.wandb.ai/guides/track/log/distributed-training",
+    ),
+    Entry(
+        id="package-version-wrong",
+        title="accelerate>=0.20.3 is required for a normal functioning of this module, but found accelerate==0.19.0",
+        patterns=(
+            r"(?P<wanted>\S+) is required for a normal functioning of this module, but found (?P<found>\S+?)\.?$",
+            r"(?P<found>\w+==\S+) is used but incompatible\. Please install (?P<wanted>.+?)\.?$",
+            r"requires `?(?P<wanted>accelerate>=[\d.]+)`?: Please run",
+            r"requires Accelerate: `pip install '?(?P<wanted>[^'`]+)",
+            r"require users to upgrade (?P<wanted>torch to at least v[\d.]+)",
+        ),
+        cause="a package is missing here, or has a version that another package does not accept: it needs {wanted}[, and found "
+        "{found}]",
+        probe="on each node: pip list | grep -iE 'torch|transformers|accelerate|tokenizers|mm'; pip check",
+        fix="install that version, or the version of the calling package that fits what is installed, on all nodes. For files "
+        "of weights: safetensors need no newer torch",
+        link="https://github.com/huggingface/transformers/blob/main/src/transformers/utils/versions.py",
+    ),
+    Entry(
+        id="flash-attention-dtype",
+        title="FlashAttention only support fp16 and bf16 data type",
+        patterns=(r"FlashAttention only supports? fp16(?:,| and) bf16",),
+        cause="flash-attention got fp32 tensors: the model was loaded in fp32, or a layer returns fp32 outside of autocast",
+        probe="print({p.dtype for p in model.parameters()})",
+        fix="load it with torch_dtype=torch.bfloat16, or run under autocast (--bf16, --mixed_precision bf16). Otherwise "
+        "attn_implementation='sdpa'",
+        link="https://huggingface.co/docs/transformers/attention_interface",
+    ),
+    Entry(
+        id="scheduler-optimizer",
+        title="TypeError: DeepSpeedZeroOptimizer is not an Optimizer",
+        patterns=(r"TypeError: (?P<name>(?:DeepSpeed|FP16_|BF16_|Accelerated|Lightning)\w*) is not an Optimizer",),
+        cause="a learning rate scheduler of torch got {name}, a wrapper, and accepts an optimizer of torch only",
+        probe="the traceback shows the scheduler",
+        fix="make the scheduler of the optimizer before it is wrapped, and pass both: deepspeed.initialize(optimizer=..., "
+        "lr_scheduler=...), or accelerator.prepare(optimizer, scheduler). Or take {name}.optimizer",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/6992",
+    ),
+    Entry(
+        id="descriptors-passed-twice",
+        title="ValueError: bad value(s) in fds_to_keep",
+        patterns=(r"bad value\(s\) in fds_to_keep",),
+        cause="a spawned process gets the same file descriptor twice: tensors in shared memory (tied weights, a list of them) are "
+        "passed to torch.multiprocessing.spawn",
+        probe="grep -rnE 'mp\\.spawn|share_memory' of the script",
+        fix="torch.multiprocessing.set_sharing_strategy('file_system') at the top of the script, or build the model inside of the "
+        "spawned function",
+        link="https://github.com/eric-mitchell/direct-preference-optimization/issues/14",
+    ),
+)

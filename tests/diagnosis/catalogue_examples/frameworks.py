@@ -1,0 +1,552 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/frameworks.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "batch-not-divisible": (
+        (
+            "ValueError: The global train batch size (7 x 1) must be evenly divisible by the number of generations per prompt (8). Given the current train batch size, the valid values for the number of generations are: [7].",
+            "https://github.com/huggingface/open-r1/issues/249",
+        ),
+        (
+            "ValueError: To use a `DataLoader` in `split_batches` mode, the batch size (8) needs to be a round multiple of the number of processes (3).",
+            "https://github.com/huggingface/accelerate/issues/358",
+        ),
+        (
+            "AssertionError: only support equal chunk. Got size of DataProto 512 and chunk 6.",
+            "https://github.com/hiyouga/EasyR1/issues/44",
+        ),
+        (
+            "AssertionError: ppo_mini_batch_size 0 should be larger than 0 after normalization",
+            "https://github.com/PRIME-RL/TTRL/issues/43",
+        ),
+    ),
+    "mesh-dimension-missing": (
+        (
+            "ValueError: Mesh 'tp' is not available. Ensure the corresponding parallelism dimension is enabled (size > 1).",
+            "https://github.com/pytorch/torchtitan/issues/2184",
+        ),
+        (
+            "KeyError: \"Invalid mesh_dim_names ('dp_cp',) specified. Valid mesh_dim_names are ['tp'].\"",
+            "https://github.com/pytorch/torchtitan/issues/1309",
+        ),
+    ),
+    "gradients-differ": (
+        (
+            "FloatingPointError: Fatal error: gradients are inconsistent between workers. Try --ddp-backend=legacy_ddp. Or are you mixing up different generation of GPUs in training?",
+            "https://github.com/facebookresearch/fairseq/issues/3920",
+        ),
+    ),
+    "zero-no-sync": (
+        (
+            "AssertionError: no_sync context manager is incompatible with gradient partitioning logic of ZeRO stage 2",
+            "https://github.com/hustvl/mmMamba/issues/5",
+        ),
+    ),
+    "zero-reduced-twice": (
+        (
+            "AssertionError: The parameter 657 has already been reduced.             Gradient computed twice for this partition.             Multiple gradient reduction is currently not supported",
+            "https://github.com/OpenBMB/MiniCPM-V/issues/423",
+        ),
+    ),
+    "zero3-order": (
+        (
+            "RuntimeError: tracing error at step 603:",
+            "https://github.com/QwenLM/Qwen-VL/issues/412",
+        ),
+        (
+            "expected the next 1 parameters in the parameter fetch queue to be ({'id': 'name=transformer.visual.conv1.weight id=194', 'status': 'AVAILABLE'},)",
+            "https://github.com/QwenLM/Qwen-VL/issues/412",
+        ),
+        (
+            "RuntimeError: still have inflight params [{'id': 52, 'status': 'AVAILABLE', 'numel': 4096}]",
+            "DeepSpeed 0.16, source",
+        ),
+        (
+            "RuntimeError: {'id': 1014, 'status': 'INFLIGHT', 'numel': 0, 'ds_numel': 0, 'shape': (0,)} already in registry",
+            "https://github.com/deepspeedai/DeepSpeed/issues/3528",
+        ),
+        (
+            "RuntimeError: disagreement between rank0 and rank1: rank0: [0, 1, 2], rank1: [0, 1, 3]",
+            "https://github.com/deepspeedai/DeepSpeed/issues/5799",
+        ),
+        (
+            "AssertionError: {'id': 0, 'status': 'AVAILABLE', 'numel': 25755648, 'ds_numel': 25755648, 'shape': (50304, 512), 'ds_shape': (50304, 512), 'requires_grad': True, 'grad_shape': None, 'persist': False, 'active_sub_modules': {182}, 'ds_tensor.shape': torch.Size([3219456])}",
+            "https://github.com/huggingface/trl/pull/1617",
+        ),
+    ),
+    "zero3-low-memory-load": (
+        (
+            "ValueError: DeepSpeed Zero-3 is not compatible with `low_cpu_mem_usage=True` or with passing a `device_map`.",
+            "https://github.com/stanleylsx/llms_tool/issues/73",
+        ),
+    ),
+    "zero3-mixed-dtypes": (
+        (
+            "RuntimeError: expected there to be only one unique element in <generator object Init._convert_to_deepspeed_param.<locals>.all_gather_coalesced.<locals>.<genexpr> at 0x7f0f04211eb0>",
+            "https://github.com/axolotl-ai-cloud/axolotl/issues/207",
+        ),
+        (
+            "RuntimeError: output tensor must have the same type as input tensor",
+            "https://github.com/deepspeedai/DeepSpeed/issues/4068",
+        ),
+    ),
+    "zero-optimizer": (
+        (
+            "deepspeed.runtime.zero.utils.ZeRORuntimeException: You are using ZeRO-Offload with a client provided optimizer (<class 'transformers.optimization.AdamW'>) which in most cases will yield poor performance. Please either use deepspeed.ops.adam.DeepSpeedCPUAdam or set an optimizer in your ds-config (https://www.deepspeed.ai/docs/config-json/#optimizer-parameters). If you really want to use a custom optimizer w. ZeRO-Offload and understand the performance impacts you can also set <\"zero_force_ds_cpu_optimizer\": false> in your configuration file.",
+            "https://github.com/OptimalScale/LMFlow/issues/470",
+        ),
+        (
+            'AssertionError: You are using an untested ZeRO Optimizer. Please add <"zero_allow_untested_optimizer": true> in the configuration file to use it.',
+            "DeepSpeed 0.16, source",
+        ),
+        (
+            "AssertionError: CPUAdam param is on cuda:0 and must be 'cpu', make sure you enabled 'offload_optimizer': 'cpu' in your ds config.",
+            "DeepSpeed 0.16, source",
+        ),
+    ),
+    "zero-no-optimizer": (
+        (
+            "AttributeError: 'DeepSpeedZeRoOffload' object has no attribute 'backward'",
+            "DeepSpeed 0.16, source",
+        ),
+        (
+            "ValueError: max() arg is an empty sequence\n    largest_numel = max([sum([p.ds_numel for p in psg]) for psg in self.fp16_partitioned_groups])",
+            "https://github.com/hiyouga/LlamaFactory/issues/2546",
+        ),
+        (
+            "AssertionError: zero stage 2 requires an optimizer",
+            "https://github.com/deepspeedai/DeepSpeed/issues/4068",
+        ),
+    ),
+    "nvme-offload": (
+        (
+            "/zero_stage_3/optimizer/rank1/140302004385408_gradient_988164096_75497472.tensor.swp: buffer nbytes != file bytes 301989888 != 0",
+            "https://github.com/deepspeedai/DeepSpeed/issues/1627",
+        ),
+        (
+            "python: /opt/conda/lib/python3.9/site-packages/deepspeed/ops/csrc/aio/py_lib/deepspeed_py_aio_handle.cpp:223: int deepspeed_aio_handle_t::pread(const at::Tensor&, const char*, bool, bool): Assertion `static_cast<long long int>(buffer.nbytes()) == num_file_bytes' failed.",
+            "https://github.com/deepspeedai/DeepSpeed/issues/1627",
+        ),
+        (
+            "python: /opt/conda/lib/python3.10/site-packages/deepspeed/ops/csrc/aio/common/deepspeed_aio_common.cpp:125: int _do_io_complete(long long int, long long int, std::unique_ptr<aio_context>&, std::vector<std::chrono::duration<double> >&): Assertion `n_completes >= min_completes' failed.",
+            "https://github.com/deepspeedai/DeepSpeed/issues/4888",
+        ),
+    ),
+    "nvme-offload-buffer": (
+        (
+            "AssertionError: More elements 524709888 than buffer size 100,000,000",
+            "https://github.com/deepspeedai/DeepSpeed/issues/3506",
+        ),
+    ),
+    "nvme-offload-not-set-up": (
+        (
+            "AttributeError: 'NoneType' object has no attribute 'available_swap_in_buffers'",
+            "https://github.com/deepspeedai/DeepSpeed/issues/1035",
+        ),
+    ),
+    "deepspeed-set-twice": (
+        (
+            "ValueError: You cannot specify an optimizer in the config file and in the code at the same time. Please remove the optimizer from the config file or create `accelerate.utils.DummyOptim` in the code.",
+            "accelerate 1.3, source",
+        ),
+        (
+            "ValueError: You cannot create a `DummyOptim` without specifying an optimizer in the config file.",
+            "accelerate 1.3, source",
+        ),
+        (
+            "ValueError: Found `optimizer` configured in the DeepSpeed config, but no `scheduler`. Please configure a scheduler in the DeepSpeed config.",
+            "transformers 4.49, source",
+        ),
+        (
+            "lightning.fabric.utilities.exceptions.MisconfigurationException: Do not set `gradient_accumulation_steps` in the DeepSpeed config as this will be set with the `accumulate_grad_batches` argument passed via the Lightning Trainer.",
+            "https://github.com/Lightning-AI/pytorch-lightning/issues/19891",
+        ),
+        (
+            "ValueError: When using `deepspeed_config_file`, the following accelerate config variables will be ignored: ['gradient_accumulation_steps', 'zero_stage'].",
+            "accelerate 1.3, source",
+        ),
+        (
+            "AssertionError: bf16 and fp16 modes cannot be simultaneously enabled",
+            "DeepSpeed 0.16, source",
+        ),
+    ),
+    "deepspeed-config-missing": (
+        (
+            "AssertionError: Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided",
+            "DeepSpeed 0.16, source",
+        ),
+        (
+            "ValueError: When using DeepSpeed, `accelerate.prepare()` requires you to pass at least one of training or evaluation dataloaders with `batch_size` attribute returning an integer value or alternatively set an integer value in `train_micro_batch_size_per_gpu` in the deepspeed config file or assign integer value to `AcceleratorState().deepspeed_plugin.deepspeed_config['train_micro_batch_size_per_gpu']`.",
+            "accelerate 1.3, source",
+        ),
+        (
+            "ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.",
+            "https://github.com/zjunlp/KnowLM/issues/87",
+        ),
+        (
+            "ValueError: Expected a string path to an existing deepspeed config, or a dictionary or a base64. Received: ds_config.json",
+            "DeepSpeed 0.16, source",
+        ),
+        (
+            "AssertionError: DeepSpeed requires --deepspeed_config to specify configuration file",
+            "DeepSpeed 0.16, source",
+        ),
+    ),
+    "deepspeed-two-models": (
+        (
+            "AssertionError: You can't use same `Accelerator()` instance with multiple models when using DeepSpeed",
+            "accelerate 1.3, source",
+        ),
+    ),
+    "resume-without-state": (
+        (
+            "ValueError: Can't find a valid checkpoint at /out/checkpoint-400",
+            "https://github.com/huggingface/open-r1/issues/553",
+        ),
+        (
+            "ValueError: [deepspeed] failed to resume from checkpoint /input1/lumos/checkpoint-5439",
+            "https://github.com/Haochen-Wang409/ross/issues/13",
+        ),
+        (
+            "ValueError: No valid checkpoint found in output directory (out)",
+            "transformers 4.49, source",
+        ),
+        (
+            "    assert len(self.ckpt_list) > 0",
+            "https://github.com/huggingface/finetrainers/issues/29",
+        ),
+    ),
+    "resume-file-latest-missing": (
+        (
+            "[2025-01-10 10:12:15,570] [WARNING] [engine.py:2841:load_checkpoint] Unable to find latest file at /mnt/d/out/20250110_16-17-54/latest, if trying to load latest checkpoint please ensure this file exists or pass an explicit checkpoint tag when loading a checkpoint.",
+            "https://github.com/tdrussell/diffusion-pipe/issues/73",
+        ),
+    ),
+    "model-file-missing": (
+        (
+            "OSError: Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory /models/llama.",
+            "transformers 4.49, source",
+        ),
+        (
+            "OSError: /models/llama does not appear to have a file named config.json. Checkout 'https://huggingface.co//models/llama/tree/None' for available files.",
+            "transformers 4.49, source",
+        ),
+        (
+            "ValueError: Can't find 'adapter_config.json' at '/out/checkpoint-100'",
+            "peft 0.14, source",
+        ),
+    ),
+    "quantised-model-placed": (
+        (
+            "ValueError: You can't train a model that has been loaded in 8-bit precision on a different device than the one you're training on. Make sure you loaded the model on the correct device using for example `device_map={'':torch.cuda.current_device()}` or `device_map={'':torch.xpu.current_device()}`",
+            "accelerate 1.3, source",
+        ),
+    ),
+    "model-offloaded": (
+        (
+            "ValueError: Some modules are dispatched on the CPU or the disk. Make sure you have enough GPU RAM to fit the quantized model. If you want to dispatch the model on the CPU or the disk while keeping these modules in 32-bit, you need to set `llm_int8_enable_fp32_cpu_offload=True` and pass a custom `device_map` to `from_pretrained`.",
+            "transformers 4.49, source",
+        ),
+        (
+            "RuntimeError: You can't move a model that has some modules offloaded to cpu or disk.",
+            "accelerate 1.3, source",
+        ),
+        (
+            "ValueError: You can't train a model that has been loaded in 8-bit precision with CPU or disk offload. If you want train the 8-bit model in CPU, please install bitsandbytes with multi-backend",
+            "accelerate 1.3, source",
+        ),
+        (
+            "ValueError: The current `device_map` had weights offloaded to the disk. Please provide an `offload_folder` for them. Alternatively, make sure you have `safetensors` installed if the model you are using offers the weights in this format.",
+            "transformers 4.49, source",
+        ),
+    ),
+    "quantised-model-moved": (
+        (
+            "ValueError: `.to` is not supported for `4-bit` or `8-bit` bitsandbytes models. Please use the model as it is, since the model has already been set to the correct devices and casted to the correct `dtype`.",
+            "transformers 4.49, source",
+        ),
+    ),
+    "accelerator-state": (
+        (
+            "ValueError: AcceleratorState has already been initialized and cannot be changed, restart your runtime completely and pass `mixed_precision='bf16'` to `Accelerator()`.",
+            "accelerate 1.3, source",
+        ),
+        (
+            "AttributeError: 'AcceleratorState' object has no attribute 'distributed_type'",
+            "accelerate 1.3, source",
+        ),
+    ),
+    "meta-tensor": (
+        (
+            "NotImplementedError: Cannot copy out of meta tensor; no data!",
+            "torch 2.6, source",
+        ),
+    ),
+    "fsdp-layer-class": (
+        (
+            "ValueError: Could not find the transformer layer class LlamaDecoderLayer in the model.",
+            "torch 2.6, source",
+        ),
+    ),
+    "fsdp-state": (
+        (
+            "ValueError: expected to be in states [<TrainingState.FORWARD_BACKWARD: 2>] but current state is TrainingState.IDLE",
+            "https://github.com/pytorch/pytorch/issues/148756",
+        ),
+        (
+            "RuntimeError: Expects BACKWARD_PRE or BACKWARD_POST state but got HandleTrainingState.FORWARD",
+            "torch 2.6, source",
+        ),
+        (
+            "AssertionError: Invalid: ``_post_backward_hook_state``: (<torch.autograd.graph.Node object at 0x7f>, None)",
+            "https://github.com/tianweiy/DMD2/issues/41",
+        ),
+        (
+            "AssertionError: The `grad_fn` is needed to access the `AccumulateGrad` and register the post-backward hook",
+            "https://github.com/Lightning-AI/litgpt/issues/640",
+        ),
+    ),
+    "dtensor-mixed": (
+        (
+            "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!",
+            "torch 2.6, source",
+        ),
+        (
+            "NotImplementedError: Operator aten.foo.default does not have a sharding strategy registered.",
+            "torch 2.6, source",
+        ),
+    ),
+    "dispatched-batches-differ": (
+        (
+            'RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 6 but got size 4 for tensor number 1 in the list.\n  File "/opt/lib/python3.10/site-packages/accelerate/data_loader.py", line 549, in _fetch_batches',
+            "https://github.com/huggingface/accelerate/issues/2023",
+        ),
+    ),
+    "lightning-notebook": (
+        (
+            "lightning.fabric.utilities.exceptions.MisconfigurationException: `Trainer(strategy='ddp')` is not compatible with an interactive environment. Run your code as a script, or choose a notebook-compatible strategy: `Trainer(strategy='ddp_notebook')`. In case you are spawning processes yourself, make sure to include the Trainer creation inside the worker function.",
+            "Lightning 2.4, source",
+        ),
+    ),
+    "lightning-metric": (
+        (
+            "lightning.fabric.utilities.exceptions.MisconfigurationException: `ModelCheckpoint(monitor='val_loss')` could not find the monitored key in the returned metrics: ['train_loss', 'epoch', 'step']. HINT: Did you call `log('val_loss', value)` in the `LightningModule`?",
+            "Lightning 2.4, source",
+        ),
+        (
+            "RuntimeError: Early stopping conditioned on metric `val_loss` which is not available. Pass in or modify your `EarlyStopping` callback to use any of the following: `train_loss`",
+            "Lightning 2.4, source",
+        ),
+        (
+            "ReduceLROnPlateau conditioned on metric val_loss which is not available. Available metrics are: ['train_loss'].",
+            "Lightning 2.4, source",
+        ),
+    ),
+    "lightning-two-packages": (
+        (
+            "TypeError: `model` must be a `LightningModule` or `torch._dynamo.OptimizedModule`, got `LitModel`",
+            "Lightning 2.4, source",
+        ),
+        (
+            "ValueError: trainer constructor argument must be either None or pytorch_lightning.Trainer. But got <class 'lightning.pytorch.trainer.trainer.Trainer'> instead.",
+            "https://github.com/NVIDIA-NeMo/Speech/issues/11458",
+        ),
+    ),
+    "val-check-interval": (
+        (
+            "ValueError: `val_check_interval` (2000) must be less than or equal to the number of the training batches (500). If you want to disable validation set `limit_val_batches` to 0.0 instead. If you want to validate based on the total training batches, set `check_val_every_n_epoch=None`.",
+            "Lightning 2.4, source",
+        ),
+    ),
+    "cuda-max-connections": (
+        (
+            "RuntimeError: Using sequence parallelism requires setting the environment variable CUDA_DEVICE_MAX_CONNECTIONS to 1",
+            "Megatron-LM core 0.9, source",
+        ),
+    ),
+    "megatron-groups-missing": (
+        (
+            "AssertionError: pipeline_model parallel group is not initialized",
+            "https://github.com/zai-org/CodeGeeX/issues/271",
+        ),
+    ),
+    "not-registered": (
+        (
+            "KeyError: 'None is not in the detector registry'",
+            "https://github.com/microsoft/RepPoints/issues/40",
+        ),
+        (
+            "KeyError: \"Dataset 'my_train' is not registered! Available datasets are: coco_2014_train, coco_2014_val\"",
+            "detectron2 0.6, source",
+        ),
+    ),
+    "launcher-needed": (
+        (
+            "ValueError: Please use `FORCE_TORCHRUN=1` to launch DeepSpeed training.",
+            "LLaMA-Factory 0.9, source",
+        ),
+        (
+            "RuntimeError: Distributed finetune recipes should be run via a distributed launcher.If using tune CLI, please specify --nnodes 1 and --nproc_per_node [num_gpus]",
+            "torchtune 0.5, source",
+        ),
+        (
+            "ValueError: DeepSpeed is not compatible with MP. n_gpu: 8, local_world_size: 1.",
+            "https://github.com/modelscope/ms-swift/issues/2698",
+        ),
+    ),
+    "config-value-invalid": (
+        (
+            "pydantic.error_wrappers.ValidationError: 1 validation error for DeepSpeedZeroConfig",
+            "https://github.com/deepspeedai/DeepSpeedExamples/issues/513",
+        ),
+    ),
+    "tokenizer-file-newer": (
+        (
+            "Exception: data did not match any variant of untagged enum PyPreTokenizerTypeWrapper at line 12564 column 3",
+            "tokenizers 0.20, source",
+        ),
+    ),
+    "remote-code": (
+        (
+            "ValueError: Loading /models/chatglm requires you to execute the configuration file in that repo on your local machine. Make sure you have read the code there to avoid malicious use, then set the option `trust_remote_code=True` to remove this error.",
+            "transformers 4.49, source",
+        ),
+        (
+            "ValueError: The repository for piqa contains custom code which must be executed to correctly load the dataset. You can inspect the repository content at https://hf.co/datasets/piqa.",
+            "datasets 4.0, source",
+        ),
+    ),
+    "dataset-script": (
+        (
+            "RuntimeError: Dataset scripts are no longer supported, but found wikitext.py",
+            "datasets 4.0, source",
+        ),
+    ),
+    "map-worker-died": (
+        (
+            "RuntimeError: One of the subprocesses has abruptly died during map operation.To debug the error, disable multiprocessing.",
+            "datasets 4.0, source",
+        ),
+    ),
+    "dataset-generation-failed": (
+        (
+            "datasets.exceptions.DatasetGenerationError: An error occurred while generating the dataset",
+            "datasets 4.0, source",
+        ),
+    ),
+    "tied-weights-saved": (
+        (
+            "            Some tensors share memory, this will lead to duplicate memory on disk and potential differences when loading them again: [{'a', 'b'}].",
+            "safetensors 0.5, source",
+        ),
+        (
+            "RuntimeError: The weights trying to be saved contained shared tensors [{'lm_head.weight', 'model.embed_tokens.weight'}] that are mismatching the transformers base configuration. Try saving using `safe_serialization=False` or remove this tensor sharing.",
+            "transformers 4.49, source",
+        ),
+    ),
+    "output-not-empty": (
+        (
+            "ValueError: Output directory (out) already exists and is not empty. Use --overwrite_output_dir to overcome.",
+            "transformers 4.49, source",
+        ),
+    ),
+    "adapter-modules-missing": (
+        (
+            "ValueError: Target modules {'v_proj', 'q_proj'} not found in the base model. Please check the target modules and try again.",
+            "peft 0.14, source",
+        ),
+    ),
+    "vllm-memory-changed": (
+        (
+            "AssertionError: Error in memory profiling. Initial free memory 41.2 GiB, current free memory 45.1 GiB. This happens when other processes sharing the same container release GPU memory while vLLM is profiling during initialization.",
+            "vLLM 0.8, source",
+        ),
+    ),
+    "vllm-server-missing": (
+        (
+            "ConnectionError: The vLLM server can't be reached at http://0.0.0.0:8000 after 240.0 seconds. Make sure the server is running by running `trl vllm-serve`.",
+            "TRL 0.19, source",
+        ),
+    ),
+    "wandb-run-missing": (
+        (
+            "AttributeError: 'NoneType' object has no attribute 'id'\n    run_id = wandb.run.id",
+            "https://github.com/allenai/rslearn_projects/pull/37",
+        ),
+    ),
+    "package-version-wrong": (
+        (
+            "accelerate>=0.20.3 is required for a normal functioning of this module, but found accelerate==0.19.0.",
+            "transformers 4.31, source",
+        ),
+        (
+            "AssertionError: MMCV==2.2.0 is used but incompatible. Please install mmcv>=2.0.0rc4, <2.2.0.",
+            "mmdetection 3.3, source",
+        ),
+        (
+            "ImportError: Using the `Trainer` with `PyTorch` requires `accelerate>=0.26.0`: Please run `pip install transformers[torch]` or `pip install 'accelerate>=0.26.0'`",
+            "transformers 4.49, source",
+        ),
+        (
+            "ImportError: Using `low_cpu_mem_usage=True` or a `device_map` requires Accelerate: `pip install 'accelerate>=0.26.0'`",
+            "transformers 4.49, source",
+        ),
+        (
+            "ValueError: Due to a serious vulnerability issue in `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6 in order to use the function. This version restriction does not apply when loading files with safetensors.",
+            "transformers 4.49, source",
+        ),
+    ),
+    "flash-attention-dtype": (
+        (
+            "RuntimeError: FlashAttention only support fp16 and bf16 data type",
+            "flash-attn 2.7, source",
+        ),
+    ),
+    "scheduler-optimizer": (
+        (
+            "TypeError: DeepSpeedZeroOptimizer is not an Optimizer",
+            "https://github.com/deepspeedai/DeepSpeed/issues/6992",
+        ),
+    ),
+    "descriptors-passed-twice": (
+        (
+            "ValueError: bad value(s) in fds_to_keep",
+            "https://github.com/eric-mitchell/direct-preference-optimization/issues/14",
+        ),
+    ),
+    "zero3-generate": (
+        (
+            'IndexError: pop from an empty deque\n  File "/opt/lib/python3.10/site-packages/deepspeed/runtime/zero/partitioned_param_coordinator.py", line 194, in record_parameters',
+            "https://github.com/huggingface/trl/issues/2304",
+        ),
+    ),
+    "cuda-device-expected": (
+        (
+            "ValueError: Expected a cuda device, but got: cpu",
+            "https://github.com/axolotl-ai-cloud/axolotl/issues/1705",
+        ),
+    ),
+    "ddp-inner-model-called": (
+        (
+            'RuntimeError: expect_autograd_hooks_ INTERNAL ASSERT FAILED at "/pytorch/torch/csrc/distributed/c10d/reducer.cpp":1633, please report a bug to PyTorch.',
+            "https://github.com/OEvortex/unsloth/issues/14",
+        ),
+    ),
+    "zero-shard-missing": (
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: 'llama_13b_pp/global_step001/zero_pp_rank_0_mp_rank_03_optim_states.pt'",
+            "https://github.com/HuangLK/transpeeder/issues/28",
+        ),
+    ),
+    "dataset-smaller-than-ranks": (
+        (
+            "    assert len(indices) == self.total_size",
+            "https://github.com/ultralytics/yolov5/issues/475",
+        ),
+    ),
+    "zero-backward-bypassed": (
+        (
+            "AttributeError: 'DeepSpeedZeroOptimizer' object has no attribute 'ipg_index'",
+            "https://github.com/deepspeedai/DeepSpeed/issues/6995",
+        ),
+    ),
+}
