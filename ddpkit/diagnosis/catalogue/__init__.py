@@ -11,6 +11,7 @@ from ddpkit.diagnosis.catalogue import (
     fabric,
     files,
     gpu,
+    inputs,
     install,
     jobs,
     nccl,
@@ -37,7 +38,7 @@ PARTS = {
     "SLURM": jobs.ENTRIES + slurm.ENTRIES,
     "SSH, pdsh and terminals": ssh.ENTRIES,
     "DDP, FSDP and tensors": ddp.ENTRIES,
-    "Models, trackers, containers and other launchers": services.ENTRIES + containers.ENTRIES,
+    "Models, trackers, containers and other launchers": services.ENTRIES + inputs.ENTRIES + containers.ENTRIES,
     "Hangs and failures during training": runtime.ENTRIES,
     "Signals and exit codes": deaths.ENTRIES,
 }

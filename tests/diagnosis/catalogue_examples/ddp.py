@@ -155,10 +155,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: The size of tensor a (64) must match the size of tensor b (32) at non-singleton dimension 0",
             "torch 2.13, run",
         ),
-        (
-            "RuntimeError: stack expects each tensor to be equal size, but got [3, 224, 224] at entry 0 and [1, 224, 224] at entry 1",
-            "torch 2.13, run",
-        ),
         ("ValueError: Expected input batch_size (8) to match target batch_size (4).", "torch 2.13, run"),
         (
             "RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 4 but got "
@@ -183,6 +179,38 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
             "DeepSpeed, source",
+        ),
+        (
+            "Loss is inf, stopping training",
+            "https://github.com/Intellindust-AI-Lab/DEIMv2/issues/94",
+        ),
+        (
+            "FloatingPointError: Loss became infinite or NaN at iteration=1!",
+            "detectron2 0.6, source",
+        ),
+        (
+            "AssertionError: Rank 1: found NaN in local forward loss calculation. Device: 1, node: node2",
+            "Megatron-LM 0.5, source",
+        ),
+        (
+            "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding. Try lowering the learning rate, using gradient clipping or increasing the batch size.",
+            "fairseq 0.12, source",
+        ),
+        (
+            "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
+            "torch 2.1, source",
+        ),
+        (
+            "ValueError: Expected parameter loc (Tensor of shape (2,)) of distribution Normal(loc: torch.Size([2])) to satisfy the constraint Real(), but found invalid values:",
+            "torch 2.1, source",
+        ),
+        (
+            "ValueError: Input contains NaN.",
+            "scikit-learn 1.3, source",
+        ),
+        (
+            "ValueError: matrix contains invalid numeric entries",
+            "scipy 1.10, source",
         ),
     ),
     "zero3-not-gathered": (

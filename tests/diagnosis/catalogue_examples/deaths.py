@@ -371,6 +371,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ddpkit: error: ddpkit launch has no option --nprocs",
             "ddpkit 0.2, run",
         ),
+        (
+            "train.py: error: ambiguous option: --data could match --data_path, --data_dir",
+            "Python 3.11, source",
+        ),
+        (
+            "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--lora', '8']",
+            "transformers 4.40, source",
+        ),
+        (
+            "Error: No such option: --lora",
+            "click 8, source",
+        ),
+        (
+            "ERROR: Could not consume arg: --lora",
+            "fire 0.5, source",
+        ),
+        (
+            "absl.flags._exceptions.UnrecognizedFlagError: Unknown command line flag 'lora'",
+            "absl 1.4, source",
+        ),
     ),
     "not-executable": (
         ("bash: ./train.sh: Permission denied", "bash 5.2, documented"),
