@@ -554,6 +554,7 @@ ENTRIES = (
             r"PytorchStreamReader failed (?:finding|reading|locating)",
             r"EOFError: Ran out of input",
             r"unexpected EOF, expected \d+ more bytes",
+            r"storage has wrong size: expected -?\d+ got \d+",
             r"Error while deserializing header: (?P<error>\w+)",
             r"UnpicklingError: (?:pickle data was truncated|invalid load key)",
         ),

@@ -83,6 +83,7 @@ ENTRIES = (
             r"(?:process (?P<rank>\d+) )?terminated with signal SIGSEGV",
             r"died with <Signals\.SIGSEGV: 11>",
             r"is killed by signal: Segmentation fault",
+            r"Unexpected segmentation fault encountered in worker",
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Segmentation fault",
             r"Signal 11 \(SIGSEGV\) received by PID \d+",
             r"Caught signal 11 \(Segmentation fault",
@@ -229,6 +230,19 @@ ENTRIES = (
         probe="python train.py --help",
         fix="start it with torchrun or ddpkit launch, and read LOCAL_RANK from the environment",
         link="https://docs.pytorch.org/docs/stable/elastic/train_script.html",
+    ),
+    Entry(
+        id="long-dash",
+        title="can't open file '\u2014nproc_per_node=4': a long dash in place of --",
+        patterns=(
+            r"can't open file '(?:/\S*/)?(?P<argument>[\u2013\u2014][^']*)'",
+            r"error: unrecognized arguments: .*?(?P<argument>[\u2013\u2014]\w\S*)",
+        ),
+        explains=("script-missing", "bad-arguments", "local-rank-not-accepted"),
+        cause="the command has a long dash in place of two hyphens: {argument}. A web page or an editor has replaced them",
+        probe="LC_ALL=C grep -n '[^ -~]' of the job script",
+        fix="type the two hyphens again: `--`, in each option of the command",
+        link="https://github.com/csxmli2016/MARCONet/issues/26",
     ),
     Entry(
         id="bad-arguments",

@@ -77,12 +77,13 @@ ENTRIES = (
             r"data did not match any variant of untagged enum (?P<part>\w+)",
             r"Tokenizer class (?P<part>\w+) does not exist or is not currently imported",
             r"Unrecognized configuration class .*(?P<part>\b\w+Config)'> for this kind of AutoModel",
+            r"Unrecognized configuration class .*(?P<part>\b\w+Config)'> to build an AutoTokenizer",
         ),
         cause="the installed transformers or tokenizers does not know the model's {part}: the model was saved by a newer "
         "version, or by another class",
         probe="pip show transformers tokenizers; grep -E 'tokenizer_class|transformers_version' *.json, beside the model",
         fix="pip install -U transformers tokenizers, on all nodes. For a config class of another kind (a model of images and "
-        "text), use its own class in place of AutoModelForCausalLM. For `LLaMATokenizer`, write LlamaTokenizer in "
+        "text), use its own class in place of AutoModelForCausalLM. Of a checkpoint without tokenizer, load that of its base model. For `LLaMATokenizer`, write LlamaTokenizer in "
         "tokenizer_config.json",
         link="https://github.com/huggingface/transformers/issues/31789",
     ),
@@ -174,7 +175,7 @@ ENTRIES = (
             r"invalid hash value \(expected",
             r"retrieval incomplete: got only (?P<got>\d+) out of (?P<wanted>\d+)",
             r"Consistency check failed: file should be of size (?P<wanted>\d+) but has size (?P<got>\d+)",
-            r"Connection broken: IncompleteRead",
+            r"(?:ChunkedEncodingError|ProtocolError): .*Connection broken: IncompleteRead",
             r"Data processing error: CAS service error",
             r"NonMatchingChecksumError: ",
             r"NonMatchingSplitsSizesError: ",
@@ -375,5 +376,20 @@ ENTRIES = (
         fix="on the login node: python -m nltk.downloader -d /shared/nltk_data {name}. Then --env "
         "NLTK_DATA=/shared/nltk_data",
         link="https://www.nltk.org/data.html",
+    ),
+    Entry(
+        id="distributed-checkpoint-incomplete",
+        title="No such file or directory: '.../.metadata'; '__8_0.distcp'",
+        patterns=(
+            r"No such file or directory: '(?P<path>[^']*/\.metadata)'",
+            r"No such file or directory: '(?P<path>[^']*/__\d+_\d+\.distcp)'",
+        ),
+        explains=("file-missing",),
+        cause="a checkpoint of torch.distributed.checkpoint is incomplete on this host: {path} is missing. Rank 0 writes "
+        ".metadata at the end, and each rank its own .distcp file",
+        probe="on each node: ls -la of that directory; df -T of it",
+        fix="save to a file system that all nodes share. If the run ended while it saved, resume from the checkpoint before "
+        "it",
+        link="https://github.com/RobinWu218/SimDINO/issues/24",
     ),
 )

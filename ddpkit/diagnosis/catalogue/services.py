@@ -326,9 +326,9 @@ ENTRIES = (
         doubtful=True,
         title="MlflowException: API request to ... failed",
         patterns=(
-            r"API request to (?P<url>http\S+) failed with exception",
-            r"Max retries exceeded with url: (?P<url>/api/2\.0/mlflow\S*)",
-            r"API request to (?:endpoint )?(?P<url>\S+) failed with error code (?P<code>\d+)",
+            r"MlflowException: API request to (?P<url>http\S+) failed with exception",
+            r"^(?!.*async_logging).*Max retries exceeded with url: (?P<url>/api/2\.0/mlflow\S*)",
+            r"MlflowException: API request to (?:endpoint )?(?P<url>\S+) failed with error code (?P<code>\d+)",
         ),
         explains=("hub-unreachable", "ssl-certificate", "broken-pipe"),
         cause="MLflow's server did not accept a request[ (HTTP {code})]: {url}. It is not reachable from this host (localhost "

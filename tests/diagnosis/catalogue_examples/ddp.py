@@ -252,6 +252,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "_pickle.UnpicklingError: invalid load key, '\\x00'.",
             "Python 3.11, run",
         ),
+        (
+            "RuntimeError: storage has wrong size: expected 0 got 512",
+            "https://github.com/facebookresearch/XLM/issues/184",
+        ),
     ),
     "checkpoint-world-size": (
         (

@@ -146,6 +146,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[node1:12345] Signal: Segmentation fault (11)",
             "Open MPI 4.1, source",
         ),
+        (
+            "ERROR: Unexpected segmentation fault encountered in worker.",
+            "https://github.com/chaoyuaw/pytorch-coviar/issues/24",
+        ),
     ),
     "aborted": (
         ("Aborted (core dumped)", "bash 5.2, documented"),
@@ -413,6 +417,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "process 1 terminated with signal SIGXCPU",
             "torch 2.6, source",
+        ),
+    ),
+    "long-dash": (
+        (
+            "/home/ann/bin/python: can't open file '—nproc_per_node=4': [Errno 2] No such file or directory",
+            "https://github.com/csxmli2016/MARCONet/issues/26",
+        ),
+        (
+            "train.py: error: unrecognized arguments: –lr 0.1",
+            "Python 3.11, source",
         ),
     ),
 }

@@ -86,6 +86,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: Unrecognized configuration class <class 'transformers.models.llava.configuration_llava.LlavaConfig'> for this kind of AutoModel: AutoModelForCausalLM.",
             "transformers 4.40, source",
         ),
+        (
+            "ValueError: Unrecognized configuration class <class 'transformers_modules.local.configuration_chatglm.ChatGLMConfig'> to build an AutoTokenizer.",
+            "https://github.com/chenyiwan/chatglm-6b-fine-tuning/issues/18",
+        ),
     ),
     "remote-code-refused": (
         (
@@ -433,6 +437,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "LookupError: \n**********************************************************************\n  Resource punkt not found.\n  Please use the NLTK Downloader to obtain the resource:",
             "nltk 3.8, source",
+        ),
+    ),
+    "distributed-checkpoint-incomplete": (
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/.metadata'",
+            "https://github.com/RobinWu218/SimDINO/issues/24",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/__8_0.distcp'",
+            "https://github.com/RobinWu218/SimDINO/issues/24",
         ),
     ),
 }
