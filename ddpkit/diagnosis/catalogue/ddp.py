@@ -565,4 +565,18 @@ ENTRIES = (
         "pointer: git lfs pull",
         link="https://docs.pytorch.org/docs/stable/notes/serialization.html",
     ),
+    Entry(
+        id="no-gradients-to-unscale",
+        title="AssertionError: No inf checks were recorded for this optimizer",
+        patterns=(
+            r"AssertionError: No inf checks were recorded",
+            r"unscale_\(\) has already been called on this optimizer since the last update",
+        ),
+        cause="GradScaler found no gradients to unscale, or was used twice in one step. All parameters of the optimizer are "
+        "frozen, or the loss does not depend on them",
+        probe="after backward: print([name for name, p in model.named_parameters() if p.grad is not None])",
+        fix="give the optimizer the parameters that are trained (requires_grad=True), and a loss that depends on them. Call "
+        "backward, unscale_, step and update once in each step. With accelerate or Lightning, use no GradScaler of your own",
+        link="https://github.com/huggingface/accelerate/issues/328",
+    ),
 )

@@ -67,7 +67,7 @@ ENTRIES = (
         "CUDA, or is not on LD_LIBRARY_PATH",
         probe="ldconfig -p | grep {library}; echo $LD_LIBRARY_PATH",
         fix="install the package that contains it (pip install for torch's CUDA), load the module in the job script, "
-        "or add --env LD_LIBRARY_PATH",
+        "or add --env LD_LIBRARY_PATH. For libGL.so.1: apt-get install libgl1",
         link="https://github.com/CannyLab/tsne-cuda/issues/126",
     ),
     Entry(
@@ -118,8 +118,10 @@ ENTRIES = (
         id="import-name",
         doubtful=True,
         title="ImportError: cannot import name ... from ...",
-        patterns=(r"cannot import name '?(?P<name>\w+)'? from (?:partially initialized module )?'?(?P<module>[\w.]+)",),
-        cause="this version of {module} has no `{name}`. The package versions do not match, or one of your files has "
+        patterns=(
+            r"cannot import name '?(?P<name>\w+)'? from (?:partially initialized module )?'?(?P<module>[\w.]+)(?:.* \((?P<path>/[^)]+)\))?",
+        ),
+        cause="this version of {module} has no `{name}`[ (loaded from {path})]. The package versions do not match, or one of your files has "
         "the name of the package",
         probe='python -c \'import {module} as m; print(m.__file__, getattr(m, "__version__", ""))\'',
         fix="install the version that the other package requires, or rename your file with the name of the package",
@@ -387,6 +389,7 @@ ENTRIES = (
             r"(?P<package>flash_attn)\w*(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
             r"-packages/(?P<package>\w+)/[^ :]*\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
             r"(?P<library>[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
+            r"(?P<library>libtorch_\w+|libc10\w*)\.so: cannot open shared object file",
         ),
         explains=("undefined-symbol", "library-missing"),
         cause="{package|the extension}[ ({library})] was built for another version of torch than the installed one",

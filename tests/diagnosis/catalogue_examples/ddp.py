@@ -443,4 +443,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
     ),
+    "no-gradients-to-unscale": (
+        (
+            "AssertionError: No inf checks were recorded for this optimizer.",
+            "https://github.com/huggingface/accelerate/issues/328",
+        ),
+        (
+            "RuntimeError: unscale_() has already been called on this optimizer since the last update().",
+            "torch 2.1, source",
+        ),
+    ),
 }
