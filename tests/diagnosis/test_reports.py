@@ -210,7 +210,7 @@ REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "https://github.com/semchan/NLUT/issues/15": (
-        "library-missing",
+        "extension-of-other-torch",
         ("ImportError: libtorch_cuda_cu.so: cannot open shared object file: No such file or directory",),
     ),
     "https://github.com/pytorch/pytorch/issues/35710": (

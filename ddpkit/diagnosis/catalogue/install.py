@@ -389,10 +389,10 @@ ENTRIES = (
             r"(?P<package>flash_attn)\w*(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
             r"-packages/(?P<package>\w+)/[^ :]*\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
             r"(?P<library>[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
-            r"(?P<library>libtorch_\w+|libc10\w*)\.so: cannot open shared object file",
+            r"(?P<missing>libtorch_\w+|libc10\w*)\.so: cannot open shared object file",
         ),
         explains=("undefined-symbol", "library-missing"),
-        cause="{package|the extension}[ ({library})] was built for another version of torch than the installed one",
+        cause="{package|the extension}[ ({library})] was built for another version of torch than the installed one[, which has no {missing}]",
         probe="pip list | grep -iE 'torch|flash|xformers|apex|scatter|sparse|engine'; python -c 'import torch; "
         "print(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI)'",
         fix="build it again for this torch: pip uninstall -y {package|PACKAGE}, then pip install --no-build-isolation "
