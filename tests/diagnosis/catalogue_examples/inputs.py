@@ -226,7 +226,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "dataset-rows-differ": (
         (
             "pyarrow.lib.ArrowInvalid: JSON parse error: Missing a comma or } after an object member. in row 0",
-            "https://github.com/clovaai/donut/issues/146",
+            "pyarrow 12, source",
         ),
         (
             "ArrowTypeError: Expected bytes, got a 'int' object",
@@ -384,7 +384,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "lmdb-readers": (
         (
             "lmdb.ReadersFullError: mdb_txn_begin: MDB_READERS_FULL: Environment maxreaders limit reached",
-            "https://github.com/sophos/SOREL-20M/issues/14",
+            "py-lmdb 1.4, source",
         ),
         (
             "lmdb.BadRslotError: mdb_txn_begin: MDB_BAD_RSLOT: Invalid reuse of reader locktable slot",
@@ -442,11 +442,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "distributed-checkpoint-incomplete": (
         (
             "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/.metadata'",
-            "https://github.com/RobinWu218/SimDINO/issues/24",
+            "torch 2.1, source",
         ),
         (
             "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/__8_0.distcp'",
-            "https://github.com/RobinWu218/SimDINO/issues/24",
+            "torch 2.1, source",
         ),
     ),
 }

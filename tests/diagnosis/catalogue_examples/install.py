@@ -352,7 +352,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         (
             "ImportError: /opt/conda/lib/python3.8/site-packages/transformer_engine_extensions.cpython-38-x86_64-linux-gnu.so: undefined symbol: _ZN2at4_ops7resize_4callERKNS_6TensorE",
-            "https://github.com/deepspeedai/DeepSpeed/issues/3215",
+            "glibc 2.31, source",
         ),
         (
             "OSError: libtorch_cuda_cpp.so: cannot open shared object file: No such file or directory",
