@@ -256,7 +256,9 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
     if course.steps_after(match) >= PROGRESS_LINES:
         # A program's own traceback stands before its progress where standard output was written at its end.
         return not match.top or course.steps_before(match) > 0 or course.is_completed(match)
-    caught = match.entry is None and not match.top
+    # Of a text that healthy runs print, too, a traceback that a handler printed is no more than a warning.
+    known_error = match.entry is not None and not (match.entry.doubtful and not match.doubtful)
+    caught = not known_error and not match.top
     if (caught or (match.kind == "generic" and match.doubtful)) and course.steps_after(match) >= 3:
         return last <= match.end  # a handler printed a traceback or a warning, and the program continued
     return last <= match.end and not match.decisive and course.is_completed(match)

@@ -48,7 +48,7 @@ _JOB = re.compile(r"\b(?:JOB|STEP|StepId=|JobId=|[Jj]ob(?: allocation)?) ?(\d{2,
 _SPEAKING = ("cause", "hint", "noise")
 # Code that writes to one place only: its locks and queues are in /dev/shm, its cache is in the home directory.
 _FULL_PLACES = {
-    "shm-full": re.compile(r"/multiprocessing/(?:synchronize|queues|heap|shared_memory)\.py"),
+    "shm-full": re.compile(r"/multiprocessing/(?:synchronize|queues|heap|shared_memory)\.py|/pandarallel/core\.py"),
     "triton-cache-full": re.compile(r"/triton/runtime/cache\.py"),
 }
 
@@ -174,6 +174,7 @@ class LogReader:
         code = {index for trace in self._tracebacks for index in trace.own}
         code -= {self._condition(trace) for trace in self._tracebacks}
         used: set[int] = set()
+        code |= {index for index, _ in self._entries if index and tracebacks.is_code(self.lines, index)}
         by_line = {index: match for index, match in self._entries if index not in code | self._ignored}
         order = list(by_line)
         for trace in self._tracebacks:

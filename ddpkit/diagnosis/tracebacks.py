@@ -105,6 +105,13 @@ def is_frame(line: str) -> bool:
     return _FRAME.search(line) is not None
 
 
+def is_code(lines: Sequence[str], index: int) -> bool:
+    """Whether this line is the source code that Python prints below a frame, also where no header is in the log."""
+    above, line = visible_line(lines[index - 1]), visible_line(lines[index])
+    column = above.find('File "')
+    return is_frame(above) and line[column : column + 2] == "  "
+
+
 def read_traceback(lines: Sequence[str], start: int, claimed: AbstractSet[int] = frozenset()) -> Traceback | None:
     """Read the traceback that begins at `lines[start]`; None where it has no end.
 

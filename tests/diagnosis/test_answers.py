@@ -327,7 +327,7 @@ def test_an_assertion_without_a_text_is_known_by_its_condition() -> None:
     frame = '  File "/opt/lib/python3.10/site-packages/deepspeed/runtime/state_dict_factory.py", line 200, in check\n'
     first = of(HEAD + frame + "    assert len(self.ckpt_list) > 0\nAssertionError\n").first
     assert first is not None
-    assert (first.id, first.kind) == ("resume-without-state", "cause")
+    assert (first.id, first.kind) == ("resume-checkpoint-missing", "cause")
 
 
 def test_a_rank_without_memory_is_the_reason_of_ranks_out_of_step() -> None:

@@ -201,7 +201,7 @@ REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "https://github.com/Zielon/metrical-tracker/issues/13": (
-        "undefined-symbol",
+        "extension-of-other-torch",
         (
             (
                 "ImportError: /env/lib/python3.7/site-packages/pytorch3d/_C.cpython-37m-x86_64-linux-gnu.so: "
@@ -210,7 +210,7 @@ REPORTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "https://github.com/semchan/NLUT/issues/15": (
-        "library-missing",
+        "extension-of-other-torch",
         ("ImportError: libtorch_cuda_cu.so: cannot open shared object file: No such file or directory",),
     ),
     "https://github.com/pytorch/pytorch/issues/35710": (

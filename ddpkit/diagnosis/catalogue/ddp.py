@@ -348,7 +348,6 @@ ENTRIES = (
         patterns=(
             r"mat1 and mat2 shapes cannot be multiplied",
             r"The size of tensor a \(\d+\) must match the size of tensor b \(\d+\)",
-            r"stack expects each tensor to be equal size",
             r"Expected input batch_size \(\d+\) to match target batch_size",
             r"Sizes of tensors must match except in dimension",
         ),
@@ -379,12 +378,17 @@ ENTRIES = (
         title="Loss is nan; Function returned nan values in its 0th output",
         patterns=(
             r"(?i)\bloss is nan\b(?!.*skip)",
+            r"(?i)\bloss is inf(?:inite)?\b.*stopping",
             r"Function '(?P<function>\w+)' returned nan values",
             r"Current loss scale already at minimum",
             r"Loss became infinite or NaN at iteration",
             r"Minimum loss scale reached \(",
-            r"(?:Rank (?P<rank>\d+): )?found NaN in local (?:grad|forward)",
+            r"(?:Rank (?P<rank>\d+): )?found (?:NaN|Inf) in local (?:grad|forward)",
             r"Rank (?P<rank>\d+), node (?P<host>[\w.-]+), .*Unexpected result (?:nan|inf)",
+            r"probability tensor contains either `inf`, `nan`",
+            r"to satisfy the constraint .*, but found invalid values",
+            r"ValueError: Input (?:\w+ )?contains NaN",
+            r"matrix contains invalid numeric entries",
         ),
         cause="the loss became NaN or infinite. The learning rate is too large, fp16 overflows, or a sample is invalid",
         probe="torch.autograd.set_detect_anomaly(True) reports the operation",
@@ -564,6 +568,7 @@ ENTRIES = (
             r"PytorchStreamReader failed (?:finding|reading|locating)",
             r"EOFError: Ran out of input",
             r"unexpected EOF, expected \d+ more bytes",
+            r"storage has wrong size: expected -?\d+ got \d+",
             r"Error while deserializing header: (?P<error>\w+)",
             r"UnpicklingError: (?:pickle data was truncated|invalid load key)",
         ),
@@ -573,5 +578,19 @@ ENTRIES = (
         fix="use the checkpoint before it. Write to a temporary name on rank 0 only, then rename the file. For a "
         "pointer: git lfs pull",
         link="https://docs.pytorch.org/docs/stable/notes/serialization.html",
+    ),
+    Entry(
+        id="no-gradients-to-unscale",
+        title="AssertionError: No inf checks were recorded for this optimizer",
+        patterns=(
+            r"AssertionError: No inf checks were recorded",
+            r"unscale_\(\) has already been called on this optimizer since the last update",
+        ),
+        cause="GradScaler found no gradients to unscale, or was used twice in one step. All parameters of the optimizer are "
+        "frozen, or the loss does not depend on them",
+        probe="after backward: print([name for name, p in model.named_parameters() if p.grad is not None])",
+        fix="give the optimizer the parameters that are trained (requires_grad=True), and a loss that depends on them. Call "
+        "backward, unscale_, step and update once in each step. With accelerate or Lightning, use no GradScaler of your own",
+        link="https://github.com/huggingface/accelerate/issues/328",
     ),
 )

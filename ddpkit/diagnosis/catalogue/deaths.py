@@ -87,6 +87,7 @@ ENTRIES = (
             r"(?:process (?P<rank>\d+) )?terminated with signal SIGSEGV",
             r"died with <Signals\.SIGSEGV: 11>",
             r"is killed by signal: Segmentation fault",
+            r"Unexpected segmentation fault encountered in worker",
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Segmentation fault",
             r"Signal 11 \(SIGSEGV\) received by PID \d+",
             r"Caught signal 11 \(Segmentation fault",
@@ -242,6 +243,19 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/elastic/train_script.html",
     ),
     Entry(
+        id="long-dash",
+        title="can't open file '\u2014nproc_per_node=4': a long dash in place of --",
+        patterns=(
+            r"can't open file '(?:/\S*/)?(?P<argument>[\u2013\u2014][^']*)'",
+            r"error: unrecognized arguments: .*?(?P<argument>[\u2013\u2014]\w\S*)",
+        ),
+        explains=("script-missing", "bad-arguments", "local-rank-not-accepted"),
+        cause="the command has a long dash in place of two hyphens: {argument}. A web page or an editor has replaced them",
+        probe="LC_ALL=C grep -n '[^ -~]' of the job script",
+        fix="type the two hyphens again: `--`, in each option of the command",
+        link="https://github.com/csxmli2016/MARCONet/issues/26",
+    ),
+    Entry(
         id="bad-arguments",
         title="exit code 2: error: unrecognized arguments",
         patterns=(
@@ -251,6 +265,10 @@ ENTRIES = (
             r"ddpkit: error: .*has no option (?P<arguments>\S+)",
             r"not used by the HfArgumentParser: (?P<arguments>(?!.*local[-_]rank).*)",
             r"ValueError: remaining_argv: (?P<arguments>\[.*)",
+            r"error: ambiguous option: (?P<arguments>.*)",
+            r"Error: No such option:? (?P<arguments>\S+)",
+            r"Could not consume arg: (?P<arguments>.*)",
+            r"Unknown command line flag '(?P<arguments>\w+)'",
         ),
         cause="the script does not accept its arguments: {arguments}",
         probe="python train.py --help",

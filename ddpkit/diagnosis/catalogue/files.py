@@ -147,6 +147,7 @@ ENTRIES = (
             r"^(?!.*(?:tcsetattr|tcgetattr|ioctl|stty)).*: Input/output error$",
             r"Transport endpoint is not connected",
             r"Cannot send after transport endpoint shutdown",
+            r"\[Errno 121\] Remote I/O error",
         ),
         cause="a disk or a network file system does not answer",
         probe="on that host: dmesg -T | tail -50; mount",
@@ -196,6 +197,9 @@ ENTRIES = (
             r"cannot be found at the path prefix (?P<path>\S+)",
             r"images not found, missing path '(?P<path>[^']+)'",
             r"Checkpoint at (?P<path>\S+) not found\. Aborting training",
+            r"unable to open file: name = '(?P<path>[^']+)', errno = 2",
+            r"lmdb\.Error: (?P<path>.+): No such file or directory$",
+            r"Exception: No such file or directory \(os error 2\)",
         ),
         cause="{path} does not exist on this host. The working directory differs, the path is not mounted, or rank 0 "
         "has not written the file yet",
@@ -208,7 +212,13 @@ ENTRIES = (
         id="permission-denied",
         doubtful=True,
         title="PermissionError: [Errno 13] Permission denied",
-        patterns=(r"\[Errno 13\] Permission denied(?:: '(?P<path>[^']*)')?", r"\[Errno 1\] Operation not permitted"),
+        patterns=(
+            r"\[Errno 13\] Permission denied(?:: '(?P<path>[^']*)')?",
+            r"\[Errno 1\] Operation not permitted",
+            r"lmdb\.\w+: (?P<path>.+): Permission denied$",
+            r"unable to open file: name = '(?P<path>[^']+)', errno = 13",
+        ),
+        explains=("not-executable",),
         cause="this user cannot read or write {path|a file}. Another user owns it, for example a shared cache",
         probe="[ls -ld {path}; ]id",
         fix="run chmod or chown, or use another directory (TMPDIR, HF_HOME, TRITON_CACHE_DIR)",
@@ -234,7 +244,10 @@ ENTRIES = (
     Entry(
         id="file-exists-race",
         title="FileExistsError: several ranks create the same directory",
-        patterns=(r"FileExistsError: \[Errno 17\] File exists: '(?P<path>[^']*)'",),
+        patterns=(
+            r"FileExistsError: \[Errno 17\] File exists: '(?P<path>[^']*)'",
+            r"unable to open file: name = '(?P<path>[^']+)', errno = 17",
+        ),
         cause="two ranks created {path} at the same time, or it remains from an earlier run",
         probe="ls -ld {path}",
         fix="os.makedirs(path, exist_ok=True), or create it on rank 0 only and add a barrier",
@@ -338,6 +351,7 @@ ENTRIES = (
             r"requires the dev libaio",
             r"is missing or is incompatible with installed torch, only cpu ops can be compiled",
             r"entering retry loop",
+            r"wandb: Network error resolved",
             r"fatal: not a git repository",
             r"fatal: detected dubious ownership",
             r"df: .*\.triton/autotune",
@@ -377,5 +391,72 @@ ENTRIES = (
         probe="read the lines before it",
         fix="find the process that ended first",
         link="https://docs.python.org/3/library/exceptions.html#BrokenPipeError",
+    ),
+    Entry(
+        id="home-not-writable",
+        title="PermissionError: [Errno 13] Permission denied: '/.cache'",
+        patterns=(
+            r"\[Errno 13\] Permission denied: '(?P<path>/\.(?:cache|config|local|triton|huggingface|netrc|nv|keras|matplotlib)[^']*)'",
+        ),
+        explains=("permission-denied",),
+        cause="the process has no home directory: HOME is `/`, so a cache would be {path}. In a container, the user ID has no "
+        "entry in /etc/passwd",
+        probe="in the container: id; echo $HOME",
+        fix="--env HOME=/tmp/home (a directory that this user can write to), or HF_HOME, XDG_CACHE_HOME, TRITON_CACHE_DIR and "
+        "TORCHINDUCTOR_CACHE_DIR one by one",
+        link="https://github.com/opendatahub-io/ilab-on-ocp/pull/26",
+    ),
+    Entry(
+        id="nfs-file-busy",
+        doubtful=True,
+        title="Device or resource busy: '.nfs000000000...'",
+        patterns=(r"\[Errno 16\] Device or resource busy: '(?P<path>[^']*\.nfs\w+)'",),
+        cause="a directory on NFS was deleted while a process still has a file in it open. NFS keeps that file as {path}",
+        probe="df -T of the directory; lsof {path}",
+        fix="use a local disk for temporary files: --env TMPDIR=/tmp. At the end of a run this is harmless",
+        link="https://nfs.sourceforge.net/#faq_d2",
+    ),
+    Entry(
+        id="socket-path-too-long",
+        title="AF_UNIX path too long",
+        patterns=(r"AF_UNIX path (?:length )?(?:is )?(?:too long|cannot exceed)",),
+        cause="a socket's path has a limit of about 107 characters, and the temporary directory's name is too long for it",
+        probe="echo $TMPDIR",
+        fix="--env TMPDIR=/tmp (ray: --temp-dir=/tmp/ray)",
+        link="https://man7.org/linux/man-pages/man7/unix.7.html",
+    ),
+    Entry(
+        id="start-method-twice",
+        title="RuntimeError: context has already been set",
+        patterns=(r"RuntimeError: context has already been set$",),
+        cause="the script sets the start method of multiprocessing a second time, or after something has used it",
+        probe="grep -rn set_start_method .",
+        fix="call set_start_method once, below `if __name__ == '__main__':`, or with force=True. For a DataLoader alone: "
+        "multiprocessing_context='spawn'",
+        link="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.set_start_method",
+    ),
+    Entry(
+        id="worker-with-children",
+        title="AssertionError: daemonic processes are not allowed to have children",
+        patterns=(r"daemonic processes are not allowed to have children",),
+        cause="a worker (of a DataLoader or a Pool) starts processes of its own, which Python does not permit",
+        probe="the frames of the traceback show which call starts them",
+        fix="num_workers=0 for the loader inside of the worker, or threads there. Or start the outer processes with "
+        "daemon=False (mp.spawn does)",
+        link="https://docs.python.org/3/library/multiprocessing.html#multiprocessing.Process.daemon",
+    ),
+    Entry(
+        id="hook-not-pickled",
+        title="Can't pickle local object 'DeepSpeedEngine._create_module_forward_post_hook.<locals>...'",
+        patterns=(
+            r"Can't pickle local object '(?P<object>(?:DeepSpeed\w*|PreTrainedModel|Accelerator|FullyShardedDataParallel)\.[\w.<>]+)",
+        ),
+        explains=("cannot-pickle",),
+        cause="the DataLoader's workers start with `spawn` or `forkserver`, and the data set or collator holds the model. Its "
+        "hook {object} cannot be sent to them",
+        probe="grep -rnE 'multiprocessing_context|set_start_method' .; pip show deepspeed",
+        fix="num_workers=0 (--dataloader_num_workers 0), or the start method fork. Keep the model out of data set and "
+        "collator. With deepspeed 0.17: pip install 'deepspeed<0.17'",
+        link="https://github.com/hiyouga/LlamaFactory/issues/8346",
     ),
 )

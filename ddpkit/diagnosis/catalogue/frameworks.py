@@ -247,27 +247,11 @@ ENTRIES = (
         link="https://huggingface.co/docs/accelerate/usage_guides/deepspeed_multiple_model",
     ),
     Entry(
-        id="resume-without-state",
-        title="Can't find a valid checkpoint at; [deepspeed] failed to resume from checkpoint",
-        patterns=(
-            r"Error: Can't find a valid checkpoint at (?P<path>\S+)",
-            r"Error: .*failed to resume from checkpoint (?P<path>\S+)",
-            r"Error: No valid checkpoint found in output directory \(?(?P<path>[^\s)]+)",
-            r"assert len\(self\.ckpt_list\) > 0",
-        ),
-        cause="{path} has no state of a training to continue from, at least not on this host. It was saved without optimizer "
-        "states (save_only_model), by another framework, or only on the first node",
-        probe="on each node: ls {path}; DeepSpeed needs `latest` and global_step*, Trainer needs trainer_state.json",
-        fix="pass a directory that holds the state, on a shared file system, and save the next with save_only_model=False. To "
-        "begin from the weights alone, pass the directory as the model's path, without resume_from_checkpoint",
-        link="https://github.com/huggingface/open-r1/issues/553",
-    ),
-    Entry(
         id="resume-file-latest-missing",
         title="Unable to find latest file at .../latest",
         kind="hint",
         patterns=(r"Unable to find latest file at (?P<path>\S+?),? if trying to load latest checkpoint",),
-        explains=("resume-without-state",),
+        explains=("resume-checkpoint-missing",),
         cause="DeepSpeed found no file {path}, which names the newest checkpoint. So it loads nothing",
         probe="ls -d on that host: the directory with global_step*",
         fix="pass the directory that holds `latest`, or the tag of a checkpoint: load_checkpoint(DIRECTORY, tag='global_step100'). "
@@ -285,21 +269,6 @@ ENTRIES = (
         fix="start as many ranks, with the ZeRO stage of that run. Save to a shared file system. For the weights alone: "
         "load_checkpoint(..., load_optimizer_states=False, load_module_only=True)",
         link="https://github.com/HuangLK/transpeeder/issues/28",
-    ),
-    Entry(
-        id="model-file-missing",
-        title="Error no file named pytorch_model.bin, model.safetensors found in directory; does not appear to have a file named config.json",
-        patterns=(
-            r"Error no file named (?P<name>\S+?),? .*found in directory (?P<path>\S+?)\.?$",
-            r"OSError: (?P<path>\S+) does not appear to have (?:a file|files) named (?P<name>.+?)\.(?: |$)",
-            r"Can't find '(?P<name>adapter_config\.json)' at '(?P<path>[^']+)'",
-        ),
-        cause="{path} has no {name}. The download or the copy is incomplete, or the path is wrong on this host. Or the directory "
-        "is of another kind: an adapter, or a sharded checkpoint of DeepSpeed or FSDP",
-        probe="on that host: ls -l {path}",
-        fix="correct the path, or download the model whole. An adapter is loaded with peft; a sharded checkpoint is converted "
-        "first (zero_to_fp32.py, accelerate merge-weights)",
-        link="https://huggingface.co/docs/transformers/main_classes/model",
     ),
     Entry(
         id="quantised-model-placed",
@@ -458,20 +427,6 @@ ENTRIES = (
         link="https://lightning.ai/docs/pytorch/stable/accelerators/gpu_intermediate.html",
     ),
     Entry(
-        id="lightning-metric",
-        title="`ModelCheckpoint(monitor='val_loss')` could not find the monitored key in the returned metrics",
-        patterns=(
-            r"monitor='(?P<name>[^']+)'\)` could not find the monitored key in the returned metrics",
-            r"Early stopping conditioned on metric `?(?P<name>[^`]+?)`? which is not available",
-            r"ReduceLROnPlateau conditioned on metric (?P<name>\S+) which is not available",
-        ),
-        cause="a callback of Lightning watches {name}, and no step of this process has logged it so far",
-        probe="the names in the message: those are the metrics that exist",
-        fix="log it in validation_step on every rank: self.log('{name}', value, sync_dist=True), without rank_zero_only. Or "
-        "let the callback watch another metric, and run a validation before it",
-        link="https://lightning.ai/docs/pytorch/stable/common/checkpointing_intermediate.html",
-    ),
-    Entry(
         id="lightning-two-packages",
         title="`model` must be a `LightningModule` or `torch._dynamo.OptimizedModule`, got",
         patterns=(
@@ -517,20 +472,6 @@ ENTRIES = (
         link="https://github.com/zai-org/CodeGeeX/issues/271",
     ),
     Entry(
-        id="not-registered",
-        title="KeyError: 'X is not in the models registry'; Dataset 'X' is not registered!",
-        patterns=(
-            r"'?(?P<name>[\w.]+) is not in the (?P<what>[\w:. ]+?) registry\b",
-            r"Dataset '(?P<name>[^']+)' is not registered!",
-        ),
-        cause="{name} is not in the registry[ of {what}] in this process: the module that defines it was not imported here, or "
-        "is of another version. Spawned ranks do not run the code below `if __name__ == '__main__'`",
-        probe="grep -rnE '{name}|custom_imports|register' of the code and the configuration",
-        fix="import the module in each rank: custom_imports in the configuration (mmengine), or registration inside of the "
-        "function that launch() gets (detectron2). `None`: the configuration has no `type`",
-        link="https://github.com/open-mmlab/mmdetection/issues/9881",
-    ),
-    Entry(
         id="launcher-needed",
         title="Please use `FORCE_TORCHRUN=1` to launch DeepSpeed training; should be run via a distributed launcher",
         patterns=(
@@ -556,37 +497,6 @@ ENTRIES = (
         link="https://docs.pydantic.dev/latest/errors/validation_errors/",
     ),
     Entry(
-        id="tokenizer-file-newer",
-        title="data did not match any variant of untagged enum PyPreTokenizerTypeWrapper",
-        patterns=(r"data did not match any variant of untagged enum",),
-        cause="tokenizer.json was written by a newer version of tokenizers than the one that is installed here",
-        probe="pip list | grep -iE 'tokenizers|transformers'",
-        fix="pip install -U transformers tokenizers, on all nodes",
-        link="https://github.com/huggingface/transformers/issues/31789",
-    ),
-    Entry(
-        id="remote-code",
-        title="requires you to execute the configuration file in that repo; contains custom code which must be executed",
-        patterns=(
-            r"requires you to execute .* in that repo on your local machine",
-            r"contains custom code which must be executed to correctly load",
-        ),
-        cause="the model or data set has code of its own, which is run only with a permission",
-        probe="read the .py files of that model or data set",
-        fix="trust_remote_code=True in from_pretrained or load_dataset (many programs: --trust_remote_code), or a version of the "
-        "library that has this model",
-        link="https://huggingface.co/docs/transformers/custom_models",
-    ),
-    Entry(
-        id="dataset-script",
-        title="Dataset scripts are no longer supported, but found",
-        patterns=(r"Dataset scripts are no longer supported, but found (?P<name>\S+)",),
-        cause="the data set is loaded by a script ({name}), which datasets 4 does not run any more",
-        probe="pip list | grep datasets",
-        fix='pip install "datasets<4", or load its Parquet files: load_dataset(NAME, revision="refs/convert/parquet")',
-        link="https://huggingface.co/docs/datasets/loading",
-    ),
-    Entry(
         id="map-worker-died",
         title="One of the subprocesses has abruptly died during map operation",
         kind="generic",
@@ -610,20 +520,6 @@ ENTRIES = (
         link="https://huggingface.co/docs/datasets/loading",
     ),
     Entry(
-        id="tied-weights-saved",
-        title="Some tensors share memory, this will lead to duplicate memory on disk",
-        patterns=(
-            r"Some tensors share memory, this will lead to duplicate memory on disk",
-            r"weights trying to be saved contained shared tensors",
-        ),
-        cause="two names of the model have one tensor (tied embeddings), and safetensors does not save that. Often a wrapper of "
-        "the model hides that they are tied",
-        probe="print(model.config.tie_word_embeddings)",
-        fix="save_safetensors=False in TrainingArguments, safe_serialization=False in save_pretrained and accelerator.save_state, "
-        "or safetensors.torch.save_model",
-        link="https://huggingface.co/docs/safetensors/torch_shared_tensors",
-    ),
-    Entry(
         id="output-not-empty",
         title="Output directory already exists and is not empty. Use --overwrite_output_dir to overcome",
         patterns=(r"Output directory \(?(?P<path>[^\s)]+)\)? already exists and is not empty",),
@@ -631,15 +527,6 @@ ENTRIES = (
         probe="ls {path}",
         fix="another --output_dir, --overwrite_output_dir true, or --resume_from_checkpoint to continue the earlier run",
         link="https://huggingface.co/docs/transformers/main_classes/trainer",
-    ),
-    Entry(
-        id="adapter-modules-missing",
-        title="Target modules {'q_proj', 'v_proj'} not found in the base model",
-        patterns=(r"Target modules (?P<name>.+?) not found in the base model",),
-        cause="LoRA is to change {name}, and no layer of this model has such a name",
-        probe="print([n for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)])",
-        fix="set target_modules to names of this model's layers, or to 'all-linear'",
-        link="https://huggingface.co/docs/peft/developer_guides/troubleshooting",
     ),
     Entry(
         id="vllm-memory-changed",
@@ -671,23 +558,6 @@ ENTRIES = (
         fix="use it on rank 0 only (`if wandb.run is not None`), and send the value to the other ranks with "
         "torch.distributed.broadcast_object_list",
         link="https://docs.wandb.ai/guides/track/log/distributed-training",
-    ),
-    Entry(
-        id="package-version-wrong",
-        title="accelerate>=0.20.3 is required for a normal functioning of this module, but found accelerate==0.19.0",
-        patterns=(
-            r"(?P<wanted>\S+) is required for a normal functioning of this module, but found (?P<found>\S+?)\.?$",
-            r"(?P<found>\w+==\S+) is used but incompatible\. Please install (?P<wanted>.+?)\.?$",
-            r"requires `?(?P<wanted>accelerate>=[\d.]+)`?: Please run",
-            r"requires Accelerate: `pip install '?(?P<wanted>[^'`]+)",
-            r"require users to upgrade (?P<wanted>torch to at least v[\d.]+)",
-        ),
-        cause="a package is missing here, or has a version that another package does not accept: it needs {wanted}[, and found "
-        "{found}]",
-        probe="on each node: pip list | grep -iE 'torch|transformers|accelerate|tokenizers|mm'; pip check",
-        fix="install that version, or the version of the calling package that fits what is installed, on all nodes. For files "
-        "of weights: safetensors need no newer torch",
-        link="https://github.com/huggingface/transformers/blob/main/src/transformers/utils/versions.py",
     ),
     Entry(
         id="flash-attention-dtype",

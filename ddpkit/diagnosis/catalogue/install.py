@@ -18,7 +18,11 @@ ENTRIES = (
     Entry(
         id="model-type-unknown",
         title="The checkpoint has model type `qwen3` but Transformers does not recognize this architecture",
-        patterns=(r"has model type `(?P<model>[\w.-]+)` but Transformers does not recognize this architecture",),
+        patterns=(
+            r"has model type `(?P<model>[\w.-]+)` but Transformers does not recognize this architecture",
+            r"\bKeyError: '(?P<model>[a-z][a-z\d_.-]+)'$",
+        ),
+        needs=r"does not recognize this architecture|transformers/models/auto/configuration_auto\.py\", line \d+, in (?:__getitem__|from_pretrained)",
         explains=("vllm-engine-failed",),
         cause="the installed transformers does not know models of type {model}: it is older than the model",
         probe="pip show transformers; grep -E 'model_type|transformers_version' config.json",
@@ -29,7 +33,7 @@ ENTRIES = (
         id="packages-differ",
         title="TypeError: Accelerator.__init__() got an unexpected keyword argument 'dispatch_batches'",
         patterns=(
-            r"(?P<call>\b(?:Trainer|TrainingArguments|SFTTrainer|SFTConfig|Accelerator|AcceleratorState|DataLoaderConfiguration|FullyShardedDataParallelPlugin|"
+            r"TypeError: (?P<call>(?:(?:SFT|DPO|ORPO|KTO|CPO|PPO|GRPO|Reward|Seq2Seq)?Trainer|(?:Seq2Seq)?TrainingArguments|(?:SFT|DPO|PPO|GRPO|Reward)Config|Accelerator|AcceleratorState|DataLoaderConfiguration|FullyShardedDataParallelPlugin|"
             r"DeepSpeedPlugin|DeepSpeedEngine|GradScaler|Adafactor|PeftConfig|LoraConfig)\.__init__\(\)) got an unexpected "
             r"keyword argument '(?P<argument>\w+)'",
             r"TypeError: (?P<call>[\w.]*\(\)) got an unexpected keyword argument '(?P<argument>dispatch_batches|split_batches|even_batches|use_seedable_sampler|num_items_in_batch|keep_torch_compile|eval(?:uation)?_strategy|processing_class|force_all_finite)'",
@@ -65,7 +69,7 @@ ENTRIES = (
         "CUDA, or is not on LD_LIBRARY_PATH",
         probe="ldconfig -p | grep {library}; echo $LD_LIBRARY_PATH",
         fix="install the package that contains it (pip install for torch's CUDA), load the module in the job script, "
-        "or add --env LD_LIBRARY_PATH",
+        "or add --env LD_LIBRARY_PATH. For libGL.so.1: apt-get install libgl1",
         link="https://github.com/CannyLab/tsne-cuda/issues/126",
     ),
     Entry(
@@ -105,6 +109,7 @@ ENTRIES = (
             r"numpy\.core\.multiarray failed to import",
             r"Numpy is not available$",
             r"was removed in the NumPy 2\.0 release",
+            r"SystemError: initialization of _internal failed without raising an exception",
         ),
         cause="the package was built for NumPy 1, and NumPy 2 is installed (or the reverse)",
         probe="python -c 'import numpy; print(numpy.__version__)'",
@@ -115,8 +120,10 @@ ENTRIES = (
         id="import-name",
         doubtful=True,
         title="ImportError: cannot import name ... from ...",
-        patterns=(r"cannot import name '?(?P<name>\w+)'? from (?:partially initialized module )?'?(?P<module>[\w.]+)",),
-        cause="this version of {module} has no `{name}`. The package versions do not match, or one of your files has "
+        patterns=(
+            r"cannot import name '?(?P<name>\w+)'? from (?:partially initialized module )?'?(?P<module>[\w.]+)(?:.* \((?P<path>/[^)]+)\))?",
+        ),
+        cause="this version of {module} has no `{name}`[ (loaded from {path})]. The package versions do not match, or one of your files has "
         "the name of the package",
         probe='python -c \'import {module} as m; print(m.__file__, getattr(m, "__version__", ""))\'',
         fix="install the version that the other package requires, or rename your file with the name of the package",
@@ -146,7 +153,7 @@ ENTRIES = (
             r"fatal error: (?P<header>[\w./-]+): No such file or directory",
             r"unsupported GNU version! gcc versions later than",
             r"Cannot find compiler '(?P<header>[\w.+-]+)' in PATH",
-            r"(?P<header>\w[\w+-]*): fatal error: (?:Killed|no input files)",
+            r"(?P<header>\w[\w+-]*): fatal error: no input files",
         ),
         explains=(
             "extension-build-failed",
@@ -190,6 +197,8 @@ ENTRIES = (
             r"error: command '\S*(?:gcc|g\+\+|cc|nvcc)' failed",
             r"Failed to compile the C\+\+ dataset helper functions",
             r"Unable to JIT load the (?P<extension>\w+) op due to",
+            r"CalledProcessError: Command '\['which', '(?:c\+\+|g\+\+|gcc)'\]' returned non-zero",
+            r"ERROR: (?:Could not build wheels for|Failed building wheel for) (?P<extension>[\w.-]+)",
         ),
         cause="an extension could not be compiled on this host. The compiler's own message is above: ninja, a "
         "compiler or headers are missing, or several ranks compiled at the same time",
@@ -223,7 +232,13 @@ ENTRIES = (
     Entry(
         id="torchvision-mismatch",
         title="operator torchvision::nms does not exist",
-        patterns=(r"operator torchvision::nms does not exist", r"Couldn't load custom C\+\+ ops"),
+        patterns=(
+            r"operator torchvision::nms does not exist",
+            r"Couldn't load custom C\+\+ ops",
+            r"PyTorch and torch(?:vision|audio) were compiled with different CUDA (?:major )?versions",
+            r"partially initialized module 'torchvision' has no attribute 'extension'",
+        ),
+        explains=("torch-attribute",),
         cause="the releases of torchvision (or torchaudio) and torch do not match",
         probe="pip list | grep -i torch",
         fix="pip install --upgrade torch torchvision torchaudio, in one command from one index",
@@ -292,10 +307,189 @@ ENTRIES = (
         patterns=(
             r"CUDA Setup failed despite (?:GPU|CUDA) being available",
             r"The installed version of bitsandbytes was compiled without GPU support",
+            r"'NoneType' object has no attribute 'c\w+_grad_(?:fp|bf)\d+'",
         ),
         cause="bitsandbytes finds no CUDA libraries, or was built without them",
         probe="python -m bitsandbytes",
         fix="pip install --upgrade bitsandbytes, and add the directory of libcudart to LD_LIBRARY_PATH",
         link="https://huggingface.co/docs/bitsandbytes/main/en/errors",
+    ),
+    Entry(
+        id="submodule-missing",
+        doubtful=True,
+        title="No module named 'torch._six'; No module named 'transformers.deepspeed'",
+        # Python prints the whole name only after it has imported the part before the dot.
+        patterns=(
+            r"No module named '(?P<module>(?P<package>[A-Za-z_]\w*)\.[\w.]+)'",
+            r"No module named (?P<module>(?P<package>torch|transformers|torchvision)\.[\w.]+)$",
+        ),
+        explains=("module-missing",),
+        cause="{package} was found, and has no module {module}. Its installed version is too new or too old for the code, or "
+        "another package or directory named {package} comes first",
+        probe='the same way: python -c \'import {package} as p; print(p.__path__, getattr(p, "__version__", ""))\'',
+        fix="install the version of {package} that the code requires (its requirements.txt), or update the package that "
+        "imports it. For a directory of your own: start in the project's root, or export PYTHONPATH=$PWD",
+        link="https://github.com/eosphoros-ai/DB-GPT-Hub/issues/295",
+    ),
+    Entry(
+        id="requirement-not-met",
+        title="accelerate>=0.20.1 is required; requires the SentencePiece library but it was not found in your environment",
+        patterns=(
+            r"Using the `(?:Seq2Seq)?Trainer` with `PyTorch` requires `(?P<wanted>[^`]+)`",
+            r"Using `[^`]+`.* requires (?:the latest version of )?(?P<wanted>Accelerate|bitsandbytes)\b",
+            r"requires the (?P<wanted>[\w. -]+?) library but it was not found in your environment",
+            r"requires the following packages that were not found in your environment: (?P<wanted>.+?)\. Run",
+            r"No package metadata was found for (?P<wanted>[\w.-]+)",
+            r"The '(?P<wanted>[^']+)' distribution was not found and is required by",
+            r"VersionConflict: \((?P<found>[\w.-]+ [\w.+-]+) .*Requirement\.parse\('(?P<wanted>[^']+)'\)",
+            r"now require users to upgrade (?P<wanted>torch) to at least",
+            r"(?P<wanted>peft|trl|deepspeed|bitsandbytes|flash[-_]attn|xformers|apex) (?:is not installed|is required)\b.*pip install",
+            r"(?P<wanted>\S+) is required for a normal functioning of this module, but found (?P<found>\S+?)\.?$",
+            r"(?P<found>\w+==\S+) is used but incompatible\. Please install (?P<wanted>.+?)\.?$",
+        ),
+        explains=("library-missing",),
+        cause="a library needs {wanted}, and this Python has another version of it or none[: {found}]",
+        probe="on that node, the same way: python -m pip list | grep -iE 'torch|transformers|accelerate|tokenizers|hub'; pip check",
+        fix="with the Python of the ranks, on all nodes: python -m pip install -U '{wanted}'. If it is installed, the ranks use "
+        "another Python, or the notebook was not restarted. bitsandbytes also needs a GPU",
+        link="https://github.com/huggingface/transformers/issues/28191",
+    ),
+    Entry(
+        id="protobuf-version",
+        title="TypeError: Descriptors cannot be created directly",
+        patterns=(
+            r"Descriptors cannot (?:not )?be created directly",
+            r"Descriptors should not be created directly",
+            r"cannot import name '?builder'? from 'google\.protobuf\.internal'",
+        ),
+        explains=("import-name",),
+        cause="the installed protobuf does not fit code that another version of its compiler made (tensorboard, onnx, wandb, "
+        "sentencepiece, ray)",
+        probe="pip show protobuf tensorboard | grep -E 'Name|Version'",
+        fix="pip install -U tensorboard, or the package in the traceback; else pip install 'protobuf==3.20.3'. As a "
+        "workaround: --env PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python",
+        link="https://protobuf.dev/news/2022-05-06/",
+    ),
+    Entry(
+        id="setuptools-version",
+        title="No module named 'pkg_resources'; module 'distutils' has no attribute 'version'",
+        patterns=(
+            r"No module named '(?P<name>pkg_resources|distutils)(?:\.\w+)*'",
+            r"module '(?P<name>distutils)' has no attribute 'version'",
+            r"module '(?P<name>pkgutil)' has no attribute 'ImpImporter'",
+            r"cannot import name 'packaging' from '(?P<name>pkg_resources)'",
+        ),
+        explains=("module-missing", "submodule-missing", "torch-attribute", "import-name", "extension-build-failed"),
+        cause="the installed setuptools or Python no longer has what an older package uses: {name}",
+        probe="python -c 'import sys, setuptools; print(sys.version, setuptools.__version__)'",
+        fix="pip install 'setuptools<70' (for `distutils.version`: pip install -U torch tensorboard, or 'setuptools<60'). "
+        "Python 3.12 has no distutils: update the package, or use Python 3.11",
+        link="https://setuptools.pypa.io/en/latest/pkg_resources.html",
+    ),
+    Entry(
+        id="extension-of-other-torch",
+        title="flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN3c105ErrorC2E...",
+        # Names of C++ that contain at::, c10:: or torch:: belong to torch.
+        patterns=(
+            r"(?P<package>flash_attn)\w*(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
+            r"-packages/(?P<package>\w+)/[^ :]*\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
+            r"(?P<library>[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: (?P<symbol>_ZNK?\w*(?:2at|3c10|5torch)\w+)",
+            r"(?P<missing>libtorch_\w+|libc10\w*)\.so: cannot open shared object file",
+        ),
+        explains=("undefined-symbol", "library-missing"),
+        cause="{package|the extension}[ ({library})] was built for another version of torch than the installed one[, which has no {missing}]",
+        probe="pip list | grep -iE 'torch|flash|xformers|apex|scatter|sparse|engine'; python -c 'import torch; "
+        "print(torch.__version__, torch._C._GLIBCXX_USE_CXX11_ABI)'",
+        fix="build it again for this torch: pip uninstall -y {package|PACKAGE}, then pip install --no-build-isolation "
+        "--no-cache-dir {package|PACKAGE}. Or install its wheel for this torch, Python, CUDA and C++ ABI",
+        link="https://github.com/Dao-AILab/flash-attention/issues/1612",
+    ),
+    Entry(
+        id="extension-of-other-python",
+        title="dynamic module does not define module export function; undefined symbol: _PyThreadState_Current",
+        patterns=(
+            r"dynamic module does not define (?:module export|init) function \((?:PyInit_|init)(?P<module>\w+)\)",
+            r"Python version mismatch: module was compiled for Python (?P<built>[\d.]+), but the interpreter version is incompatible: (?P<python>[\d.]+)",
+            r"(?P<module>[\w-]+)(?:\.[\w.-]+)?\.so: undefined symbol: _?Py\w+",
+        ),
+        explains=("undefined-symbol",),
+        cause="the extension {module|in the traceback} was built for another Python[ ({built})], or its build ended too early",
+        probe="python -VV; ls -l the file in the traceback",
+        fix="build or install it again with the Python of the ranks: python -m pip install --force-reinstall --no-cache-dir "
+        "PACKAGE. For extensions that are built at the start: rm -rf ~/.cache/torch_extensions",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/949",
+    ),
+    Entry(
+        id="static-tls",
+        title="cannot allocate memory in static TLS block",
+        patterns=(r"(?P<library>[\w./+-]+\.so[\w.]*): cannot allocate memory in static TLS block",),
+        cause="the loader has no room left for the thread-local data of {library}: it is loaded after many other libraries",
+        probe="ls -l {library}; ldd --version",
+        fix="load it first: --env LD_PRELOAD={library}, or import its package as the first one of the script",
+        link="https://github.com/pytorch/pytorch/issues/2575",
+    ),
+    Entry(
+        id="pip-no-version",
+        doubtful=True,
+        title="No matching distribution found for; ResolutionImpossible",
+        patterns=(
+            r"ERROR: No matching distribution found for (?P<package>\S+)",
+            r"ERROR: ResolutionImpossible\b",
+            r"ERROR: Could not find a version that satisfies the requirement (?P<package>\S+)",
+        ),
+        explains=("module-missing",),
+        cause="pip found no version[ of {package}] for this Python and platform, or that all requirements permit. Without "
+        "access to its index it finds none at all",
+        probe="python -VV; python -m pip config list; python -m pip index versions {package|PACKAGE}",
+        fix="use a Python that the package has wheels for, or the right index (torch: --index-url "
+        "https://download.pytorch.org/whl/cu121). On a node without internet: install on the login node",
+        link="https://pip.pypa.io/en/stable/topics/dependency-resolution/",
+    ),
+    Entry(
+        id="conda-not-active",
+        doubtful=True,
+        title="Run 'conda init' before 'conda activate'; Could not find conda environment",
+        patterns=(
+            r"Your shell has not been properly configured to use 'conda activate'",
+            r"Run 'conda init' before 'conda activate'",
+            r"Could not find conda environment: (?P<environment>\S+)",
+            r"EnvironmentLocationNotFound: Not a conda environment: (?P<environment>\S+)",
+        ),
+        explains=("module-missing", "command-not-found"),
+        cause="the conda environment[ {environment}] was not activated: this shell does not know conda, or the environment is not "
+        "on this host",
+        probe="the same way: command -v conda python; conda env list",
+        fix="in the job script: source ~/miniconda3/etc/profile.d/conda.sh, then conda activate NAME. Or start the "
+        "environment's own Python by its full path",
+        link="https://docs.conda.io/projects/conda/en/stable/dev-guide/deep-dives/activation.html",
+    ),
+    Entry(
+        id="compiler-too-old",
+        title="#error You need C++14 to compile PyTorch; too old version of GCC",
+        patterns=(
+            r"error You need (?P<standard>C\+\+\d+) to compile PyTorch",
+            r"You're trying to build PyTorch with a too old version of GCC\. We need (?P<standard>GCC \d+)",
+            r"error: #error \W*(?P<standard>C\+\+\d+) or later compatible compiler is required to use PyTorch",
+        ),
+        explains=("extension-build-failed", "compile-failed", "header-missing"),
+        cause="the C++ compiler on this host is too old for the headers of this torch, which need {standard}",
+        probe="c++ --version; echo $CC $CXX; nvcc --version",
+        fix="use a newer gcc, and tell the build: conda install -c conda-forge gxx_linux-64=11, or module load gcc/11. Then "
+        "export CC=gcc CXX=g++, and rm -rf ~/.cache/torch_extensions",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/7143",
+    ),
+    Entry(
+        id="compiler-killed",
+        title="fatal error: Killed signal terminated program cc1plus",
+        patterns=(
+            r"fatal error: Killed signal terminated program (?P<program>\w+)",
+            r"nvcc error\s*: '(?P<program>\w+)' died due to signal 9",
+        ),
+        explains=("extension-build-failed", "header-missing"),
+        cause="the kernel ended the compiler ({program}), as the host or the container had no memory left. Many files are "
+        "compiled at once",
+        probe="free -g; nproc; dmesg -T | grep -i 'killed process'",
+        fix="compile fewer files at once: export MAX_JOBS=2. Or build on a host with more memory, or install a wheel",
+        link="https://github.com/deepspeedai/DeepSpeed/issues/5677",
     ),
 )

@@ -49,7 +49,8 @@ ENTRIES = (
         cause="this Python cannot import {module}. The package is not installed there, its environment is not active, or "
         "it is the wrong Python",
         probe="on that node, the same way: python -c 'import sys; print(sys.executable, sys.path)'",
-        fix="python -m pip install {module} (some packages have another name), or select the right Python with --python",
+        fix="python -m pip install {module} (some packages have another name), or select the right Python with --python. "
+        "For a package of your own project: start in the project's root, or export PYTHONPATH=$PWD",
         link="https://docs.python.org/3/library/exceptions.html#ModuleNotFoundError",
     ),
     Entry(

@@ -132,6 +132,9 @@ ENTRIES = (
             r"\bKey '(?P<key>[\w.@/]+)' is not in struct",
             r"Could not override '(?P<key>(?!hydra/|local[-_]rank)[\w.@/]+)'",
             r"'(?:ConfigDict|CfgNode)' object has no attribute '(?P<key>\w+)'",
+            r"ConfigAttributeError: Missing key (?P<key>\w+)",
+            r"[Ii]nterpolation key '(?P<key>[\w.]+)' not found",
+            r"Missing mandatory value: (?P<key>[\w.]+)",
         ),
         explains=("launcher-summary",),
         cause="the configuration and the code differ in the key {key}: it is misspelled, or missing, or the file was written "
@@ -179,7 +182,10 @@ ENTRIES = (
             r"HTTPSConnectionPool\(host='(?P<host>[\w.-]+)', port=\d+\): Read timed out",
             r"50\d Server Error: .*https://(?P<host>huggingface\.co)",
             r"thrown while requesting [A-Z]+ https?://(?P<host>[\w.-]+)",
+            r"ConnectionError: Couldn't reach (?:https?://)?(?P<host>raw\.githubusercontent\.com|s3\.amazonaws\.com|[\w-]+\.[\w.-]*)?",
+            r"\bhttpx\.(?:ConnectError|ConnectTimeout|ReadTimeout|ProxyError)\b",
         ),
+        explains=("model-files-missing", "dataset-not-found"),
         cause="this host cannot reach {host|the server}. Compute nodes often have no internet access",
         probe="on that node: curl -sSI https://{host|huggingface.co}",
         fix="download it on the login node into a shared cache: `HF_HOME=/shared/hf huggingface-cli download NAME`. "
@@ -196,6 +202,7 @@ ENTRIES = (
             r"(?:401|403) Client Error.*https://huggingface\.co",
             r"Client Error: (?:Unauthorized|Forbidden) for url: (?P<url>\S+)",
             r"is not a local folder and is not a valid model identifier",
+            r"Dataset '(?P<name>[^']+)' doesn't exist on the Hub or cannot be accessed",
             r"Access to model \S+ is restricted",
         ),
         cause="the model or data set was not found under this name, is gated, or the process has no token with access",
@@ -239,13 +246,211 @@ ENTRIES = (
         title="wandb: api_key not configured (no-tty)",
         patterns=(
             r"api_key not configured \(no-tty\)",
-            r"wandb: ERROR .*(?:401|[Pp]ermission denied|API key)",
-            r"wandb\.errors\.\S*(?:AuthenticationError|CommError)",
+            r"wandb: ERROR .*(?:401|API key)",
+            r"wandb\.errors\.\S*AuthenticationError",
+            r"Invalid or missing api_key",
+            r"401 Client Error: Unauthorized for url: https://api\.wandb\.ai",
         ),
-        cause="wandb has no API key on this host, and a rank cannot ask for one",
+        explains=("hub-no-access",),
+        cause="wandb has no valid API key on this host, and a rank cannot ask for one",
         probe="ls -l ~/.netrc on that node; env | grep WANDB_",
         fix="run `wandb login` once if the home directory is shared, or pass --env WANDB_API_KEY. Without a key: --env "
         "WANDB_MODE=offline",
         link="https://docs.wandb.ai/guides/track/environment-variables",
+    ),
+    Entry(
+        id="wandb-unreachable",
+        doubtful=True,
+        title="wandb: Network error, entering retry loop; Run initialization has timed out after 90.0 sec",
+        patterns=(
+            r"Run initialization has timed out after (?P<seconds>[\d.]+) sec",
+            r"wandb: ERROR .*(?:Max retries exceeded|Network is unreachable|timed out)",
+            r"HTTPSConnectionPool\(host='api\.wandb\.ai', port=\d+\): (?:Max retries exceeded|Read timed out)",
+        ),
+        context=r"wandb: Network error \((?P<reason>\w+)\), entering retry loop",
+        explains=("hub-unreachable", "wandb-login"),
+        cause="wandb did not reach its server in time[ ({reason})]. Compute nodes often have no internet access, or need a "
+        "proxy. The training itself did not fail",
+        probe="on that node: curl -sSI https://api.wandb.ai; env | grep -iE 'proxy|WANDB_'",
+        fix="--env WANDB_MODE=offline, and `wandb sync` on the login node later. With access through a proxy: --env "
+        "HTTPS_PROXY=http://HOST:PORT, or a longer time: --env WANDB_INIT_TIMEOUT=300. Start wandb on rank 0 only",
+        link="https://github.com/wandb/wandb/issues/7671",
+    ),
+    Entry(
+        id="wandb-service",
+        title="Timed out waiting for wandb service to start; Error communicating with wandb process",
+        patterns=(
+            r"Timed out waiting for wandb service to start after (?P<seconds>[\d.]+) seconds",
+            r"ServicePollForTokenError: Failed to read port info after (?P<seconds>[\d.]+) seconds",
+            r"The wandb service process exited with",
+            r"UsageError: Error communicating with wandb process",
+            r"InitStartError: Error communicating with wandb process",
+        ),
+        cause="wandb starts a process of its own on the host, and that one did not start in time. Many ranks start it at "
+        "once, the file system is slow, or processes are limited",
+        probe="ulimit -u; df -h ${TMPDIR:-/tmp} ~; the end of wandb/debug-internal.log",
+        fix="start wandb on rank 0 only, and give it more time: --env WANDB__SERVICE_WAIT=300. Put its files on a local disk: "
+        "--env WANDB_DIR=/tmp",
+        link="https://docs.wandb.ai/support/initstarterror_error_communicating_wandb_process/",
+    ),
+    Entry(
+        id="wandb-no-access",
+        doubtful=True,
+        title="wandb: ERROR permission denied; CommError: returned error 404: entity not found",
+        patterns=(
+            r"wandb: ERROR .*(?:403|[Pp]ermission denied|404|not found during upsertBucket)",
+            r"CommError: .*(?:403|404|permission|not found)",
+            r"UsageError: Unable to attach to run (?P<run>\S+)",
+        ),
+        cause="the account of the API key cannot write to this entity or project of wandb, or no such entity exists",
+        probe="wandb status; env | grep WANDB_; the arguments entity= and project= of wandb.init",
+        fix="correct WANDB_ENTITY and the project, or use a key of an account with access: wandb login --relogin. To train "
+        "without it: --env WANDB_MODE=offline",
+        link="https://docs.wandb.ai/support/resolve_permission_errors_logging_run/",
+    ),
+    Entry(
+        id="tracker-not-started",
+        title="You must call wandb.init() before wandb.log()",
+        patterns=(
+            r"You must call wandb\.init\(\) before wandb\.(?P<call>\w+)",
+            r"'NoneType' object has no attribute 'add_(?P<call>scalar|scalars|image|histogram|text|figure)'",
+        ),
+        cause="a rank logs to a tracker that it has not started: usually the script starts it on rank 0 only, and logs on "
+        "all ranks",
+        probe="grep -nE 'wandb\\.|add_scalar' of the script: which lines are below `if rank == 0`",
+        fix="log on rank 0 only: `if rank == 0: wandb.log(...)`, for each call of the tracker",
+        link="https://docs.wandb.ai/guides/track/log/distributed-training/",
+    ),
+    Entry(
+        id="mlflow-unreachable",
+        doubtful=True,
+        title="MlflowException: API request to ... failed",
+        patterns=(
+            r"MlflowException: API request to (?P<url>http\S+) failed with exception",
+            r"^(?!.*async_logging).*Max retries exceeded with url: (?P<url>/api/2\.0/mlflow\S*)",
+            r"MlflowException: API request to (?:endpoint )?(?P<url>\S+) failed with error code (?P<code>\d+)",
+        ),
+        explains=("hub-unreachable", "ssl-certificate", "broken-pipe"),
+        cause="MLflow's server did not accept a request[ (HTTP {code})]: {url}. It is not reachable from this host (localhost "
+        "is another host there), needs a login, or does not run",
+        probe="on that node: echo $MLFLOW_TRACKING_URI; curl -sSI $MLFLOW_TRACKING_URI",
+        fix="set --env MLFLOW_TRACKING_URI=http://HOST:5000 to the server's name in the network, with "
+        "MLFLOW_TRACKING_TOKEN where it needs a login. Without a server: MLFLOW_TRACKING_URI=file:/shared/mlruns",
+        link="https://mlflow.org/docs/latest/self-hosting/architecture/tracking-server/",
+    ),
+    Entry(
+        id="mlflow-run-shared",
+        title="Changing param values is not allowed; Run with UUID is already active",
+        patterns=(
+            r"Changing param values is not allowed\. Param with key='(?P<name>[^']+)'",
+            r"Run with UUID \w+ is already active",
+        ),
+        cause="several ranks or attempts write to one run of MLflow, and a parameter of a run cannot change[: {name}]",
+        probe="grep -nE 'mlflow\\.(start_run|log_param|autolog)' of the script: which lines run on all ranks",
+        fix="use MLflow on rank 0 only, and start a new run for another attempt: mlflow.end_run(), then mlflow.start_run()",
+        link="https://github.com/mlflow/mlflow/issues/8705",
+    ),
+    Entry(
+        id="tracker-not-configured",
+        title="It seems ClearML is not configured on this machine; Comet.ml requires an API key",
+        patterns=(
+            r"It seems (?P<tracker>ClearML) is not configured on this machine",
+            r"(?P<tracker>Comet)(?:\.ml)? requires an API key",
+        ),
+        cause="{tracker} has no address or key on this host",
+        probe="on that node: ls -l ~/clearml.conf ~/.comet.config; env | grep -E 'CLEARML|COMET'",
+        fix="run its setup once with a shared home directory (clearml-init), or pass the keys to the ranks: "
+        "--env CLEARML_API_ACCESS_KEY --env CLEARML_API_SECRET_KEY, COMET_API_KEY. Trainer without "
+        "trackers: --report_to none",
+        link="https://clear.ml/docs/latest/docs/clearml_sdk/clearml_sdk_setup",
+    ),
+    Entry(
+        id="config-file-broken",
+        title="yaml.scanner.ScannerError; Cannot find primary config; Environment variable not found",
+        patterns=(
+            r"yaml\.(?:scanner|parser|constructor|reader|composer)\.\w+Error: (?P<reason>.+)",
+            r"Cannot find primary config '?(?P<reason>[^'.]+)",
+            r"(?P<reason>Primary config (?:module|directory)\b.*) not found",
+            r"InterpolationResolutionError: .*(?P<reason>Environment variable '[^']+' not found)",
+            r"OverrideParseException: (?P<reason>.+)",
+            r"LexerNoViableAltException: (?P<reason>.+)",
+        ),
+        cause="the configuration cannot be read: {reason}",
+        probe="python -c 'import yaml,sys; yaml.safe_load(open(sys.argv[1]))' FILE; echo the command line",
+        fix="correct the line of the file that the message names (YAML: a blank after each colon, no tabs), the name after "
+        "--config-name and --config-path, or the variable. Put an override with special characters in quotes",
+        link="https://hydra.cc/docs/advanced/override_grammar/basic/",
+    ),
+    Entry(
+        id="omegaconf-pretty",
+        title="Key 'pretty' is not in struct; Missing key pretty",
+        patterns=(
+            r"Key '(?P<key>pretty)' is not in struct",
+            r"ConfigAttributeError: Missing key (?P<key>pretty)\b",
+        ),
+        explains=("config-key-unknown",),
+        cause="the code was written for omegaconf 2.0: newer versions have no {key}(), and look for a key of that name",
+        probe="pip show omegaconf hydra-core",
+        fix="use OmegaConf.to_yaml(config) in place of config.pretty(), or pip install 'omegaconf<2.1' 'hydra-core<1.1'",
+        link="https://github.com/qq456cvb/Point-Transformers/issues/21",
+    ),
+    Entry(
+        id="json-broken",
+        doubtful=True,
+        title="JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+        patterns=(
+            r"JSONDecodeError: (?P<reason>(?:Expecting|Extra data|Unterminated|Invalid|Illegal)[^(]*\(char \d+\))",
+        ),
+        cause="a file or an answer of a server is no valid JSON: {reason}. With char 0 it is empty or something else, for "
+        "example while another rank still writes it",
+        probe="of the file in the traceback: ls -l FILE; python -m json.tool FILE",
+        fix="correct the file, or copy it again. Write on rank 0 only, to another name, then rename the file, and let the "
+        "others wait at a barrier. Lines of JSON are read one by one",
+        link="https://docs.python.org/3/library/json.html#json.JSONDecodeError",
+    ),
+    Entry(
+        id="deepspeed-config-keys",
+        title="validation errors for DeepSpeedBF16Config; --mixed_precision arg cannot be set to bf16 when fp16 is set in the DeepSpeed config",
+        patterns=(
+            r"`--mixed_precision` arg cannot be set to `(?P<part>\w+)` when",
+            r"`(?P<part>[\w.]+)` not found in kwargs\. Please specify",
+            r"(?P<part>bfloat16 and fp16) modes cannot be simultaneously enabled",
+        ),
+        explains=("deepspeed-config-differs",),
+        cause="the DeepSpeed configuration does not fit this version of DeepSpeed or the arguments of the script: {part}",
+        probe="pip show deepspeed transformers accelerate; python -m json.tool CONFIG",
+        fix="enable one of fp16 and bf16, the same as --fp16, --bf16 and mixed_precision. Remove keys that the message "
+        "names (`loss_scale` belongs to fp16 alone). Replace an `auto` that it cannot resolve by a value",
+        link="https://huggingface.co/docs/transformers/deepspeed",
+    ),
+    Entry(
+        id="not-in-registry",
+        title="KeyError: 'ResNet is not in the model registry'; No object named 'X' found in 'Y' registry",
+        patterns=(
+            r"KeyError: \W+(?P<name>[\w.]+) is not in the (?P<registry>[\w:]+(?: [\w:]+)?) registry",
+            r"No object named '(?P<name>[\w.]+)' found in '(?P<registry>\w+)' registry",
+            r"Dataset '(?P<name>[^']+)' is not registered!",
+        ),
+        cause="the configuration asks for {name}, and no module that this process imported has registered it[ as {registry}]. "
+        "Its module is not imported, or another version or copy of the package is. Spawned ranks do not run the code below "
+        "`if __name__ == '__main__'`",
+        probe="grep -rn '{name}' --include=*.py .; pip list | grep -iE '^mm|detectron'",
+        fix="import its module: custom_imports = dict(imports=['PACKAGE.MODULE']) in the configuration, with export "
+        "PYTHONPATH=$PWD. Install the versions that the project requires (pip install -e . in its own copy)",
+        link="https://mmengine.readthedocs.io/en/latest/advanced_tutorials/registry.html",
+    ),
+    Entry(
+        id="monitored-key-missing",
+        title="ModelCheckpoint(monitor='val_loss') could not find the monitored key in the returned metrics",
+        patterns=(
+            r"monitor='(?P<key>[^']+)'\)`? (?:could not find the monitored key|not found) in the returned metrics",
+            r"Early stopping conditioned on metric `(?P<key>[^`]+)` which is not available",
+            r"ReduceLROnPlateau conditioned on metric (?P<key>\S+) which is not available",
+        ),
+        cause="a callback of Lightning watches {key}, and no metric of that name was logged before it ran",
+        probe="grep -rnE 'self\\.log|monitor=' of the code and the configuration",
+        fix="log it with self.log('{key}', value, sync_dist=True) in validation_step, or change monitor= to a name from the "
+        "list in the message. A validation set that is empty logs nothing",
+        link="https://github.com/JonasSchult/Mask3D/issues/116",
     ),
 )

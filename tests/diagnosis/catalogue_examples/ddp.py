@@ -175,10 +175,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: The size of tensor a (64) must match the size of tensor b (32) at non-singleton dimension 0",
             "torch 2.13, run",
         ),
-        (
-            "RuntimeError: stack expects each tensor to be equal size, but got [3, 224, 224] at entry 0 and [1, 224, 224] at entry 1",
-            "torch 2.13, run",
-        ),
         ("ValueError: Expected input batch_size (8) to match target batch_size (4).", "torch 2.13, run"),
         (
             "RuntimeError: Sizes of tensors must match except in dimension 0. Expected size 4 but got "
@@ -213,6 +209,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/facebookresearch/detectron2/issues/425",
         ),
         (
+            "Loss is inf, stopping training",
+            "https://github.com/Intellindust-AI-Lab/DEIMv2/issues/94",
+        ),
+        (
+            "FloatingPointError: Loss became infinite or NaN at iteration=1!",
+            "detectron2 0.6, source",
+        ),
+        (
+            "AssertionError: Rank 1: found NaN in local forward loss calculation. Device: 1, node: node2",
+            "Megatron-LM 0.5, source",
+        ),
+        (
             "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding. Try lowering the learning rate, using gradient clipping or increasing the batch size.",
             "fairseq 0.12, source",
         ),
@@ -223,6 +231,22 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Rank 3, node dgx07, device 3, iteration 100: Unexpected result nan (message='found NaN in local forward loss calculation')",
             "Megatron-LM core 0.9, source",
+        ),
+        (
+            "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
+            "torch 2.1, source",
+        ),
+        (
+            "ValueError: Expected parameter loc (Tensor of shape (2,)) of distribution Normal(loc: torch.Size([2])) to satisfy the constraint Real(), but found invalid values:",
+            "torch 2.1, source",
+        ),
+        (
+            "ValueError: Input contains NaN.",
+            "scikit-learn 1.3, source",
+        ),
+        (
+            "ValueError: matrix contains invalid numeric entries",
+            "scipy 1.10, source",
         ),
     ),
     "zero3-not-gathered": (
@@ -271,6 +295,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "_pickle.UnpicklingError: invalid load key, '\\x00'.",
             "Python 3.11, run",
+        ),
+        (
+            "RuntimeError: storage has wrong size: expected 0 got 512",
+            "https://github.com/facebookresearch/XLM/issues/184",
         ),
     ),
     "checkpoint-world-size": (
@@ -469,6 +497,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: num_samples should be a positive integer value, but got num_samples=0",
             "torch 2.13, source",
+        ),
+    ),
+    "no-gradients-to-unscale": (
+        (
+            "AssertionError: No inf checks were recorded for this optimizer.",
+            "https://github.com/huggingface/accelerate/issues/328",
+        ),
+        (
+            "RuntimeError: unscale_() has already been called on this optimizer since the last update().",
+            "torch 2.1, source",
         ),
     ),
 }

@@ -170,6 +170,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -11.",
             "composer 0.15, source",
         ),
+        (
+            "ERROR: Unexpected segmentation fault encountered in worker.",
+            "https://github.com/chaoyuaw/pytorch-coviar/issues/24",
+        ),
     ),
     "aborted": (
         ("Aborted (core dumped)", "bash 5.2, documented"),
@@ -423,6 +427,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ValueError: remaining_argv: ['--model_type', 'qwen']",
             "ms-swift 2.4, source",
         ),
+        (
+            "train.py: error: ambiguous option: --data could match --data_path, --data_dir",
+            "Python 3.11, source",
+        ),
+        (
+            "ValueError: Some specified arguments are not used by the HfArgumentParser: ['--lora', '8']",
+            "transformers 4.40, source",
+        ),
+        (
+            "Error: No such option: --lora",
+            "click 8, source",
+        ),
+        (
+            "ERROR: Could not consume arg: --lora",
+            "fire 0.5, source",
+        ),
+        (
+            "absl.flags._exceptions.UnrecognizedFlagError: Unknown command line flag 'lora'",
+            "absl 1.4, source",
+        ),
     ),
     "not-executable": (
         ("bash: ./train.sh: Permission denied", "bash 5.2, documented"),
@@ -445,6 +469,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "process 1 terminated with signal SIGXCPU",
             "torch 2.6, source",
+        ),
+    ),
+    "long-dash": (
+        (
+            "/home/ann/bin/python: can't open file '—nproc_per_node=4': [Errno 2] No such file or directory",
+            "https://github.com/csxmli2016/MARCONet/issues/26",
+        ),
+        (
+            "train.py: error: unrecognized arguments: –lr 0.1",
+            "Python 3.11, source",
         ),
     ),
 }

@@ -41,6 +41,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("ls: cannot access '/mnt/data': Transport endpoint is not connected", "coreutils 9.1, documented"),
         ("cat: /proc/self/mem: Input/output error", "coreutils 9.1, run"),
         ("BrokenPipeError: [Errno 108] Cannot send after transport endpoint shutdown", "Python 3.11, run"),
+        (
+            "OSError: [Errno 121] Remote I/O error: '/data/train.bin'",
+            "Python 3.11, source",
+        ),
     ),
     "too-many-files": (
         ("OSError: [Errno 24] Too many open files", "https://github.com/yxgeee/FD-GAN/issues/44"),
@@ -88,12 +92,38 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "FileNotFoundError: Checkpoint at saved/muti_benchmark_01/last-epoch.ckpt not found. Aborting training.",
             "https://github.com/Lightning-AI/pytorch-lightning/issues/18413",
         ),
+        (
+            "OSError: Unable to open file (unable to open file: name = '/data/train.h5', errno = 2, error message = 'No such file or directory', flags = 0, o_flags = 0)",
+            "h5py 3.9, source",
+        ),
+        (
+            "lmdb.Error: /data/nuscenes_data/lmdb/samples/CAM_FRONT: No such file or directory",
+            "https://github.com/avishkarsaha/translating-images-into-maps/issues/3",
+        ),
+        (
+            "Exception: No such file or directory (os error 2)",
+            "tokenizers 0.15, source",
+        ),
     ),
     "permission-denied": (
         ("PermissionError: [Errno 13] Permission denied: '/tmp/torchinductor'", "Python 3.11, run"),
         ("PermissionError: [Errno 1] Operation not permitted", "Python 3.11, run"),
+        (
+            "lmdb.LockError: /data/train.lmdb: Permission denied",
+            "py-lmdb 1.4, source",
+        ),
+        (
+            "PermissionError: [Errno 13] Unable to open file (unable to open file: name = '/data/train.h5', errno = 13, error message = 'Permission denied', flags = 0, o_flags = 0)",
+            "h5py 3.9, source",
+        ),
     ),
-    "file-exists-race": (("FileExistsError: [Errno 17] File exists: 'output'", "Python 3.11, run"),),
+    "file-exists-race": (
+        ("FileExistsError: [Errno 17] File exists: 'output'", "Python 3.11, run"),
+        (
+            "OSError: Unable to create file (unable to open file: name = '/data/text_annotations/00040.h5', errno = 17, error message = 'File exists', flags = 15, o_flags = c2)",
+            "https://github.com/mttr2021/MTTR/pull/1",
+        ),
+    ),
     "dataloader-worker-died": (
         ("RuntimeError: DataLoader worker (pid(s) 4711, 4712) exited unexpectedly", "torch 2.13, source"),
         ("RuntimeError: DataLoader worker (pid 4711) is killed by signal: Hangup. ", "torch 2.13, run"),
@@ -239,6 +269,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Importing plotly failed. Interactive plots will not work.",
             "https://github.com/intel/ipex-llm/pull/5059",
         ),
+        (
+            "wandb: Network error resolved after 0:00:12.100000, resuming normal operation.",
+            "wandb 0.15, source",
+        ),
     ),
     "shared-cache": (
         (
@@ -264,6 +298,42 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: [enforce fail at inline_container.cc:471] . PytorchStreamWriter failed writing file data/807: file write failed",
             "torch 2.1, source",
+        ),
+    ),
+    "home-not-writable": (
+        (
+            "PermissionError: [Errno 13] Permission denied: '/.cache'",
+            "https://github.com/opendatahub-io/ilab-on-ocp/pull/26",
+        ),
+    ),
+    "nfs-file-busy": (
+        (
+            "OSError: [Errno 16] Device or resource busy: '.nfs00000000058e2b6700000a51'",
+            "Python 3.11, source",
+        ),
+    ),
+    "socket-path-too-long": (
+        (
+            "OSError: AF_UNIX path too long",
+            "Python 3.11, source",
+        ),
+    ),
+    "start-method-twice": (
+        (
+            "RuntimeError: context has already been set",
+            "Python 3.11, source",
+        ),
+    ),
+    "worker-with-children": (
+        (
+            "AssertionError: daemonic processes are not allowed to have children",
+            "Python 3.11, source",
+        ),
+    ),
+    "hook-not-pickled": (
+        (
+            "AttributeError: Can't pickle local object 'DeepSpeedEngine._create_module_forward_post_hook.<locals>._module_forward_post_hook'",
+            "https://github.com/hiyouga/LlamaFactory/issues/8346",
         ),
     ),
 }

@@ -20,6 +20,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AttributeError: type object 'Trainer' has no attribute 'add_argparse_args'",
             "Lightning 2.4, source",
         ),
+        (
+            "TypeError: DPOTrainer.__init__() got an unexpected keyword argument 'processing_class'",
+            "https://github.com/huggingface/trl/issues/2226",
+        ),
     ),
     "library-missing": (
         (
@@ -29,14 +33,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "undefined-symbol": (
         (
-            "ImportError: flash_attn_2_cuda.cpython-310-x86_64-linux-gnu.so: undefined symbol: _ZN2at4_ops9_pad_enum4callERKNS_6TensorE",
-            "flash-attention, documented",
-        ),
-        (
-            "python: symbol lookup error: "
-            "/home/mickey/miniconda3/envs/reID/lib/python3.6/site-packages/torch/lib/libtorch_python.so: "
-            "undefined symbol: PySlice_Unpack",
-            "https://github.com/layumi/Person_reID_baseline_pytorch/issues/139",
+            "python: symbol lookup error: /usr/local/cuda/lib64/libcublas.so.11: undefined symbol: cublasLtGetStatusString, version libcublasLt.so.11",
+            "glibc 2.35, source",
         ),
     ),
     "numpy-abi": (
@@ -57,6 +55,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: module compiled against API version 0xa but this version of numpy is 0x9",
             "https://github.com/pytorch/pytorch/issues/413",
+        ),
+        (
+            "SystemError: initialization of _internal failed without raising an exception",
+            "numba 0.56, source",
         ),
     ),
     "import-name": (
@@ -118,6 +120,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: Unable to JIT load the async_io op due to it not being compatible due to hardware/software issue. None",
             "DeepSpeed 0.16, source",
         ),
+        (
+            "subprocess.CalledProcessError: Command '['which', 'c++']' returned non-zero exit status 1.",
+            "torch 1.13, source",
+        ),
+        (
+            "ERROR: Could not build wheels for flash-attn, which is required to install pyproject.toml-based projects",
+            "pip 23, source",
+        ),
     ),
     "compile-failed": (
         (
@@ -150,6 +160,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "RuntimeError: Couldn't load custom C++ ops. This can happen if your PyTorch and torchvision "
             "versions are incompatible",
+            "torchvision 0.17, source",
+        ),
+        (
+            "RuntimeError: Detected that PyTorch and torchvision were compiled with different CUDA major versions. PyTorch has CUDA Version=12.1 and torchvision has CUDA Version=11.8.",
+            "torchvision 0.17, source",
+        ),
+        (
+            "AttributeError: partially initialized module 'torchvision' has no attribute 'extension' (most likely due to a circular import)",
             "torchvision 0.17, source",
         ),
     ),
@@ -187,6 +205,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "optimizers and GPU quantization are unavailable.",
             "https://github.com/hyperonym/basaran/issues/3",
         ),
+        (
+            "AttributeError: 'NoneType' object has no attribute 'cadam32bit_grad_fp32'",
+            "bitsandbytes 0.41, source",
+        ),
     ),
     "header-missing": (
         (
@@ -206,7 +228,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "nvcc 11, documented",
         ),
         (
-            "c++: fatal error: Killed signal terminated program cc1plus",
+            "c++: fatal error: no input files",
             "gcc 12, source",
         ),
     ),
@@ -237,6 +259,214 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: The checkpoint you are trying to load has model type `qwen3` but Transformers does not recognize this architecture.",
             "transformers 4.45, source",
+        ),
+        (
+            "  File \"/opt/lib/python3.10/site-packages/transformers/models/auto/configuration_auto.py\", line 723, in __getitem__\n    raise KeyError(key)\nKeyError: 'mistral'",
+            "transformers 4.33, source",
+        ),
+    ),
+    "submodule-missing": (
+        (
+            "ModuleNotFoundError: No module named 'transformers.deepspeed'",
+            "https://github.com/eosphoros-ai/DB-GPT-Hub/issues/295",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'torch._six'",
+            "Python 3.11, documented",
+        ),
+        (
+            "ImportError: No module named torchvision.models",
+            "Python 2.7, documented",
+        ),
+    ),
+    "requirement-not-met": (
+        (
+            "ImportError: deepspeed>=0.5.7 is required for a normal functioning of this module, but found deepspeed==0.5.3.",
+            "https://github.com/mallorbc/Finetune_LLMs/issues/3",
+        ),
+        (
+            "ImportError: Using the `Trainer` with `PyTorch` requires `accelerate>=0.20.1`: Please run `pip install transformers[torch]` or `pip install accelerate -U`",
+            "https://github.com/huggingface/transformers/issues/28191",
+        ),
+        (
+            "ImportError: Using `bitsandbytes` 8-bit quantization requires Accelerate: `pip install accelerate` and the latest version of bitsandbytes: `pip install -i https://pypi.org/simple/ bitsandbytes`",
+            "https://github.com/georgesung/llm_qlora/issues/10",
+        ),
+        (
+            "ImportError: \nLlamaConverter requires the protobuf library but it was not found in your environment. Check out the instructions on the",
+            "transformers 4.40, source",
+        ),
+        (
+            "ImportError: This modeling file requires the following packages that were not found in your environment: flash_attn, einops. Run `pip install flash_attn einops`",
+            "transformers 4.40, source",
+        ),
+        (
+            "importlib.metadata.PackageNotFoundError: No package metadata was found for bitsandbytes",
+            "Python 3.11, source",
+        ),
+        (
+            "pkg_resources.DistributionNotFound: The 'tokenizers>=0.10' distribution was not found and is required by the application",
+            "setuptools 60, source",
+        ),
+        (
+            "pkg_resources.VersionConflict: (tokenizers 0.9.4 (/opt/lib/python3.8/site-packages), Requirement.parse('tokenizers<0.11,>=0.10.1'))",
+            "setuptools 60, source",
+        ),
+        (
+            "ValueError: Due to a serious vulnerability issue in `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6 in order to use the function.",
+            "transformers 4.51, source",
+        ),
+        (
+            "ImportError: peft is not installed. Please install it with `pip install peft`.",
+            "trl 0.7, source",
+        ),
+        (
+            "accelerate>=0.20.3 is required for a normal functioning of this module, but found accelerate==0.19.0.",
+            "transformers 4.31, source",
+        ),
+        (
+            "AssertionError: MMCV==2.2.0 is used but incompatible. Please install mmcv>=2.0.0rc4, <2.2.0.",
+            "mmdetection 3.3, source",
+        ),
+        (
+            "ImportError: Using the `Trainer` with `PyTorch` requires `accelerate>=0.26.0`: Please run `pip install transformers[torch]` or `pip install 'accelerate>=0.26.0'`",
+            "transformers 4.49, source",
+        ),
+        (
+            "ImportError: Using `low_cpu_mem_usage=True` or a `device_map` requires Accelerate: `pip install 'accelerate>=0.26.0'`",
+            "transformers 4.49, source",
+        ),
+        (
+            "ValueError: Due to a serious vulnerability issue in `torch.load`, even with `weights_only=True`, we now require users to upgrade torch to at least v2.6 in order to use the function. This version restriction does not apply when loading files with safetensors.",
+            "transformers 4.49, source",
+        ),
+    ),
+    "protobuf-version": (
+        (
+            "TypeError: Descriptors cannot not be created directly.",
+            "https://github.com/zhenpeiyang/MVS2D/issues/19",
+        ),
+        (
+            "TypeError: Descriptors should not be created directly, but only retrieved from their parent.",
+            "https://github.com/victordibia/handtracking/issues/38",
+        ),
+        (
+            "ImportError: cannot import name 'builder' from 'google.protobuf.internal' (/opt/lib/python3.8/site-packages/google/protobuf/internal/__init__.py)",
+            "Python 3.8, source",
+        ),
+    ),
+    "setuptools-version": (
+        (
+            "ModuleNotFoundError: No module named 'pkg_resources'",
+            "Python 3.12, documented",
+        ),
+        (
+            "AttributeError: module 'distutils' has no attribute 'version'",
+            "Python 3.9, documented",
+        ),
+        (
+            "AttributeError: module 'pkgutil' has no attribute 'ImpImporter'. Did you mean: 'zipimporter'?",
+            "Python 3.12, documented",
+        ),
+        (
+            "ImportError: cannot import name 'packaging' from 'pkg_resources' (/opt/lib/python3.10/site-packages/pkg_resources/__init__.py)",
+            "setuptools 70, source",
+        ),
+    ),
+    "extension-of-other-torch": (
+        (
+            "ImportError: /home/ann/anaconda3/lib/python3.11/site-packages/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda9SetDeviceEi",
+            "https://github.com/Dao-AILab/flash-attention/issues/1612",
+        ),
+        (
+            "OSError: /opt/conda/lib/python3.8/site-packages/torch_scatter/_version_cuda.so: undefined symbol: _ZN5torch3jit17parseSchemaOrNameERKSs",
+            "torch_scatter 2.0, source",
+        ),
+        (
+            "ImportError: /opt/conda/lib/python3.8/site-packages/transformer_engine_extensions.cpython-38-x86_64-linux-gnu.so: undefined symbol: _ZN2at4_ops7resize_4callERKNS_6TensorE",
+            "glibc 2.31, source",
+        ),
+        (
+            "OSError: libtorch_cuda_cpp.so: cannot open shared object file: No such file or directory",
+            "torchvision 0.13, source",
+        ),
+    ),
+    "extension-of-other-python": (
+        (
+            "ImportError: dynamic module does not define module export function (PyInit_transformer_op)",
+            "https://github.com/deepspeedai/DeepSpeed/issues/949",
+        ),
+        (
+            "ImportError: Python version mismatch: module was compiled for Python 3.8, but the interpreter version is incompatible: 3.10.12 (main, Jul 5 2023)",
+            "pybind11 2.10, source",
+        ),
+        (
+            "python: symbol lookup error: "
+            "/home/mickey/miniconda3/envs/reID/lib/python3.6/site-packages/torch/lib/libtorch_python.so: "
+            "undefined symbol: PySlice_Unpack",
+            "https://github.com/layumi/Person_reID_baseline_pytorch/issues/139",
+        ),
+    ),
+    "static-tls": (
+        (
+            "ImportError: /opt/conda/lib/libgomp.so.1: cannot allocate memory in static TLS block",
+            "glibc 2.31, source",
+        ),
+    ),
+    "pip-no-version": (
+        (
+            "ERROR: No matching distribution found for torch==1.7.1+cu110",
+            "pip 23, source",
+        ),
+        (
+            "ERROR: Could not find a version that satisfies the requirement torch==1.7.1+cu110 (from versions: 2.0.0, 2.0.1)",
+            "pip 23, source",
+        ),
+        (
+            "ERROR: ResolutionImpossible: for help visit https://pip.pypa.io/en/latest/topics/dependency-resolution/#dealing-with-dependency-conflicts",
+            "pip 23, source",
+        ),
+    ),
+    "conda-not-active": (
+        (
+            "CommandNotFoundError: Your shell has not been properly configured to use 'conda activate'.",
+            "conda 4.12, source",
+        ),
+        (
+            "CondaError: Run 'conda init' before 'conda activate'",
+            "conda 23.11, source",
+        ),
+        (
+            "Could not find conda environment: llava",
+            "conda 23.11, source",
+        ),
+        (
+            "EnvironmentLocationNotFound: Not a conda environment: /data/envs/llava",
+            "conda 23.11, source",
+        ),
+    ),
+    "compiler-too-old": (
+        (
+            "/opt/lib/python3.9/site-packages/torch/include/c10/util/C++17.h:27:2: error: #error You need C++14 to compile PyTorch",
+            "https://github.com/azshue/AutoPoison/issues/6",
+        ),
+        (
+            '/opt/lib/python3.12/site-packages/torch/include/c10/util/C++17.h:13:2: error: #error "You\'re trying to build PyTorch with a too old version of GCC. We need GCC 9 or later."',
+            "https://github.com/deepspeedai/DeepSpeed/issues/7143",
+        ),
+        (
+            "/opt/lib/python3.10/site-packages/torch/include/ATen/ATen.h:4:2: error: #error C++17 or later compatible compiler is required to use PyTorch.",
+            "torch 2.1, source",
+        ),
+    ),
+    "compiler-killed": (
+        (
+            "gcc: fatal error: Killed signal terminated program cc1plus",
+            "https://github.com/deepspeedai/DeepSpeed/issues/5677",
+        ),
+        (
+            "nvcc error   : 'cicc' died due to signal 9 (Kill signal)",
+            "nvcc 11.8, documented",
         ),
     ),
 }

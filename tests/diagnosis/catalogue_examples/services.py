@@ -39,6 +39,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "'[Errno 101] Network is unreachable' thrown while requesting HEAD https://huggingface.co/gpt2/resolve/main/vocab.json\nTraceback (most recent call last):",
             "huggingface_hub 0.30, source",
         ),
+        (
+            "ConnectionError: Couldn't reach https://raw.githubusercontent.com/huggingface/datasets/1.1.2/datasets/glue/glue.py",
+            "datasets 1.1, source",
+        ),
+        (
+            "httpx.ConnectError: [Errno -3] Temporary failure in name resolution",
+            "httpx 0.28, source",
+        ),
     ),
     "hub-no-access": (
         (
@@ -73,6 +81,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://hf-mirror.com/meta-llama/Meta-Llama-3-8B/resolve/8cde5ca8/.gitattributes",
             "https://github.com/LetheSec/HuggingFace-Download-Accelerator/issues/39",
         ),
+        (
+            "datasets.exceptions.DatasetNotFoundError: Dataset 'me/mydata' doesn't exist on the Hub or cannot be accessed.",
+            "datasets 2.20, source",
+        ),
     ),
     "hub-rate-limit": (
         (
@@ -101,12 +113,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/Kent0n-Li/ChatDoctor/issues/15",
         ),
         (
-            "wandb: ERROR Error while calling W&B API: permission denied (<Response [403]>)",
-            "https://github.com/Sharath-girish/LilNetX/issues/4",
+            "wandb: ERROR Error while calling W&B API: permission denied (<Response [401]>)",
+            "https://github.com/wandb/wandb/issues/2966",
         ),
         (
-            "wandb.errors.CommError: It appears that you do not have permission to access the requested resource.",
-            "https://github.com/Sharath-girish/LilNetX/issues/4",
+            "wandb.errors.AuthenticationError: The API key you provided is either invalid or missing.",
+            "https://github.com/wandb/wandb/issues/7783",
+        ),
+        (
+            "wandb.errors.CommError: Invalid or missing api_key. Run `wandb login`",
+            "https://github.com/wandb/wandb/issues/4705",
+        ),
+        (
+            "requests.exceptions.HTTPError: 401 Client Error: Unauthorized for url: https://api.wandb.ai/graphql",
+            "https://github.com/wandb/wandb/issues/2966",
         ),
     ),
     "k8s-unschedulable": (
@@ -180,6 +200,18 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "AttributeError: 'ConfigDict' object has no attribute 'max_iters'",
             "mmcv 1.7, source",
         ),
+        (
+            "omegaconf.errors.ConfigAttributeError: Missing key max_iters",
+            "omegaconf 2.1, source",
+        ),
+        (
+            "omegaconf.errors.ConfigKeyError: str interpolation key 'common.tpu' not found",
+            "https://github.com/facebookresearch/fairseq/issues/3689",
+        ),
+        (
+            "omegaconf.errors.MissingMandatoryValue: Missing mandatory value: data.path",
+            "omegaconf 2.3, source",
+        ),
     ),
     "pod-gpus-gone": (
         (
@@ -215,6 +247,200 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data]: timed out waiting for the condition",
             "Kubernetes 1.27, source",
+        ),
+    ),
+    "wandb-unreachable": (
+        (
+            "wandb: ERROR Run initialization has timed out after 90.0 sec. Please try increasing the timeout with the `init_timeout` setting: `wandb.init(settings=wandb.Settings(init_timeout=120))`.",
+            "https://github.com/Wuziyi616/EventCLIP/issues/8",
+        ),
+        (
+            "wandb.errors.CommError: Run initialization has timed out after 90.0 sec. ",
+            "https://github.com/mbzuai-oryx/GeoChat/issues/49",
+        ),
+        (
+            "wandb: ERROR Error while calling W&B API: Max retries exceeded with url: /graphql",
+            "wandb 0.15, source",
+        ),
+        (
+            "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='api.wandb.ai', port=443): Max retries exceeded with url: /graphql",
+            "wandb 0.15, source",
+        ),
+    ),
+    "wandb-service": (
+        (
+            "wandb.sdk.service.service.ServiceStartTimeoutError: Timed out waiting for wandb service to start after 30.0 seconds. Try increasing the timeout with the `_service_wait` setting.",
+            "wandb 0.16, source",
+        ),
+        (
+            "wandb.sdk.lib.service.service_port_file.ServicePollForTokenError: Failed to read port info after 30.0 seconds.",
+            "wandb 0.22, source",
+        ),
+        (
+            "wandb.sdk.service.service.ServiceStartProcessError: The wandb service process exited with 1. Ensure that `sys.executable` is a valid python interpreter.",
+            "wandb 0.16, source",
+        ),
+        (
+            "wandb.errors.UsageError: Error communicating with wandb process",
+            "wandb 0.12, source",
+        ),
+        (
+            "wandb.sdk.wandb_init.InitStartError: Error communicating with wandb process",
+            "wandb 0.12, source",
+        ),
+    ),
+    "wandb-no-access": (
+        (
+            "wandb: ERROR Error while calling W&B API: permission denied (<Response [403]>)",
+            "https://github.com/Sharath-girish/LilNetX/issues/4",
+        ),
+        (
+            "wandb.errors.CommError: It appears that you do not have permission to access the requested resource.",
+            "https://github.com/Sharath-girish/LilNetX/issues/4",
+        ),
+        (
+            "wandb.errors.UsageError: Unable to attach to run 3hg2k1ab",
+            "wandb 0.16, source",
+        ),
+    ),
+    "tracker-not-started": (
+        (
+            "wandb.errors.Error: You must call wandb.init() before wandb.log()",
+            "wandb 0.15, source",
+        ),
+        (
+            "AttributeError: 'NoneType' object has no attribute 'add_scalar'",
+            "torch 2.1, documented",
+        ),
+    ),
+    "mlflow-unreachable": (
+        (
+            "mlflow.exceptions.MlflowException: API request to endpoint /api/2.0/mlflow/runs/create failed with error code 403 != 200. Response body: ''",
+            "https://github.com/mlflow/mlflow/issues/7795",
+        ),
+        (
+            "mlflow.exceptions.MlflowException: API request to http://localhost:5000/api/2.0/mlflow/experiments/get-by-name failed with exception HTTPConnectionPool(host='localhost', port=5000): Max retries exceeded with url: /api/2.0/mlflow/experiments/get-by-name",
+            "https://github.com/mlflow/mlflow/issues/12154",
+        ),
+    ),
+    "mlflow-run-shared": (
+        (
+            "mlflow.exceptions.RestException: INVALID_PARAMETER_VALUE: Changing param values is not allowed. Param with key='lr' was already logged with value='1' for run ID='93f2'.",
+            "mlflow 2.10, source",
+        ),
+        (
+            "Exception: Run with UUID 93f2ab is already active. To start a new run, first end the current run with mlflow.end_run().",
+            "mlflow 2.10, source",
+        ),
+    ),
+    "tracker-not-configured": (
+        (
+            "clearml.backend_api.session.defs.MissingConfigError: It seems ClearML is not configured on this machine!",
+            "clearml 1.14, source",
+        ),
+        (
+            "ValueError: Comet.ml requires an API key. Please provide as the first argument to Experiment(api_key) or as an environment variable named COMET_API_KEY ",
+            "comet_ml 3.33, source",
+        ),
+    ),
+    "config-file-broken": (
+        (
+            "yaml.scanner.ScannerError: mapping values are not allowed here",
+            "PyYAML 6, source",
+        ),
+        (
+            "hydra.errors.MissingConfigException: Cannot find primary config 'train'. Check that it's in your config search path.",
+            "hydra 1.3, source",
+        ),
+        (
+            "Primary config directory not found.",
+            "hydra 1.3, source",
+        ),
+        (
+            "omegaconf.errors.InterpolationResolutionError: ValidationError raised while resolving interpolation: Environment variable 'DATA' not found",
+            "omegaconf 2.3, source",
+        ),
+        (
+            "hydra.errors.OverrideParseException: mismatched input '=' expecting <EOF>",
+            "hydra 1.3, source",
+        ),
+        (
+            "LexerNoViableAltException: a=b=c",
+            "hydra 1.3, source",
+        ),
+    ),
+    "omegaconf-pretty": (
+        (
+            "omegaconf.errors.ConfigAttributeError: Key 'pretty' is not in struct",
+            "https://github.com/facebookresearch/ContrastiveSceneContexts/issues/45",
+        ),
+        (
+            "omegaconf.errors.ConfigAttributeError: Missing key pretty",
+            "https://github.com/qq456cvb/Point-Transformers/issues/21",
+        ),
+    ),
+    "json-broken": (
+        (
+            "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+            "Python 3.11, source",
+        ),
+    ),
+    "deepspeed-config-keys": (
+        (
+            "ValueError: `--mixed_precision` arg cannot be set to `bf16` when `fp16` is set in the DeepSpeed config file.",
+            "https://github.com/huggingface/transformers/issues/39849",
+        ),
+        (
+            "ValueError: `bfloat16.enabled` not found in kwargs. Please specify `bfloat16.enabled` without `auto`(set to correct value) in the DeepSpeed config file or pass it in kwargs.",
+            "https://github.com/huggingface/accelerate/issues/2469",
+        ),
+        (
+            "AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled",
+            "DeepSpeed 0.14, source",
+        ),
+    ),
+    "not-in-registry": (
+        (
+            "KeyError: 'ReDet is not in the models registry'",
+            "https://github.com/csuhan/ReDet/issues/37",
+        ),
+        (
+            "KeyError: 'Recognizer3D is not in the mmengine::model registry. Please check whether the value of `Recognizer3D` is correct or it was registered as expected.'",
+            "https://github.com/leexinhao/ZeroI2V/issues/8",
+        ),
+        (
+            "KeyError: \"No object named 'build_vit_backbone' found in 'BACKBONE' registry!\"",
+            "fvcore 0.1, source",
+        ),
+        (
+            "KeyError: 'None is not in the detector registry'",
+            "https://github.com/microsoft/RepPoints/issues/40",
+        ),
+        (
+            "KeyError: \"Dataset 'my_train' is not registered! Available datasets are: coco_2014_train, coco_2014_val\"",
+            "detectron2 0.6, source",
+        ),
+    ),
+    "monitored-key-missing": (
+        (
+            "lightning.fabric.utilities.exceptions.MisconfigurationException: `ModelCheckpoint(monitor='val/usdr')` could not find the monitored key in the returned metrics: ['lr-Adam', 'train/loss', 'val/loss', 'epoch', 'step'].",
+            "https://github.com/amanteur/SCNet-PyTorch/issues/2",
+        ),
+        (
+            "RuntimeError: Early stopping conditioned on metric `val_loss` which is not available. Pass in or modify your `EarlyStopping` callback to use any of the following: `train_loss`",
+            "Lightning 2.2, source",
+        ),
+        (
+            "lightning.fabric.utilities.exceptions.MisconfigurationException: `ModelCheckpoint(monitor='val_loss')` could not find the monitored key in the returned metrics: ['train_loss', 'epoch', 'step']. HINT: Did you call `log('val_loss', value)` in the `LightningModule`?",
+            "Lightning 2.4, source",
+        ),
+        (
+            "RuntimeError: Early stopping conditioned on metric `val_loss` which is not available. Pass in or modify your `EarlyStopping` callback to use any of the following: `train_loss`",
+            "Lightning 2.4, source",
+        ),
+        (
+            "ReduceLROnPlateau conditioned on metric val_loss which is not available. Available metrics are: ['train_loss'].",
+            "Lightning 2.4, source",
         ),
     ),
 }

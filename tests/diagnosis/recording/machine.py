@@ -126,7 +126,7 @@ def _(scene: Scene) -> str:
     return scene.run("python resume.py")
 
 
-@case("files/json-cut", "the configuration is cut off", "own-exception", says="JSONDecodeError", action="stop")
+@case("files/json-cut", "the configuration is cut off", "json-broken", says="JSONDecodeError", action="stop")
 def _(scene: Scene) -> str:
     scene.write("config.json", '{"lr": 0.1, "batch')
     scene.write("train.py", 'import json\nconfig = json.load(open("config.json"))\n')

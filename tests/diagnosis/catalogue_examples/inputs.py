@@ -1,0 +1,508 @@
+"""Printed texts of `ddpkit/diagnosis/catalogue/inputs.py`, each with its source."""
+
+EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "model-files-missing": (
+        (
+            "OSError: Error no file named pytorch_model.bin, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory /data/models/stable-diffusion-2-base.",
+            "https://github.com/cswry/SeeSR/issues/8",
+        ),
+        (
+            "OSError: Can't load tokenizer for './saved model'. If you were trying to load it from 'https://huggingface.co/models', make sure you don't have a local directory with the same name.",
+            "https://github.com/FreedomIntelligence/GrammarGPT/issues/3",
+        ),
+        (
+            "OSError: /data/llama does not appear to have a file named config.json. Checkout 'https://huggingface.co//data/llama/tree/main' for available files.",
+            "transformers 4.40, source",
+        ),
+        (
+            "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/data/models/llama-7b'. Use `repo_type` argument if needed.",
+            "huggingface_hub 0.34, source",
+        ),
+        (
+            "OSError: Incorrect path_or_model_id: '/data/llama2'. Please provide either the path to a local folder or the repo_id of a model on the Hub.",
+            "transformers 4.40, source",
+        ),
+        (
+            "ValueError: Unrecognized model in /data/model. Should have a `model_type` key in its config.json, or contain one of the following strings in its name: albert, align",
+            "transformers 4.40, source",
+        ),
+        (
+            "ValueError: Can't find 'adapter_config.json' at './out'",
+            "peft 0.10, source",
+        ),
+        (
+            "OSError: Error no file named pytorch_model.bin, model.safetensors, tf_model.h5, model.ckpt.index or flax_model.msgpack found in directory /models/llama.",
+            "transformers 4.49, source",
+        ),
+        (
+            "OSError: /models/llama does not appear to have a file named config.json. Checkout 'https://huggingface.co//models/llama/tree/None' for available files.",
+            "transformers 4.49, source",
+        ),
+        (
+            "ValueError: Can't find 'adapter_config.json' at '/out/checkpoint-100'",
+            "peft 0.14, source",
+        ),
+    ),
+    "resume-checkpoint-missing": (
+        (
+            "ValueError: Can't find a valid checkpoint at ./checkpoints/Video-LLaVA-Pretrain-7B/checkpoint-1500",
+            "https://github.com/PKU-YuanGroup/Video-LLaVA/issues/42",
+        ),
+        (
+            "ValueError: No valid checkpoint found in output directory (./out)",
+            "transformers 4.40, source",
+        ),
+        (
+            "FileNotFoundError: Checkpoint file /data/ckpt/last.ckpt not found. Aborting training.",
+            "Lightning 2.2, source",
+        ),
+        (
+            "ValueError: Invalid for universal checkpoint: /data/ckpt/latest_universal does not exist",
+            "DeepSpeed 0.14, source",
+        ),
+        (
+            "FileNotFoundError: work_dirs/epoch_12.pth can not be found.",
+            "mmengine 0.10, source",
+        ),
+        (
+            "ValueError: Can't find a valid checkpoint at /out/checkpoint-400",
+            "https://github.com/huggingface/open-r1/issues/553",
+        ),
+        (
+            "ValueError: [deepspeed] failed to resume from checkpoint /input1/lumos/checkpoint-5439",
+            "https://github.com/Haochen-Wang409/ross/issues/13",
+        ),
+        (
+            "ValueError: No valid checkpoint found in output directory (out)",
+            "transformers 4.49, source",
+        ),
+        (
+            "    assert len(self.ckpt_list) > 0",
+            "https://github.com/huggingface/finetrainers/issues/29",
+        ),
+    ),
+    "checkpoint-directory-race": (
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: './out/tmp-checkpoint-500' -> './out/checkpoint-500'",
+            "https://github.com/huggingface/transformers/issues/27925",
+        ),
+        (
+            "OSError: [Errno 39] Directory not empty: '/root/results/tmp-checkpoint-s0yubqtr' -> '/root/results/checkpoint-50'",
+            "https://github.com/FanqingM/MM-Eureka-V0/issues/8",
+        ),
+        (
+            "FileExistsError: [Errno 17] File exists: './out/checkpoint-500'",
+            "Python 3.11, source",
+        ),
+    ),
+    "checkpoint-device-missing": (
+        (
+            "RuntimeError: Attempting to deserialize object on CUDA device 3 but torch.cuda.device_count() is 1. Please use torch.load with map_location to map your storages to an existing device.",
+            "torch 2.1, source",
+        ),
+    ),
+    "tokenizer-newer": (
+        (
+            "Exception: data did not match any variant of untagged enum PyPreTokenizerTypeWrapper at line 40 column 3",
+            "https://github.com/huggingface/transformers/issues/31789",
+        ),
+        (
+            "ValueError: Tokenizer class LLaMATokenizer does not exist or is not currently imported.",
+            "transformers 4.28, source",
+        ),
+        (
+            "ValueError: Unrecognized configuration class <class 'transformers.models.llava.configuration_llava.LlavaConfig'> for this kind of AutoModel: AutoModelForCausalLM.",
+            "transformers 4.40, source",
+        ),
+        (
+            "ValueError: Unrecognized configuration class <class 'transformers_modules.local.configuration_chatglm.ChatGLMConfig'> to build an AutoTokenizer.",
+            "https://github.com/chenyiwan/chatglm-6b-fine-tuning/issues/18",
+        ),
+        (
+            "Exception: data did not match any variant of untagged enum PyPreTokenizerTypeWrapper at line 12564 column 3",
+            "tokenizers 0.20, source",
+        ),
+    ),
+    "remote-code-refused": (
+        (
+            "ValueError: Loading /data/Qwen-7B requires you to execute the configuration file in that repo on your local machine. Make sure you have read the code there to avoid malicious use, then set the option `trust_remote_code=True` to remove this error.",
+            "transformers 4.30, source",
+        ),
+        (
+            "ValueError: The repository for McGill-NLP/feedbackQA contains custom code which must be executed to correctly load the dataset. You can inspect the repository content at https://hf.co/datasets/McGill-NLP/feedbackQA.",
+            "datasets 2.20, source",
+        ),
+        (
+            "RuntimeError: Dataset scripts are no longer supported, but found glue.py",
+            "datasets 4.0, source",
+        ),
+        (
+            "ValueError: Loading /models/chatglm requires you to execute the configuration file in that repo on your local machine. Make sure you have read the code there to avoid malicious use, then set the option `trust_remote_code=True` to remove this error.",
+            "transformers 4.49, source",
+        ),
+        (
+            "ValueError: The repository for piqa contains custom code which must be executed to correctly load the dataset. You can inspect the repository content at https://hf.co/datasets/piqa.",
+            "datasets 4.0, source",
+        ),
+        (
+            "RuntimeError: Dataset scripts are no longer supported, but found wikitext.py",
+            "datasets 4.0, source",
+        ),
+    ),
+    "no-pad-token": (
+        (
+            "ValueError: Asking to pad but the tokenizer does not have a padding token. Please select a token to use as `pad_token` `(tokenizer.pad_token = tokenizer.eos_token e.g.)` or add a new pad token via `tokenizer.add_special_tokens({'pad_token': '[PAD]'})`.",
+            "https://github.com/huggingface/trl/issues/466",
+        ),
+        (
+            "ValueError: You are attempting to pad samples but the tokenizer you are using (GPT2Tokenizer) does not have one.",
+            "https://github.com/huggingface/transformers/issues/4122",
+        ),
+        (
+            "ValueError: Padding is enabled, but the tokenizer is not configured with a padding token. Explicitly set `tokenizer.pad_token` (e.g. `tokenizer.pad_token = tokenizer.eos_token`) before calling the trainer.",
+            "https://github.com/huggingface/trl/pull/1152",
+        ),
+        (
+            "ValueError: Cannot handle batch sizes > 1 if no padding token is defined.",
+            "transformers 4.40, source",
+        ),
+    ),
+    "lora-modules": (
+        (
+            "ValueError: Target modules ['query_key_value', 'dense'] not found in the base model. Please check the target modules and try again.",
+            "https://github.com/JIA-Lab-research/LongLoRA/issues/68",
+        ),
+        (
+            "ValueError: No modules were targeted for adaptation. This might be caused by a combination of mismatched target modules and excluded modules.",
+            "peft 0.14, source",
+        ),
+        (
+            "ValueError: Please specify `target_modules` in `peft_config`",
+            "peft 0.10, source",
+        ),
+        (
+            "ValueError: Target modules {'v_proj', 'q_proj'} not found in the base model. Please check the target modules and try again.",
+            "peft 0.14, source",
+        ),
+    ),
+    "shared-weights-not-saved": (
+        (
+            "RuntimeError: \n            Some tensors share memory, this will lead to duplicate memory on disk and potential differences when loading them again: [{'lm_head.weight', 'model.embed_tokens.weight'}].",
+            "safetensors 0.4, source",
+        ),
+        (
+            "RuntimeError: The weights trying to be saved contained shared tensors [{'lm_head.weight', 'model.embed_tokens.weight'}] that are mismatching the transformers base configuration.",
+            "transformers 4.40, source",
+        ),
+        (
+            "ValueError: You are trying to save a non contiguous tensor: `weight` which is not allowed.",
+            "safetensors 0.4, source",
+        ),
+        (
+            "            Some tensors share memory, this will lead to duplicate memory on disk and potential differences when loading them again: [{'a', 'b'}].",
+            "safetensors 0.5, source",
+        ),
+        (
+            "RuntimeError: The weights trying to be saved contained shared tensors [{'lm_head.weight', 'model.embed_tokens.weight'}] that are mismatching the transformers base configuration. Try saving using `safe_serialization=False` or remove this tensor sharing.",
+            "transformers 4.49, source",
+        ),
+    ),
+    "dataset-not-found": (
+        (
+            "RuntimeError: Dataset not found or corrupted. You can use download=True to download it",
+            "https://github.com/friendliai/periflow-python-sdk/pull/11",
+        ),
+        (
+            "RuntimeError: File not found or corrupted.",
+            "torchvision 0.15, source",
+        ),
+        (
+            "FileNotFoundError: Couldn't find any data file at /data/alpaca. Couldn't find 'alpaca' on the Hugging Face Hub either: ConnectionError",
+            "datasets 2.20, source",
+        ),
+        (
+            "datasets.data_files.EmptyDatasetError: The directory at /data/alpaca doesn't contain any data files",
+            "datasets 2.20, source",
+        ),
+        (
+            "FileNotFoundError: Unable to find '/data/alpaca/train.json'",
+            "datasets 2.20, source",
+        ),
+        (
+            "FileNotFoundError: Couldn't find any class folder in /data/imagenet/train.",
+            "torchvision 0.15, source",
+        ),
+        (
+            "FileNotFoundError: Found no valid file for the classes .git. Supported extensions are: .jpg, .jpeg, .png",
+            "torchvision 0.15, source",
+        ),
+        (
+            "RuntimeError: Found 0 files in subfolders of: /data/imagenet/train",
+            "torchvision 0.8, source",
+        ),
+        (
+            "FileNotFoundError: Dict not found: /zjw/testproject/data/mustc/en-fr/dict.txt",
+            "https://github.com/facebookresearch/fairseq/issues/2831",
+        ),
+    ),
+    "download-incomplete": (
+        (
+            'RuntimeError: invalid hash value (expected "f37072fd", got "8b1e7c6a")',
+            "torch 2.1, source",
+        ),
+        (
+            "urllib.error.ContentTooShortError: <urlopen error retrieval incomplete: got only 89128 out of 46830571 bytes>",
+            "Python 3.11, source",
+        ),
+        (
+            "OSError: Consistency check failed: file should be of size 9976570304 but has size 9976562112 (pytorch_model.bin).",
+            "huggingface_hub 0.20, source",
+        ),
+        (
+            "requests.exceptions.ChunkedEncodingError: ('Connection broken: IncompleteRead(8192 bytes read, 1024 more expected)', IncompleteRead(8192 bytes read, 1024 more expected))",
+            "requests 2.31, source",
+        ),
+        (
+            "RuntimeError: Data processing error: CAS service error : Reqwest Error: HTTP status client error (416 Range Not Satisfiable)",
+            "hf_xet 1.1, source",
+        ),
+        (
+            "datasets.utils.info_utils.NonMatchingChecksumError: Checksums didn't match for dataset source files:",
+            "https://github.com/allenai/scirepeval/issues/35",
+        ),
+        (
+            "datasets.utils.info_utils.NonMatchingSplitsSizesError: [{'expected': SplitInfo(name='test', num_bytes=1305088, num_examples=4358)}]",
+            "https://github.com/EleutherAI/lm-evaluation-harness/issues/1311",
+        ),
+        (
+            "datasets.exceptions.ExpectedMoreSplitsError: {'train'}",
+            "https://github.com/LiveCodeBench/LiveCodeBench/issues/48",
+        ),
+    ),
+    "dataset-rows-differ": (
+        (
+            "pyarrow.lib.ArrowInvalid: JSON parse error: Missing a comma or } after an object member. in row 0",
+            "pyarrow 12, source",
+        ),
+        (
+            "ArrowTypeError: Expected bytes, got a 'int' object",
+            "https://github.com/findalexli/mllm-dpo/issues/2",
+        ),
+        (
+            "datasets.exceptions.DatasetGenerationCastError: An error occurred while generating the dataset\n\nAll the data files must have the same columns, but at some point there are 1 new columns ({'history'})",
+            "datasets 2.20, source",
+        ),
+        (
+            "TypeError: Couldn't cast array of type string to null",
+            "datasets 2.20, source",
+        ),
+        (
+            "datasets.table.CastError: Couldn't cast",
+            "datasets 2.20, source",
+        ),
+        (
+            "pyarrow.lib.ArrowInvalid: Column 1 named input_ids expected length 1000 but got length 998",
+            "pyarrow 12, source",
+        ),
+    ),
+    "arrow-too-large": (
+        (
+            "pyarrow.lib.ArrowInvalid: offset overflow while concatenating arrays",
+            "https://github.com/hiyouga/LlamaFactory/issues/2561",
+        ),
+        (
+            "pyarrow.lib.ArrowCapacityError: array cannot contain more than 2147483646 bytes, have 2147489180",
+            "pyarrow 12, source",
+        ),
+    ),
+    "datasets-version": (
+        (
+            "NotImplementedError: Loading a dataset cached in a LocalFileSystem is not supported.",
+            "https://github.com/huggingface/datasets/issues/6352",
+        ),
+        (
+            "ValueError: Feature type 'List' not found. Available feature types: ['Value', 'ClassLabel']",
+            "datasets 3.6, source",
+        ),
+        (
+            "ValueError: Invalid pattern: '**' can only be an entire path component",
+            "fsspec 2023.10, source",
+        ),
+        (
+            "TypeError: must be called with a dataclass type or instance",
+            "Python 3.11, source",
+        ),
+    ),
+    "data-file-broken": (
+        (
+            "tarfile.ReadError: unexpected end of data",
+            "https://github.com/wenet-e2e/wenet/issues/981",
+        ),
+        (
+            "zipfile.BadZipFile: File is not a zip file",
+            "Python 3.11, source",
+        ),
+        (
+            "EOFError: Compressed file ended before the end-of-stream marker was reached",
+            "Python 3.11, source",
+        ),
+        (
+            "gzip.BadGzipFile: Not a gzipped file (b'<!')",
+            "Python 3.11, source",
+        ),
+        (
+            "zlib.error: Error -3 while decompressing data: invalid block type",
+            "Python 3.11, source",
+        ),
+        (
+            "pyarrow.lib.ArrowInvalid: Parquet magic bytes not found in footer. Either the file is corrupted or this is not a parquet file.",
+            "pyarrow 12, source",
+        ),
+        (
+            "OSError: Couldn't deserialize thrift: TProtocolException: Invalid data",
+            "pyarrow 12, source",
+        ),
+        (
+            "OSError: Unable to open file (truncated file: eof = 96, sblock->base_addr = 0, stored_eof = 2048)",
+            "h5py 3.9, source",
+        ),
+        (
+            "OSError: Can't read data (inflate() failed)",
+            "h5py 3.9, source",
+        ),
+        (
+            "lmdb.CorruptedError: mdb_get: MDB_CORRUPTED: Located page was wrong type",
+            "py-lmdb 1.4, source",
+        ),
+        (
+            "AssertionError: Index file doesn't match expected format. Make sure that --dataset-impl is configured properly.",
+            "https://github.com/facebookresearch/fairseq/issues/2644",
+        ),
+    ),
+    "image-broken": (
+        (
+            "PIL.UnidentifiedImageError: cannot identify image file <_io.BytesIO object at 0x7fe11bd4ddb0>",
+            "https://github.com/avishkarsaha/translating-images-into-maps/issues/27",
+        ),
+        (
+            "OSError: image file is truncated (12 bytes not processed)",
+            "Pillow 10, source",
+        ),
+        (
+            "OSError: broken data stream when reading image file",
+            "Pillow 10, source",
+        ),
+        (
+            "PIL.Image.DecompressionBombError: Image size (324000000 pixels) exceeds limit of 178956970 pixels, could be decompression bomb DOS attack.",
+            "Pillow 10, source",
+        ),
+        (
+            "decord._ffi.base.DECORDError: [16:56:24] /github/workspace/src/video/video_reader.cc:151: Check failed: st_nb >= 0 (-1381258232 vs. 0) ERROR cannot find video stream with wanted index: -1",
+            "https://github.com/dmlc/decord/issues/162",
+        ),
+        (
+            "soundfile.LibsndfileError: Error opening '/data/a.wav': Format not recognised.",
+            "soundfile 0.12, source",
+        ),
+    ),
+    "samples-differ": (
+        (
+            "RuntimeError: stack expects each tensor to be equal size, but got [3, 392, 392] at entry 0 and [1, 392, 392] at entry 4",
+            "https://github.com/luow23/INP-Former/issues/36",
+        ),
+        (
+            "RuntimeError: Trying to resize storage that is not resizable",
+            "https://github.com/ykdai/BasicPBC/issues/3",
+        ),
+        (
+            "RuntimeError: each element in list of batch should be of equal size",
+            "torch 2.1, source",
+        ),
+        (
+            "TypeError: default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found <class 'NoneType'>",
+            "torch 2.1, source",
+        ),
+        (
+            "ValueError: Unable to create tensor, you should probably activate truncation and/or padding with 'padding=True' 'truncation=True' to have batched tensors with the same length.",
+            "transformers 4.40, source",
+        ),
+    ),
+    "hdf5-lock": (
+        (
+            "OSError: Unable to open file (unable to lock file, errno = 11, error message = 'Resource temporarily unavailable')",
+            "https://github.com/open-mpi/ompi/issues/6535",
+        ),
+        (
+            "OSError: [Errno 9] Unable to synchronously open file (unable to lock file, errno = 9, error message = 'Bad file descriptor')",
+            "https://github.com/lhotse-speech/lhotse/issues/1358",
+        ),
+    ),
+    "lmdb-readers": (
+        (
+            "lmdb.ReadersFullError: mdb_txn_begin: MDB_READERS_FULL: Environment maxreaders limit reached",
+            "py-lmdb 1.4, source",
+        ),
+        (
+            "lmdb.BadRslotError: mdb_txn_begin: MDB_BAD_RSLOT: Invalid reuse of reader locktable slot",
+            "py-lmdb 1.4, source",
+        ),
+        (
+            "lmdb.Error: The environment '/data/train.lmdb' is already open in this process.",
+            "py-lmdb 1.4, source",
+        ),
+    ),
+    "lmdb-full": (
+        (
+            "lmdb.MapFullError: mdb_put: MDB_MAP_FULL: Environment mapsize limit reached",
+            "py-lmdb 1.4, source",
+        ),
+    ),
+    "webdataset-shards": (
+        (
+            "ValueError: input pipeline needs to be reconfigured for multinode training",
+            "https://github.com/webdataset/webdataset/issues/178",
+        ),
+        (
+            "ValueError: you need to add an explicit nodesplitter to your input pipeline for multi-node training",
+            "webdataset 0.2, source",
+        ),
+        (
+            "ValueError: No samples found in dataset; perhaps you have fewer shards than workers.",
+            "webdataset 0.2, source",
+        ),
+    ),
+    "cloud-credentials": (
+        (
+            "botocore.exceptions.NoCredentialsError: Unable to locate credentials",
+            "botocore 1.34, source",
+        ),
+        (
+            "google.auth.exceptions.DefaultCredentialsError: Your default credentials were not found. To set up Application Default Credentials, see https://cloud.google.com/docs/authentication/external/set-up-adc for more information.",
+            "google-auth 2.20, source",
+        ),
+        (
+            "botocore.exceptions.ClientError: An error occurred (403) when calling the HeadObject operation: Forbidden",
+            "botocore 1.34, source",
+        ),
+        (
+            "fatal error: Unable to locate credentials",
+            "awscli 1.32, source",
+        ),
+    ),
+    "nltk-data-missing": (
+        (
+            "LookupError: \n**********************************************************************\n  Resource punkt not found.\n  Please use the NLTK Downloader to obtain the resource:",
+            "nltk 3.8, source",
+        ),
+    ),
+    "distributed-checkpoint-incomplete": (
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/.metadata'",
+            "torch 2.1, source",
+        ),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/data/ckpt/step_1000/__8_0.distcp'",
+            "torch 2.1, source",
+        ),
+    ),
+}
