@@ -65,6 +65,7 @@ RETRY: Mapping[str, str] = {
     "ssh-max-startups": "sshd refused a login, as too many began at the same time",
     "ssh-max-sessions": "sshd refused a session on a connection",
     "master-unreachable": "rank 0 was not reachable",
+    "ray-head-unreachable": "the head of Ray was not reachable",
     "monitored-barrier": "a rank did not reach a barrier in time",
     "rendezvous-timeout": "a node did not join in time",
     "rendezvous-closed": "a node joined after the rendezvous had closed",
@@ -88,6 +89,7 @@ ENDED: Mapping[str, str] = {
     "slurm-cancelled": "the job was cancelled",
     "interrupted": "a user interrupted the run",
     "terminated": "the run was ended with SIGTERM",
+    "launcher-terminated": "the run was ended with SIGTERM",
     "hangup": "the terminal of the run was closed",
 }
 # SIGTERM also ends ranks after another rank failed. These lines show that the launcher received it.

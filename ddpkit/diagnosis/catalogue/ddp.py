@@ -133,12 +133,75 @@ ENTRIES = (
         patterns=(
             r"Global rank \d+ is not part of group",
             r"world[ _]size \(?(?P<world>\d+)\)? is not divisible by",
+            r"Mesh should not be bigger than default world size(?: (?P<world>\d+))?, but found (?P<wanted>\d+) ranks",
+            r"new group's rank should be within the the world_size set by init_process_group",
+            r"new group's world size should be less or equal to the world size set by init_process_group",
+            r"Rank (?P<outside>\d+) is out of range\. Valid ranks are 0 to .*world_size=(?P<world>\d+)",
+            r"split group's size should be less or equal to the world_size set by init_process_group",
+            r"Invalid parallel dims: (?P<layout>.*\S)",
+            r"DeviceMesh only support homogeneous hardware, but found (?P<world>\d+) ranks",
         ),
-        cause="the number of ranks does not match the parallel layout, or a rank calls a collective of a group to "
-        "which it does not belong",
+        cause="the number of ranks[, {world},] does not match the parallel layout[: {layout}][, which takes {wanted}], or a "
+        "rank calls a collective of a group to which it does not belong",
         probe="echo $WORLD_SIZE; compare with the tensor, pipeline and data parallel sizes",
-        fix="start as many ranks as the product of the sizes (-n, -N)",
+        fix="start as many ranks as the product of the parallel sizes (-n, -N), or change a size. In new_group, name only ranks "
+        "that exist",
         link="https://docs.pytorch.org/docs/stable/distributed.html#groups",
+    ),
+    Entry(
+        id="mesh-dimension-unknown",
+        title="Invalid mesh_dim_names ('dp_cp',) specified. Valid mesh_dim_names are ['tp']",
+        patterns=(
+            r"Invalid mesh_dim_names? (?P<asked>.*?) specified\. Valid mesh_dim_names are (?P<valid>\[.*?\])",
+            r"Mesh dimension '(?P<asked>\w+)' does not exist",
+            r"Cannot slice a DeviceMesh without mesh_dim_names",
+            r"mesh_shape and mesh_dim_names should have same length",
+            r"Optional kwarg `mesh_dim` needs to be specified when device_mesh\.ndim > 1",
+        ),
+        cause="the code uses a dimension of the device mesh[, {asked},] that this mesh does not have[: it has {valid}]. A "
+        "parallel size of 1 often leaves its dimension out",
+        probe="print(device_mesh) on rank 0: its shape and its mesh_dim_names",
+        fix="give each dimension a name in init_device_mesh(..., mesh_dim_names=(...)), and select a named one. If the "
+        "size of that dimension is 1, skip the code for it",
+        link="https://docs.pytorch.org/tutorials/recipes/distributed_device_mesh.html",
+    ),
+    Entry(
+        id="collective-sizes",
+        title="output tensor size must be equal to world_size times input tensor size",
+        patterns=(
+            r"output tensor size must be equal to world_size times input tensor size",
+            r"input tensor must be the same size as output size times world size",
+            r"All tensor operands to scatter/gather must have the same (?:size|number of elements)",
+            r"Tensor list (?:input|output|operands) to scatter/gather must match number of collective participants",
+            r"Split sizes doesn't match total dim 0 size",
+            r"Number of tensor splits not equal to group size",
+            r"Tensor's dim 0 does not divide equally across group size",
+            r"ProcessGroupGloo::\w+: invalid tensor (?:size|type) at index \d+",
+            r"\b[Ii]nvalid tensor (?:size|type) at index \d+ \(expected \(?\S+",
+        ),
+        cause="tensors of a collective do not fit each other or the number of ranks. Both all_gather and scatter need equal "
+        "shapes. The list or the output needs one part for each rank",
+        probe="print(tensor.shape, tensor.dtype, dist.get_world_size(group)) before the call in the traceback",
+        fix="pad the tensors, or gather their sizes first, and make the list as long as the group. Objects of any size: "
+        "all_gather_object. With ZeRO-3: change no parameter's dtype or shape after deepspeed.initialize",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_into_tensor",
+    ),
+    Entry(
+        id="object-collective-broken",
+        title="EOFError: Ran out of input, in _tensor_to_object of all_gather_object, gather_object or broadcast_object_list",
+        needs=r"\bin _tensor_to_object\b",
+        patterns=(
+            r"EOFError: Ran out of input",
+            r"UnpicklingError: ",
+            r"MemoryError$",
+        ),
+        explains=("checkpoint-broken", "weights-are-text", "weights-cut-off", "host-out-of-memory"),
+        cause="a collective of Python objects, such as all_gather_object, got bytes that are no object. The ranks are in "
+        "different collectives, or the data was lost on its way",
+        probe="repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL, which compares the calls of all ranks",
+        fix="make the same calls in the same order on every rank, also under `if rank == 0`. With NCCL, call "
+        "torch.cuda.set_device(LOCAL_RANK) first, or use a gloo group for objects: new_group(backend='gloo')",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object",
     ),
     Entry(
         id="fsdp-mixed-dtypes",

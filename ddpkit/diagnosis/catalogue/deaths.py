@@ -171,6 +171,23 @@ ENTRIES = (
         link="https://github.com/haotian-liu/LLaVA/issues/654",
     ),
     Entry(
+        id="launcher-terminated",
+        title="Received 15 death signal, shutting down workers",
+        kind="consequence",
+        patterns=(
+            r"Received (?:15|Signals\.SIGTERM) death signal, shutting down workers",
+            r"Got termination signal: (?:15|Signals\.SIGTERM)",
+        ),
+        explains=("terminated", "rendezvous-closed", "exit-barrier"),
+        cause="torchrun itself got SIGTERM, and ended its ranks: no rank of this node failed before. It came from outside: "
+        "a scheduler (time limit, preemption, scancel, a task that failed on another node), a pod's eviction, a program "
+        "that started torchrun, or a person",
+        probe="sacct -j JOB -o jobid,state,exitcode,reason; kubectl describe pod; on the host: dmesg -T | grep -i 'killed process'",
+        fix="read the scheduler's record of this job, and the logs of the other nodes. After a preemption or a time limit, "
+        "continue from the last checkpoint",
+        link="https://github.com/pytorch/pytorch/issues/150916",
+    ),
+    Entry(
         id="terminated",
         title="rank N failed first: killed by signal 15 (SIGTERM); exit code -15, 143",
         kind="consequence",
@@ -179,12 +196,13 @@ ENTRIES = (
             r"failed \(exitcode: -15\) local_rank: (?P<local>\d+)",
             r"SignalException: Process \d+ got signal: 15\b",
             r"Sending process \d+ closing signal SIGTERM",
+            r"Closing process \d+ via signal SIGTERM",
+            r"Unable to shutdown process \d+ via .*SIGTERM, forcefully exiting via",
             r"terminated with signal SIGTERM",
             r"died with <Signals\.SIGTERM: 15>",
             r"is killed by signal: Terminated",
             r"Signal 15 \(SIGTERM\) received by PID \d+",
             r"srun: error: (?P<host>\S+): tasks? (?P<rank>[\d,-]+): Terminated",
-            r"Killing subprocess \d+$",
             r"mpirun(?:\.real)? noticed that process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on signal 15\b",
             r"ddpkit: rank (?P<rank>\d+) on (?P<host>\S+) failed first.*: killed by signal 15\b",
             r"ddpkit: ended by SIGTERM after",
@@ -205,6 +223,7 @@ ENTRIES = (
             r"SignalException: Process \d+ got signal: 2\b",
             r"srun: interrupt \(one more within 1 sec to abort\)",
             r"Sending process \d+ closing signal SIGINT",
+            r"Received (?:2|Signals\.SIGINT) death signal",
             r"ddpkit: ended by SIGINT after",
         ),
         cause="a user pressed Ctrl-C",

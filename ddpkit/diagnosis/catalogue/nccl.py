@@ -188,12 +188,28 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
     ),
     Entry(
+        id="host-name-is-number",
+        title="ifa != nullptr. Unable to find interface for: [0.0.12.18]",
+        patterns=(r"Unable to find interface for: \[(?P<address>0\.\d+\.\d+\.\d+)\]",),
+        explains=("gloo-address-not-here", "vllm-engine-failed"),
+        cause="this host's own name is a number, which is read as the IP address {address}. gloo listens on the address of "
+        "the host's name, and no interface has that one",
+        probe="hostname; getent ahosts $(hostname)",
+        fix="export GLOO_SOCKET_IFNAME=eth0, with the interface that has the route to the other nodes (`ip -br addr`). Or "
+        "give the host or container a name with a letter: docker run --hostname node1",
+        link="https://github.com/gpustack/gpustack/issues/4128",
+    ),
+    Entry(
         id="gloo-address-not-here",
         title="ifa != nullptr. Unable to find interface for: [10.0.0.9]",
-        patterns=(r"Unable to find interface for: \[?(?P<address>[\w.:]+)",),
-        explains=("vllm-engine-failed",),
-        cause="gloo listens on {address}, and no interface of this host has that address. The host's own name resolves to "
-        "it in DNS or /etc/hosts, for example after a move, or behind NAT",
+        patterns=(
+            r"Unable to find interface for: \[?(?P<address>[\w.:]+)",
+            r"rp != nullptr\. Unable to find address for: (?P<name>\S+)",
+        ),
+        explains=("vllm-engine-failed", "nccl-no-interface"),
+        cause="gloo needs an address of this host, and found none[: no interface has {address}][: the name {name} resolves "
+        "to none that an interface has]. The host's own name resolves to another one in DNS or /etc/hosts, for example "
+        "after a move, in a container, or behind NAT",
         probe="getent ahosts $(hostname); ip -br addr",
         fix="correct the host's line in /etc/hosts, or export GLOO_SOCKET_IFNAME=eth0 with the interface that has the route "
         "to the other nodes",

@@ -24,14 +24,16 @@ ENTRIES = (
         title="The server socket has failed to bind (errno: 13 - Permission denied)",
         patterns=(
             r"server socket has failed to (?:bind to|listen on).*(?::|port: )(?P<port>\d+)\D.*(?:errno: 13\b|code: -13\b)",
+            r"server socket has failed to (?:bind to|listen on).*:(?P<port>\d+) \(system error: (?P<windows>10013)\b",
         ),
         explains=(
             "port-in-use",
             "permission-denied",
         ),
-        cause="this user cannot listen on port {port}: ports below 1024 are for root",
-        probe="id; sysctl net.ipv4.ip_unprivileged_port_start",
-        fix="use a port above 1023: `torchrun --master-port=29511`",
+        cause="this user cannot listen on port {port}: ports below 1024 are for root[. Windows (error {windows}) also "
+        "refuses ranges that Hyper-V or WSL reserved, though no program listens there]",
+        probe="id; sysctl net.ipv4.ip_unprivileged_port_start; under Windows: netsh int ipv4 show excludedportrange tcp",
+        fix="use another port, above 1023: `torchrun --master-port=29511`",
         link="https://man7.org/linux/man-pages/man7/ip.7.html",
     ),
     Entry(
@@ -52,7 +54,7 @@ ENTRIES = (
         title="Address already in use, EADDRINUSE",
         patterns=(
             r"Bind for \S+:(?P<port>\d+) failed: port is already allocated",
-            r"server socket has failed to (?:listen on any local network address|bind to).*(?:port: |:)(?P<port>\d+)",
+            r"server socket has failed to (?:listen on any local network address|listen on|bind to).*(?:port: |:)(?P<port>\d+)",
             r"distributed communication on port `(?P<port>\d+)`, but another process is utilizing it",
             r"\bEADDRINUSE\b",
             r"(?i)\baddress already in use\b",
@@ -197,6 +199,19 @@ ENTRIES = (
         probe="on each node: ps -ww -C python,torchrun -o args | grep node.rank",
         fix="pass a different --node-rank (0 to N-1) on each node, or use `ddpkit launch -b ssh`",
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
+    ),
+    Entry(
+        id="rendezvous-id-random",
+        title="config has no run_id, generated a random run_id; then RendezvousTimeoutError",
+        needs=r"\bRendezvousTimeoutError\b",
+        patterns=(r"config has no run_id, generated a random run_id: (?P<run>\S+)",),
+        explains=("rendezvous-timeout",),
+        cause="no --rdzv-id was passed, so torchrun on each node made up one of its own, here {run}. Nodes with different "
+        "ids wait for each other in vain",
+        probe="the same line in the logs of the other nodes: each shows another number",
+        fix="pass the same --rdzv-id on every node, for example --rdzv-id=$SLURM_JOB_ID, with the same --rdzv-endpoint. "
+        "With a random number, choose it once, and not on each node",
+        link="https://github.com/ymcui/Chinese-LLaMA-Alpaca-2/issues/274",
     ),
     Entry(
         id="rendezvous-timeout",
@@ -363,11 +378,49 @@ ENTRIES = (
         title="Cuda is not available; Unsupported nproc_per_node value",
         patterns=(
             r"Unsupported nproc_per_node value: (?P<value>\S+)",
-            r"Cuda is not available\.$",
+            r"(?P<device>Cuda) is not available\.$",
+            r"error: argument --nproc[-_]per[-_]node: invalid int value: (?P<value>.*\S)",
         ),
-        cause="--nproc-per-node=gpu was passed on a node without a visible GPU, or its value is not a number",
-        probe="nvidia-smi -L",
-        fix="pass --nproc-per-node=4",
-        link="https://docs.pytorch.org/docs/stable/elastic/run.html",
+        explains=("bad-arguments",),
+        cause="[--nproc-per-node=gpu starts one process for each GPU, and torch sees none here ({device})]"
+        "[the number of processes on this node, {value}, is no number. A variable is empty or holds more "
+        "(SLURM_TASKS_PER_NODE can be `4(x2)`), or the arguments of the start script are in another order]",
+        probe="nvidia-smi -L; bash -x of the start script, the line with --nproc-per-node",
+        fix="pass a number: --nproc-per-node=4. Scripts such as dist_train.sh take CONFIG, then the number of GPUs, then "
+        "the options",
+        link="https://github.com/awslabs/sockeye/issues/1038",
+    ),
+    Entry(
+        id="launcher-arguments",
+        title="torchrun: error: unrecognized arguments: --nproc-per-node=1",
+        patterns=(
+            r"\b(?P<launcher>torchrun|launch\.py|torch\.distributed\.run|accelerate <command>|deepspeed): error: unrecognized arguments: (?P<arguments>.*\S)",
+            r"\b(?P<launcher>torchrun|launch\.py|torch\.distributed\.run|accelerate <command>|deepspeed): error: argument (?P<arguments>\S+): (?:expected|invalid)",
+            r"\b(?P<launcher>torchrun|launch\.py|torch\.distributed\.run|accelerate <command>|deepspeed): error: the following arguments are required: (?P<arguments>.*\S)",
+        ),
+        explains=("bad-arguments", "local-rank-not-accepted"),
+        cause="{launcher} itself, not the script, rejects {arguments}. It is misspelled, belongs after the script's name, or "
+        "that name is missing. Or this version has another spelling: before torch 2.0, torchrun knows only underscores "
+        "(--nproc_per_node)",
+        probe="{launcher} --help; python -c 'import torch; print(torch.__version__)'",
+        fix="first the launcher's options, then the script, then the script's options. With an old torch, write "
+        "--nproc_per_node and --node_rank",
+        link="https://github.com/huggingface/pytorch-image-models/issues/1742",
+    ),
+    Entry(
+        id="etcd-rendezvous",
+        title="etcd.EtcdKeyNotFound: Key not found : /torch/elastic/store; EtcdConnectionFailed",
+        patterns=(
+            r"\bEtcdKeyNotFound\b: (?P<reason>.*\S)",
+            r"\betcd\.Etcd(?:ConnectionFailed|Exception): (?P<reason>.*\S)",
+            r"No module named 'etcd'",
+        ),
+        explains=("module-missing",),
+        cause="the rendezvous backend etcd does not work[: {reason}]. The etcd server does not answer or speaks only its "
+        "API v3, python-etcd is missing, or this torch has a fault in that backend. torch no longer maintains it",
+        probe="curl http://ETCD_HOST:2379/version; pip show python-etcd",
+        fix="use the backend c10d, which needs no server: --rdzv-backend=c10d --rdzv-endpoint=HEAD:29500. Otherwise pip "
+        "install python-etcd, and start etcd with --enable-v2",
+        link="https://github.com/pytorch/pytorch/issues/132950",
     ),
 )

@@ -70,10 +70,11 @@ ENTRIES = (
             r"watchdog got stuck for (?P<seconds>\d+) seconds",
             r"Could not acquire GIL within \d+ ms on exit, possible GIL induced hang",
         ),
-        cause="a call to CUDA or NCCL does not return on this rank, or another thread holds Python's lock",
+        cause="a call to CUDA or NCCL does not return on this rank, or another thread holds Python's lock. It also waits so "
+        "while other ranks start late, or while one prepares data or compiles",
         probe="py-spy dump --native -p PID",
-        fix="look at the stacks: py-spy dump --native -p PID; and at the GPU: dmesg -T | grep -i xid. To "
-        "test the links between GPUs: NCCL_P2P_DISABLE=1",
+        fix="look at the stacks: py-spy dump --native -p PID; and at the GPU: dmesg -T | grep -i xid. If the other ranks "
+        "are only late: start all nodes at the same time, or set TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=1800",
         link="https://github.com/snowflakedb/ArcticTraining/issues/219",
     ),
     Entry(
@@ -132,6 +133,22 @@ ENTRIES = (
         probe="print the shapes in each rank; repeat with --env TORCH_DISTRIBUTED_DEBUG=DETAIL",
         fix="use the same shape and dtype on all ranks: pad, or all_gather the sizes first",
         link="https://github.com/pytorch/pytorch/issues/79388",
+    ),
+    Entry(
+        id="rpc-unreachable",
+        title="RPC agent for worker0 encountered error when sending outgoing request #0 to worker1",
+        kind="generic",
+        doubtful=True,
+        patterns=(
+            r"RPC agent for (?P<from>\S+) encountered error when sending outgoing request #\d+ to (?P<peer>\S+): (?!.*expected to happen during shutdown)(?P<reason>.*?\S)(?: \(this error originated.*)?$",
+            r"RuntimeError: ECONNREFUSED: connection refused",
+        ),
+        cause="torch's RPC cannot reach a worker[: {from} to {peer}: {reason}]. The other process has ended, its address is "
+        "that of another interface, or very many workers connect at once (Resource temporarily unavailable)",
+        probe="on each host: getent hosts $(hostname); ip -br addr; sysctl net.core.somaxconn",
+        fix="export TP_SOCKET_IFNAME=eth0 and GLOO_SOCKET_IFNAME=eth0, with the interface that has the route to the other "
+        "hosts. For many workers: sysctl -w net.core.somaxconn=4096",
+        link="https://github.com/pytorch/tensorpipe/issues/201",
     ),
     Entry(
         id="user-signal",

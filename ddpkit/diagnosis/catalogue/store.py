@@ -88,9 +88,13 @@ ENTRIES = (
         id="exit-barrier",
         title="wait timeout after 300000ms, keys: .../agent/terminal_state/last_member",
         kind="consequence",
-        patterns=(r"torchelastic/agent/terminal_state",),
-        cause="torchrun waited five minutes for torchrun on the other nodes. One of them died early, or the clocks "
-        "differ",
+        patterns=(
+            r"torchelastic/agent/terminal_state",
+            r"Error waiting on exit barrier\. Elapsed:? (?P<seconds>\d+)",
+        ),
+        explains=("store-wait", "store-lost"),
+        cause="the ranks of this node had ended, and torchrun waited[ {seconds} s] for torchrun on the other nodes. One of "
+        "them died early or still runs, or the clocks differ",
         probe="the first failure in the logs of the other nodes",
         fix="run `ddpkit explain LOG` on the log of the node that ended first, and compare the clocks: `date +%s`",
         link="https://docs.pytorch.org/docs/stable/elastic/agent.html",
@@ -109,7 +113,11 @@ ENTRIES = (
     Entry(
         id="ranks-missing",
         title="Timed out waiting for clients. 1/2 clients joined",
-        patterns=(r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<wanted>\d+) clients joined",),
+        patterns=(
+            r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<wanted>\d+) clients joined",
+            r"Timed out after \d+ seconds waiting for workers\. (?P<joined>\d+)/(?P<wanted>\d+) workers joined",
+        ),
+        explains=("store-wait",),
         cause="{joined} of {wanted} ranks joined. The others[, {late},] did not start, or WORLD_SIZE is too large",
         probe="on each node: pgrep -af train.py",
         fix="start the missing ranks, or set WORLD_SIZE (-n, --nnodes) to the number of ranks that start. With Lightning "

@@ -266,6 +266,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
     ),
+    "launcher-terminated": (
+        (
+            "W0409 07:28:49.530000 1359 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers",
+            "https://github.com/pytorch/pytorch/issues/150916",
+        ),
+        (
+            "W0823 16:54:02.337000 139733055988160 torch/distributed/elastic/agent/server/api.py:688] Received Signals.SIGTERM death signal, shutting down workers",
+            "https://github.com/pytorch/pytorch/issues/114097",
+        ),
+        (
+            "W1120 17:02:51.123 4711 torch/distributed/elastic/agent/server/api.py:1005] Got termination signal: 15",
+            "torch 2.13, source",
+        ),
+    ),
     "terminated": (
         (
             "W1120 17:02:51.123 4711 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 4712 closing signal SIGTERM",
@@ -277,8 +291,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("    traceback : Signal 15 (SIGTERM) received by PID 4711", "torch 2.13, run"),
         (
-            "[2024-01-05 10:11:12,123] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 4711",
-            "https://github.com/haotian-liu/LLaVA/issues/1788",
+            "W0227 17:39:41.936000 293814 site-packages/torch/distributed/elastic/multiprocessing/api.py:766] Closing process 293866 via signal SIGTERM",
+            "https://github.com/NVIDIA/nvidia-resiliency-ext/issues/18",
+        ),
+        (
+            "[WARNING] Unable to shutdown process 4422 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL",
+            "https://github.com/pytorch/pytorch/pull/115219",
         ),
         (
             "[ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py'] exits with return code = -15",
@@ -321,6 +339,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "srun: error: node1: task 0: Interrupt",
             "Slurm 22.05, run",
+        ),
+        (
+            "WARNING:torch.distributed.elastic.agent.server.api:Received 2 death signal, shutting down workers",
+            "https://github.com/MCG-NJU/RTD-Action/issues/31",
         ),
         (
             "W1120 17:02:51.1 4711 torch/distributed/elastic/multiprocessing/api.py:1028] Sending "

@@ -114,6 +114,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, run",
         ),
     ),
+    "rendezvous-id-random": (
+        (
+            "WARNING:torch.distributed.launcher.api:config has no run_id, generated a random run_id: 174580650467654300307713793029077439978\n"
+            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+            "https://github.com/ymcui/Chinese-LLaMA-Alpaca-2/issues/274",
+        ),
+    ),
     "rendezvous-timeout": (
         ("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "torch 2.13, documented"),
     ),
@@ -189,9 +196,32 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, run",
         ),
     ),
+    "launcher-arguments": (
+        (
+            "torchrun: error: unrecognized arguments: --nproc-per-node=1",
+            "https://github.com/huggingface/pytorch-image-models/issues/1742",
+        ),
+        ("launch.py: error: argument --node_rank: invalid int value: ''", "torch 2.0, run"),
+        (
+            "torchrun: error: the following arguments are required: training_script, training_script_args",
+            "torch 2.13, run",
+        ),
+    ),
+    "etcd-rendezvous": (
+        (
+            "etcd.EtcdKeyNotFound: Key not found : /torch/elastic/store",
+            "https://github.com/pytorch/pytorch/issues/132950",
+        ),
+        ("etcd.EtcdConnectionFailed: Connection to etcd failed due to MaxRetryError", "python-etcd 0.4, source"),
+        ("ModuleNotFoundError: No module named 'etcd'", "torch 2.13, run"),
+    ),
     "nproc-bad": (
         ("ValueError: Cuda is not available.", "torch 2.13, source"),
         ("ValueError: Unsupported nproc_per_node value: two", "torch 2.13, source"),
+        (
+            "launch.py: error: argument --nproc_per_node: invalid int value: ''",
+            "https://github.com/cfzd/FcaNet/issues/12",
+        ),
     ),
     "socket-fallback": (
         (
@@ -231,6 +261,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: The server socket has failed to listen on any local network address. The "
             "server socket has failed to bind to [::]:80 (errno: 13 - Permission denied).",
             "torch 2.0, source",
+        ),
+        (
+            "[W socket.cpp:436] [c10d] The server socket has failed to bind to [kodachi]:51545 (system error: 10013 - An attempt was made to access a socket in a way forbidden by its access permissions.).",
+            "https://github.com/RVC-Project/Retrieval-based-Voice-Conversion-WebUI/issues/246",
         ),
     ),
     "master-not-here": (

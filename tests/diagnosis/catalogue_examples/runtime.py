@@ -112,6 +112,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, run",
         ),
     ),
+    "rpc-unreachable": (
+        (
+            "[W tensorpipe_agent.cpp:641] RPC agent for Test0 encountered error when sending outgoing request #0 to Test1: ECONNREFUSED: connection refused",
+            "https://github.com/pytorch/tensorpipe/issues/201",
+        ),
+        ("RuntimeError: ECONNREFUSED: connection refused", "https://github.com/pytorch/tensorpipe/issues/201"),
+    ),
     "user-signal": (
         ("srun: error: node1: task 0: User defined signal 1", "Slurm 22.05, run"),
         (
