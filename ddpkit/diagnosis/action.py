@@ -79,6 +79,7 @@ RETRY: Mapping[str, str] = {
     "ranks-missing": "a rank did not join in time",
     "store-wait": "a rank did not answer in time",
     "store-lost": "the connection to rank 0 was lost",
+    "store-connect-reset": "rank 0 closed the connection",
     "dataloader-worker-died": "a DataLoader worker died without a reason",
     "dataloader-timeout": "a DataLoader worker did not answer in time",
     "ray-actor-died": "a Ray actor died without a reason",

@@ -503,6 +503,11 @@ def test_members_that_never_came_are_named() -> None:
     assert result.first is not None
     assert result.first.id == "ranks-missing"
     assert result.first.cause.startswith("4 of 8 ranks joined. The others, 4, 5, 6, 7, did not start")
+    # Two launches that number their ranks alike.
+    twice = of(MEMBERS + MEMBERS)
+    assert twice.first is not None
+    assert twice.first.id == "ranks-twice"
+    assert twice.first.cause.startswith("ranks 0, 1, 2, 3 were started more than once, and the others of the 8 never")
     # The log of one node, which goes on below its members.
     assert of(MEMBERS + "distributed_backend=nccl\n").first is None
     assert of(MEMBERS.replace("/8", "/4")).first is None

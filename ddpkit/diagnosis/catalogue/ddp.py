@@ -72,8 +72,9 @@ ENTRIES = (
         title="Detected mismatch between collectives on ranks",
         patterns=(
             r"Detected mismatch between collectives on ranks\.(?: Rank (?P<rank>\d+) is running)?(?: collective: "
-            r"CollectiveFingerPrint\((?:SequenceNumber=(?P<number>\d+), )?OpType=(?P<call>\w+(?:, TensorShape=\[[\d, ]*\])?).*?"
-            r" Rank (?P<other>\d+) is running.*?OpType=(?P<othercall>\w+(?:, TensorShape=\[[\d, ]*\])?))?"
+            r"CollectiveFingerPrint\((?:SequenceNumber=(?P<number>\d+)(?:, )?)?OpType=(?P<call>\w+(?:, TensorShape=\[[\d, ]*\])?).*?"
+            r" Rank (?P<other>\d+) is running collective: (?:CollectiveFingerPrint\((?:SequenceNumber=\d+(?:, )?)?OpType=)?"
+            r"(?P<othercall>\w+(?:, TensorShape=\[[\d, ]*\])?))?"
             r"(?:.*differ in the following aspects:\s*(?P<aspects>.*\S))?",
             r"Mismatched (?:allreduce|allgather|broadcast|ALLREDUCE|ALLGATHER|BROADCAST|reducescatter|alltoall) ",
             r"Mismatched (?:MPI|collective) operations",
@@ -82,8 +83,8 @@ ENTRIES = (
             r"Cannot apply desired operation due to shape mismatches",
             r"Impossible to apply the desired operation due to inadequate shapes",
         ),
-        cause="[rank {rank} called {call}, and rank {other} {othercall}: ][they differ in {aspects}: ]the ranks called "
-        "different collectives, or the same collective with different shapes or types. "
+        cause="[rank {rank} called {call}, and rank {other} {othercall}: ][{ahead}: ][they differ in {aspects}: ]the ranks called "
+        "different collectives, the same one with different shapes or types, or one more. "
         "Common reasons[, as not every rank calls {frame} at this step,] are a collective under `if rank == 0`, uneven "
         "data, and a part of the model that a rank skips",
         probe="the message contains both calls; the tracebacks of both ranks show the lines",
@@ -139,6 +140,7 @@ ENTRIES = (
             r"Rank (?P<outside>\d+) is out of range\. Valid ranks are 0 to .*world_size=(?P<world>\d+)",
             r"split group's size should be less or equal to the world_size set by init_process_group",
             r"Invalid parallel dims: (?P<layout>.*\S)",
+            r"world_size \((?P<world>\d+)\) is not equal to (?P<layout>tensor_model_parallel_size .*\S)",
             r"DeviceMesh only support homogeneous hardware, but found (?P<world>\d+) ranks",
         ),
         cause="the number of ranks[, {world},] does not match the parallel layout[: {layout}][, which takes {wanted}], or a "

@@ -29,9 +29,9 @@ ENTRIES = (
             r"Watchdog caught collective operation timeout",
             r"\bTimeout at NCCL work: \d+",
         ),
-        cause="[rank {late} did not join: ][rank {lagging} reports the lowest SeqNum, {lowest}, and another rank {highest}: ]a collective did not finish in time. One rank did not join it: it died, hangs, is in another "
-        "collective, or is slow because it saves, evaluates or prepares data. Or the network drops "
-        "packets: with a SeqNum below about 5 it never worked",
+        cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}: ]a collective did not finish in time. One rank did not join "
+        "it: it died, hangs, is in another collective, or is slow because it saves, evaluates or prepares data. Or the "
+        "network drops packets: with a SeqNum below about 5 it never worked",
         probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
         fix="find the rank that does not print this line, or prints the lowest SeqNum, and read its log. If it is only slow, pass a "
         "longer timeout to init_process_group. If the network never worked: NCCL_DEBUG=INFO, and `ddpkit "

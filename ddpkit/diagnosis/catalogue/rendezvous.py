@@ -120,13 +120,14 @@ ENTRIES = (
         ),
         patterns=(
             r"network addresses of \((?P<host>[^,)]*[/\s][^,)]*), \w+\) cannot be retrieved",
+            r"network addresses of \((?P<host>\[[0-9a-fA-F:]+\]), \w+\) cannot be retrieved",
             r"(?:trying to|failed to) connect to (?:any network address of )?\((?P<host>\d+|0(?:\.\d+)+|[^,)]*[/\s][^,)]*), \d+\)",
             r"failed to connect to \[?(?:::ffff:)?(?P<host>0\.(?!0\.0\.0\b)[\d.]+)\]?:\d+",
         ),
         cause="`{host}` is no name or address of a host, and the ranks got it as MASTER_ADDR. It is a path, "
-        "has a blank in it, or is a number alone, which is read as the address 0.0.0.N",
+        "has a blank or brackets in it, or is a number alone, which is read as the address 0.0.0.N",
         probe="in a rank: printf '[%s]\\n' \"$MASTER_ADDR\"",
-        fix="set MASTER_ADDR to the name or IP address of rank 0's host alone. Correct the line that sets it, for "
+        fix="set MASTER_ADDR to the name or IP address of rank 0's host alone, an IPv6 address without brackets. Correct the line that sets it, for "
         "example the field that awk or cut selects from a host file",
         link="https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization",
     ),
@@ -254,6 +255,7 @@ ENTRIES = (
         patterns=(
             r"environment variable (?P<variable>[A-Z_]+) expected, but not set",
             r"rendezvous: (?P<variable>rank|world_size|world size) parameter missing",
+            r"Could not find '(?P<variable>[A-Z_]+)' in the torch environment",
         ),
         cause="{variable} is not set. The script was started without a launcher, or with a launcher that sets other "
         "variables (srun, mpirun)",
@@ -323,6 +325,16 @@ ENTRIES = (
         probe="getent hosts ADDRESS",
         fix="nothing to do. If start-up is slow, add the nodes to /etc/hosts",
         link="https://docs.pytorch.org/docs/stable/distributed.html#tcp-initialization",
+    ),
+    Entry(
+        id="slow-name-look-ups",
+        title="The hostname of the client socket cannot be retrieved. err=-3, again and again, with seconds between",
+        kind="hint",
+        cause="each connection waits about {number} s for a name server that does not answer. torch asks for the names of its "
+        "peers, for log messages only. Nothing fails, but the start is slow",
+        probe="time getent hosts ADDRESS, with the address of each node; cat /etc/resolv.conf",
+        fix="add the addresses and names of all nodes to /etc/hosts on every node, or correct the name server",
+        link="https://github.com/pytorch/pytorch/issues/159007",
     ),
     Entry(
         id="rank-absent-static",

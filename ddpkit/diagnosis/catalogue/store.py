@@ -125,6 +125,16 @@ ENTRIES = (
         link="https://github.com/pytorch/pytorch/issues/79388",
     ),
     Entry(
+        id="ranks-twice",
+        title="initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8 appears twice, and other ranks never",
+        cause="ranks {late} were started more than once, and the others of the {number} never. Each node, or each task, takes "
+        "itself for the first one: the number of its node is not set, or the tasks do not match the number of GPUs",
+        probe="in the job: echo $SLURM_NNODES $SLURM_NTASKS_PER_NODE $NODE_RANK; ps -ww -C python -o pid,ppid,args",
+        fix="under SLURM: `srun python train.py`, with --nodes=num_nodes and --ntasks-per-node=devices. Without SLURM: set "
+        "NODE_RANK to 0, 1, ... and the same MASTER_ADDR on the nodes, or start with torchrun --node-rank",
+        link="https://lightning.ai/docs/pytorch/stable/clouds/cluster_advanced.html",
+    ),
+    Entry(
         id="slow-rank",
         title="A rank is slow, not dead: it prepares data, saves or evaluates while the others wait until a timeout",
         cause="[rank {busy}: ]a rank was still busy, and the others waited for it until the timeout ended the "
@@ -142,6 +152,22 @@ ENTRIES = (
         probe="grep -rn 'breakpoint()\\|set_trace' .",
         fix="remove breakpoint() and set_trace(), or debug with one rank: torchrun --nproc-per-node 1",
         link="https://docs.python.org/3/library/pdb.html",
+    ),
+    Entry(
+        id="store-connect-reset",
+        title="torch.distributed.DistNetworkError: Connection reset by peer, as init_process_group creates its TCPStore",
+        kind="generic",
+        needs=r"\bTCPStore\(",
+        patterns=(r"(?:DistNetworkError|RuntimeError): Connection reset by peer$",),
+        explains=("peer-died",),
+        cause="the store of rank 0 accepted this rank's connection and closed it, before training began. Rank 0 has ended, "
+        "another program has that port, or the ranks run different versions of torch. With a thousand ranks and more, "
+        "too many connect at once",
+        probe="on rank 0's host: ss -ltnp 'sport = :29500'; sysctl net.core.somaxconn; on each node: python -c 'import torch; "
+        "print(torch.__version__)'",
+        fix="read rank 0's log first. Choose another port, install the same torch on all nodes, and end processes of earlier "
+        "runs. For very many ranks: sysctl -w net.core.somaxconn=8192",
+        link="https://github.com/pytorch/pytorch/issues/118666",
     ),
     Entry(
         id="store-wait",

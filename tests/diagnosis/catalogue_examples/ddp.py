@@ -122,6 +122,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/torchtitan/pull/27",
         ),
         (
+            "[rank1]: RuntimeError: world_size (8) is not equal to tensor_model_parallel_size (4) x pipeline_model_parallel_size (1)",
+            "https://github.com/modelscope/ms-swift/issues/3739",
+        ),
+        (
             "RuntimeError: DeviceMesh only support homogeneous hardware, but found 6 ranks and 4 cuda devices!",
             "torch 2.13, source",
         ),

@@ -73,6 +73,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "master-address-bad": (
         (
+            "[W715 20:00:39.842901446 socket.cpp:752] [c10d] The IPv6 network addresses of ([2605:340:cd51:4900:73e8:12cb:cfe2:1540], 59699) cannot be retrieved (gai error: -2 - Name or service not known).",
+            "https://github.com/verl-project/verl/issues/2550",
+        ),
+        (
             "[rank1]: torch.distributed.DistNetworkError: The IPv6 network addresses of (/home/me/hosts.txt, 29513) "
             "cannot be retrieved (gai error: -3 - Temporary failure in name resolution).",
             "https://github.com/huggingface/accelerate/issues/2245",
@@ -125,6 +129,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "torch 2.13, documented"),
     ),
     "rank-not-set": (
+        (
+            "RuntimeError: Could not find 'RANK' in the torch environment, visit https://www.colossalai.org/ for more information on launching with torch",
+            "https://github.com/hpcaitech/Open-Sora/issues/194",
+        ),
         (
             "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
             "expected, but not set",

@@ -79,6 +79,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[1, 3] are the lagging ranks that caused this timeout. They never joined any collectives",
             "torch 2.2, source",
         ),
+        (
+            "\t     [7] finished collective #182, but didn't join collective #183 (count from 1)",
+            "https://github.com/pytorch/pytorch/issues/152623",
+        ),
+        ("\t   - [47] joined but didn't finish collective #41207 (count from 1)", "torch 2.13, source"),
     ),
     "ib-link-lost": (
         ("NCCL WARN NET/IB : mlx5_0:1 async fatal event: local catastrophic error", "NCCL 2.29, source"),

@@ -63,6 +63,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/pytorch/pytorch/pull/111805",
         ),
     ),
+    "store-connect-reset": (
+        (
+            "    return TCPStore(\ntorch.distributed.DistNetworkError: Connection reset by peer",
+            "https://github.com/pytorch/pytorch/issues/118666",
+        ),
+    ),
     "store-wait": (
         ("torch.distributed.DistStoreError: Socket Timeout", "torch 2.2, source"),
         ("torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /mykey", "torch 2.13, source"),
