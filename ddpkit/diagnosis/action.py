@@ -28,6 +28,7 @@ NODE: Mapping[str, str] = {
     "image-no-space": "the host has no room for the image",
     "read-only-fs": "a file system of the host is read-only",
     "io-error": "a file system of the host does not answer",
+    "process-in-kernel": "a process of the host hangs in the kernel",
     "stale-handle": "the host lost a network file system",
     "host-out-of-memory": "the kernel's OOM killer ended a process of the host",
     "slurm-node-failure": "SLURM lost the host",

@@ -71,6 +71,8 @@ ENTRIES = (
         id="collectives-mismatch",
         title="Detected mismatch between collectives on ranks",
         patterns=(
+            r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running inconsistent collective: "
+            r"CollectiveFingerPrint\(OpType=(?P<own>\w+(?:, TensorShape=\[[\d, ]*\])?)",
             r"Detected mismatch between collectives on ranks\.(?: Rank (?P<rank>\d+) is running)?(?: collective: "
             r"CollectiveFingerPrint\((?:SequenceNumber=(?P<number>\d+)(?:, )?)?OpType=(?P<call>\w+(?:, TensorShape=\[[\d, ]*\])?).*?"
             r" Rank (?P<other>\d+) is running collective: (?:CollectiveFingerPrint\((?:SequenceNumber=\d+(?:, )?)?OpType=)?"
@@ -83,8 +85,8 @@ ENTRIES = (
             r"Cannot apply desired operation due to shape mismatches",
             r"Impossible to apply the desired operation due to inadequate shapes",
         ),
-        cause="[rank {rank} called {call}, and rank {other} {othercall}: ][{ahead}: ][they differ in {aspects}: ]the ranks called "
-        "different collectives, the same one with different shapes or types, or one more. "
+        cause="[rank {rank} called {call}, and rank {other} {othercall}: ][{ahead}: ][rank {rank} called {own}: ]"
+        "[they differ in {aspects}: ]the ranks did not make the same calls with equal shapes. "
         "Common reasons[, as not every rank calls {frame} at this step,] are a collective under `if rank == 0`, uneven "
         "data, and a part of the model that a rank skips",
         probe="the message contains both calls; the tracebacks of both ranks show the lines",
@@ -187,6 +189,19 @@ ENTRIES = (
         fix="pad the tensors, or gather their sizes first, and make the list as long as the group. Objects of any size: "
         "all_gather_object. With ZeRO-3: change no parameter's dtype or shape after deepspeed.initialize",
         link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_into_tensor",
+    ),
+    Entry(
+        id="object-collective-device",
+        title="ncclInvalidUsage in all_gather_object, gather_object or broadcast_object_list",
+        needs=r"\bin (?:all_gather_object|gather_object|broadcast_object_list|scatter_object_list)\b",
+        patterns=(r"\bncclInvalidUsage\b",),
+        explains=("nccl-error", "nccl-warning"),
+        cause="a collective of Python objects ran with NCCL before this rank chose its GPU. It then uses the current one, "
+        "which is GPU 0 on all ranks",
+        probe="print(rank, torch.cuda.current_device()) before the call in the traceback",
+        fix="call torch.cuda.set_device(LOCAL_RANK) right after the start. Or use a gloo group for objects: "
+        "new_group(backend='gloo')",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object",
     ),
     Entry(
         id="object-collective-broken",

@@ -232,6 +232,20 @@ ENTRIES = (
         link="https://docs.python.org/3/library/exceptions.html#KeyboardInterrupt",
     ),
     Entry(
+        id="process-in-kernel",
+        title="Worker pid=812 stuck in uninterruptible sleep (D-state); did not exit after SIGKILL",
+        patterns=(
+            r"[Ww]orker pid=(?P<pid>\d+) stuck in uninterruptible sleep",
+            r"Process (?P<pid>\d+) did not exit after \w+ within [\d.]+s; abandoning",
+        ),
+        cause="the process {pid} hangs in the kernel, and not even SIGKILL ends it. A GPU, an RDMA card or a network file "
+        "system of this host does not answer",
+        probe="on {host}: ps -o pid,stat,wchan:32,args -p {pid|PID}; cat /proc/{pid|PID}/stack; dmesg -T | tail -n 50",
+        fix="take the host out of the run, and restart it: its GPUs stay in use until then. Before that, show dmesg to the "
+        "administrators",
+        link="https://github.com/pytorch/pytorch/pull/185414",
+    ),
+    Entry(
         id="local-rank-not-accepted",
         title="exit code 2: error: unrecognized arguments: --local-rank; Override 'local-rank' not found",
         patterns=(

@@ -205,6 +205,7 @@ ENTRIES = (
         patterns=(
             r"Unable to find interface for: \[?(?P<address>[\w.:]+)",
             r"rp != nullptr\. Unable to find address for: (?P<name>\S+)",
+            r"GlooDeviceFactory::make\w+\(\): interface or hostname can't be empty",
         ),
         explains=("vllm-engine-failed", "nccl-no-interface"),
         cause="gloo needs an address of this host, and found none[: no interface has {address}][: the name {name} resolves "

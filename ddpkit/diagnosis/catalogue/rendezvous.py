@@ -308,6 +308,7 @@ ENTRIES = (
         kind="consequence",
         patterns=(
             r"\bChildFailedError\b",
+            r"Worker group FAILED\. \d+/\d+ attempts left; will restart worker group",
             r"To enable traceback see: https://(?:docs\.)?pytorch\.org",
         ),
         cause="this is torchrun's summary. A rank failed, and the reason is in the output of that rank",
@@ -367,9 +368,11 @@ ENTRIES = (
             r"\bRendezvousGracefulExitError\b",
             r"[Tt]he rendezvous '\S+' is closed",
         ),
-        cause="another node closed this rendezvous before this node joined. The job had finished or failed there",
+        cause="another node closed this rendezvous before this node joined. The job had finished or failed there, or it began "
+        "without this node, which came late",
         probe="the log of the node that ended first",
-        fix="start all nodes again with a new --rdzv-id",
+        fix="start all nodes again with a new --rdzv-id, and with --nnodes=N instead of MIN:MAX if all are needed. For late "
+        "nodes: --rdzv-conf=last_call_timeout=600",
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
     ),
     Entry(

@@ -177,7 +177,7 @@ ENTRIES = (
             r"DistStoreError: (?:wait timeout|Timed out|Socket Timeout)",
             r"\bSocket Timeout$",
             r"Timeout waiting for key: (?P<key>\S+)",
-            r"DistStoreError: Wait timeout",
+            r"(?:DistStoreError|RuntimeError): Wait timeout",
             r"waitForInput: socket .* timed out after (?P<ms>\d+)ms",
         ),
         cause="a rank waited at the store for another rank, which did not come in time. It died, hangs, was "

@@ -44,6 +44,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "collectives-mismatch": (
         (
+            "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running inconsistent collective: CollectiveFingerPrint(OpType=ALLGATHER, TensorShape=[41, 256, 8, 8, 8], TensorDtypes=Float",
+            "https://github.com/xljh0520/JOTR/issues/4",
+        ),
+        (
             "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running collective: CollectiveFingerPrint(SequenceNumber=152517, OpType=BROADCAST, TensorShape=[1]",
             "https://github.com/Lightning-AI/pytorch-lightning/issues/19045",
         ),
@@ -174,6 +178,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
         ("ValueError: invalid tensor size at index 1 (expected (4, 2), got (3, 2))", "torch 2.1, source"),
+    ),
+    "object-collective-device": (
+        (
+            '  File "torch/distributed/distributed_c10d.py", line 1667, in all_gather_object\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.',
+            "https://github.com/pytorch/pytorch/issues/75619",
+        ),
     ),
     "object-collective-broken": (
         (

@@ -354,6 +354,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ddpkit 0.2, run",
         ),
     ),
+    "process-in-kernel": (
+        (
+            "E0527 10:00:00.123456 100 torch/distributed/elastic/agent/server/local_elastic_agent.py:555] [default] Worker pid=812 stuck in uninterruptible sleep (D-state) for 310.0s (>= 300.0s); marking worker group UNHEALTHY and disabling restarts.",
+            "torch 2.13, source",
+        ),
+        (
+            "E0527 10:00:40.123456 100 torch/distributed/elastic/multiprocessing/api.py:907] Process 812 did not exit after SIGKILL within 30s; abandoning and continuing teardown.",
+            "torch 2.13, source",
+        ),
+    ),
     "local-rank-not-accepted": (
         ("train.py: error: unrecognized arguments: --local-rank=0", "Python 3.11, run"),
         (

@@ -161,6 +161,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "gloo-address-not-here": (
         (
+            "RuntimeError: GlooDeviceFactory::makeUVDevice(): interface or hostname can't be empty",
+            "https://github.com/maxrmorrison/torchcrepe/issues/30",
+        ),
+        (
             "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:127] rp != nullptr. Unable to find address for: dgx-1.ai",
             "https://github.com/msr-fiddle/pipedream/issues/32",
         ),

@@ -156,6 +156,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "child-failed": (
+        (
+            "INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. 3/3 attempts left; will restart worker group",
+            "https://github.com/shun-zheng/Doc2EDAG/issues/24",
+        ),
         ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "torch 2.13, run"),
         (
             "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",

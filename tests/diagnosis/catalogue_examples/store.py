@@ -70,6 +70,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "store-wait": (
+        ("RuntimeError: Wait timeout", "https://github.com/pytorch/gloo/issues/148"),
         ("torch.distributed.DistStoreError: Socket Timeout", "torch 2.2, source"),
         ("torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /mykey", "torch 2.13, source"),
         ("RuntimeError: Timeout waiting for key: /mykey after 1000 ms", "torch 2.13, run"),
