@@ -1,4 +1,4 @@
-"""Ranks that never reported to Lightning, in a log that ends while the others wait for them. Pure."""
+"""Ranks that never reported to Lightning or to the store, in a log that ends while the others wait for them. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+_WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")
 _MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
 
 
@@ -14,6 +15,10 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
 
     The log of a node has only members of that node. If it continues after them, the others joined.
     """
+    logs = list(logs)
+    waiting = _waiting(logs[0]) if len(logs) == 1 else None
+    if waiting is not None:
+        return waiting
     seen: Counter[int] = Counter()
     wanted = last = 0
     for lines in logs:
@@ -30,3 +35,12 @@ def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, 
         return last, "ranks-twice", {"late": ", ".join(map(str, sorted(seen))), "number": str(wanted)}
     late = ", ".join(map(str, missing))
     return last, "ranks-missing", {"joined": str(len(seen)), "wanted": str(wanted), "late": late}
+
+
+def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
+    """Return the same where a log ends while a rank waits for others at the store."""
+    last = next((index for index in range(len(lines) - 1, -1, -1) if lines[index].strip()), 0)
+    match = _WAITS.search(lines[last]) if lines else None
+    if match is None or int(match["joined"]) >= int(match["wanted"]):
+        return None
+    return last, "ranks-missing", match.groupdict()

@@ -170,6 +170,18 @@ ENTRIES = (
         link="https://docs.pytorch.org/tutorials/recipes/distributed_device_mesh.html",
     ),
     Entry(
+        id="dtensor-mixed",
+        title="aten.embedding.default: got mixed torch.Tensor and DTensor",
+        patterns=(r"(?:(?P<operation>[\w.]+): )?got mixed torch\.Tensor and DTensor",),
+        cause="a split parameter (DTensor) and a plain tensor meet[ in {operation}]. FSDP2 or tensor parallelism splits a "
+        "parameter, and it is used outside of its module's forward. Or only a part of the model is split",
+        probe="print({name: type(p.data).__name__ for name, p in model.named_parameters()})",
+        fix="call the module that fully_shard or parallelize_module got, not a part or a method of it: "
+        "register_fsdp_forward_method adds a method. Split the whole model, also embedding and head. With activation "
+        "checkpointing and several forward passes, update torch",
+        link="https://github.com/pytorch/pytorch/issues/153354",
+    ),
+    Entry(
         id="collective-sizes",
         title="output tensor size must be equal to world_size times input tensor size",
         patterns=(

@@ -78,7 +78,7 @@ ENTRIES = (
             r"client socket has timed out after \d+m?s while trying to connect to [\[(]?(?P<host>[^\],\s()]+?)\]?(?:, |:)(?P<port>\w+)",
             r"client socket has failed to connect to (?:any network address of )?[\[(](?P<host>[^\],]+)[\],:]+ ?(?P<port>\d+)",
             r"TCP client failed to connect/validate to host (?P<host>\S+):(?P<port>\d+) - timed out",
-            r"connect\(\) timed out\. Original timeout was \d+ ms",
+            r"RuntimeError: connect\(\) timed out\.(?:$| Original timeout was \d+ ms)",
             r"RuntimeError: (?:Connection refused|No route to host|Network is unreachable|Connection timed out)$",
             r"client socket has failed to connect to any network address",
             r"client socket has failed to connect to \[(?P<host>[^\]]+)\]:(?P<port>\d+) \((?:errno: 1\d\d|system error: 100\d\d)",
@@ -404,6 +404,18 @@ ENTRIES = (
         fix="pass a number: --nproc-per-node=4. Scripts such as dist_train.sh take CONFIG, then the number of GPUs, then "
         "the options",
         link="https://github.com/awslabs/sockeye/issues/1038",
+    ),
+    Entry(
+        id="windows-socket-words",
+        title="RuntimeError: unmatched '}' in format string, from init_process_group under Windows",
+        needs=r"socket\.cpp|_create_c10d_store|init_process_group|TCPStore",
+        patterns=(r"RuntimeError: unmatched '\}' in format string",),
+        cause="torch 2.0 for Windows fails while it words its own error about a socket. It could not use rank 0's address and "
+        "port",
+        probe="python -c 'import torch; print(torch.__version__)'; netstat -ano | findstr :29500",
+        fix="set MASTER_ADDR=127.0.0.1 and a free MASTER_PORT, use the backend gloo, and update torch. Or run it under Linux "
+        "or WSL",
+        link="https://github.com/meta-llama/llama/issues/347",
     ),
     Entry(
         id="launcher-arguments",

@@ -153,6 +153,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/allenai/OLMo-core/issues/168",
         ),
     ),
+    "dtensor-mixed": (
+        (
+            "[rank1]: RuntimeError: aten.embedding.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!",
+            "https://github.com/pytorch/pytorch/issues/156535",
+        ),
+    ),
     "collective-sizes": (
         (
             "[rank5]: ValueError: output tensor size must be equal to world_size times input tensor size",

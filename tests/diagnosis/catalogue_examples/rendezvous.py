@@ -42,6 +42,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.9, source",
         ),
         (
+            "RuntimeError: connect() timed out.",
+            "https://github.com/xh-liu/CC-FPSE/issues/6",
+        ),
+        (
             "RuntimeError: connect() timed out. Original timeout was 60000 ms.",
             "torch 1.10, source",
         ),
@@ -226,6 +230,12 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
         ("etcd.EtcdConnectionFailed: Connection to etcd failed due to MaxRetryError", "python-etcd 0.4, source"),
         ("ModuleNotFoundError: No module named 'etcd'", "torch 2.13, run"),
+    ),
+    "windows-socket-words": (
+        (
+            "    store = _create_c10d_store(master_addr, master_port, rank, world_size, timeout)\nRuntimeError: unmatched '}' in format string",
+            "https://github.com/meta-llama/llama/issues/347",
+        ),
     ),
     "nproc-bad": (
         ("ValueError: Cuda is not available.", "torch 2.13, source"),
