@@ -354,7 +354,10 @@ def _more(result: LogAnalysis, many: bool) -> Iterator[str]:
         yield f"repeated: {count(len(result.alike), 'more time')}{also}"
     if result.silent_ranks:
         silent = format_ranges(result.silent_ranks, most=12)
-        yield f"check rank {silent}: it prints in this log, and does not report that it waited"
+        if len(result.silent_ranks) == 1:
+            yield f"check rank {silent}: it prints in this log, and does not report that it waited"
+        else:
+            yield f"check ranks {silent}: they print in this log, and do not report that they waited"
     for each in result.others[:LISTED]:
         label = "later" if first and each.file == first.file and each.number > first.number else "also"
         yield f"{label}, {_place(each, many)}: {each.text[:160]}"

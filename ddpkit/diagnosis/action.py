@@ -28,6 +28,7 @@ NODE: Mapping[str, str] = {
     "image-no-space": "the host has no room for the image",
     "read-only-fs": "a file system of the host is read-only",
     "io-error": "a file system of the host does not answer",
+    "process-in-kernel": "a process of the host hangs in the kernel",
     "stale-handle": "the host lost a network file system",
     "host-out-of-memory": "the kernel's OOM killer ended a process of the host",
     "slurm-node-failure": "SLURM lost the host",
@@ -68,6 +69,7 @@ RETRY: Mapping[str, str] = {
     "ssh-max-startups": "sshd refused a login, as too many began at the same time",
     "ssh-max-sessions": "sshd refused a session on a connection",
     "master-unreachable": "rank 0 was not reachable",
+    "ray-head-unreachable": "the head of Ray was not reachable",
     "monitored-barrier": "a rank did not reach a barrier in time",
     "rendezvous-timeout": "a node did not join in time",
     "rendezvous-closed": "a node joined after the rendezvous had closed",
@@ -82,6 +84,7 @@ RETRY: Mapping[str, str] = {
     "ranks-missing": "a rank did not join in time",
     "store-wait": "a rank did not answer in time",
     "store-lost": "the connection to rank 0 was lost",
+    "store-connect-reset": "rank 0 closed the connection",
     "dataloader-worker-died": "a DataLoader worker died without a reason",
     "dataloader-timeout": "a DataLoader worker did not answer in time",
     "ray-actor-died": "a Ray actor died without a reason",
@@ -93,6 +96,7 @@ ENDED: Mapping[str, str] = {
     "slurm-cancelled": "the job was cancelled",
     "interrupted": "a user interrupted the run",
     "terminated": "the run was ended with SIGTERM",
+    "launcher-terminated": "the run was ended with SIGTERM",
     "hangup": "the terminal of the run was closed",
 }
 # SIGTERM also ends ranks after another rank failed. These lines show that the launcher received it.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ddpkit.diagnosis import progress, tracebacks
 from ddpkit.diagnosis.catalogue import BY_ID
-from ddpkit.diagnosis.collectives import different_calls, lagging
+from ddpkit.diagnosis.collectives import absent_ranks, busy_ranks, different_calls, idle_ranks, lagging, name_ranks
 from ddpkit.diagnosis.line_prefixes import Speaker, split_prefix, visible_line
 from ddpkit.diagnosis.log_match import MAX_TEXT, LogMatch
 from ddpkit.diagnosis.log_reader import STRENGTH, LogReader
@@ -17,6 +17,7 @@ from ddpkit.diagnosis.nccl_versions import differing_versions
 from ddpkit.diagnosis.outcome import Failure
 from ddpkit.diagnosis.plain_lines import plain_lines
 from ddpkit.diagnosis.progress import PROGRESS_LINES, RANKS, Course, reports_error
+from ddpkit.diagnosis.slow_names import slow_look_ups
 
 # Ranks that waited for another in a collective print these: the rank that does not is the one to look at.
 _WAITED = frozenset(
@@ -265,14 +266,18 @@ def _is_survived(match: LogMatch, last: int, course: Course) -> bool:
 
 
 def _look_at_members(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
-    """Where the logs end while ranks wait for others that never came: name those."""
-    missing = missing_members([log.lines for log in logs.values()])
+    """Where the logs end while ranks wait for others that never came: name those. Or else show slow look-ups."""
+    lines = [log.lines for log in logs.values()]
+    missing = missing_members(lines)
+    slow = slow_look_ups(lines) if missing is None else None
+    if slow is not None:
+        missing = slow[0], "slow-name-look-ups", slow[1]
     if missing is None:
         return
-    index, values = missing
+    index, entry, values = missing
     name = list(logs)[-1]
     result.first = LogMatch(
-        entry=BY_ID["ranks-missing"],
+        entry=BY_ID[entry],
         kind="hint",  # the log may have been read while the others were still starting
         file=name,
         number=index + 1,
@@ -281,7 +286,7 @@ def _look_at_members(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
         speaker=_NONE,
         when=None,
         values=values,
-        warned=True,
+        warned=slow is None,
     )
 
 
@@ -344,6 +349,7 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
         return
     others = [each for each in result.consequences if each.id in _WAITED]
     waited = {each.speaker.rank for each in (first, *result.alike, *others)} | set(_cut_error(logs))
+    waited |= busy_ranks(log.lines for log in logs.values())
     speaking = _speaking(logs)
     result.silent_ranks = sorted(set(speaking) - waited)
     calls, alone = different_calls((first, *result.alike), [log.lines for log in logs.values()])
@@ -355,14 +361,13 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
         values = {**first.values, **calls}
         result.first = replace(first, entry=BY_ID["collectives-out-of-step"], kind=kind, speaker=speaker, values=values)
         return
-    if len(result.silent_ranks) == 1 and first.speaker.rank is not None:
-        late = result.silent_ranks[0]
-        host = next((each.speaker.host for each in result.consequences if each.speaker.rank == late), "")
-        speaker = Speaker(rank=late, host=host or speaking[late])
-        values = {**first.values, "late": str(late)}
-        result.first = first = replace(first, speaker=speaker, reporter=first.speaker, values=values)
-    elif not result.silent_ranks:
-        result.first = first = replace(first, values={**first.values, **lagging((first, *result.alike))})
+    late, values = _late_ranks(result, logs, waited)
+    if late and first.speaker.rank is not None:
+        host = next((each.speaker.host for each in result.consequences if each.speaker.rank == late[0]), "")
+        several = ", ".join(map(str, late)) if len(late) > 1 else ""
+        speaker = Speaker(rank=late[0], host=host or speaking.get(late[0], ""), ranks=several)
+        result.first = first = replace(first, speaker=speaker, reporter=first.speaker)
+    result.first = first = replace(first, values={**first.values, **values})
     prompt = _debugger_prompt(first, logs[first.file])
     work = prompt or _slow_work(result, first, logs[first.file])
     if work is not None:
@@ -370,6 +375,30 @@ def _look_at_waiting(result: LogAnalysis, logs: Mapping[str, _Log]) -> None:
         result.alike = []
         entry = BY_ID["debugger-waits" if prompt else "slow-rank"]
         result.first = replace(first, entry=entry, values={**first.values, **work})
+
+
+def _late_ranks(
+    result: LogAnalysis, logs: Mapping[str, _Log], waited: set[int | None]
+) -> tuple[list[int], dict[str, str]]:
+    """Return the ranks that others waited for, where that is certain, and what the log shows as values."""
+    matches = [each for each in (result.first, *result.alike) if each is not None]
+    idle = idle_ranks(matches, [log.lines for log in logs.values()])
+    if len(idle) > 1:
+        return idle, {"absent": f"{name_ranks(idle)} never called it"}
+    named = matches[0].values.get("late", "")  # by a barrier
+    if named.isdecimal() and int(named) not in waited:
+        return [int(named)], {}
+    late = idle or (result.silent_ranks if len(result.silent_ranks) == 1 else [])
+    if late or result.silent_ranks or matches[0].id != "collective-timeout":
+        return late, ({"late": str(late[0])} if late else {})
+    known = {rank for rank in waited if rank is not None}
+    absent, certain = absent_ranks(matches, known)
+    if certain and len(absent) == 1 and len(known) > 1:
+        return absent, {"late": str(absent[0])}
+    values = lagging(matches)
+    if absent and len(absent) <= max(1, len(known)):
+        values["absent"] = f"no line of {name_ranks(absent)} is in this log"
+    return [], values
 
 
 def _debugger_prompt(first: LogMatch, log: _Log) -> dict[str, str] | None:

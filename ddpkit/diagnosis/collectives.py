@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ddpkit.diagnosis.line_prefixes import speaker_of_line, split_prefix, visible_line
@@ -12,13 +12,26 @@ from ddpkit.diagnosis.log_match import LogMatch
 _GROUP = r"\[PG (?:ID \S+ PG (?P<guid>GUID) )?(?P<group>[^\s(\]]+).*?"
 _WORK = re.compile(
     rf"(?:{_GROUP})?WorkNCCL\(SeqNum=(?P<number>\d+)(?:, OpType=(?P<call>\w+))?(?:, NumelIn=(?P<size>\d+))?"
+    r"(?:, NumelOut=(?P<out>\d+),)?"
 )
-_GROUP_OF_WORK = re.compile(_GROUP + r"\bwork: (?P<number>\d+)")
+# The watchdog of a rank reports the numbers of its last collectives, also where it waits in none.
+_STATUS = re.compile(
+    _GROUP + r"\bRank (?P<rank>\d+)\].*"
+    r"\b[Ll]ast enqueued (?:NCCL )?work: (?P<called>\d+)\b.*?\blast completed (?:NCCL )?work: (?P<done>-?\d+)"
+)
+_GROUP_OF_WORK = re.compile(_GROUP + r"\bwork(?: sequence id)?: (?P<number>\d+)")
+_ENQUEUED = "ast enqueued"
 # These are of two ranks only, or of several collectives.
 _PAIRED = frozenset(("SEND", "RECV", "RECVANYSOURCE", "COALESCED", "UNKNOWN"))
+# One side of these has the elements of all ranks.
+_WHOLE = frozenset(("_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
 # All ranks pass the same number of elements to these.
 _EVEN = frozenset(("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"))
 _CALLS = re.compile(r"OpType=(?P<call>\w+), TensorShape=(?P<shape>\[[\d, ]*\])")
+_NUMBERED = re.compile(
+    r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=(?P<number>\d+)"
+)
+_RANDOM = 10**6  # numbers that differ by more were not counted: gloo began at random ones before torch 2.1
 _ASPECTS = re.compile(r"differ in the following aspects:\s*(?P<aspects>.*\S)")
 # A function that one rank alone, or each rank at another step, may call.
 _APART = re.compile(r"\bin (?P<frame>\w*(?:save|checkpoint|state_dict|evaluat|validat)\w*)$", re.IGNORECASE)
@@ -38,20 +51,66 @@ class _Work:
 
 
 def lagging(waited: Iterable[LogMatch]) -> dict[str, str]:
-    """Return the rank with the lowest sequence number of one process group, as values of an entry."""
-    groups: dict[str, dict[int, int]] = {}
+    """Return the ranks with the lowest sequence number of one process group, as values of an entry."""
+    groups: dict[str, dict[int, tuple[int, str]]] = {}
     for each in waited:
         work = _WORK.search(each.text)
         if work and each.speaker.rank is not None:
             ranks = groups.setdefault(work["group"] or "", {})
-            number = int(work["number"])
-            ranks[each.speaker.rank] = min(number, ranks.get(each.speaker.rank, number))
+            own = (int(work["number"]), work["call"] or "a collective")
+            ranks[each.speaker.rank] = min(own, ranks.get(each.speaker.rank, own))
     for ranks in groups.values():
-        lowest, highest = min(ranks.values()), max(ranks.values())
-        last = sorted(rank for rank, number in ranks.items() if number == lowest)
+        (lowest, call), (highest, other) = min(ranks.values()), max(ranks.values())
         if lowest < highest:
-            return {"lagging": ", ".join(map(str, last)), "lowest": str(lowest), "highest": str(highest)}
+            last = name_ranks(sorted(rank for rank, (number, _) in ranks.items() if number == lowest))
+            first = name_ranks(sorted(rank for rank, (number, _) in ranks.items() if number == highest))
+            behind = f"{last} in {call} with the lowest SeqNum, {lowest}, and {first} in {other} with {highest}"
+            return {"lagging": behind}
     return {}
+
+
+def idle_ranks(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[int]:
+    """Return the ranks that completed all that they called, and never called the collective that others wait for."""
+    logs = [[line for line in lines if _ENQUEUED in line] for lines in logs]
+    stuck: dict[str, int] = {}  # its number, by group
+    for work in _works(waited, logs):
+        if work.group:
+            stuck[work.group] = min(work.number, stuck.get(work.group, work.number))
+    idle: dict[int, bool] = {}
+    for status in _statuses(logs):
+        number = stuck.get(_shared_group(status), 0)
+        if number:
+            idle[int(status["rank"])] = status["called"] == status["done"] and int(status["called"]) < number
+    return sorted(rank for rank, is_idle in idle.items() if is_idle)
+
+
+def busy_ranks(logs: Iterable[Sequence[str]]) -> set[int]:
+    """Return the ranks that called more collectives than were completed: they waited, too."""
+    return {int(status["rank"]) for status in _statuses(logs) if int(status["called"]) > int(status["done"])}
+
+
+def _statuses(logs: Iterable[Sequence[str]]) -> Iterator[re.Match[str]]:
+    for line in (each for lines in logs for each in lines if _ENQUEUED in each):
+        status = _STATUS.search(line)
+        if status:
+            yield status
+
+
+def absent_ranks(waited: Iterable[LogMatch], seen: set[int]) -> tuple[list[int], bool]:
+    """Return the ranks of which the log has no line, and whether it shows how many ranks there are.
+
+    `seen`: the ranks that print. The sizes of an all-gather or a reduce-scatter show the number of ranks. Without
+    them, rank 0 is absent where ranks 1 to N report that they waited.
+    """
+    sizes = set()
+    for each in waited:
+        work = _WORK.search(each.text)
+        if work and work["out"] and work["call"] in _WHOLE and (not work["group"] or _shared_group(work) == "0"):
+            low, high = sorted((int(work["size"]), int(work["out"])))
+            sizes.add(high // low if low and high % low == 0 else 0)
+    if len(sizes) == 1 and (size := sizes.pop()) > max(seen, default=size):
+        return sorted(set(range(size)) - seen), True
+    return ([0] if len(seen) > 1 and seen == set(range(1, len(seen) + 1)) else []), False
 
 
 def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> tuple[dict[str, str], int | None]:
@@ -70,7 +129,7 @@ def different_calls(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -
             calls = _by_call(chosen, certain)
             if len(calls) < 2:
                 continue
-            words = ", ".join(f"{_ranks(ranks)} in {call}" for call, ranks in calls.items())
+            words = ", ".join(f"{name_ranks(ranks)} in {call}" for call, ranks in calls.items())
             values = {"calls": words, "number": str(number), **({"group": chosen[0].group} if certain else {})}
             alone = [ranks[0] for ranks in calls.values() if len(ranks) == 1]
             return values, alone[0] if len(alone) == 1 and len(calls) == 2 else None
@@ -81,7 +140,7 @@ def _works(waited: Iterable[LogMatch], logs: Iterable[Sequence[str]]) -> list[_W
     pairs = [(match, work) for match in waited if match.speaker.rank is not None and (work := _WORK.search(match.text))]
     known: dict[tuple[int | None, str], set[str]] = {}  # groups in other lines on the same collective
     if len({match.speaker.rank for match, _ in pairs}) > 1:
-        for line in (each for lines in logs for each in lines if "[PG " in each and "work: " in each):
+        for line in (each for lines in logs for each in lines if "[PG " in each and "work" in each):
             other = _GROUP_OF_WORK.search(line)
             if other:
                 known.setdefault((speaker_of_line(line).rank, other["number"]), set()).add(_shared_group(other))
@@ -113,7 +172,8 @@ def _by_call(works: Sequence[_Work], certain: bool) -> dict[str, list[int]]:
     return {call: sorted(of_call) for call, of_call in ranks.items()}
 
 
-def _ranks(ranks: Sequence[int]) -> str:
+def name_ranks(ranks: Sequence[int]) -> str:
+    """Return `rank 1`, or `ranks 1, 2`."""
     more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:MOST_RANKS]))}{more}"
 
@@ -128,6 +188,7 @@ def reasons_of_mismatch(lines: Sequence[str], index: int) -> dict[str, str]:
     calls = list(_CALLS.finditer(lines[index]))
     if len(calls) == 2 and calls[0]["call"] == calls[1]["call"] and calls[0]["shape"] != calls[1]["shape"]:
         values["same"] = calls[0]["call"]
+    values |= _numbers_apart(lines[index])
     for line in reversed(lines[max(0, index - FRAME_LINES) : index]):
         text = split_prefix(visible_line(line)).text
         if not text.startswith(" "):
@@ -136,3 +197,15 @@ def reasons_of_mismatch(lines: Sequence[str], index: int) -> dict[str, str]:
         if frame:
             values["frame"] = frame["frame"]
     return values
+
+
+def _numbers_apart(line: str) -> dict[str, str]:
+    """Return which rank made more calls, as values of an entry."""
+    calls_made = sorted((int(each["number"]), each["rank"]) for each in _NUMBERED.finditer(line))
+    if len(calls_made) != 2 or calls_made[0][0] == calls_made[1][0]:
+        return {}
+    (fewer, behind), (more, ahead) = calls_made
+    if more - fewer > _RANDOM:
+        return {"ahead": "their numbers are random, as of gloo before torch 2.1, so this can be a false alarm"}
+    calls = "1 call" if more - fewer == 1 else f"{more - fewer} calls"
+    return {"ahead": f"rank {ahead} made {calls} more than rank {behind}, which can be a send or a recv, too"}

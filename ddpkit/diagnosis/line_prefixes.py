@@ -27,6 +27,7 @@ _LABELS = [
         r"[Rr]ank:? ?(?P<rank>\d+)[:|] ",
         r"\[(?:[\w.@-]+,)?(?:mpirank:)?(?P<rank>\d+)(?:,(?P<host>[\w.-]+))?\]<(?:stdout|stderr|stddiag)>: ?",  # mpirun, Horovod, SageMaker
         r" *(?P<rank>\d+): ",  # srun --label
+        r"\[\d{1,6}\] (?=\[rank\d+\]:)",  # a number of the line, in some viewers
         r"\[(?P<rank>\d{1,4})\] (?!NCCL| +\d+ [a-z]+  )",  # mpirun -l, ddpkit without hosts; no job of zsh
         r"\([\w.:-]+,? (?:rank=(?P<rank>\d+), )?pid=\d+(?:, ip=(?P<host>[\w.:-]+))?(?:, [^)]*)?\) ?",  # Ray, SkyPilot
         r"\[pod/(?P<host>[\w.-]+)/[\w.-]+\] ",  # kubectl logs --prefix

@@ -1,28 +1,46 @@
-"""Ranks that never reported to Lightning, in a log that ends while the others wait for them. Pure."""
+"""Ranks that never reported to Lightning or to the store, in a log that ends while the others wait for them. Pure."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
+_WAITS = re.compile(r"Waiting in store based barrier .*world_size=(?P<wanted>\d+), \w+=(?P<joined>\d+),")
 _MEMBER = re.compile(r"\bGLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<wanted>\d+)")
 
 
-def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, dict[str, str]] | None:
-    """Return the index of the last line of a member, and values of an entry; None if all joined or the log continues.
+def missing_members(logs: Iterable[Sequence[str]]) -> tuple[int, str, dict[str, str]] | None:
+    """Return the index of the last line of a member, the id and the values of an entry; None if no member is missing.
 
     The log of a node has only members of that node. If it continues after them, the others joined.
     """
-    seen: set[int] = set()
+    logs = list(logs)
+    waiting = _waiting(logs[0]) if len(logs) == 1 else None
+    if waiting is not None:
+        return waiting
+    seen: Counter[int] = Counter()
     wanted = last = 0
     for lines in logs:
         members = [(index, match) for index, line in enumerate(lines) if (match := _MEMBER.search(line))]
         if not members or any(line.strip() for line in lines[members[-1][0] + 1 :]):
             return None
         last = members[-1][0]
-        seen |= {int(match["rank"]) for _, match in members}
+        seen.update(int(match["rank"]) for _, match in members)
         wanted = max(wanted, *(int(match["wanted"]) for _, match in members))
     missing = [rank for rank in range(wanted) if rank not in seen]
     if not missing:
         return None
-    return last, {"joined": str(len(seen)), "wanted": str(wanted), "late": ", ".join(map(str, missing))}
+    if min(seen.values()) > 1:
+        return last, "ranks-twice", {"late": ", ".join(map(str, sorted(seen))), "number": str(wanted)}
+    late = ", ".join(map(str, missing))
+    return last, "ranks-missing", {"joined": str(len(seen)), "wanted": str(wanted), "late": late}
+
+
+def _waiting(lines: Sequence[str]) -> tuple[int, str, dict[str, str]] | None:
+    """Return the same where a log ends while a rank waits for others at the store."""
+    last = next((index for index in range(len(lines) - 1, -1, -1) if lines[index].strip()), 0)
+    match = _WAITS.search(lines[last]) if lines else None
+    if match is None or int(match["joined"]) >= int(match["wanted"]):
+        return None
+    return last, "ranks-missing", match.groupdict()

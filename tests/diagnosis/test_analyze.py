@@ -503,6 +503,16 @@ def test_members_that_never_came_are_named() -> None:
     assert result.first is not None
     assert result.first.id == "ranks-missing"
     assert result.first.cause.startswith("4 of 8 ranks joined. The others, 4, 5, 6, 7, did not start")
+    waits = "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:1 "
+    alone = of("start\n" + waits + "(world_size=2, worker_count=1, timeout=0:30:00)\n")
+    assert alone.first is not None
+    assert alone.first.cause.startswith("1 of 2 ranks joined")
+    assert of(waits + "(world_size=2, worker_count=1, timeout=0:30:00)\nepoch 1 step 1 loss 2.3\n").first is None
+    # Two launches that number their ranks alike.
+    twice = of(MEMBERS + MEMBERS)
+    assert twice.first is not None
+    assert twice.first.id == "ranks-twice"
+    assert twice.first.cause.startswith("ranks 0, 1, 2, 3 were started more than once, and the others of the 8 never")
     # The log of one node, which goes on below its members.
     assert of(MEMBERS + "distributed_backend=nccl\n").first is None
     assert of(MEMBERS.replace("/8", "/4")).first is None

@@ -513,6 +513,27 @@ ENTRIES = (
         link="https://docs.ray.io/en/latest/cluster/vms/user-guides/launching-clusters/on-premises.html",
     ),
     Entry(
+        id="ray-head-unreachable",
+        doubtful=True,
+        title="Failed to connect to GCS at address 10.0.0.1:6379 within 5 seconds",
+        patterns=(
+            r"Failed to connect to GCS at address (?P<bare>:\d+) within",
+            r"Failed to connect to GCS at address (?P<address>[\w.-]\S*) within",
+            r"Unable to connect to GCS at (?P<address>\S+)\. Check that",
+            r"Failed to get cluster ID from GCS server: (?P<reason>.*\S)",
+            r"Failed to connect to GCS within \d+ seconds",
+        ),
+        context=r"Failed to connect to GCS at address (?:(?P<bare>:\d+)|(?P<address>\S+)) within",
+        explains=("ray-node-not-started", "ray-actor-died"),
+        cause="the head of Ray does not answer[ at {address}][. The address is `{bare}`, without a host: a variable, such "
+        "as MASTER_ADDR, is empty]. The head has not started or has ended, this node cannot reach it, or another program "
+        "has the port",
+        probe="echo $MASTER_ADDR; on the head: ray status; here: nc -vz {address|HEAD 6379}",
+        fix="start the head first (`ray start --head --port=6379`), and pass its address on the other nodes: `ray start "
+        "--address=HEAD:6379`. Before a new start: `ray stop --force`. Open the port in the firewall",
+        link="https://github.com/ModalMinds/MM-EUREKA/issues/54",
+    ),
+    Entry(
         id="ray-actor-died",
         title="RayActorError: The actor died unexpectedly before finishing this task",
         kind="generic",

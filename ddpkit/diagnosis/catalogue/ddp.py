@@ -71,9 +71,12 @@ ENTRIES = (
         id="collectives-mismatch",
         title="Detected mismatch between collectives on ranks",
         patterns=(
+            r"Detected mismatch between collectives on ranks\. Rank (?P<rank>\d+) is running inconsistent collective: "
+            r"CollectiveFingerPrint\(OpType=(?P<own>\w+(?:, TensorShape=\[[\d, ]*\])?)",
             r"Detected mismatch between collectives on ranks\.(?: Rank (?P<rank>\d+) is running)?(?: collective: "
-            r"CollectiveFingerPrint\((?:SequenceNumber=(?P<number>\d+), )?OpType=(?P<call>\w+(?:, TensorShape=\[[\d, ]*\])?).*?"
-            r" Rank (?P<other>\d+) is running.*?OpType=(?P<othercall>\w+(?:, TensorShape=\[[\d, ]*\])?))?"
+            r"CollectiveFingerPrint\((?:SequenceNumber=(?P<number>\d+)(?:, )?)?OpType=(?P<call>\w+(?:, TensorShape=\[[\d, ]*\])?).*?"
+            r" Rank (?P<other>\d+) is running collective: (?:CollectiveFingerPrint\((?:SequenceNumber=\d+(?:, )?)?OpType=)?"
+            r"(?P<othercall>\w+(?:, TensorShape=\[[\d, ]*\])?))?"
             r"(?:.*differ in the following aspects:\s*(?P<aspects>.*\S))?",
             r"Mismatched (?:allreduce|allgather|broadcast|ALLREDUCE|ALLGATHER|BROADCAST|reducescatter|alltoall) ",
             r"Mismatched (?:MPI|collective) operations",
@@ -84,8 +87,8 @@ ENTRIES = (
             r"Unable to unpickle data from other workers",
             r"Forward order differs across ranks: rank (?P<rank>\d+)",
         ),
-        cause="[rank {rank} called {call}, and rank {other} {othercall}: ][they differ in {aspects}: ]the ranks called "
-        "different collectives, or the same collective with different shapes or types. "
+        cause="[rank {rank} called {call}, and rank {other} {othercall}: ][{ahead}: ][rank {rank} called {own}: ]"
+        "[they differ in {aspects}: ]the ranks did not make the same calls with equal shapes. "
         "Common reasons[, as not every rank calls {frame} at this step,] are a collective under `if rank == 0`, uneven "
         "data, and a part of the model that a rank skips",
         probe="the message contains both calls; the tracebacks of both ranks show the lines",
@@ -135,14 +138,103 @@ ENTRIES = (
         patterns=(
             r"Global rank \d+ is not part of group",
             r"[Ww]orld[ _]size:? \(?(?P<world>\d+)\)? is not divisible by",
-            r"Invalid parallel dims: .* != WORLD_SIZE\((?P<world>\d+)\)",
             r"\w*parallel_size \(\d+\) must divide world size \((?P<world>\d+)\)",
+            r"Mesh should not be bigger than default world size(?: (?P<world>\d+))?, but found (?P<wanted>\d+) ranks",
+            r"new group's rank should be within the the world_size set by init_process_group",
+            r"new group's world size should be less or equal to the world size set by init_process_group",
+            r"Rank (?P<outside>\d+) is out of range\. Valid ranks are 0 to .*world_size=(?P<world>\d+)",
+            r"split group's size should be less or equal to the world_size set by init_process_group",
+            r"Invalid parallel dims: (?P<layout>.*\S)",
+            r"world_size \((?P<world>\d+)\) is not equal to (?P<layout>tensor_model_parallel_size .*\S)",
+            r"DeviceMesh only support homogeneous hardware, but found (?P<world>\d+) ranks",
         ),
-        cause="the number of ranks[ ({world})] does not match the parallel layout, or a rank calls a collective of a group to "
-        "which it does not belong",
+        cause="the number of ranks[, {world},] does not match the parallel layout[: {layout}][, which takes {wanted}], or a "
+        "rank calls a collective of a group to which it does not belong",
         probe="echo $WORLD_SIZE; compare with the tensor, pipeline and data parallel sizes",
-        fix="start as many ranks as the product of the sizes (-n, -N)",
+        fix="start as many ranks as the product of the parallel sizes (-n, -N), or change a size. In new_group, name only ranks "
+        "that exist",
         link="https://docs.pytorch.org/docs/stable/distributed.html#groups",
+    ),
+    Entry(
+        id="mesh-dimension-unknown",
+        title="Invalid mesh_dim_names ('dp_cp',) specified. Valid mesh_dim_names are ['tp']",
+        patterns=(
+            r"Invalid mesh_dim_names? (?P<asked>.*?) specified\. Valid mesh_dim_names are (?P<valid>\[.*?\])",
+            r"Mesh dimension '(?P<asked>\w+)' does not exist",
+            r"Cannot slice a DeviceMesh without mesh_dim_names",
+            r"mesh_shape and mesh_dim_names should have same length",
+            r"Optional kwarg `mesh_dim` needs to be specified when device_mesh\.ndim > 1",
+            r"Mesh '(?P<asked>\w+)' is not available\. Ensure the corresponding parallelism dimension is enabled",
+        ),
+        cause="the code uses a dimension of the device mesh[, {asked},] that this mesh does not have[: it has {valid}]. A "
+        "parallel size of 1 often leaves its dimension out",
+        probe="print(device_mesh) on rank 0: its shape and its mesh_dim_names",
+        fix="give each dimension a name in init_device_mesh(..., mesh_dim_names=(...)), and select a named one. If the "
+        "size of that dimension is 1, skip the code for it",
+        link="https://docs.pytorch.org/tutorials/recipes/distributed_device_mesh.html",
+    ),
+    Entry(
+        id="dtensor-mixed",
+        title="aten.embedding.default: got mixed torch.Tensor and DTensor",
+        patterns=(r"(?:(?P<operation>[\w.]+): )?got mixed torch\.Tensor and DTensor",),
+        cause="a split parameter (DTensor) and a plain tensor meet[ in {operation}]. FSDP2 or tensor parallelism splits a "
+        "parameter, and it is used outside of its module's forward. Or only a part of the model is split",
+        probe="print({name: type(p.data).__name__ for name, p in model.named_parameters()})",
+        fix="call the module that fully_shard or parallelize_module got, not a part or a method of it: "
+        "register_fsdp_forward_method adds a method. Split the whole model, also embedding and head. With activation "
+        "checkpointing and several forward passes, update torch",
+        link="https://github.com/pytorch/pytorch/issues/153354",
+    ),
+    Entry(
+        id="collective-sizes",
+        title="output tensor size must be equal to world_size times input tensor size",
+        patterns=(
+            r"output tensor size must be equal to world_size times input tensor size",
+            r"input tensor must be the same size as output size times world size",
+            r"All tensor operands to scatter/gather must have the same (?:size|number of elements)",
+            r"Tensor list (?:input|output|operands) to scatter/gather must match number of collective participants",
+            r"Split sizes doesn't match total dim 0 size",
+            r"Number of tensor splits not equal to group size",
+            r"Tensor's dim 0 does not divide equally across group size",
+            r"ProcessGroupGloo::\w+: invalid tensor (?:size|type) at index \d+",
+            r"\b[Ii]nvalid tensor (?:size|type) at index \d+ \(expected \(?\S+",
+        ),
+        cause="tensors of a collective do not fit each other or the number of ranks. Both all_gather and scatter need equal "
+        "shapes. The list or the output needs one part for each rank",
+        probe="print(tensor.shape, tensor.dtype, dist.get_world_size(group)) before the call in the traceback",
+        fix="pad the tensors, or gather their sizes first, and make the list as long as the group. Objects of any size: "
+        "all_gather_object. With ZeRO-3: change no parameter's dtype or shape after deepspeed.initialize",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_into_tensor",
+    ),
+    Entry(
+        id="object-collective-device",
+        title="ncclInvalidUsage in all_gather_object, gather_object or broadcast_object_list",
+        needs=r"\bin (?:all_gather_object|gather_object|broadcast_object_list|scatter_object_list)\b",
+        patterns=(r"\bncclInvalidUsage\b",),
+        explains=("nccl-error", "nccl-warning"),
+        cause="a collective of Python objects ran with NCCL before this rank chose its GPU. It then uses the current one, "
+        "which is GPU 0 on all ranks",
+        probe="print(rank, torch.cuda.current_device()) before the call in the traceback",
+        fix="call torch.cuda.set_device(LOCAL_RANK) right after the start. Or use a gloo group for objects: "
+        "new_group(backend='gloo')",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object",
+    ),
+    Entry(
+        id="object-collective-broken",
+        title="EOFError: Ran out of input, in _tensor_to_object of all_gather_object, gather_object or broadcast_object_list",
+        needs=r"\bin _tensor_to_object\b",
+        patterns=(
+            r"EOFError: Ran out of input",
+            r"UnpicklingError: ",
+            r"MemoryError$",
+        ),
+        explains=("checkpoint-broken", "weights-are-text", "weights-cut-off", "host-out-of-memory"),
+        cause="a collective of Python objects, such as all_gather_object, got bytes that are no object. The ranks are in "
+        "different collectives, or the data was lost on its way",
+        probe="repeat with TORCH_DISTRIBUTED_DEBUG=DETAIL, which compares the calls of all ranks",
+        fix="make the same calls in the same order on every rank, also under `if rank == 0`. With NCCL, call "
+        "torch.cuda.set_device(LOCAL_RANK) first, or use a gloo group for objects: new_group(backend='gloo')",
+        link="https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object",
     ),
     Entry(
         id="fsdp-mixed-dtypes",

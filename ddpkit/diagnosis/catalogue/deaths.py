@@ -182,6 +182,23 @@ ENTRIES = (
         link="https://github.com/haotian-liu/LLaVA/issues/654",
     ),
     Entry(
+        id="launcher-terminated",
+        title="Received 15 death signal, shutting down workers",
+        kind="consequence",
+        patterns=(
+            r"Received (?:15|Signals\.SIGTERM) death signal, shutting down workers",
+            r"Got termination signal: (?:15|Signals\.SIGTERM)",
+        ),
+        explains=("terminated", "rendezvous-closed", "exit-barrier"),
+        cause="torchrun itself got SIGTERM, and ended its ranks: no rank of this node failed before. It came from outside: "
+        "a scheduler (time limit, preemption, scancel, a task that failed on another node), a pod's eviction, a program "
+        "that started torchrun, or a person",
+        probe="sacct -j JOB -o jobid,state,exitcode,reason; kubectl describe pod; on the host: dmesg -T | grep -i 'killed process'",
+        fix="read the scheduler's record of this job, and the logs of the other nodes. After a preemption or a time limit, "
+        "continue from the last checkpoint",
+        link="https://github.com/pytorch/pytorch/issues/150916",
+    ),
+    Entry(
         id="terminated",
         title="rank N failed first: killed by signal 15 (SIGTERM); exit code -15, 143",
         kind="consequence",
@@ -190,6 +207,8 @@ ENTRIES = (
             r"failed \(exitcode: -15\) local_rank: (?P<local>\d+)",
             r"SignalException: Process \d+ got signal: 15\b",
             r"Sending process \d+ closing signal SIGTERM",
+            r"Closing process \d+ via signal SIGTERM",
+            r"Unable to shutdown process \d+ via .*SIGTERM, forcefully exiting via",
             r"terminated with signal SIGTERM",
             r"died with <Signals\.SIGTERM: 15>",
             r"is killed by signal: Terminated",
@@ -217,12 +236,27 @@ ENTRIES = (
             r"SignalException: Process \d+ got signal: 2\b",
             r"srun: interrupt \(one more within 1 sec to abort\)",
             r"Sending process \d+ closing signal SIGINT",
+            r"Received (?:2|Signals\.SIGINT) death signal",
             r"ddpkit: ended by SIGINT after",
         ),
         cause="a user pressed Ctrl-C",
         probe="nothing to check",
         fix="start it again. `ddpkit launch --detach` is not affected by the keyboard",
         link="https://docs.python.org/3/library/exceptions.html#KeyboardInterrupt",
+    ),
+    Entry(
+        id="process-in-kernel",
+        title="Worker pid=812 stuck in uninterruptible sleep (D-state); did not exit after SIGKILL",
+        patterns=(
+            r"[Ww]orker pid=(?P<pid>\d+) stuck in uninterruptible sleep",
+            r"Process (?P<pid>\d+) did not exit after \w+ within [\d.]+s; abandoning",
+        ),
+        cause="the process {pid} hangs in the kernel, and not even SIGKILL ends it. A GPU, an RDMA card or a network file "
+        "system of this host does not answer",
+        probe="on {host}: ps -o pid,stat,wchan:32,args -p {pid|PID}; cat /proc/{pid|PID}/stack; dmesg -T | tail -n 50",
+        fix="take the host out of the run, and restart it: its GPUs stay in use until then. Before that, show dmesg to the "
+        "administrators",
+        link="https://github.com/pytorch/pytorch/pull/185414",
     ),
     Entry(
         id="local-rank-not-accepted",

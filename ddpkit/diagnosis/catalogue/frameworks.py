@@ -21,20 +21,6 @@ ENTRIES = (
         link="https://github.com/huggingface/trl/issues/2858",
     ),
     Entry(
-        id="mesh-dimension-missing",
-        title="Mesh 'tp' is not available; Invalid mesh_dim_names ('dp_cp',) specified",
-        patterns=(
-            r"Mesh '(?P<name>\w+)' is not available\. Ensure the corresponding parallelism dimension is enabled",
-            r"Invalid mesh_dim_names?:? \(?'?(?P<name>\w+)'?,?\)? specified",
-        ),
-        cause="the code uses the part `{name}` of the device mesh, and this run has none: with these parallel sizes and this "
-        "number of ranks, its degree is 1",
-        probe="grep -rnE '_degree|parallel' CONFIG; echo $WORLD_SIZE",
-        fix="start with a degree above 1 for {name}, and ranks for it. Otherwise update the framework: it must not use a mesh "
-        "of degree 1",
-        link="https://github.com/pytorch/torchtitan/issues/2184",
-    ),
-    Entry(
         id="gradients-differ",
         title="Fatal error: gradients are inconsistent between workers",
         patterns=(r"gradients are inconsistent between workers",),
@@ -357,20 +343,6 @@ ENTRIES = (
         fix="call the outermost FSDP module only, once for each backward. Use use_reentrant=False for checkpointing. Do not wrap "
         "embeddings or heads on their own; or use FSDP2 (fully_shard)",
         link="https://github.com/pytorch/pytorch/issues/148756",
-    ),
-    Entry(
-        id="dtensor-mixed",
-        title="aten.mm.default: got mixed torch.Tensor and DTensor; does not have a sharding strategy registered",
-        patterns=(
-            r"(?P<name>[\w.]+): got mixed torch\.Tensor and DTensor",
-            r"Operator (?P<name>[\w.]+) does not have a sharding strategy registered",
-        ),
-        cause="{name} got a parameter that is split over ranks (DTensor: FSDP2 or tensor parallelism) together with a plain "
-        "tensor, or cannot work on split parameters",
-        probe="the traceback shows the call; print({n: type(p) for n, p in model.named_parameters()})",
-        fix="call the whole wrapped model, not a part of it or its weights. For a use outside of forward, take "
-        "param.full_tensor(). Wrap all parts in the same way, and the root last",
-        link="https://docs.pytorch.org/docs/stable/distributed.tensor.html",
     ),
     Entry(
         id="cuda-device-expected",

@@ -29,9 +29,9 @@ ENTRIES = (
             r"Watchdog caught collective operation timeout",
             r"\bTimeout at NCCL work: \d+",
         ),
-        cause="[rank {late} did not join: ][rank {lagging} reports the lowest SeqNum, {lowest}, and another rank {highest}: ]a collective did not finish in time. One rank did not join it: it died, hangs, is in another "
-        "collective, or is slow because it saves, evaluates or prepares data. Or the network drops "
-        "packets: with a SeqNum below about 5 it never worked",
+        cause="[rank {late} did not join: ][{absent}: ][waiting are {lagging}: ]a collective did not finish in time. One rank did not join "
+        "it: it died, hangs, is in another collective, or is slow because it saves, evaluates or prepares data. Or the "
+        "network drops packets: with a SeqNum below about 5 it never worked",
         probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
         fix="find the rank that does not print this line, or prints the lowest SeqNum, and read its log. If it is only slow, pass a "
         "longer timeout to init_process_group. If the network never worked: NCCL_DEBUG=INFO, and `ddpkit "
@@ -188,12 +188,29 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
     ),
     Entry(
+        id="host-name-is-number",
+        title="ifa != nullptr. Unable to find interface for: [0.0.12.18]",
+        patterns=(r"Unable to find interface for: \[(?P<address>0\.\d+\.\d+\.\d+)\]",),
+        explains=("gloo-address-not-here", "vllm-engine-failed"),
+        cause="this host's own name is a number, which is read as the IP address {address}. gloo listens on the address of "
+        "the host's name, and no interface has that one",
+        probe="hostname; getent ahosts $(hostname)",
+        fix="export GLOO_SOCKET_IFNAME=eth0, with the interface that has the route to the other nodes (`ip -br addr`). Or "
+        "give the host or container a name with a letter: docker run --hostname node1",
+        link="https://github.com/gpustack/gpustack/issues/4128",
+    ),
+    Entry(
         id="gloo-address-not-here",
         title="ifa != nullptr. Unable to find interface for: [10.0.0.9]",
-        patterns=(r"Unable to find interface for: \[?(?P<address>[\w.:]+)",),
-        explains=("vllm-engine-failed",),
-        cause="gloo listens on {address}, and no interface of this host has that address. The host's own name resolves to "
-        "it in DNS or /etc/hosts, for example after a move, or behind NAT",
+        patterns=(
+            r"Unable to find interface for: \[?(?P<address>[\w.:]+)",
+            r"rp != nullptr\. Unable to find address for: (?P<name>\S+)",
+            r"GlooDeviceFactory::make\w+\(\): interface or hostname can't be empty",
+        ),
+        explains=("vllm-engine-failed", "nccl-no-interface"),
+        cause="gloo needs an address of this host, and found none[: no interface has {address}][: the name {name} resolves "
+        "to none that an interface has]. The host's own name resolves to another one in DNS or /etc/hosts, for example "
+        "after a move, in a container, or behind NAT",
         probe="getent ahosts $(hostname); ip -br addr",
         fix="correct the host's line in /etc/hosts, or export GLOO_SOCKET_IFNAME=eth0 with the interface that has the route "
         "to the other nodes",

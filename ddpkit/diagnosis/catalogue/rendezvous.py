@@ -24,14 +24,16 @@ ENTRIES = (
         title="The server socket has failed to bind (errno: 13 - Permission denied)",
         patterns=(
             r"server socket has failed to (?:bind to|listen on).*(?::|port: )(?P<port>\d+)\D.*(?:errno: 13\b|code: -13\b)",
+            r"server socket has failed to (?:bind to|listen on).*:(?P<port>\d+) \(system error: (?P<windows>10013)\b",
         ),
         explains=(
             "port-in-use",
             "permission-denied",
         ),
-        cause="this user cannot listen on port {port}: ports below 1024 are for root",
-        probe="id; sysctl net.ipv4.ip_unprivileged_port_start",
-        fix="use a port above 1023: `torchrun --master-port=29511`",
+        cause="this user cannot listen on port {port}: ports below 1024 are for root[. Windows (error {windows}) also "
+        "refuses ranges that Hyper-V or WSL reserved, though no program listens there]",
+        probe="id; sysctl net.ipv4.ip_unprivileged_port_start; under Windows: netsh int ipv4 show excludedportrange tcp",
+        fix="use another port, above 1023: `torchrun --master-port=29511`",
         link="https://man7.org/linux/man-pages/man7/ip.7.html",
     ),
     Entry(
@@ -52,7 +54,7 @@ ENTRIES = (
         title="Address already in use, EADDRINUSE",
         patterns=(
             r"Bind for \S+:(?P<port>\d+) failed: port is already allocated",
-            r"server socket has failed to (?:listen on any local network address|bind to).*(?:port: |:)(?P<port>\d+)",
+            r"server socket has failed to (?:listen on any local network address|listen on|bind to).*(?:port: |:)(?P<port>\d+)",
             r"distributed communication on port `(?P<port>\d+)`, but another process is utilizing it",
             r"\bEADDRINUSE\b",
             r"(?i)\baddress already in use\b",
@@ -76,7 +78,7 @@ ENTRIES = (
             r"client socket has timed out after \d+m?s while trying to connect to [\[(]?(?P<host>[^\],\s()]+?)\]?(?:, |:)(?P<port>\w+)",
             r"client socket has failed to connect to (?:any network address of )?[\[(](?P<host>[^\],]+)[\],:]+ ?(?P<port>\d+)",
             r"TCP client failed to connect/validate to host (?P<host>\S+):(?P<port>\d+) - timed out",
-            r"connect\(\) timed out\. Original timeout was \d+ ms",
+            r"RuntimeError: connect\(\) timed out\.(?:$| Original timeout was \d+ ms)",
             r"RuntimeError: (?:Connection refused|No route to host|Network is unreachable|Connection timed out)$",
             r"client socket has failed to connect to any network address",
             r"client socket has failed to connect to \[(?P<host>[^\]]+)\]:(?P<port>\d+) \((?:errno: 1\d\d|system error: 100\d\d)",
@@ -118,13 +120,14 @@ ENTRIES = (
         ),
         patterns=(
             r"network addresses of \((?P<host>[^,)]*[/\s][^,)]*), \w+\) cannot be retrieved",
+            r"network addresses of \((?P<host>\[[0-9a-fA-F:]+\]), \w+\) cannot be retrieved",
             r"(?:trying to|failed to) connect to (?:any network address of )?\((?P<host>\d+|0(?:\.\d+)+|[^,)]*[/\s][^,)]*), \d+\)",
             r"failed to connect to \[?(?:::ffff:)?(?P<host>0\.(?!0\.0\.0\b)[\d.]+)\]?:\d+",
         ),
         cause="`{host}` is no name or address of a host, and the ranks got it as MASTER_ADDR. It is a path, "
-        "has a blank in it, or is a number alone, which is read as the address 0.0.0.N",
+        "has a blank or brackets in it, or is a number alone, which is read as the address 0.0.0.N",
         probe="in a rank: printf '[%s]\\n' \"$MASTER_ADDR\"",
-        fix="set MASTER_ADDR to the name or IP address of rank 0's host alone. Correct the line that sets it, for "
+        fix="set MASTER_ADDR to the name or IP address of rank 0's host alone, an IPv6 address without brackets. Correct the line that sets it, for "
         "example the field that awk or cut selects from a host file",
         link="https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization",
     ),
@@ -199,6 +202,19 @@ ENTRIES = (
         link="https://docs.pytorch.org/docs/stable/elastic/run.html",
     ),
     Entry(
+        id="rendezvous-id-random",
+        title="config has no run_id, generated a random run_id; then RendezvousTimeoutError",
+        needs=r"\bRendezvousTimeoutError\b",
+        patterns=(r"config has no run_id, generated a random run_id: (?P<run>\S+)",),
+        explains=("rendezvous-timeout",),
+        cause="no --rdzv-id was passed, so torchrun on each node made up one of its own, here {run}. Nodes with different "
+        "ids wait for each other in vain",
+        probe="the same line in the logs of the other nodes: each shows another number",
+        fix="pass the same --rdzv-id on every node, for example --rdzv-id=$SLURM_JOB_ID, with the same --rdzv-endpoint. "
+        "With a random number, choose it once, and not on each node",
+        link="https://github.com/ymcui/Chinese-LLaMA-Alpaca-2/issues/274",
+    ),
+    Entry(
         id="rendezvous-timeout",
         title="RendezvousTimeoutError, after 10 silent minutes",
         patterns=(r"\bRendezvousTimeoutError\b",),
@@ -239,6 +255,7 @@ ENTRIES = (
         patterns=(
             r"environment variable (?P<variable>[A-Z_]+) expected, but not set",
             r"rendezvous: (?P<variable>rank|world_size|world size) parameter missing",
+            r"Could not find '(?P<variable>[A-Z_]+)' in the torch environment",
         ),
         cause="{variable} is not set. The script was started without a launcher, or with a launcher that sets other "
         "variables (srun, mpirun)",
@@ -291,6 +308,7 @@ ENTRIES = (
         kind="consequence",
         patterns=(
             r"\bChildFailedError\b",
+            r"Worker group FAILED\. \d+/\d+ attempts left; will restart worker group",
             r"To enable traceback see: https://(?:docs\.)?pytorch\.org",
         ),
         cause="this is torchrun's summary. A rank failed, and the reason is in the output of that rank",
@@ -308,6 +326,16 @@ ENTRIES = (
         probe="getent hosts ADDRESS",
         fix="nothing to do. If start-up is slow, add the nodes to /etc/hosts",
         link="https://docs.pytorch.org/docs/stable/distributed.html#tcp-initialization",
+    ),
+    Entry(
+        id="slow-name-look-ups",
+        title="The hostname of the client socket cannot be retrieved. err=-3, again and again, with seconds between",
+        kind="hint",
+        cause="each connection waits about {number} s for a name server that does not answer. torch asks for the names of its "
+        "peers, for log messages only. Nothing fails, but the start is slow",
+        probe="time getent hosts ADDRESS, with the address of each node; cat /etc/resolv.conf",
+        fix="add the addresses and names of all nodes to /etc/hosts on every node, or correct the name server",
+        link="https://github.com/pytorch/pytorch/issues/159007",
     ),
     Entry(
         id="rank-absent-static",
@@ -340,9 +368,11 @@ ENTRIES = (
             r"\bRendezvousGracefulExitError\b",
             r"[Tt]he rendezvous '\S+' is closed",
         ),
-        cause="another node closed this rendezvous before this node joined. The job had finished or failed there",
+        cause="another node closed this rendezvous before this node joined. The job had finished or failed there, or it began "
+        "without this node, which came late",
         probe="the log of the node that ended first",
-        fix="start all nodes again with a new --rdzv-id",
+        fix="start all nodes again with a new --rdzv-id, and with --nnodes=N instead of MIN:MAX if all are needed. For late "
+        "nodes: --rdzv-conf=last_call_timeout=600",
         link="https://docs.pytorch.org/docs/stable/elastic/rendezvous.html",
     ),
     Entry(
@@ -363,11 +393,61 @@ ENTRIES = (
         title="Cuda is not available; Unsupported nproc_per_node value",
         patterns=(
             r"Unsupported nproc_per_node value: (?P<value>\S+)",
-            r"Cuda is not available\.$",
+            r"(?P<device>Cuda) is not available\.$",
+            r"error: argument --nproc[-_]per[-_]node: invalid int value: (?P<value>.*\S)",
         ),
-        cause="--nproc-per-node=gpu was passed on a node without a visible GPU, or its value is not a number",
-        probe="nvidia-smi -L",
-        fix="pass --nproc-per-node=4",
-        link="https://docs.pytorch.org/docs/stable/elastic/run.html",
+        explains=("bad-arguments",),
+        cause="[--nproc-per-node=gpu starts one process for each GPU, and torch sees none here ({device})]"
+        "[the number of processes on this node, {value}, is no number. A variable is empty or holds more "
+        "(SLURM_TASKS_PER_NODE can be `4(x2)`), or the arguments of the start script are in another order]",
+        probe="nvidia-smi -L; bash -x of the start script, the line with --nproc-per-node",
+        fix="pass a number: --nproc-per-node=4. Scripts such as dist_train.sh take CONFIG, then the number of GPUs, then "
+        "the options",
+        link="https://github.com/awslabs/sockeye/issues/1038",
+    ),
+    Entry(
+        id="windows-socket-words",
+        title="RuntimeError: unmatched '}' in format string, from init_process_group under Windows",
+        needs=r"socket\.cpp|_create_c10d_store|init_process_group|TCPStore",
+        patterns=(r"RuntimeError: unmatched '\}' in format string",),
+        cause="torch 2.0 for Windows fails while it words its own error about a socket. It could not use rank 0's address and "
+        "port",
+        probe="python -c 'import torch; print(torch.__version__)'; netstat -ano | findstr :29500",
+        fix="set MASTER_ADDR=127.0.0.1 and a free MASTER_PORT, use the backend gloo, and update torch. Or run it under Linux "
+        "or WSL",
+        link="https://github.com/meta-llama/llama/issues/347",
+    ),
+    Entry(
+        id="launcher-arguments",
+        title="torchrun: error: unrecognized arguments: --nproc-per-node=1",
+        patterns=(
+            r"\b(?P<launcher>torchrun|launch\.py|torch\.distributed\.run|accelerate <command>|deepspeed): error: unrecognized arguments: (?P<arguments>.*\S)",
+            r"\b(?P<launcher>torchrun|launch\.py|torch\.distributed\.run|accelerate <command>|deepspeed): error: argument (?P<arguments>\S+): (?:expected|invalid)",
+            r"\b(?P<launcher>torchrun|launch\.py|torch\.distributed\.run|accelerate <command>|deepspeed): error: the following arguments are required: (?P<arguments>.*\S)",
+        ),
+        explains=("bad-arguments", "local-rank-not-accepted"),
+        cause="{launcher} itself, not the script, rejects {arguments}. It is misspelled, belongs after the script's name, or "
+        "that name is missing. Or this version has another spelling: before torch 2.0, torchrun knows only underscores "
+        "(--nproc_per_node)",
+        probe="{launcher} --help; python -c 'import torch; print(torch.__version__)'",
+        fix="first the launcher's options, then the script, then the script's options. With an old torch, write "
+        "--nproc_per_node and --node_rank",
+        link="https://github.com/huggingface/pytorch-image-models/issues/1742",
+    ),
+    Entry(
+        id="etcd-rendezvous",
+        title="etcd.EtcdKeyNotFound: Key not found : /torch/elastic/store; EtcdConnectionFailed",
+        patterns=(
+            r"\bEtcdKeyNotFound\b: (?P<reason>.*\S)",
+            r"\betcd\.Etcd(?:ConnectionFailed|Exception): (?P<reason>.*\S)",
+            r"No module named 'etcd'",
+        ),
+        explains=("module-missing",),
+        cause="the rendezvous backend etcd does not work[: {reason}]. The etcd server does not answer or speaks only its "
+        "API v3, python-etcd is missing, or this torch has a fault in that backend. torch no longer maintains it",
+        probe="curl http://ETCD_HOST:2379/version; pip show python-etcd",
+        fix="use the backend c10d, which needs no server: --rdzv-backend=c10d --rdzv-endpoint=HEAD:29500. Otherwise pip "
+        "install python-etcd, and start etcd with --enable-v2",
+        link="https://github.com/pytorch/pytorch/issues/132950",
     ),
 )

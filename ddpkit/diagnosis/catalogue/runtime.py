@@ -42,9 +42,10 @@ ENTRIES = (
             r"Some NCCL operations have failed or timed out",
             r"we are taking the entire process down",
             r"Process group watchdog thread terminated with exception",
-            r"Received a dump signal due to a collective timeout",
+            r"Received a dump signal due to a collective timeout(?: from +rank (?P<reporter>\d+))?",
         ),
-        cause="NCCL's watchdog ended this rank because a collective failed or timed out",
+        cause="NCCL's watchdog ended this rank because a collective failed or timed out[, which rank {reporter} reported "
+        "first]",
         probe="the first line about the collective, and the rank without one",
         fix="read the logs of all ranks; `ddpkit explain` takes several files",
         link="https://github.com/pytorch/pytorch/issues/118369",
@@ -70,10 +71,11 @@ ENTRIES = (
             r"watchdog got stuck for (?P<seconds>\d+) seconds",
             r"Could not acquire GIL within \d+ ms on exit, possible GIL induced hang",
         ),
-        cause="a call to CUDA or NCCL does not return on this rank, or another thread holds Python's lock",
+        cause="a call to CUDA or NCCL does not return on this rank, or another thread holds Python's lock. It also waits so "
+        "while other ranks start late, or while one prepares data or compiles",
         probe="py-spy dump --native -p PID",
-        fix="look at the stacks: py-spy dump --native -p PID; and at the GPU: dmesg -T | grep -i xid. To "
-        "test the links between GPUs: NCCL_P2P_DISABLE=1",
+        fix="look at the stacks: py-spy dump --native -p PID; and at the GPU: dmesg -T | grep -i xid. If the other ranks "
+        "are only late: start all nodes at the same time, or set TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=1800",
         link="https://github.com/snowflakedb/ArcticTraining/issues/219",
     ),
     Entry(
@@ -81,11 +83,16 @@ ENTRIES = (
         title="the lagging/dead/mismatched ranks that caused the desync are",
         patterns=(
             r"lagging/dead/mismatched ranks that caused the desync are",
-            r"never joined any collectives",
+            r"(?:ranks )?\[(?P<rank>[\d, ]+)\] are the lagging ranks that caused this timeout\. They never joined any collectives",
+            r"^[^#]*\[(?P<rank>\d[\d, ]*)\] finished collective #(?P<done>\d+), but didn't join collective #(?P<missed>\d+)",
+            r"^[^#]*\[(?P<rank>\d[\d, ]*)\] joined but didn't finish collective #(?P<stuck>\d+)",
         ),
-        cause="torch compared the ranks. The ranks in its message did not reach the same collective as the others",
+        context=r"\[(?P<rank>\d[\d, ]*)\] (?:finished collective #(?P<done>\d+), but didn't join collective #(?P<missed>\d+)|joined but didn't finish collective #(?P<stuck>\d+))",
+        cause="torch compared the ranks[. Rank {rank} came least far][. It finished collective {done}, and did not join {missed}]"
+        "[. It waits in collective {stuck}, which others did not join]. If the list has all ranks, the network or NCCL hangs",
         probe="on the host of such a rank: py-spy dump -p PID",
-        fix="check the code path of these ranks for a collective under `if rank == 0`, or for uneven data",
+        fix="read the log of these ranks first, and look at what they do instead: a collective under `if rank == 0`, uneven "
+        "data, an exception that was caught, or slow work",
         link="https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
     ),
     Entry(
@@ -118,7 +125,7 @@ ENTRIES = (
             r"Application timeout caused pair closure",
             r"successfully reached monitoredBarrier, but received errors while waiting .* from rank (?P<late>\d+)",
         ),
-        cause="[rank {late} did not join: ]gloo waited for another rank in a collective. That rank died, hangs, is in another call, or is slow",
+        cause="[rank {late} did not answer: ]gloo waited for another rank in a collective. That rank died, hangs, is in another call, or is slow",
         probe="the last lines of the rank that does not print this; on its host: py-spy dump -p PID",
         fix="find the rank that does not print this line. If it is only slow, pass a longer timeout to "
         "init_process_group",
@@ -132,6 +139,22 @@ ENTRIES = (
         probe="print the shapes in each rank; repeat with --env TORCH_DISTRIBUTED_DEBUG=DETAIL",
         fix="use the same shape and dtype on all ranks: pad, or all_gather the sizes first",
         link="https://github.com/pytorch/pytorch/issues/79388",
+    ),
+    Entry(
+        id="rpc-unreachable",
+        title="RPC agent for worker0 encountered error when sending outgoing request #0 to worker1",
+        kind="generic",
+        doubtful=True,
+        patterns=(
+            r"RPC agent for (?P<from>\S+) encountered error when sending outgoing request #\d+ to (?P<peer>\S+): (?!.*expected to happen during shutdown)(?P<reason>.*?\S)(?: \(this error originated.*)?$",
+            r"RuntimeError: ECONNREFUSED: connection refused",
+        ),
+        cause="torch's RPC cannot reach a worker[: {from} to {peer}: {reason}]. The other process has ended, its address is "
+        "that of another interface, or very many workers connect at once (Resource temporarily unavailable)",
+        probe="on each host: getent hosts $(hostname); ip -br addr; sysctl net.core.somaxconn",
+        fix="export TP_SOCKET_IFNAME=eth0 and GLOO_SOCKET_IFNAME=eth0, with the interface that has the route to the other "
+        "hosts. For many workers: sysctl -w net.core.somaxconn=4096",
+        link="https://github.com/pytorch/tensorpipe/issues/201",
     ),
     Entry(
         id="user-signal",

@@ -88,9 +88,13 @@ ENTRIES = (
         id="exit-barrier",
         title="wait timeout after 300000ms, keys: .../agent/terminal_state/last_member",
         kind="consequence",
-        patterns=(r"torchelastic/agent/terminal_state",),
-        cause="torchrun waited five minutes for torchrun on the other nodes. One of them died early, or the clocks "
-        "differ",
+        patterns=(
+            r"torchelastic/agent/terminal_state",
+            r"Error waiting on exit barrier\. Elapsed:? (?P<seconds>\d+)",
+        ),
+        explains=("store-wait", "store-lost"),
+        cause="the ranks of this node had ended, and torchrun waited[ {seconds} s] for torchrun on the other nodes. One of "
+        "them died early or still runs, or the clocks differ",
         probe="the first failure in the logs of the other nodes",
         fix="run `ddpkit explain LOG` on the log of the node that ended first, and compare the clocks: `date +%s`",
         link="https://docs.pytorch.org/docs/stable/elastic/agent.html",
@@ -109,12 +113,26 @@ ENTRIES = (
     Entry(
         id="ranks-missing",
         title="Timed out waiting for clients. 1/2 clients joined",
-        patterns=(r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<wanted>\d+) clients joined",),
+        patterns=(
+            r"Timed out after \d+ seconds waiting for clients\. (?P<joined>\d+)/(?P<wanted>\d+) clients joined",
+            r"Timed out after \d+ seconds waiting for workers\. (?P<joined>\d+)/(?P<wanted>\d+) workers joined",
+        ),
+        explains=("store-wait",),
         cause="{joined} of {wanted} ranks joined. The others[, {late},] did not start, or WORLD_SIZE is too large",
         probe="on each node: pgrep -af train.py",
         fix="start the missing ranks, or set WORLD_SIZE (-n, --nnodes) to the number of ranks that start. With Lightning "
         "under SLURM: `srun python train.py`, with --nodes and --ntasks-per-node of num_nodes and devices",
         link="https://github.com/pytorch/pytorch/issues/79388",
+    ),
+    Entry(
+        id="ranks-twice",
+        title="initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8 appears twice, and other ranks never",
+        cause="ranks {late} were started more than once, and the others of the {number} never. Each node, or each task, takes "
+        "itself for the first one: the number of its node is not set, or the tasks do not match the number of GPUs",
+        probe="in the job: echo $SLURM_NNODES $SLURM_NTASKS_PER_NODE $NODE_RANK; ps -ww -C python -o pid,ppid,args",
+        fix="under SLURM: `srun python train.py`, with --nodes=num_nodes and --ntasks-per-node=devices. Without SLURM: set "
+        "NODE_RANK to 0, 1, ... and the same MASTER_ADDR on the nodes, or start with torchrun --node-rank",
+        link="https://lightning.ai/docs/pytorch/stable/clouds/cluster_advanced.html",
     ),
     Entry(
         id="slow-rank",
@@ -136,6 +154,22 @@ ENTRIES = (
         link="https://docs.python.org/3/library/pdb.html",
     ),
     Entry(
+        id="store-connect-reset",
+        title="torch.distributed.DistNetworkError: Connection reset by peer, as init_process_group creates its TCPStore",
+        kind="generic",
+        needs=r"\bTCPStore\(",
+        patterns=(r"(?:DistNetworkError|RuntimeError): Connection reset by peer$",),
+        explains=("peer-died",),
+        cause="the store of rank 0 accepted this rank's connection and closed it, before training began. Rank 0 has ended, "
+        "another program has that port, or the ranks run different versions of torch. With a thousand ranks and more, "
+        "too many connect at once",
+        probe="on rank 0's host: ss -ltnp 'sport = :29500'; sysctl net.core.somaxconn; on each node: python -c 'import torch; "
+        "print(torch.__version__)'",
+        fix="read rank 0's log first. Choose another port, install the same torch on all nodes, and end processes of earlier "
+        "runs. For very many ranks: sysctl -w net.core.somaxconn=8192",
+        link="https://github.com/pytorch/pytorch/issues/118666",
+    ),
+    Entry(
         id="store-wait",
         title="wait timeout; Timeout waiting for key; Socket Timeout",
         kind="generic",
@@ -143,7 +177,7 @@ ENTRIES = (
             r"DistStoreError: (?:wait timeout|Timed out|Socket Timeout)",
             r"\bSocket Timeout$",
             r"Timeout waiting for key: (?P<key>\S+)",
-            r"DistStoreError: Wait timeout",
+            r"(?:DistStoreError|RuntimeError): Wait timeout",
             r"waitForInput: socket .* timed out after (?P<ms>\d+)ms",
         ),
         cause="a rank waited at the store for another rank, which did not come in time. It died, hangs, was "

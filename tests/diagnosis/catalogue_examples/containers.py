@@ -198,6 +198,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "launcher-summary": (
         (
+            "[2024-01-05 10:11:12,123] [INFO] [launch.py:316:sigkill_handler] Killing subprocess 4711",
+            "https://github.com/haotian-liu/LLaVA/issues/1788",
+        ),
+        (
             "subprocess.CalledProcessError: Command '['/usr/bin/python3', '-u', 'train.py', '--local_rank=1', '--lr=1']' returned non-zero exit status 1.",
             "torch 1.13, run",
         ),
@@ -268,6 +272,28 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "ray.exceptions.ActorHandleNotFoundError: It might be that the input actor handle was "
             "created in a different job",
             "https://github.com/aws-samples/aws-do-eks/pull/69",
+        ),
+    ),
+    "ray-head-unreachable": (
+        (
+            "[2025-02-16 16:05:55,537 E 350061 350061] gcs_rpc_client.h:179: Failed to connect to GCS at address 172.23.15.13:20000 within 5 seconds.",
+            "https://github.com/Jiayi-Pan/TinyZero/issues/75",
+        ),
+        (
+            "[2025-07-23 10:05:49,679 W 51000 51000] gcs_rpc_client.h:151: Failed to connect to GCS at address :6379 within 5 seconds.",
+            "https://github.com/ModalMinds/MM-EUREKA/issues/54",
+        ),
+        (
+            "2022-03-30 17:22:35,502 WARNING node.py:1465 -- Unable to connect to GCS at 127.0.0.1:6379. Check that (1) Ray GCS with matching version started successfully at the specified address, and (2) there is no firewall setting preventing access.",
+            "https://github.com/ray-project/ray/issues/23611",
+        ),
+        (
+            "[2025-02-16 16:06:26,552 W 350061 350061] gcs_client.cc:178: Failed to get cluster ID from GCS server: TimedOut: Timed out while waiting for GCS to become available.",
+            "https://github.com/Jiayi-Pan/TinyZero/issues/75",
+        ),
+        (
+            "[2022-09-08 17:16:31,380 C 46829 46957] gcs_rpc_client.h:537:  Check failed: absl::ToInt64Seconds(absl::Now() - gcs_last_alive_time_) < ::RayConfig::instance().gcs_rpc_server_reconnect_timeout_s() Failed to connect to GCS within 60 seconds",
+            "https://github.com/ray-project/ray/issues/28372",
         ),
     ),
     "ray-actor-died": (

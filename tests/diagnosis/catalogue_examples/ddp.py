@@ -44,6 +44,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "collectives-mismatch": (
         (
+            "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running inconsistent collective: CollectiveFingerPrint(OpType=ALLGATHER, TensorShape=[41, 256, 8, 8, 8], TensorDtypes=Float",
+            "https://github.com/xljh0520/JOTR/issues/4",
+        ),
+        (
             "RuntimeError: Detected mismatch between collectives on ranks. Rank 3 is running collective: CollectiveFingerPrint(SequenceNumber=152517, OpType=BROADCAST, TensorShape=[1]",
             "https://github.com/Lightning-AI/pytorch-lightning/issues/19045",
         ),
@@ -112,6 +116,117 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ValueError: vllm_tensor_parallel_size (2) must divide world size (3) evenly.",
             "TRL 0.19, source",
+        ),
+        (
+            "RuntimeError: Mesh should not be bigger than default world size, but found 9 ranks!",
+            "https://github.com/pytorch/pytorch/issues/111452",
+        ),
+        (
+            "RuntimeError: The new group's rank should be within the the world_size set by init_process_group",
+            "https://github.com/hpcaitech/ColossalAI/issues/2910",
+        ),
+        (
+            "RuntimeError: the new group's world size should be less or equal to the world size set by init_process_group",
+            "https://github.com/hpcaitech/ColossalAI/issues/3857",
+        ),
+        (
+            "ValueError: Rank 5 is out of range. Valid ranks are 0 to 3 (world_size=4)",
+            "torch 2.13, source",
+        ),
+        (
+            "ValueError: the split group's size should be less or equal to the world_size set by init_process_group",
+            "torch 2.13, source",
+        ),
+        (
+            "AssertionError: Invalid parallel dims: dp(1) * sp(2) * pp(3) != WORLD_SIZE8",
+            "https://github.com/pytorch/torchtitan/pull/27",
+        ),
+        (
+            "[rank1]: RuntimeError: world_size (8) is not equal to tensor_model_parallel_size (4) x pipeline_model_parallel_size (1)",
+            "https://github.com/modelscope/ms-swift/issues/3739",
+        ),
+        (
+            "RuntimeError: DeviceMesh only support homogeneous hardware, but found 6 ranks and 4 cuda devices!",
+            "torch 2.13, source",
+        ),
+    ),
+    "mesh-dimension-unknown": (
+        (
+            "[rank0]: KeyError: \"Invalid mesh_dim_names ('dp_cp',) specified. Valid mesh_dim_names are ['tp'].\"",
+            "https://github.com/pytorch/torchtitan/issues/1309",
+        ),
+        ("RuntimeError: Cannot slice a DeviceMesh without mesh_dim_names!", "torch 2.13, source"),
+        (
+            "ValueError: Mesh dimension 'tp' does not exist. Available mesh dimensions are: mesh_dim_names=('dp',)",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: ('mesh_shape and mesh_dim_names should have same length! ', 'Found len(mesh_dim_names): 2 and len(mesh_shape):1.')",
+            "torch 2.13, source",
+        ),
+        (
+            "RuntimeError: ('Found the DeviceMesh have 2 dimensions', 'Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.', 'please use `get_all_groups()` instead.')",
+            "https://github.com/allenai/OLMo-core/issues/168",
+        ),
+        (
+            "ValueError: Mesh 'tp' is not available. Ensure the corresponding parallelism dimension is enabled (size > 1).",
+            "https://github.com/pytorch/torchtitan/issues/2184",
+        ),
+        (
+            "KeyError: \"Invalid mesh_dim_names ('dp_cp',) specified. Valid mesh_dim_names are ['tp'].\"",
+            "https://github.com/pytorch/torchtitan/issues/1309",
+        ),
+    ),
+    "dtensor-mixed": (
+        (
+            "[rank1]: RuntimeError: aten.embedding.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!",
+            "https://github.com/pytorch/pytorch/issues/156535",
+        ),
+    ),
+    "collective-sizes": (
+        (
+            "[rank5]: ValueError: output tensor size must be equal to world_size times input tensor size",
+            "https://github.com/hiyouga/LlamaFactory/issues/9194",
+        ),
+        (
+            "RuntimeError: All tensor operands to scatter/gather must have the same size",
+            "https://github.com/hszhao/semseg/issues/58",
+        ),
+        (
+            "ValueError: input tensor must be the same size as output size times world size",
+            "https://github.com/intel/torch-xpu-ops/issues/2738",
+        ),
+        (
+            "RuntimeError: Tensor list input to scatter/gather must match number of collective participants but got 2 inputs with world_size 4 and 1 devices.",
+            "https://github.com/pytorch/pytorch/pull/107281",
+        ),
+        ("RuntimeError: Split sizes doesn't match total dim 0 size", "torch 2.13, source"),
+        ("RuntimeError: Number of tensor splits not equal to group size", "torch 2.13, source"),
+        ("RuntimeError: Tensor's dim 0 does not divide equally across group size", "torch 2.13, source"),
+        (
+            "RuntimeError: ProcessGroupGloo::allgather: invalid tensor size at index 1 (expected (4, 2), got (3, 2))",
+            "torch 2.13, source",
+        ),
+        ("ValueError: invalid tensor size at index 1 (expected (4, 2), got (3, 2))", "torch 2.1, source"),
+    ),
+    "object-collective-device": (
+        (
+            '  File "torch/distributed/distributed_c10d.py", line 1667, in all_gather_object\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.',
+            "https://github.com/pytorch/pytorch/issues/75619",
+        ),
+    ),
+    "object-collective-broken": (
+        (
+            '  File "torch/distributed/distributed_c10d.py", line 3364, in _tensor_to_object\nEOFError: Ran out of input',
+            "https://github.com/pytorch/torchtitan/issues/3051",
+        ),
+        (
+            "  File \"torch/distributed/distributed_c10d.py\", line 2102, in _tensor_to_object\n_pickle.UnpicklingError: invalid load key, '\\x00'.",
+            "torch 2.1, source",
+        ),
+        (
+            '  File "torch/distributed/distributed_c10d.py", line 2102, in _tensor_to_object\nMemoryError',
+            "torch 2.1, source",
         ),
     ),
     "fsdp-mixed-dtypes": (

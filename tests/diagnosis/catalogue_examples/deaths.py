@@ -310,6 +310,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, source",
         ),
     ),
+    "launcher-terminated": (
+        (
+            "W0409 07:28:49.530000 1359 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers",
+            "https://github.com/pytorch/pytorch/issues/150916",
+        ),
+        (
+            "W0823 16:54:02.337000 139733055988160 torch/distributed/elastic/agent/server/api.py:688] Received Signals.SIGTERM death signal, shutting down workers",
+            "https://github.com/pytorch/pytorch/issues/114097",
+        ),
+        (
+            "W1120 17:02:51.123 4711 torch/distributed/elastic/agent/server/api.py:1005] Got termination signal: 15",
+            "torch 2.13, source",
+        ),
+    ),
     "terminated": (
         (
             "W1120 17:02:51.123 4711 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 4712 closing signal SIGTERM",
@@ -320,6 +334,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, run",
         ),
         ("    traceback : Signal 15 (SIGTERM) received by PID 4711", "torch 2.13, run"),
+        (
+            "W0227 17:39:41.936000 293814 site-packages/torch/distributed/elastic/multiprocessing/api.py:766] Closing process 293866 via signal SIGTERM",
+            "https://github.com/NVIDIA/nvidia-resiliency-ext/issues/18",
+        ),
+        (
+            "[WARNING] Unable to shutdown process 4422 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL",
+            "https://github.com/pytorch/pytorch/pull/115219",
+        ),
         (
             "[ERROR] [launch.py:321:sigkill_handler] ['python', '-u', 'train.py'] exits with return code = -15",
             "DeepSpeed 0.19, source",
@@ -371,6 +393,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Slurm 22.05, run",
         ),
         (
+            "WARNING:torch.distributed.elastic.agent.server.api:Received 2 death signal, shutting down workers",
+            "https://github.com/MCG-NJU/RTD-Action/issues/31",
+        ),
+        (
             "W1120 17:02:51.1 4711 torch/distributed/elastic/multiprocessing/api.py:1028] Sending "
             "process 190 closing signal SIGINT",
             "torch 2.6, run",
@@ -378,6 +404,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ddpkit: ended by SIGINT after 9.2 s; its ranks: 2 x signal 2",
             "ddpkit 0.2, run",
+        ),
+    ),
+    "process-in-kernel": (
+        (
+            "E0527 10:00:00.123456 100 torch/distributed/elastic/agent/server/local_elastic_agent.py:555] [default] Worker pid=812 stuck in uninterruptible sleep (D-state) for 310.0s (>= 300.0s); marking worker group UNHEALTHY and disabling restarts.",
+            "torch 2.13, source",
+        ),
+        (
+            "E0527 10:00:40.123456 100 torch/distributed/elastic/multiprocessing/api.py:907] Process 812 did not exit after SIGKILL within 30s; abandoning and continuing teardown.",
+            "torch 2.13, source",
         ),
     ),
     "local-rank-not-accepted": (

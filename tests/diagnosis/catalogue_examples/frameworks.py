@@ -19,16 +19,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/PRIME-RL/TTRL/issues/43",
         ),
     ),
-    "mesh-dimension-missing": (
-        (
-            "ValueError: Mesh 'tp' is not available. Ensure the corresponding parallelism dimension is enabled (size > 1).",
-            "https://github.com/pytorch/torchtitan/issues/2184",
-        ),
-        (
-            "KeyError: \"Invalid mesh_dim_names ('dp_cp',) specified. Valid mesh_dim_names are ['tp'].\"",
-            "https://github.com/pytorch/torchtitan/issues/1309",
-        ),
-    ),
     "gradients-differ": (
         (
             "FloatingPointError: Fatal error: gradients are inconsistent between workers. Try --ddp-backend=legacy_ddp. Or are you mixing up different generation of GPUs in training?",
@@ -271,16 +261,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "AssertionError: The `grad_fn` is needed to access the `AccumulateGrad` and register the post-backward hook",
             "https://github.com/Lightning-AI/litgpt/issues/640",
-        ),
-    ),
-    "dtensor-mixed": (
-        (
-            "RuntimeError: aten.mm.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!",
-            "torch 2.6, source",
-        ),
-        (
-            "NotImplementedError: Operator aten.foo.default does not have a sharding strategy registered.",
-            "torch 2.6, source",
         ),
     ),
     "dispatched-batches-differ": (

@@ -153,7 +153,21 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "NCCL 2.18, source",
         ),
     ),
+    "host-name-is-number": (
+        (
+            "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:212] ifa != nullptr. Unable to find interface for: [0.0.0.189]",
+            "https://github.com/gpustack/gpustack/issues/4128",
+        ),
+    ),
     "gloo-address-not-here": (
+        (
+            "RuntimeError: GlooDeviceFactory::makeUVDevice(): interface or hostname can't be empty",
+            "https://github.com/maxrmorrison/torchcrepe/issues/30",
+        ),
+        (
+            "RuntimeError: [enforce fail at ../third_party/gloo/gloo/transport/tcp/device.cc:127] rp != nullptr. Unable to find address for: dgx-1.ai",
+            "https://github.com/msr-fiddle/pipedream/issues/32",
+        ),
         (
             "RuntimeError: [enforce fail at /pytorch/third_party/gloo/gloo/transport/tcp/device.cc:208] ifa != nullptr. Unable to find interface for: [10.0.0.9]",
             "torch 2.4, source",

@@ -42,6 +42,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.9, source",
         ),
         (
+            "RuntimeError: connect() timed out.",
+            "https://github.com/xh-liu/CC-FPSE/issues/6",
+        ),
+        (
             "RuntimeError: connect() timed out. Original timeout was 60000 ms.",
             "torch 1.10, source",
         ),
@@ -72,6 +76,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "master-address-bad": (
+        (
+            "[W715 20:00:39.842901446 socket.cpp:752] [c10d] The IPv6 network addresses of ([2605:340:cd51:4900:73e8:12cb:cfe2:1540], 59699) cannot be retrieved (gai error: -2 - Name or service not known).",
+            "https://github.com/verl-project/verl/issues/2550",
+        ),
         (
             "[rank1]: torch.distributed.DistNetworkError: The IPv6 network addresses of (/home/me/hosts.txt, 29513) "
             "cannot be retrieved (gai error: -3 - Temporary failure in name resolution).",
@@ -114,10 +122,21 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, run",
         ),
     ),
+    "rendezvous-id-random": (
+        (
+            "WARNING:torch.distributed.launcher.api:config has no run_id, generated a random run_id: 174580650467654300307713793029077439978\n"
+            "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+            "https://github.com/ymcui/Chinese-LLaMA-Alpaca-2/issues/274",
+        ),
+    ),
     "rendezvous-timeout": (
         ("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "torch 2.13, documented"),
     ),
     "rank-not-set": (
+        (
+            "RuntimeError: Could not find 'RANK' in the torch environment, visit https://www.colossalai.org/ for more information on launching with torch",
+            "https://github.com/hpcaitech/Open-Sora/issues/194",
+        ),
         (
             "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
             "expected, but not set",
@@ -141,6 +160,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "child-failed": (
+        (
+            "INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. 3/3 attempts left; will restart worker group",
+            "https://github.com/shun-zheng/Doc2EDAG/issues/24",
+        ),
         ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:", "torch 2.13, run"),
         (
             "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html",
@@ -189,9 +212,38 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.13, run",
         ),
     ),
+    "launcher-arguments": (
+        (
+            "torchrun: error: unrecognized arguments: --nproc-per-node=1",
+            "https://github.com/huggingface/pytorch-image-models/issues/1742",
+        ),
+        ("launch.py: error: argument --node_rank: invalid int value: ''", "torch 2.0, run"),
+        (
+            "torchrun: error: the following arguments are required: training_script, training_script_args",
+            "torch 2.13, run",
+        ),
+    ),
+    "etcd-rendezvous": (
+        (
+            "etcd.EtcdKeyNotFound: Key not found : /torch/elastic/store",
+            "https://github.com/pytorch/pytorch/issues/132950",
+        ),
+        ("etcd.EtcdConnectionFailed: Connection to etcd failed due to MaxRetryError", "python-etcd 0.4, source"),
+        ("ModuleNotFoundError: No module named 'etcd'", "torch 2.13, run"),
+    ),
+    "windows-socket-words": (
+        (
+            "    store = _create_c10d_store(master_addr, master_port, rank, world_size, timeout)\nRuntimeError: unmatched '}' in format string",
+            "https://github.com/meta-llama/llama/issues/347",
+        ),
+    ),
     "nproc-bad": (
         ("ValueError: Cuda is not available.", "torch 2.13, source"),
         ("ValueError: Unsupported nproc_per_node value: two", "torch 2.13, source"),
+        (
+            "launch.py: error: argument --nproc_per_node: invalid int value: ''",
+            "https://github.com/cfzd/FcaNet/issues/12",
+        ),
     ),
     "socket-fallback": (
         (
@@ -231,6 +283,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: The server socket has failed to listen on any local network address. The "
             "server socket has failed to bind to [::]:80 (errno: 13 - Permission denied).",
             "torch 2.0, source",
+        ),
+        (
+            "[W socket.cpp:436] [c10d] The server socket has failed to bind to [kodachi]:51545 (system error: 10013 - An attempt was made to access a socket in a way forbidden by its access permissions.).",
+            "https://github.com/RVC-Project/Retrieval-based-Voice-Conversion-WebUI/issues/246",
         ),
     ),
     "master-not-here": (

@@ -79,6 +79,11 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[1, 3] are the lagging ranks that caused this timeout. They never joined any collectives",
             "torch 2.2, source",
         ),
+        (
+            "\t     [7] finished collective #182, but didn't join collective #183 (count from 1)",
+            "https://github.com/pytorch/pytorch/issues/152623",
+        ),
+        ("\t   - [47] joined but didn't finish collective #41207 (count from 1)", "torch 2.13, source"),
     ),
     "ib-link-lost": (
         ("NCCL WARN NET/IB : mlx5_0:1 async fatal event: local catastrophic error", "NCCL 2.29, source"),
@@ -111,6 +116,13 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "terminate called after throwing an instance of 'gloo::EnforceNotMet' what():  [enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 8 vs 4",
             "torch 2.13, run",
         ),
+    ),
+    "rpc-unreachable": (
+        (
+            "[W tensorpipe_agent.cpp:641] RPC agent for Test0 encountered error when sending outgoing request #0 to Test1: ECONNREFUSED: connection refused",
+            "https://github.com/pytorch/tensorpipe/issues/201",
+        ),
+        ("RuntimeError: ECONNREFUSED: connection refused", "https://github.com/pytorch/tensorpipe/issues/201"),
     ),
     "user-signal": (
         ("srun: error: node1: task 0: User defined signal 1", "Slurm 22.05, run"),

@@ -42,6 +42,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "last_member",
             "torch 2.13, run",
         ),
+        (
+            "ERROR:torch.distributed.elastic.agent.server.api:Error waiting on exit barrier. Elapsed: 315.7792458534241 seconds",
+            "https://github.com/pytorch/pytorch/issues/69520",
+        ),
     ),
     "second-master": (
         (
@@ -54,8 +58,19 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch.distributed.DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined.",
             "torch 2.13, run",
         ),
+        (
+            "torch.distributed.DistStoreError: Timed out after 6 seconds waiting for workers. 1/2 workers joined.",
+            "https://github.com/pytorch/pytorch/pull/111805",
+        ),
+    ),
+    "store-connect-reset": (
+        (
+            "    return TCPStore(\ntorch.distributed.DistNetworkError: Connection reset by peer",
+            "https://github.com/pytorch/pytorch/issues/118666",
+        ),
     ),
     "store-wait": (
+        ("RuntimeError: Wait timeout", "https://github.com/pytorch/gloo/issues/148"),
         ("torch.distributed.DistStoreError: Socket Timeout", "torch 2.2, source"),
         ("torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /mykey", "torch 2.13, source"),
         ("RuntimeError: Timeout waiting for key: /mykey after 1000 ms", "torch 2.13, run"),

@@ -448,7 +448,12 @@ def _(scene: Scene) -> str:
     return scene.run("python -m torch.distributed.launch --master_port 29521 --nproc_per_node 2 train.py")
 
 
-@case("arguments/torchrun-option", "an option of torchrun is misspelled", "bad-arguments", action="stop")
+@case(
+    "arguments/torchrun-option",
+    "an option of torchrun is misspelled",
+    "bad-arguments or launcher-arguments",
+    action="stop",
+)
 def _(scene: Scene) -> str:
     return scene.run("torchrun --nproc_per_nodes 2 --nnode 1 train.py")
 
@@ -661,7 +666,7 @@ def _(scene: Scene) -> str:
 # ---- signals
 
 
-@case("signals/sigterm", "SIGTERM is sent to torchrun", "terminated", action="stop")
+@case("signals/sigterm", "SIGTERM is sent to torchrun", "terminated or launcher-terminated", action="stop")
 def _(scene: Scene) -> str:
     return signalled(scene, "TERM")
 
