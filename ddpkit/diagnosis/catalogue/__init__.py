@@ -4,6 +4,7 @@ The preflight, the verdict of a failed run, `ddpkit explain` and TROUBLESHOOTING
 """
 
 from ddpkit.diagnosis.catalogue import (
+    clusters,
     containers,
     cuda,
     ddp,
@@ -37,7 +38,7 @@ PARTS = {
     "SLURM": jobs.ENTRIES + slurm.ENTRIES,
     "SSH, pdsh and terminals": ssh.ENTRIES,
     "DDP, FSDP and tensors": ddp.ENTRIES,
-    "Models, trackers, containers and other launchers": services.ENTRIES + containers.ENTRIES,
+    "Models, trackers, containers and other launchers": services.ENTRIES + containers.ENTRIES + clusters.ENTRIES,
     "Hangs and failures during training": runtime.ENTRIES,
     "Signals and exit codes": deaths.ENTRIES,
 }

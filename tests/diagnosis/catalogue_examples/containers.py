@@ -21,7 +21,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "docker: Error response from daemon: unknown or invalid runtime name: nvidia.",
             "https://github.com/nv-tlabs/3dgrut/issues/71",
         ),
-        ("Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all", "podman 4.3, source"),
         (
             "docker: Error response from daemon: Unknown runtime specified nvidia.",
             "https://github.com/NVIDIA/nvidia-docker/issues/578",
@@ -122,6 +121,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "apptainer 1.4, source",
         ),
         ("[ERROR] Invalid image format: /images/torch.sqsh", "enroot 3.5, source"),
+        (
+            "FATAL:   container creation failed: mount error: can't mount image /proc/self/fd/9: failed to mount squashfs filesystem: invalid argument.",
+            "https://github.com/ehw-fit/tf-approximate/issues/18",
+        ),
     ),
     "container-runtime-directory": (
         ("mkdir: cannot create directory '/run/enroot': Permission denied", "coreutils 9.1, run"),
@@ -172,10 +175,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "mpi-slots": (("There are not enough slots available in the system to satisfy the 8", "Open MPI 4.1, source"),),
-    "mpi-daemon": (
-        ("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),
-        ("ORTE has lost communication with a remote daemon.", "Open MPI 4.1, source"),
-    ),
+    "mpi-daemon": (("ORTE was unable to reliably start one or more daemons.", "Open MPI 4.1, source"),),
     "mpi-abort": (
         (
             "mpirun noticed that process rank 3 with PID 4711 on node node2 exited on signal 1 (Hangup).",
@@ -241,6 +241,26 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Warning  BackOff  kubelet  Back-off restarting failed container",
             "Kubernetes 1.29, source",
         ),
+        (
+            "UnexpectedStatusException: Error for Training job pytorch-training-2020-10-26: Failed. Reason: AlgorithmError: ExecuteUserScriptError:",
+            "https://github.com/aws-samples/amazon-sagemaker-bert-classify-pytorch/issues/2",
+        ),
+        (
+            "PyTorchJob mnist-ddp is failed because 1 Worker replica(s) failed.",
+            "training-operator 1.7, source",
+        ),
+        (
+            "jobset failed due to one or more job failures",
+            "jobset 0.5, source",
+        ),
+        (
+            "The replica workerpool0-0 exited with a non-zero status of 1. To find out more about why your job exited please check the logs",
+            "https://github.com/GoogleCloudPlatform/vertex-ai-samples/issues/2880",
+        ),
+        (
+            "subprocess.CalledProcessError: Command 'accelerate",
+            "https://github.com/Saquib764/omini-kontext/issues/22",
+        ),
     ),
     "ray-old-handle": (
         (
@@ -273,13 +293,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Ray 2.30, source",
         ),
         (
-            "ray.exceptions.NodeDiedError: Task failed because the node it was running on is dead or unavailable.",
-            "Ray 2.30, source",
-        ),
-        (
-            "The node with node id: 0f and address: 10.0.0.3 has been marked dead because the detector "
-            "has missed too many heartbeats from it.",
-            "Ray 2.9, source",
+            "(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker IP address: 10.226.129.21 Worker port: 50045 Worker PID: 110142 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.",
+            "https://github.com/PeterGriffinJin/Search-R1/issues/45",
         ),
     ),
     "ray-memory": (
@@ -417,6 +432,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             'OCI runtime create failed: error mounting "/etc/x" to rootfs at "/etc/x": not a directory',
             "runc 1.1, source",
+        ),
+        (
+            "FATAL:   container creation failed: mount ->/mnt/home/jjun/.kachery error: can't remount /mnt/home/jjun/.kachery: no such file or directory",
+            "https://github.com/flatironinstitute/spikeforest2/issues/2",
         ),
     ),
     "mpi-daemon-missing": (
@@ -557,6 +576,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             'FATA[0000] exec: "nvidia-container-cli": executable file not found in $PATH',
             "nerdctl 1.7, documented",
         ),
+        (
+            'FATAL:   container creation failed: exec: "/usr/bin/nvidia-container-cli": stat /usr/bin/nvidia-container-cli: no such file or directory',
+            "https://github.com/gglyptodon/helixer-docker/issues/5",
+        ),
     ),
     "container-file-unreadable": (
         (
@@ -593,6 +616,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: b'GCS cannot find the node with node ID 4f1c'",
             "https://github.com/ray-project/ray/pull/47088",
         ),
+        (
+            "[2022-11-03 21:18:32,436 E 251378 251378] core_worker.cc:149: Failed to register worker 01000000ffffffffffffffffffffffffffffffffffffffffffffffff to Raylet. IOError: [RayletClient] Unable to register worker with raylet. No such file or directory",
+            "https://github.com/ray-project/ray/issues/30012",
+        ),
     ),
     "image-no-space": (
         (
@@ -602,6 +629,14 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "slurmstepd: error: pyxis:     FATAL ERROR:Failed to write to output filesystem",
             "https://github.com/NVIDIA/enroot/issues/83",
+        ),
+        (
+            "FATAL:   While making image from oci registry: error fetching image to cache: while building SIF from layers: packer failed to pack: while unpacking tmpfs: error unpacking rootfs: unpack layer: unpack entry: opt/conda/lib/libmkl_mc3.so.1: unpack to regular file: short write: write /tmp/build-temp-4184616778/rootfs/opt/conda/lib/libmkl_mc3.so.1: no space left on device",
+            "https://github.com/KosinskiLab/AlphaPulldown/issues/488",
+        ),
+        (
+            "failed to register layer: write /opt/conda/lib/libtorch_cuda.so: no space left on device",
+            "docker 24, documented",
         ),
     ),
     "deepspeed-alone": (
@@ -685,6 +720,74 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "WARNING: Open MPI accepted a TCP connection from what appears to be a",
             "Open MPI 4.1, source",
+        ),
+    ),
+    "container-driver-too-old": (
+        (
+            "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver to a newer version, or use an earlier cuda container: unknown",
+            "https://github.com/MauriceNino/dashdot/issues/1226",
+        ),
+    ),
+    "cdi-specification": (
+        (
+            "Error: setting up CDI devices: unresolvable CDI devices nvidia.com/gpu=all",
+            "podman 4.3, source",
+        ),
+        (
+            'Error: setting up CDI devices: failed to inject devices: failed to stat CDI host device "/dev/dri/controlD69": no such file or directory',
+            "https://github.com/NVIDIA/nvidia-container-runtime/issues/182",
+        ),
+        (
+            "error running createContainer hook #5: exit status 3, stdout: , stderr: No help topic for 'disable-device-node-modification': unknown",
+            "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/568",
+        ),
+    ),
+    "image-registry-unreachable": (
+        (
+            'ERROR: failed to solve: nvcr.io/nvidia/pytorch:24.02-py3: failed to resolve source metadata for nvcr.io/nvidia/pytorch:24.02-py3: failed to do request: Head "https://nvcr.io/v2/nvidia/pytorch/manifests/24.02-py3": net/http: TLS handshake timeout',
+            "https://github.com/hiyouga/LlamaFactory/issues/6922",
+        ),
+        (
+            'Get "https://registry-1.docker.io/v2/": dial tcp: lookup registry-1.docker.io: Temporary failure in name resolution',
+            "https://github.com/maum-ai/hififace/issues/11",
+        ),
+        (
+            'Error response from daemon: Get "https://registry-1.docker.io/v2/": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)',
+            "docker 24, documented",
+        ),
+    ),
+    "image-registry-certificate": (
+        (
+            'Error response from daemon: Get "https://registry-1.docker.io/v2/": x509: certificate signed by unknown authority',
+            "https://github.com/WyvernTKC/cpuminer-gr-avx2/issues/72",
+        ),
+        (
+            "x509: cannot validate certificate for 10.0.0.1 because it doesn't contain any IP SANs",
+            "docker 24, documented",
+        ),
+    ),
+    "container-no-names": (
+        (
+            "  Temporary failure resolving 'developer.download.nvidia.com'",
+            "https://github.com/pytorch/pytorch/issues/5903",
+        ),
+    ),
+    "loop-devices": (
+        (
+            "FATAL:   container creation failed: mount /proc/self/fd/3->/usr/local/var/singularity/mnt/session/rootfs error: while mounting image /proc/self/fd/3: failed to find loop device: could not attach image file to loop device: no loop devices available",
+            "https://github.com/wheaton5/souporcell/issues/201",
+        ),
+    ),
+    "container-hook-nvidia": (
+        (
+            "Error: OCI runtime error: error executing hook `/usr/bin/nvidia-container-runtime-hook` (exit code: 1)",
+            "https://github.com/podman-container-tools/podman/issues/16094",
+        ),
+    ),
+    "mpi-daemon-lost": (
+        (
+            "ORTE has lost communication with a remote daemon.",
+            "https://github.com/kubeflow/mpi-operator/issues/152",
         ),
     ),
 }

@@ -395,4 +395,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "torch 2.6, source",
         ),
     ),
+    "argument-empty": (
+        (
+            "pytorch_mnist.py: error: argument --rank: invalid int value: ''",
+            "https://github.com/Azure/AML-Kubernetes/issues/15",
+        ),
+    ),
 }
