@@ -32,6 +32,9 @@ _LABELS = [
         r"\((?:raylet|gcs_server)(?:, ip=(?P<host>[\w.:-]+))?\) ?",  # Ray
         r"\[pod/(?P<host>[\w.-]+)/[\w.-]+\] ",  # kubectl logs --prefix
         r"\[host/(?P<host>[\w.-]+)\] ",  # pdsh, see plain_lines.py
+        r"\[resource\.labels\.containerName: (?P<host>[\w.-]+)\] ?",  # Google Cloud
+        r"\[(?P<host>[\w.-]+), unknown_ip\] ?",  # AzureML on Kubernetes
+        _LEVEL + r" (?=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*Z )",
         r"(?P<host>(?:trainer|worker|train|script|ddp|sh)/\d+) ",  # torchx
         r"(?P<host>[\w.-]+):\d+:\d+ \[\d+\] (?=NCCL|\S+:\d+ NCCL)",
         r"\| *(?P<when>" + _TIME + r"|\d{10,13}) *\| ?",  # a table of CloudWatch

@@ -73,6 +73,7 @@ ENTRIES = (
         kind="generic",
         patterns=(
             r"raylet exited immediately because (?:the|one) Ray agent failed(?:, agent_name = (?P<agent>[\w/]+))?",
+            r"No available agent to submit job",
         ),
         explains=("ray-node-died", "ray-actor-died"),
         cause="Ray's agent ended on this node[: {agent}], and Ray ends the node with it. Its port is in use, its packages "
@@ -139,6 +140,18 @@ ENTRIES = (
         "request less for each worker. The trainer of Ray Tune needs a CPU of its own. For vLLM, VLLM_HOST_IP must be an "
         "address of `ray list nodes`",
         link="https://docs.ray.io/en/latest/ray-core/scheduling/placement-group.html",
+    ),
+    Entry(
+        id="grpc-proxy",
+        title="failed to connect to all addresses; HTTP proxy returned response code 503",
+        patterns=(r"HTTP proxy returned response code (?P<code>\d+)",),
+        explains=("ray-head-unreachable", "ray-node-not-started", "ray-node-died"),
+        cause="gRPC (Ray, etcd, TensorBoard) sent a connection between nodes to the proxy in http_proxy, which refused it with "
+        "code {code}",
+        probe="env | grep -i proxy, in the same shell or pod",
+        fix="export no_proxy with the addresses and names of all nodes (also NO_PROXY, and grpc_proxy='' for gRPC alone) before "
+        "`ray start`, or unset http_proxy and https_proxy there",
+        link="https://github.com/grpc/grpc/blob/master/doc/environment_variables.md",
     ),
     Entry(
         id="ray-store-in-tmp",
@@ -238,6 +251,42 @@ ENTRIES = (
         link="https://distributed.dask.org/en/stable/killed.html",
     ),
     Entry(
+        id="dask-scheduler-unreachable",
+        title="OSError: Timed out trying to connect to tcp://10.0.0.4:8786 after 30 s",
+        patterns=(
+            r"Timed out (?:during handshake while connecting|trying to connect) to (?P<address>(?:tcp|tls|ucx)://\S+)",
+        ),
+        cause="Dask's scheduler or worker at {address} did not answer. It has ended or not started, its address belongs to "
+        "another network, or it is too busy",
+        probe="from this node: nc -vz HOST PORT of {address}; the log of the scheduler",
+        fix="start the scheduler with --interface of the network that all nodes share (dask-jobqueue: interface='ib0'), and open "
+        "its ports. If it is only busy: DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=120s",
+        link="https://distributed.dask.org/en/stable/configuration.html",
+    ),
+    Entry(
+        id="spark-barrier-slots",
+        title="SPARK-24819: Barrier execution mode does not allow run a barrier stage that requires more slots",
+        patterns=(r"barrier stage that requires more slots than the total number of slots",),
+        cause="TorchDistributor and Horovod start all ranks as one stage of Spark, and the cluster has fewer free slots than "
+        "ranks",
+        probe="the executors page of the Spark UI: cores and GPUs; spark.task.cpus and spark.task.resource.gpu.amount",
+        fix="use num_processes not above the GPUs of the workers, set spark.task.resource.gpu.amount to 1, or start more "
+        "workers (without autoscaling)",
+        link="https://spark.apache.org/docs/latest/api/python/reference/api/pyspark.ml.torch.distributor.TorchDistributor.html",
+    ),
+    Entry(
+        id="spark-executor-lost",
+        title="ExecutorLostFailure (executor 2 exited caused by one of the running tasks)",
+        kind="generic",
+        patterns=(r"\bExecutorLostFailure\b(?:.* on host: (?P<host>[\w.-]+?)\.? )?",),
+        cause="Spark lost an executor[ on {host}] with its tasks. Most often its memory was full (exit status 137), or the cloud "
+        "ended the machine",
+        probe="the executor's own stderr in the Spark UI; on that host: dmesg -T | grep -i 'killed process'",
+        fix="raise spark.executor.memoryOverhead (memory of torch and Python is outside of the JVM), or run fewer tasks per "
+        "executor. For spot machines: checkpoints",
+        link="https://spark.apache.org/docs/latest/configuration.html",
+    ),
+    Entry(
         id="k8s-gang",
         doubtful=True,
         title="3/3 tasks in gang unschedulable: pod group is not ready; couldn't assign flavors to pod set",
@@ -304,7 +353,7 @@ ENTRIES = (
             r"\bDeletionByTaintManager\b",
             r"terminated in response to imminent node shutdown",
         ),
-        explains=("launcher-summary", "terminated"),
+        explains=("pod-crash-loop", "launcher-summary", "terminated"),
         cause="Kubernetes ended the pod because its node was shut down, drained or did not answer any more. For spot machines, "
         "the cloud took the node",
         probe="kubectl get nodes; kubectl describe node NODE | tail -20; kubectl get events | grep -iE 'node|taint'",
@@ -364,13 +413,63 @@ ENTRIES = (
         id="pod-liveness",
         title="Container failed liveness probe, will be restarted",
         patterns=(r"Container (?P<container>\S+) failed liveness probe, will be restarted",),
-        explains=("launcher-summary", "terminated"),
+        explains=("pod-crash-loop", "launcher-summary", "terminated"),
         cause="Kubernetes itself ended the container {container}: its liveness probe failed several times, for example while "
         "the process loaded a model or was busy",
         probe="kubectl get pod NAME -o yaml | grep -A8 -E 'livenessProbe|startupProbe'",
         fix="remove the probe from a training pod, add a startupProbe for the loading, or raise timeoutSeconds and "
         "failureThreshold",
         link="https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/",
+    ),
+    Entry(
+        id="pod-readiness",
+        title="Readiness probe failed; Startup probe failed",
+        kind="noise",
+        patterns=(r"Readiness probe failed", r"Startup probe failed"),
+        cause="a container does not answer its probe yet. This is normal while it starts",
+        probe="kubectl get pod NAME",
+        fix="nothing to do, unless the pod never becomes ready: then kubectl logs NAME",
+        link="https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/",
+    ),
+    Entry(
+        id="pod-not-started",
+        kind="generic",
+        doubtful=True,
+        title="container is waiting to start: ContainerCreating",
+        patterns=(r"container \"[^\"]+\" in pod \"(?P<pod>[^\"]+)\" is waiting to start: (?P<reason>.*)",),
+        cause="the container of pod {pod} has not started, and has no log: {reason}",
+        probe="kubectl describe pod {pod} | tail -20",
+        fix="read the last events there: the image, a volume, a secret or an init container holds it. `kubectl logs {pod} -c "
+        "INIT` shows an init container's log",
+        link="https://kubernetes.io/docs/tasks/debug/debug-application/debug-pods/",
+    ),
+    Entry(
+        id="pod-crash-loop",
+        title="CrashLoopBackOff; Back-off restarting failed container",
+        kind="consequence",
+        patterns=(r"\bCrashLoopBackOff\b", r"Back-off restarting failed container"),
+        context=r"Exit Code: +(?P<code>[1-9]\d*)",
+        cause="a container of the pod ended[ with exit code {code}], and Kubernetes starts it again and again. The reason is in "
+        "the log of the container that ended",
+        probe="kubectl logs NAME --previous; kubectl describe pod NAME | grep -A6 'Last State'",
+        fix="run `kubectl logs NAME --previous | ddpkit explain -`. Exit code 137 or OOMKilled is memory, 127 a missing "
+        "program, 1 or 2 the script itself. A pod that succeeds is started again, too, without restartPolicy: OnFailure",
+        link="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/",
+    ),
+    Entry(
+        id="pod-pending",
+        title="kubectl get pods: Pending, ContainerCreating, Init:0/1",
+        kind="hint",
+        patterns=(
+            r"(?<!\S)(?P<pod>[\w.-]+) +\d+/\d+ {1,}Pending {1,}\d",
+            r"(?<!\S)(?P<pod>[\w.-]+) +\d+/\d+ {1,}ContainerCreating {1,}\d",
+            r"(?<!\S)(?P<pod>[\w.-]+) +\d+/\d+ {1,}Init:\d+/\d+ +\d",
+        ),
+        cause="the pod {pod} has not started. Ranks that run wait for it",
+        probe="kubectl describe pod {pod} | tail -20",
+        fix="read the last events there. Pending: no node has the resources; ContainerCreating: the image or a volume is "
+        "missing; Init: `kubectl logs {pod} -c INIT` shows what its init container waits for",
+        link="https://kubernetes.io/docs/tasks/debug/debug-application/debug-pods/",
     ),
     Entry(
         id="pod-waits-for-master",
@@ -380,7 +479,7 @@ ENTRIES = (
             r"Back-off restarting failed container init-pytorch",
             r"\bwaiting for master$",
         ),
-        explains=("launcher-summary",),
+        explains=("pod-crash-loop", "launcher-summary"),
         cause="the init container of a PyTorchJob's worker waits until the name of the master's pod resolves. That pod does "
         "not run, or the pod cannot ask the cluster's DNS",
         probe="kubectl get pods,services | grep master; kubectl logs WORKER -c init-pytorch",
@@ -420,5 +519,23 @@ ENTRIES = (
         probe="the quota page of the cloud, for this region: AWS Service Quotas, GCP IAM & Admin > Quotas, Azure Usage + quotas",
         fix="request a larger quota there, end other machines of the account, or use another region or type of machine",
         link="https://docs.aws.amazon.com/general/latest/gr/aws_service_limits.html",
+    ),
+    Entry(
+        id="cloud-credentials",
+        doubtful=True,
+        title="NoCredentialsError: Unable to locate credentials; DefaultCredentialsError; HeadObject operation: Forbidden",
+        patterns=(
+            r"Unable to locate credentials",
+            r"\bDefaultCredentialsError\b",
+            r"calling the \w+ operation: (?:Forbidden|Access Denied)",
+            r"security token included in the request is (?:expired|invalid)",
+        ),
+        cause="the process has no valid credentials for the cloud's storage, or its role must not use that bucket. Containers "
+        "and pods do not have those of the host's user",
+        probe="in the container: aws sts get-caller-identity; gcloud auth list; env | grep -E 'AWS_|GOOGLE_'",
+        fix="give a role: a service account of the pod (IRSA, Workload Identity), or the machine's role, on EC2 with a metadata "
+        "hop limit of 2 for containers. Or pass AWS_ACCESS_KEY_ID and its secret, or GOOGLE_APPLICATION_CREDENTIALS, to "
+        "every rank",
+        link="https://boto3.amazonaws.com/v1/documentation/api/latest/guide/credentials.html",
     ),
 )

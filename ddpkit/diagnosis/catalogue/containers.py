@@ -67,12 +67,14 @@ ENTRIES = (
             r"could not select device driver .*capabilities",
             r"nvidia-container-cli: (?P<what>.*)",
             r"unknown or invalid runtime name: nvidia",
+            r"unknown flag: --gpus",
         ),
         cause="the container engine cannot give GPUs to containers on this host. The NVIDIA container toolkit is "
         "missing, or does not match the driver",
         probe="on that host: nvidia-ctk --version; docker run --rm --gpus all ubuntu nvidia-smi",
         fix="install nvidia-container-toolkit, then run `sudo nvidia-ctk runtime configure --runtime=docker && sudo "
-        "systemctl restart docker`",
+        "systemctl restart docker`. For podman: --device nvidia.com/gpu=all in place of --gpus; docker before 19.03 has no "
+        "--gpus",
         link="https://github.com/NVIDIA/nvidia-docker/issues/1352",
     ),
     Entry(
@@ -115,6 +117,60 @@ ENTRIES = (
         fix="sudo systemctl start docker. Or run `sudo usermod -aG docker $USER` and log in again. Or use podman or "
         "apptainer",
         link="https://docs.docker.com/engine/install/linux-postinstall/",
+    ),
+    Entry(
+        id="docker-name-used",
+        title="Conflict. The container name is already in use by container",
+        patterns=(r"container name \"/?(?P<name>[^\"]+)\" is already in use",),
+        cause="a container with the name {name} exists on this host, of an earlier run or of another user. The new one did not "
+        "start",
+        probe="docker ps -a --filter name={name}",
+        fix="docker rm -f {name} if no one uses it. In scripts: `docker run --rm` and a name with the job's number, or no "
+        "--name",
+        link="https://docs.docker.com/reference/cli/docker/container/run/",
+    ),
+    Entry(
+        id="docker-no-tty",
+        title="the input device is not a TTY",
+        patterns=(r"the input device is not a TTY",),
+        cause="docker run or docker exec has -t, and this script has no terminal: it runs in a job, over ssh or in CI. Nothing "
+        "was started",
+        probe="grep -nE 'docker (run|exec)' in the script",
+        fix="remove -t: `docker run --rm ...` or `docker exec ...`, with -i only for input",
+        link="https://docs.docker.com/reference/cli/docker/container/run/",
+    ),
+    Entry(
+        id="image-architecture",
+        title="exec /usr/bin/python3: exec format error; no matching manifest for linux/arm64/v8",
+        patterns=(
+            r"exec format error",
+            r"no matching manifest for (?P<platform>\S+)",
+            r"no match for platform in manifest",
+        ),
+        explains=("container-start-failed", "image-not-found", "command-not-found", "launcher-summary"),
+        cause="the image is for another kind of CPU[ than {platform}]: amd64 and arm64 (Grace, Graviton) need different images. Or "
+        "its entry script has no #! line",
+        probe="uname -m; docker image inspect IMAGE | grep Architecture",
+        fix="pull or build the image for this host: docker buildx build --platform linux/arm64 (or linux/amd64). In a mixed "
+        "cluster, set nodeSelector kubernetes.io/arch",
+        link="https://docs.docker.com/build/building/multi-platform/",
+    ),
+    Entry(
+        id="no-user-namespaces",
+        title="Failed to create user namespace; insufficient UIDs or GIDs available in user namespace",
+        patterns=(
+            r"Failed to create user namespace",
+            r"insufficient UIDs or GIDs available in user namespace",
+            r"\bnewuidmap: ",
+        ),
+        explains=("container-start-failed", "image-not-found"),
+        cause="this user cannot create a user namespace on that host, or has no range of ids there. Rootless podman, docker, "
+        "enroot and Apptainer need that",
+        probe="on that host: unshare -U true; cat /proc/sys/user/max_user_namespaces; grep $USER /etc/subuid /etc/subgid",
+        fix="as administrator, on every node: sysctl -w user.max_user_namespaces=15000 (Ubuntu 24.04: also "
+        "kernel.apparmor_restrict_unprivileged_userns=0). For podman: usermod --add-subuids 100000-165535 --add-subgids "
+        "100000-165535 USER, then podman system migrate",
+        link="https://apptainer.org/docs/admin/main/user_namespace.html",
     ),
     Entry(
         id="image-path-relative",
@@ -191,6 +247,7 @@ ENTRIES = (
             r"returned error code: (?:401 Unauthorized|404 Not Found)",
             r"toomanyrequests: You have reached your (?:unauthenticated )?pull rate limit",
             r"FATAL: .*(?:could not open image|while pulling|failed to retrieve path for) (?P<image>\S+)",
+            r"FATAL: +Unable to handle (?P<image>docker://\S+) uri",
             r"manifest unknown",
             r"short-name \"\S+\" did not resolve",
             r"requested access to the resource is denied",
@@ -332,7 +389,8 @@ ENTRIES = (
             r"enroot-switchroot: failed to execute: (?P<program>[^:]+)",
             r"exec(?:_user_process caused)?: \"?(?P<program>/[\w./-]+)\"?: stat \S+: no such file",
             r"FATAL: +(?P<program>/\S+): no such file or directory",
-            r"executable (?:file )?[`\"]?(?P<program>\S+?)[`'\"]? not found in \$PATH",
+            r"exec: \"(?P<program>[^\"]+)\": executable file not found in \$PATH",
+            r"executable (?:file )?[`\"]?(?P<program>(?!file\b)\S+?)[`'\"]? not found in \$PATH",
             r"FATAL: +stat (?P<program>/\S+): no such file or directory",
         ),
         explains=(
@@ -543,9 +601,9 @@ ENTRIES = (
         kind="consequence",
         patterns=(
             r"Job has reached the specified backoff limit",
-            r"Back-off restarting failed container",
             r"AlgorithmError: ExecuteUserScriptError",
             r"is failed because \d+ \w+ replica\(s\) failed",
+            r"container failed with non-zero exit code: (?P<code>\d+)",
             r"jobset failed due to (?:one or more job failures|reaching max number of restarts)",
             r"The replica \S+(?: \d+)? exited with a non-zero status of (?P<code>\d+)",
             r"CalledProcessError: Command '(?:accelerate|torchrun|deepspeed|python[\d.]*)$",

@@ -177,6 +177,7 @@ ENTRIES = (
             r"pthread_create failed.*Resource temporarily unavailable",
             r"what\(\): (?:thread: )?Resource temporarily unavailable",
             r"Failed to start worker with return value system:11",
+            r"node had condition: \[PIDPressure\]",
             r"OpenBLAS blas_thread_init: pthread_create failed",
             r"libgomp: Thread creation failed",
         ),

@@ -230,10 +230,11 @@ ENTRIES = (
             rf"[Cc]onnect to {_BRIDGE}<\d+> failed",
             rf"[Cc]onnect to {_BRIDGE}<\d+> returned",
             rf"SO_ERROR: .*, remote=\[{_BRIDGE}\]",
+            r"timed out after \d+\w* while trying to connect to \((?P<peer>172\.17\.0\.\d+), \d+\)",
             rf"connect \[{_BRIDGE}\]:\d+: (?:Connection refused|No route to host|Connection timed out)",
         ),
-        explains=("firewall-reject", "firewall-drop", "nccl-warning", "nccl-error"),
-        cause="a rank in a container published[ {host},][ {peer},] an address of the container engine's bridge. Other "
+        explains=("firewall-reject", "firewall-drop", "nccl-warning", "nccl-error", "master-unreachable"),
+        cause="a rank in a container published[ {peer},] an address of the container engine's bridge. Other "
         "hosts cannot reach it",
         probe="in the container: ip -br addr; on its host: docker network inspect bridge",
         fix="start the container with --network=host --ipc=host. If it is an address of your own network, open all ports "

@@ -66,6 +66,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[2024-05-06 07:08:09,123 E 4711 4790] (raylet) agent_manager.cc:84: The raylet exited immediately because one Ray agent failed, agent_name = dashboard_agent/424238335.",
             "ray 2.9, source",
         ),
+        (
+            "RuntimeError: Request failed with status code 500: No available agent to submit job, please try again later..",
+            "https://github.com/OpenRLHF/OpenRLHF/issues/1236",
+        ),
     ),
     "ray-node-died": (
         (
@@ -373,6 +377,79 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "Operation could not be completed as it results in exceeding approved standardNDSv2Family Cores quota.",
             "azure-cli 2.60, documented",
+        ),
+    ),
+    "grpc-proxy": (
+        (
+            'details = "failed to connect to all addresses; last error: UNKNOWN: HTTP proxy returned response code 503"',
+            "grpc 1.60, source",
+        ),
+    ),
+    "dask-scheduler-unreachable": (
+        (
+            "OSError: Timed out trying to connect to tcp://10.0.0.4:8786 after 30 s",
+            "distributed 2023.5, source",
+        ),
+    ),
+    "spark-barrier-slots": (
+        (
+            "[SPARK-24819]: Barrier execution mode does not allow run a barrier stage that requires more slots than the total number of slots in the cluster currently.",
+            "spark 3.5, source",
+        ),
+    ),
+    "spark-executor-lost": (
+        (
+            "Lost task 3.3 in stage 1.0 (TID 9) (10.0.0.4 executor 2): ExecutorLostFailure (executor 2 exited caused by one of the running tasks) Reason: Container from a bad node: container_1 on host: ip-10-0-0-4. Exit status: 137.",
+            "spark 3.5, source",
+        ),
+    ),
+    "pod-readiness": (
+        (
+            "Warning  Unhealthy  3m  kubelet  Readiness probe failed: dial tcp 10.0.0.8:8265: connect: connection refused",
+            "kubernetes 1.30, documented",
+        ),
+        (
+            "Warning  Unhealthy  3m  kubelet  Startup probe failed: HTTP probe failed with statuscode: 503",
+            "kubernetes 1.30, documented",
+        ),
+    ),
+    "pod-not-started": (
+        (
+            'Error from server (BadRequest): container "pytorch" in pod "jupyter-kernel-jxosi-worker-0" is waiting to start: PodInitializing',
+            "https://github.com/kubeflow/pytorch-operator/issues/348",
+        ),
+    ),
+    "cloud-credentials": (
+        (
+            "botocore.exceptions.NoCredentialsError: Unable to locate credentials",
+            "botocore 1.34, source",
+        ),
+        (
+            "google.auth.exceptions.DefaultCredentialsError: Your default credentials were not found.",
+            "google-auth 2.29, source",
+        ),
+        (
+            "botocore.exceptions.ClientError: An error occurred (403) when calling the HeadObject operation: Forbidden",
+            "botocore 1.34, documented",
+        ),
+        (
+            "botocore.exceptions.ClientError: An error occurred (ExpiredTokenException) when calling the AssumeRole operation: The security token included in the request is expired",
+            "botocore 1.34, documented",
+        ),
+    ),
+    "pod-crash-loop": (
+        ("      Reason:       CrashLoopBackOff", "https://github.com/kubeflow/kubeflow/issues/1440"),
+        ("Warning  BackOff  kubelet  Back-off restarting failed container", "Kubernetes 1.29, source"),
+    ),
+    "pod-pending": (
+        ("ddp-master-0         0/1     Pending             0          30m", "kubectl 1.30, documented"),
+        (
+            "cs-211119-nyyooguo1s-master-0   0/1     ContainerCreating   0          17d",
+            "https://github.com/volcano-sh/volcano/issues/1894",
+        ),
+        (
+            "mnist-ddp-worker-0   0/1     Init:0/1           0             10m",
+            "https://github.com/kubeflow/pytorch-operator/issues/352",
         ),
     ),
 }

@@ -25,6 +25,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "docker: Error response from daemon: Unknown runtime specified nvidia.",
             "https://github.com/NVIDIA/nvidia-docker/issues/578",
         ),
+        ("unknown flag: --gpus", "docker 18.09, documented"),
     ),
     "docker-daemon": (
         (
@@ -109,6 +110,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             'Failed to pull image "registry.example.com/train:1": rpc error: code = NotFound',
             "Kubernetes 1.29, source",
+        ),
+        (
+            "FATAL:   Unable to handle docker://nvcr.io/nvidia/pytrch:24.01-py3 uri: failed to get checksum for docker://nvcr.io/nvidia/pytrch:24.01-py3: unauthorized: authentication required",
+            "singularity 3.8, source",
         ),
     ),
     "image-unreadable": (
@@ -238,10 +243,6 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Kubernetes 1.29, source",
         ),
         (
-            "Warning  BackOff  kubelet  Back-off restarting failed container",
-            "Kubernetes 1.29, source",
-        ),
-        (
             "UnexpectedStatusException: Error for Training job pytorch-training-2020-10-26: Failed. Reason: AlgorithmError: ExecuteUserScriptError:",
             "https://github.com/aws-samples/amazon-sagemaker-bert-classify-pytorch/issues/2",
         ),
@@ -260,6 +261,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "subprocess.CalledProcessError: Command 'accelerate",
             "https://github.com/Saquib764/omini-kontext/issues/22",
+        ),
+        (
+            "ERROR: Trial 139 (Experiment 138) was terminated: allocation failed: resources failed with non-zero exit code: container failed with non-zero exit code: 1 (exit code 1)",
+            "https://github.com/determined-ai/determined/issues/8915",
         ),
     ),
     "ray-old-handle": (
@@ -368,6 +373,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ),
     ),
     "container-no-shell": (
+        (
+            'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "torchrun": executable file not found in $PATH: unknown',
+            "runc 1.1, source",
+        ),
         (
             "slurmstepd: error: pyxis:     enroot-switchroot: failed to execute: /bin/bash: No such file or directory",
             "https://github.com/NVIDIA/pyxis/issues/61",
@@ -788,6 +797,46 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         (
             "ORTE has lost communication with a remote daemon.",
             "https://github.com/kubeflow/mpi-operator/issues/152",
+        ),
+    ),
+    "docker-name-used": (
+        (
+            'docker: Error response from daemon: Conflict. The container name "/train" is already in use by container "4f0b". You have to remove (or rename) that container to be able to reuse that name.',
+            "docker 24, documented",
+        ),
+    ),
+    "docker-no-tty": (
+        (
+            "the input device is not a TTY",
+            "docker 24, source",
+        ),
+    ),
+    "image-architecture": (
+        (
+            "exec /usr/bin/python3: exec format error",
+            "runc 1.1, documented",
+        ),
+        (
+            "docker: no matching manifest for linux/arm64/v8 in the manifest list entries.",
+            "docker 24, documented",
+        ),
+        (
+            'failed to pull and unpack image "docker.io/library/train:1": no match for platform in manifest: not found',
+            "containerd 1.7, source",
+        ),
+    ),
+    "no-user-namespaces": (
+        (
+            "ERROR  : Failed to create user namespace: user namespace disabled",
+            "apptainer 1.3, source",
+        ),
+        (
+            "processing tar file(potentially insufficient UIDs or GIDs available in user namespace (requested 0:42 for /etc/gshadow): Check /etc/subuid and /etc/subgid",
+            "podman 4.9, source",
+        ),
+        (
+            "newuidmap: write to uid_map failed: Operation not permitted",
+            "shadow 4.8, source",
         ),
     ),
 }

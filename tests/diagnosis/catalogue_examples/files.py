@@ -69,6 +69,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "[2025-12-23 07:57:11,359 C 4055 4055] (raylet) worker_pool.cc:684: Failed to start worker with return value system:11: Resource temporarily unavailable",
             "https://github.com/ray-project/ray/issues/59626",
         ),
+        (
+            "Warning  Evicted  1m  kubelet  The node had condition: [PIDPressure].",
+            "kubernetes 1.30, source",
+        ),
     ),
     "file-missing": (
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "Python 3.11, run"),

@@ -175,6 +175,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [172.17.0.2]:17593: Connection refused",
             "torch 1.5, source",
         ),
+        (
+            "[E socket.cpp:922] [c10d] The client socket has timed out after 1800s while trying to connect to (172.17.0.2, 44737).",
+            "https://github.com/OpenRLHF/OpenRLHF/issues/265",
+        ),
     ),
     "link-local-address": (
         (
