@@ -68,6 +68,30 @@ ENTRIES = (
         link="https://docs.ray.io/en/latest/ray-core/configure.html",
     ),
     Entry(
+        id="ray-address-of-all",
+        title="ray start --node-ip-address 0.0.0.0, then OwnerDiedError",
+        patterns=(r"pid=\d+, ip=0\.0\.0\.0\b",),
+        needs=r"\bOwnerDiedError\b|\bNodeDiedError\b|\bActorUnavailableError\b|has been marked dead",
+        explains=("ray-actor-died", "ray-node-died"),
+        cause="Ray was started with --node-ip-address 0.0.0.0, and gives this address to the other nodes. They connect to "
+        "themselves with it, and take the node for dead",
+        probe="ray list nodes; ip -br address",
+        fix="`ray start --head --node-ip-address=ADDRESS`, with the address of the interface that the other nodes reach, or "
+        "without this option. Only --dashboard-host may be 0.0.0.0",
+        link="https://github.com/verl-project/verl/issues/572",
+    ),
+    Entry(
+        id="ray-worker-not-registered",
+        title="AssertionError: failed to get register_center_actor",
+        patterns=(r"failed to get register_center_actor",),
+        cause="the first worker of verl did not come in time. It waits for a GPU, loads Python packages slowly from a shared "
+        "disk, or failed at its start",
+        probe="ray status; ray list actors; ls -t /tmp/ray/session_latest/logs/worker-*.err | head, on each node",
+        fix="read the log of that worker, and start the program when `ray status` counts all GPUs. If it is only slow: "
+        "trainer.ray_wait_register_center_timeout=900",
+        link="https://github.com/verl-project/verl/issues/595",
+    ),
+    Entry(
         id="ray-agent-failed",
         title="The raylet exited immediately because one Ray agent failed",
         kind="generic",

@@ -694,6 +694,7 @@ ENTRIES = (
             r"Worker (?:unexpectedly exits|exit type: SYSTEM_ERROR)",
             r"\bActorUnavailableError\b",
             r"\bWorkerCrashedError\b",
+            r"\bOwnerDiedError\b",
         ),
         context=r"^(?:\([^)]*\))?\s*ip: (?P<host>[\w.-]+)|Worker IP address: (?P<address>[\w.-]+)",
         cause="Ray lost a worker process[ on {host}]. Most often the host's memory was full and it was killed; otherwise it "

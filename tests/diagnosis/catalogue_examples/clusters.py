@@ -452,4 +452,16 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "https://github.com/kubeflow/pytorch-operator/issues/352",
         ),
     ),
+    "ray-address-of-all": (
+        (
+            "ray.exceptions.RayTaskError(OwnerDiedError): ray::main_task() (pid=50411, ip=0.0.0.0)",
+            "https://github.com/verl-project/verl/issues/572",
+        ),
+    ),
+    "ray-worker-not-registered": (
+        (
+            "AssertionError: failed to get register_center_actor: zL5aNK_register_center in []",
+            "https://github.com/verl-project/verl/issues/595",
+        ),
+    ),
 }

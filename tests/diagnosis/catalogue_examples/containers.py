@@ -301,6 +301,10 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker IP address: 10.226.129.21 Worker port: 50045 Worker PID: 110142 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.",
             "https://github.com/PeterGriffinJin/Search-R1/issues/45",
         ),
+        (
+            "ray.exceptions.OwnerDiedError: Failed to retrieve object 00ff. The object's owner has exited.",
+            "Ray 2.40, source",
+        ),
     ),
     "ray-memory": (
         (
